@@ -33,7 +33,6 @@ ENGINES = {"hexveil/records/duckdb", "hexveil/records/spark"}
 AIM = {"everyday": 3.0, "clauses": 1.0, "classes": 0, "modules": 0}
 LIMITS = {
     "hexveil": {"everyday": 5.0, "clauses": 7.4, "classes": 11, "modules": 1},
-    "hexveil_research": {"everyday": 14.5, "clauses": 19.1, "classes": 2, "modules": 7},
 }
 """Per package: per cent of bindings, per cent of docstrings, names of classes and of modules."""
 

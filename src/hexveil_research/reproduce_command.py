@@ -17,8 +17,8 @@ import typer
 from hexveil.base.errors import InputError
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
-from hexveil_research.papers import files
-from hexveil_research.papers.study import Setting, chosen
+from hexveil_research.papers import study_folders
+from hexveil_research.papers.study import Setting, select_studies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from hexveil_research.papers.running import Report
     from hexveil_research.papers.study import Claim, Study
 
-FEW = 3
+MAX_DETAILED = 3
 """Studies of which every claim is said."""
-FEWEST = 2
+MIN_TRIALS = 2
 """Trials: one has no standard error."""
 
 Names = Annotated[
@@ -46,7 +46,7 @@ Out = Annotated[
 ]
 Records = Annotated[
     Path | None,
-    typer.Option(help=f"Folder with {' and '.join(files.RECORDS)}.", metavar="FOLDER"),
+    typer.Option(help=f"Folder with {' and '.join(study_folders.RECORDS)}.", metavar="FOLDER"),
 ]
 Jobs = Annotated[
     int | None, typer.Option(help="Number of processes. Default: one per core.", metavar="NUMBER")
@@ -57,7 +57,7 @@ def reproduce(  # noqa: PLR0913  the options of the command
     names: Names = None,
     *,
     every: Every = False,
-    listed: Listed = False,
+    list_only: Listed = False,
     trials: Trials = 10_000,
     seed: Seed = 0,
     out: Out = Path("reproduced"),
@@ -72,40 +72,53 @@ def reproduce(  # noqa: PLR0913  the options of the command
     from hexveil_research.papers import running  # noqa: PLC0415  loads every study
     from hexveil_research.papers.catalogue import STUDIES  # noqa: PLC0415
 
-    if listed:
-        echo([listing(one) for one in STUDIES], listing_lines(STUDIES), as_json=as_json)
+    if list_only:
+        echo([listing(study) for study in STUDIES], listing_lines(STUDIES), as_json=as_json)
         return
-    studies = asked(STUDIES, names or [], every=every)
+    studies = requested_studies(STUDIES, names or [], every=every)
     check(trials, seed, records, jobs)
     setting = Setting(trials=trials, seed=seed, records=records)
     with progress_bar.progress_bar("Reproducing") as tell:
-        made = running.run(studies, setting, out, jobs=jobs or os.cpu_count() or 1, tell=tell)
-    text = lines(made, out)
-    found = {"studies": [result(one, out) for one in made], "claims": str(out / files.CLAIMS)}
-    echo(found, text, as_json=as_json)
+        # The number of cores is unknown on some systems.
+        reports = running.run(studies, setting, out, jobs=jobs or os.cpu_count() or 1, tell=tell)
+    text = lines(reports, out)
+    output = {
+        "studies": [result(report, out) for report in reports],
+        "claims": str(out / study_folders.CLAIMS),
+    }
+    echo(output, text, as_json=as_json)
 
 
-def echo(found: object, lines: list[str], *, as_json: bool) -> None:
+def echo(output: object, lines: list[str], *, as_json: bool) -> None:
     """Print a result for machines or for people."""
-    typer.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else "\n".join(lines))
+    typer.echo(json.dumps(output, indent=2, ensure_ascii=False) if as_json else "\n".join(lines))
 
 
-def asked(studies: Sequence[Study], names: list[str], *, every: bool) -> tuple[Study, ...]:
+def requested_studies(
+    studies: Sequence[Study], names: list[str], *, every: bool
+) -> tuple[Study, ...]:
     """Return the studies that were asked for; refuse none, and names beside --all."""
     if every and names:
         raise InputError(f"--all and {names[0]} cannot be combined: use one of them.")
     if not every and not names:
         raise InputError("name a study, for example iot:fig3, or use --all; --list lists them.")
-    return tuple(studies) if every else chosen(studies, names)
+    return tuple(studies) if every else select_studies(studies, names)
 
 
 def check(trials: int, seed: int, records: Path | None, jobs: int | None) -> None:
     """Refuse numbers and folders that make no sense."""
-    for name, number, least in (("trials", trials, FEWEST), ("seed", seed, 0), ("jobs", jobs, 1)):
-        if number is not None and number < least:
-            raise InputError(f"--{name} must be at least {least}, got {number}.")
-    if records is not None and not any((records / name).is_file() for name in files.RECORDS):
-        names = " nor ".join(files.RECORDS)
+    for name, number, smallest in (
+        ("trials", trials, MIN_TRIALS),
+        ("seed", seed, 0),
+        ("jobs", jobs, 1),
+    ):
+        if number is not None and number < smallest:
+            raise InputError(f"--{name} must be at least {smallest}, got {number}.")
+    # Refused here, and not by a study that begins many minutes later.
+    if records is not None and not any(
+        (records / name).is_file() for name in study_folders.RECORDS
+    ):
+        names = " nor ".join(study_folders.RECORDS)
         raise InputError(f"{records} has neither {names}; omit --records, or name another folder.")
 
 
@@ -117,41 +130,45 @@ def listing(study: Study) -> dict[str, Any]:
 
 def listing_lines(studies: Sequence[Study]) -> list[str]:
     """Return the names of all studies, and where each stands."""
-    wide = max(len(one.name) for one in studies) + 2
-    said = [f"{one.name:<{wide}}{one.place}: {one.title}" for one in studies]
-    if any(one.records for one in studies):
-        more = ", ".join(one.name for one in studies if one.records)
-        said += ["", *formatting.wrapped("With --records", f"more detail: {more}.")]
-    return said
+    wide = max(len(study.name) for study in studies) + 2
+    rows = [f"{study.name:<{wide}}{study.place}: {study.title}" for study in studies]
+    if any(study.records for study in studies):
+        detailed = ", ".join(study.name for study in studies if study.records)
+        rows += ["", *formatting.wrapped("With --records", f"more detail: {detailed}.")]
+    return rows
 
 
-def result(one: Report, out: Path) -> dict[str, Any]:
+def result(report: Report, out: Path) -> dict[str, Any]:
     """Return the results of a study as JSON data."""
-    found = files.claims(out, one.study)
+    study_claims = study_folders.claims(out, report.study)
     return {
-        "name": one.study.name,
-        "folder": str(one.folder),
-        "kept": one.kept,
-        "claims": [{"says": claim.says, "verdict": claim.verdict} for claim in found],
+        "name": report.study.name,
+        "folder": str(report.folder),
+        "kept": report.reused,
+        "claims": [{"says": claim.says, "verdict": claim.verdict} for claim in study_claims],
     }
 
 
-def lines(made: Sequence[Report], out: Path) -> list[str]:
+def lines(reports: Sequence[Report], out: Path) -> list[str]:
     """Return the verdicts per study; for many studies, only the claims that fail."""
     every: list[Claim] = []
-    said: list[str] = []
-    for one in made:
-        claims = files.claims(out, one.study)
-        kept = " (made before)" if one.kept else ""
-        said += [f"{one.study.name}: {one.study.title}{kept}"]
-        shown = [claim for claim in claims if len(made) <= FEW or not claim.holds]
-        said += [line for claim in shown for line in claim_lines(claim)]
-        if held := len(claims) - len(shown):
-            said += [f"  and {held} that {'holds' if held == 1 else 'hold'}"]
+    text_lines: list[str] = []
+    for report in reports:
+        claims = study_folders.claims(out, report.study)
+        suffix = " (made before)" if report.reused else ""
+        text_lines += [f"{report.study.name}: {report.study.title}{suffix}"]
+        listed_claims = [
+            claim for claim in claims if len(reports) <= MAX_DETAILED or not claim.holds
+        ]
+        text_lines += [line for claim in listed_claims for line in claim_lines(claim)]
+        if n_hidden := len(claims) - len(listed_claims):
+            text_lines += [f"  and {n_hidden} that {'holds' if n_hidden == 1 else 'hold'}"]
         every += claims
-    said += ["", *formatting.wrapped("Claims", counted(every))]
-    said += formatting.wrapped("Written", f"{out}: {files.CLAIMS}, and a folder per study")
-    return said
+    text_lines += ["", *formatting.wrapped("Claims", count_summary(every))]
+    text_lines += formatting.wrapped(
+        "Written", f"{out}: {study_folders.CLAIMS}, and a folder per study"
+    )
+    return text_lines
 
 
 def claim_lines(claim: Claim) -> list[str]:
@@ -161,7 +178,7 @@ def claim_lines(claim: Claim) -> list[str]:
     return formatting.wrapped(f"  {claim.verdict}", text, indent=14)
 
 
-def counted(claims: Sequence[Claim]) -> str:
+def count_summary(claims: Sequence[Claim]) -> str:
     """Return how many claims hold, by reading.
 
     Examples
@@ -171,17 +188,17 @@ def counted(claims: Sequence[Claim]) -> str:
     ...          Claim("IOT", "Lemma V.1", "", "", holds=True, reading="corrected")])
     'as printed 1 fails; corrected 1 holds'
     """
-    many: Counter[tuple[str, str]] = Counter((one.reading, one.verdict) for one in claims)
-    parts = []
+    many: Counter[tuple[str, str]] = Counter((claim.reading, claim.verdict) for claim in claims)
+    summaries = []
     for reading in ("as printed", "corrected", "ours"):
-        of = [
-            f"{many[reading, verdict]} {one if many[reading, verdict] == 1 else several}"
-            for verdict, one, several in (
+        verdicts = [
+            f"{many[reading, verdict]} {singular if many[reading, verdict] == 1 else several}"
+            for verdict, singular, several in (
                 ("holds", "holds", "hold"),
                 ("fails", "fails", "fail"),
                 ("not tried", "was not tried", "were not tried"),
             )
             if many[reading, verdict]
         ]
-        parts += [f"{reading} {', '.join(of)}"] if of else []
-    return "; ".join(parts) or "none"
+        summaries += [f"{reading} {', '.join(verdicts)}"] if verdicts else []
+    return "; ".join(summaries) or "none"

@@ -2,7 +2,7 @@
 
 from hexveil_research.audit.bounds import detection, loss_bound, lower_end, upper_end
 from hexveil_research.audit.cases import Case, suite
-from hexveil_research.audit.laws import AuditedRelease, Event, Mixture
+from hexveil_research.audit.output_distributions import AuditedRelease, Event, Mixture
 from hexveil_research.audit.run import (
     exact_loss,
     level,

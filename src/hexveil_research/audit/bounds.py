@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 _HALVINGS = 100
-"""More than it takes to find an end to 1e-13 of itself; the outer side is returned."""
+"""More than it takes to find an end to 1e-13 of itself."""
 
 _DEVIATIONS = (8.0, 6.0, 5.0, 4.0, 3.5, 3.0, 2.5, 2.0, 1.5, 1.0)
 
@@ -39,11 +39,11 @@ def tail(k: int, n: int, chance: float) -> float:
         return 1.0
     if chance <= 0.0:
         return 0.0
-    more = np.arange(1, min(n - k, int(8.0 * math.sqrt(n)) + 50) + 1)
-    ratios = (n - k + 1 - more) / (k + more) * (chance / (1.0 - chance))
-    first = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-    first += k * math.log(chance) + (n - k) * math.log1p(-chance)
-    return math.exp(first) * (1.0 + float(np.cumprod(ratios).sum()))
+    extra = np.arange(1, min(n - k, int(8.0 * math.sqrt(n)) + 50) + 1)
+    ratios = (n - k + 1 - extra) / (k + extra) * (chance / (1.0 - chance))
+    log_first = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    log_first += k * math.log(chance) + (n - k) * math.log1p(-chance)
+    return math.exp(log_first) * (1.0 + float(np.cumprod(ratios).sum()))
 
 
 def lower_end(k: int, n: int, level: float) -> float:
@@ -57,12 +57,14 @@ def lower_end(k: int, n: int, level: float) -> float:
     low, high = 0.0, k / n
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
+        # Relative, not absolute: chances as small as 1e-9 keep their digits.
         if high - low <= 1e-13 * high:
             break
         if tail(k, n, middle) < level:
             low = middle
         else:
             high = middle
+    # The outer side: rounding may only make the proven loss smaller.
     return low
 
 
@@ -71,12 +73,12 @@ def upper_end(k: int, n: int, level: float) -> float:
     return 1.0 - lower_end(n - k, n, level)
 
 
-def loss_bound(k: int, other: int, n: int, level: float) -> float:
+def loss_bound(k: int, other_k: int, n: int, level: float) -> float:
     """Return a lower bound on ln(p/q): wrong with a chance of at most 2 `level`.
 
     Parameters
     ----------
-    k, other : int
+    k, other_k : int
         Events in n trials each: of chance p, and of chance q.
     level : float
         Of either end.
@@ -89,7 +91,7 @@ def loss_bound(k: int, other: int, n: int, level: float) -> float:
     True
     """
     low = lower_end(k, n, level)
-    return math.log(low / upper_end(other, n, level)) if low else -math.inf
+    return math.log(low / upper_end(other_k, n, level)) if low else -math.inf
 
 
 def detection(p: float, q: float, n: int, level: float, claim: float) -> float:
@@ -110,9 +112,9 @@ def detection(p: float, q: float, n: int, level: float, claim: float) -> float:
     """
     for z in _DEVIATIONS:
         k = max(math.floor(n * p - z * math.sqrt(n * p * (1.0 - p))), 0)
-        other = min(math.ceil(n * q + z * math.sqrt(n * q * (1.0 - q))), n)
-        if loss_bound(k, other, n, level) > claim:
+        other_k = min(math.ceil(n * q + z * math.sqrt(n * q * (1.0 - q))), n)
+        if loss_bound(k, other_k, n, level) > claim:
             too_few = tail(n - k + 1, n, 1.0 - p)  # P(X < k)
-            too_many = tail(other + 1, n, q)
+            too_many = tail(other_k + 1, n, q)
             return max(1.0 - too_few - too_many, 0.0)
     return 0.0

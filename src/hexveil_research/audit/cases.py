@@ -1,8 +1,8 @@
 """Audited cases: a plan or a choice, a near-tight pair of neighbours, and events fixed by hand.
 
 Neighbours: one user's values all change within the bounds; users and counts are public.
-Every number here was chosen from public facts and from exact laws (`laws`), before anything was
-drawn: no event depends on the sample it is counted in.
+Every number here was chosen from public facts and from exact laws (`output_distributions`), before
+anything was drawn: no event depends on the sample it is counted in.
 
 Why the pairs are tight.
 One Laplace noise: the user of largest sensitivity has all its values at one bound, or all at the
@@ -37,14 +37,14 @@ from hexveil.mechanisms import (
     OptimalClipping,
     OptimizedQuantile,
 )
-from hexveil_research.audit.laws import AuditedRelease, Event
+from hexveil_research.audit.output_distributions import AuditedRelease, Event
 from hexveil_research.audit.weakenings import NOISE, SCALES, SCORES, Weakening
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.single_cell.cell_plan import CellPlan
-    from hexveil_research.audit.laws import Subject
+    from hexveil_research.audit.output_distributions import Subject
 
     Floats = NDArray[np.float64]
     Pair = tuple[Floats, Floats]
@@ -103,7 +103,7 @@ def _one_noise() -> list[Case]:
         low[0], high[0] = BOUNDS
         ends = plan.noiseless_estimates(plan.cell.sums(np.array([low, high]))).tolist()
         events = (Event(low=ends[1]), Event(high=ends[0]), Event(low=ends[1] + plan.noise_scale))
-        cases.append(_whole(mechanism.name, plan, (low, high), events, (SCALES,)))
+        cases.append(_release_case(mechanism.name, plan, (low, high), events, (SCALES,)))
     return cases
 
 
@@ -120,8 +120,8 @@ def _fixed_quantiles() -> list[Case]:
     lowest = float(np.clip(pair[1], 0.0, 2.0).mean())
     events = (Event(high=lowest), Event(high=lowest + 0.01))
     return [
-        _whole(mechanism.name, plan, pair, events, (SCALES, NOISE, SCORES)),
-        _choice(f"{mechanism.name}: low", plan, pair, Event(high=0.0)),
+        _release_case(mechanism.name, plan, pair, events, (SCALES, NOISE, SCORES)),
+        _choice_case(f"{mechanism.name}: low", plan, pair, Event(high=0.0)),
         _choice_on_a_fine_grid(),
     ]
 
@@ -131,7 +131,7 @@ def _choice_on_a_fine_grid() -> Case:
     mechanism = FixedQuantile("1/2", 1, cap=1, candidates=64)
     plan = mechanism.plan([1] * 150, bounds=(0, 64), epsilon=2)
     means = np.repeat([64.0, 0.0, 4.0, 32.0], [1, 71, 4, 74])
-    return _choice(f"{mechanism.name}: low", plan, _neighbours(means, 0.0), Event(high=3.5))
+    return _choice_case(f"{mechanism.name}: low", plan, _neighbours(means, 0.0), Event(high=3.5))
 
 
 def _wrapped() -> list[Case]:
@@ -149,8 +149,8 @@ def _wrapped() -> list[Case]:
     lowest = float(np.clip(array_means(groups, pair[1]), 0.0, 2.0).mean())
     every = (SCALES, NOISE, SCORES)
     return [
-        _whole(mechanism.name, plan, pair, (Event(high=lowest),), every),
-        _choice(f"{mechanism.name}: low", plan, pair, Event(high=0.0)),
+        _release_case(mechanism.name, plan, pair, (Event(high=lowest),), every),
+        _choice_case(f"{mechanism.name}: low", plan, pair, Event(high=0.0)),
         _levy_wrapped(),
     ]
 
@@ -165,7 +165,7 @@ def _levy_wrapped() -> Case:
     threes = np.repeat([1.5, 4.5], [24, 25])
     means = np.concatenate(([1.5, 12.0, 1.5], np.repeat(threes, 3)))
     pair = _neighbours(means, 0.0, user=1)
-    return _choice(f"{mechanism.name}: middle", plan, pair, Event(high=3.0))
+    return _choice_case(f"{mechanism.name}: middle", plan, pair, Event(high=3.0))
 
 
 def _levy() -> list[Case]:
@@ -175,8 +175,8 @@ def _levy() -> list[Case]:
     pair = _neighbours(np.repeat([3.0, 0.0], [23, 17]), 0.0)
     events = (Event(high=1.12), Event(high=1.1))
     return [
-        _whole(mechanism.name, plan, pair, events, (SCALES, NOISE, SCORES)),
-        _choice(f"{mechanism.name}: middle", plan, pair, Event(high=2.0)),
+        _release_case(mechanism.name, plan, pair, events, (SCALES, NOISE, SCORES)),
+        _choice_case(f"{mechanism.name}: middle", plan, pair, Event(high=2.0)),
     ]
 
 
@@ -190,13 +190,13 @@ def _optimized() -> list[Case]:
     plan = noisy.plan([1] * 4, bounds=(0, 4), epsilon=2)
     up = _neighbours(np.array([0.0, 4.0, 4.0, 4.0]), 4.0)
     choosy = OptimizedQuantile(split="0.9", cap=1, candidates=2)
-    other = choosy.plan([1] * 10, bounds=(0, 2), epsilon=2)
+    choosy_plan = choosy.plan([1] * 10, bounds=(0, 2), epsilon=2)
     down = _neighbours(np.repeat([2.0, 0.0, 1.0], [5, 3, 2]), 0.0)
     at_bound = Event(-3e-5, 3e-5)
     return [
-        _whole(noisy.name, plan, up, (Event(low=4.01),), (SCALES, NOISE)),
-        _whole(choosy.name, other, down, (at_bound,), (SCALES, SCORES)),
-        _choice(f"{choosy.name}: low", other, down, Event(high=0.0)),
+        _release_case(noisy.name, plan, up, (Event(low=4.01),), (SCALES, NOISE)),
+        _release_case(choosy.name, choosy_plan, down, (at_bound,), (SCALES, SCORES)),
+        _choice_case(f"{choosy.name}: low", choosy_plan, down, Event(high=0.0)),
     ]
 
 
@@ -209,16 +209,16 @@ def _akmv() -> list[Case]:
     plan = noisy.plan([1] * 60, bounds=(0, 3), epsilon=2)
     down = _neighbours(np.repeat([3.0, 1.0 - HAIR, 2.0 - HAIR], [1, 55, 4]), 0.0)
     choosy = AKMV(split="0.85", candidates=12)
-    other = choosy.plan([1] * 60, bounds=(0, 12), epsilon=2)
+    choosy_plan = choosy.plan([1] * 60, bounds=(0, 12), epsilon=2)
     up = _neighbours(np.repeat([0.0, 1.0 - HAIR, 2.0 - HAIR], [1, 55, 4]), 12.0)
     return [
-        _whole(noisy.name, plan, down, (Event(high=0.975),), (SCALES, NOISE)),
-        _whole(choosy.name, other, up, (Event(low=1.34),), (SCALES, SCORES)),
-        _choice(f"{choosy.name}: threshold", other, up, Event(low=2.0 - HAIR)),
+        _release_case(noisy.name, plan, down, (Event(high=0.975),), (SCALES, NOISE)),
+        _release_case(choosy.name, choosy_plan, up, (Event(low=1.34),), (SCALES, SCORES)),
+        _choice_case(f"{choosy.name}: threshold", choosy_plan, up, Event(low=2.0 - HAIR)),
     ]
 
 
-def _whole(
+def _release_case(
     name: str,
     plan: CellPlan,
     pair: Pair,
@@ -229,7 +229,7 @@ def _whole(
     return Case(name, round_up(plan.epsilon), AuditedRelease(plan), pair, events, catches)
 
 
-def _choice(name: str, plan: CellPlan, pair: Pair, event: Event) -> Case:
+def _choice_case(name: str, plan: CellPlan, pair: Pair, event: Event) -> Case:
     """Return the first choice of a plan alone: it claims its part of ε."""
     subject = AuditedRelease(plan, choice_alone=True)
     choice = subject.choice
@@ -239,6 +239,6 @@ def _choice(name: str, plan: CellPlan, pair: Pair, event: Event) -> Case:
 
 def _neighbours(means: Floats, to: float, user: int = 0) -> Pair:
     """Return user means, and the same with those of one user changed."""
-    other = means.copy()
-    other[user] = to
-    return means, other
+    changed = means.copy()
+    changed[user] = to
+    return means, changed

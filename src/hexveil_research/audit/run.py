@@ -17,14 +17,14 @@ import pyarrow as pa
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil_research.audit.bounds import detection, loss_bound
 from hexveil_research.audit.cases import Case, suite
-from hexveil_research.audit.laws import AuditedRelease
+from hexveil_research.audit.output_distributions import AuditedRelease
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from hexveil_research.audit.laws import Subject
+    from hexveil_research.audit.output_distributions import Subject
     from hexveil_research.audit.weakenings import Weakening
 
     Floats = NDArray[np.float64]
@@ -40,6 +40,7 @@ SIMULATED, VETTED = 1_000_000, 10_000
 
 def level(cases: Sequence[Case]) -> float:
     """Return the chance allowed per end: FAMILY over events x directions x ends x paths."""
+    # Bonferroni over every end that the suite could compute, also those it does not look at.
     directions, ends, paths = 2, 2, 2
     return FAMILY / (sum(len(case.events) for case in cases) * directions * ends * paths)
 
@@ -52,6 +53,7 @@ class VettedTrials:
 
     def laplace(self, values: Ints, scales: Floats) -> Ints:
         """Return integers plus discrete Laplace noise, shape (trials, entries)."""
+        # A view that repeats one row, not a copy of the values for each trial.
         shape = self._trials, values.shape[1]
         return self._vetted.laplace(np.broadcast_to(values, shape), scales)
 
@@ -77,6 +79,7 @@ def simulated_bound(
         Audit the subject with this too small noise instead.
     """
     subject = _subject(case, weakening)
+    # One generator for both inputs: the two counts must be independent for their bounds to be.
     generator = np.random.default_rng(seed)
     outcomes = (subject.simulate(values, generator, SIMULATED) for values in case.pair)
     return _largest(_counts(case, outcomes), SIMULATED, level)
@@ -121,11 +124,13 @@ def table(seed: int = 0) -> pa.Table:
         detection (chance that the twin is caught; null for what is not broken).
     """
     cases = suite()
-    each = level(cases)
+    level_per_end = level(cases)
     rows = []
     for case in cases:
-        rows.append(_row(case, None, each, seed) | {"vetted": vetted_bound(case, each)})
-        rows += [_row(case, twin, each, seed) for twin in _audited(case).weakenings]
+        rows.append(
+            _row(case, None, level_per_end, seed) | {"vetted": vetted_bound(case, level_per_end)}
+        )
+        rows += [_row(case, twin, level_per_end, seed) for twin in _audited(case).weakenings]
     schema = pa.schema(
         [("case", pa.string()), ("twin", pa.string())]
         + [(name, pa.float64()) for name in ("claim", "exact", "bound", "vetted", "detection")]
@@ -161,17 +166,17 @@ def _audited(case: Case) -> AuditedRelease:
 def _chances(case: Case, weakening: Weakening | None) -> list[tuple[float, float]]:
     """Return the exact chances of each event under the two inputs."""
     subject = _audited(case) if weakening is None else _audited(case).weakened(weakening)
-    one, other = (subject.mixture(values) for values in case.pair)
-    return [(one.chance(event), other.chance(event)) for event in case.events]
+    original, changed = (subject.mixture(values) for values in case.pair)
+    return [(original.chance(event), changed.chance(event)) for event in case.events]
 
 
 def _counts(case: Case, outcomes: Iterable[Floats]) -> Counts:
     """Return how often each event occurs, under one input and under the other."""
-    one, other = ([event.count(each) for event in case.events] for each in outcomes)
-    return one, other
+    original, changed = ([event.count(released) for event in case.events] for released in outcomes)
+    return original, changed
 
 
 def _largest(counts: Counts, trials: int, level: float) -> float:
     """Return the largest bound over events and directions."""
     pairs = [*zip(*counts, strict=True), *zip(*reversed(counts), strict=True)]
-    return max(loss_bound(k, other, trials, level) for k, other in pairs)
+    return max(loss_bound(k, other_k, trials, level) for k, other_k in pairs)

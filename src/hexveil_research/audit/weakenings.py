@@ -57,6 +57,7 @@ class WeakenedSource:
 
     def laplace(self, values: Ints, scales: Floats) -> Ints:
         """Return integers plus discrete Laplace noise of too small a scale."""
+        # The booking still names the full scales: that gap is the slip.
         return self.source.laplace(values, np.asarray(scales * float(self.weakening.noise)))
 
     def noisy_max(self, scores: Ints, sizes: Ints, scale: float) -> Ints:

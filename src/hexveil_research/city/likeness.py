@@ -95,6 +95,7 @@ def verdict(comparisons: Mapping[str, pa.Table]) -> pa.Table:
     """
     tables = list(comparisons.values())
     ratios = np.stack([np.asarray(table["ratio"]) for table in tables])
+    # Real cities differ from each other as well, so likeness to one of them is enough.
     holds = ((ratios >= 1 / WITHIN) & (ratios <= WITHIN)).any(axis=0)
     columns = {name: tables[0][name] for name in ("statistic", "quantile")}
     columns |= dict(zip(comparisons, ratios, strict=True))

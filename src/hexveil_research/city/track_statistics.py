@@ -63,6 +63,7 @@ def tracks(records: pa.Table) -> pa.Table:
     table = pa.table(
         {
             "user_id": plates.dictionary_decode() if records.num_rows else plates,
+            # GeoJSON order: longitude first.
             "lat": pc.list_element(pairs, 1),
             "lon": pc.list_element(pairs, 0),
             "timestamp": records["observationDateTime"],
@@ -70,6 +71,7 @@ def tracks(records: pa.Table) -> pa.Table:
         }
     ).sort_by([("user_id", "ascending"), ("timestamp", "ascending")])
     user, unix = _users(table), _seconds(table)
+    # A feed may send a fix twice: the first row of each user and time stays.
     new = np.append(np.ones(1, bool), (np.diff(user) != 0) | (np.diff(unix) != 0))[: user.size]
     return table.filter(pa.array(new))
 
@@ -152,10 +154,12 @@ def _autocorrelation(tracks: pa.Table) -> Iterator[Row]:
     user, unix, speed = _users(tracks), _seconds(tracks), np.asarray(tracks["value"])
     order = np.lexsort((unix, user))
     user, unix, speed = user[order], unix[order], speed[order]
+    # All users on one axis, too far apart for a pair of records to be of two of them.
     far = 4 * (max(LAGS.values()) + float(np.ptp(unix) if unix.size else 0))
     place = user * far + (unix - unix.min() if unix.size else 0)
     for name, lag in LAGS.items():
         index = np.clip(np.searchsorted(place, place + lag), 1, place.size - 1)
+        # The insertion point is the later neighbour of the lagged time; take the nearer of the two.
         index -= place[index] - place - lag > place + lag - place[index - 1]
         paired = np.abs(place[index] - place - lag) <= SLACK * lag
         value = _correlation(speed[paired], speed[index[paired]])

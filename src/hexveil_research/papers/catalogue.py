@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hexveil_research.papers import beyond, city, comp, iot, rw, wc
+from hexveil_research.papers import beyond, city_statistics, comp, iot, rw, wc
 
 if TYPE_CHECKING:
     from hexveil_research.papers.study import Study
@@ -15,5 +15,5 @@ STUDIES: tuple[Study, ...] = (
     *comp.STUDIES,
     *wc.STUDIES,
     *beyond.STUDIES,
-    *city.STUDIES,
+    *city_statistics.STUDIES,
 )

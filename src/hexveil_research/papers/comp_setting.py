@@ -38,6 +38,7 @@ def comp_setting(gamma: int, seed: int, q: float = 0.01, cells: int = CELLS) -> 
     """
     draw = np.random.default_rng(seed)
     degree = np.repeat(cells - np.arange(cells), 2 ** np.arange(cells))
+    # Ranks of random numbers: those below `degree` are a random set of that many cells.
     rank = draw.random((degree.size, cells)).argsort(axis=1).argsort(axis=1)
     counts = np.where(rank < degree[:, None], draw.geometric(q, rank.shape), 0)
     heavy = counts.argmax(axis=0), np.arange(cells)

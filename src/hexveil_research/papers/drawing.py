@@ -41,10 +41,12 @@ def draw(title: str, outcome: Outcome) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
 
     panels = outcome.panels
+    # Four panels fill a square; three and a lone fourth would not.
     across = 2 if len(panels) == 4 else min(len(panels), ACROSS)
     down = -(-len(panels) // across)
     shared = len({_names(panel) for panel in panels}) == 1
     longest = max((len(name) for panel in panels for name in _names(panel)), default=0)
+    # The figure's size is fixed before the legend is laid out, so its width is estimated.
     legend = figure_style.LETTER * min(longest + len(OURS), NAME) + 0.8
     width = WIDTH * across + (legend if shared else 0)
     below = 0 if shared else 0.19 * max(len(panel.lines) for panel in panels)
@@ -77,10 +79,10 @@ def _names(panel: Panel) -> tuple[str, ...]:
 
 def _looks(outcome: Outcome) -> dict[str, figure_style.Look]:
     """Return a look for each name, the same in all panels."""
-    named = dict.fromkeys(
+    line_names = dict.fromkeys(
         line.name for panel in outcome.panels for line in panel.lines if line.whose != "reference"
     )
-    return dict(zip(named, figure_style.looks(), strict=False))
+    return dict(zip(line_names, figure_style.looks(), strict=False))
 
 
 def _panel(axes: Axes, panel: Panel, looks: dict[str, figure_style.Look]) -> None:
@@ -92,6 +94,7 @@ def _panel(axes: Axes, panel: Panel, looks: dict[str, figure_style.Look]) -> Non
     for side, log in (("x", panel.log_x), ("y", panel.log_y)):
         if log:
             figure_style.logarithmic(axes, side)
+    # Errors and losses are compared by height, so their axis starts at 0.
     if not panel.log_y:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     figure_style.plain_axes(axes)

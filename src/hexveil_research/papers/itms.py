@@ -57,15 +57,15 @@ class Facts:
 
     Attributes
     ----------
-    users, most, fewest, samples, median : int
+    users, largest, smallest, samples, median : int
         L, m*, m_*, the sum of all counts, and the cap that is their median.
     wrapped, fitted : int
         K and K̄ at the cap of eq. (9).
     """
 
     users: int
-    most: int
-    fewest: int
+    largest: int
+    smallest: int
     samples: int
     median: int
     wrapped: int
@@ -86,8 +86,8 @@ def facts(counts: Ints) -> Facts:
     cap = theory.sqrt_cap(counts)
     return Facts(
         users=counts.size,
-        most=int(counts.max()),
-        fewest=int(counts.min()),
+        largest=int(counts.max()),
+        smallest=int(counts.min()),
         samples=int(counts.sum()),
         median=theory.median_cap(counts),
         wrapped=theory.wrap_around(counts, cap).n_arrays,
@@ -109,12 +109,13 @@ def counts(seed: int = 0) -> Ints:
     InputError
         If the search finds none: with `PUBLISHED` it always did.
     """
+    # The second number only keeps this stream apart from those of the speeds.
     generator = np.random.default_rng([seed, 417])
     for _ in range(_STARTS):
-        found = _search(_start(generator), generator)
-        if found is not None:
-            found.setflags(write=False)
-            return found
+        matching = _search(_start(generator), generator)
+        if matching is not None:
+            matching.setflags(write=False)
+            return matching
     raise InputError(f"no counts like the published ones were found with seed {seed}; try another.")
 
 
@@ -123,12 +124,14 @@ def _start(generator: np.random.Generator) -> Ints:
     want = PUBLISHED
     half = want.users // 2
     spread = np.abs(generator.normal(0.0, _TAIL, 2 * half))
-    lower = np.clip(np.rint(want.median * np.exp(-spread[:half])), want.fewest, want.median - 1)
-    upper = np.clip(np.rint(want.median * np.exp(spread[half:])), want.median, want.most)
+    lower = np.clip(np.rint(want.median * np.exp(-spread[:half])), want.smallest, want.median - 1)
+    upper = np.clip(np.rint(want.median * np.exp(spread[half:])), want.median, want.largest)
     m = -np.sort(-np.concatenate((upper, [want.median], lower)).astype(np.int64))
-    m[0], m[half], m[-1] = want.most, want.median, want.fewest
+    m[0], m[half], m[-1] = want.largest, want.median, want.smallest
     low, high = _limits()
     while missing := want.samples - int(m.sum()):
+        # Rounding and clipping moved the total: single samples go to, or come from, users with
+        # room.
         free = np.flatnonzero(m < high if missing > 0 else m > low)
         m[generator.choice(free, min(abs(missing), free.size), replace=False)] += np.sign(missing)
     return m
@@ -138,9 +141,9 @@ def _limits() -> tuple[Ints, Ints]:
     """Return between which numbers the count at each place may move, without changing a fact."""
     want = PUBLISHED
     half = want.users // 2
-    low, high = (np.full(want.users, end) for end in (want.median, want.most))
-    low[half + 1 :], high[half + 1 :] = want.fewest, want.median - 1
-    for place, fixed in ((0, want.most), (half, want.median), (-1, want.fewest)):
+    low, high = (np.full(want.users, end) for end in (want.median, want.largest))
+    low[half + 1 :], high[half + 1 :] = want.smallest, want.median - 1
+    for place, fixed in ((0, want.largest), (half, want.median), (-1, want.smallest)):
         low[place] = high[place] = fixed
     return low, high
 
@@ -151,24 +154,24 @@ def _search(m: Ints, generator: np.random.Generator) -> Ints | None:
     A move is kept unless it leads away from the published numbers of arrays.
     """
     low, high = _limits()
-    away = _away(m)
+    remaining = _distance(m)
     for _ in range(_STEPS):
-        if not away:
+        if not remaining:
             return np.asarray(-np.sort(-m), dtype=np.int64)
         giver, taker = generator.choice(m.size, 2, replace=False)
-        most = min(m[giver] - low[giver], high[taker] - m[taker])
-        if most < 1:
+        limit = min(m[giver] - low[giver], high[taker] - m[taker])
+        if limit < 1:
             continue
-        moved = generator.integers(1, most + 1)
-        tried = m.copy()
-        tried[giver] -= moved
-        tried[taker] += moved
-        if (distance := _away(tried)) <= away:
-            m, away = tried, distance
+        n_moved = generator.integers(1, limit + 1)
+        candidate = m.copy()
+        candidate[giver] -= n_moved
+        candidate[taker] += n_moved
+        if (distance := _distance(candidate)) <= remaining:
+            m, remaining = candidate, distance
     return None
 
 
-def _away(m: Ints) -> float:
+def _distance(m: Ints) -> float:
     """Return how far the numbers of arrays are from the published ones; 0 is there."""
     cap = theory.sqrt_cap(m)
     full = float(np.minimum(m, cap).sum()) / cap

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hexveil.simulation import figure_style
-from hexveil_research.papers import catalogue, drawing, files
-from hexveil_research.papers.study import chosen
+from hexveil_research.papers import catalogue, drawing, study_folders
+from hexveil_research.papers.study import select_studies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hexveil_research.papers.study import Outcome, Setting, Study
 
-    Made = tuple[Outcome, dict[str, bytes]]
+    StudyOutput = tuple[Outcome, dict[str, bytes]]
 
 LOOK = 0.2
 """Seconds between two looks at how far the workers are."""
@@ -40,13 +40,13 @@ class Report:
     ----------
     study : Study
     folder : Path
-    kept : bool
+    reused : bool
         Whether an earlier run had made it.
     """
 
     study: Study
     folder: Path
-    kept: bool
+    reused: bool
 
 
 def run(
@@ -79,36 +79,41 @@ def run(
         If a result cannot be written.
     """
     figure_style.check_installed()
-    files.check(out)
-    kept = {one.name for one in studies if files.is_made(out, one, setting)}
-    todo = [one for one in studies if one.name not in kept]
-    for study, made in _made(todo, setting, jobs, tell):
-        files.write(out, study, setting, *made)
-        files.write_claims(out, catalogue.STUDIES)
-    files.write_claims(out, catalogue.STUDIES)
-    return tuple(Report(one, files.place(out, one), one.name in kept) for one in studies)
+    study_folders.check(out)
+    reused = {study.name for study in studies if study_folders.is_made(out, study, setting)}
+    todo = [study for study in studies if study.name not in reused]
+    # Written as they finish, so that an interrupted run keeps all but the studies in work.
+    for study, output in _outcomes(todo, setting, jobs, tell):
+        study_folders.write(out, study, setting, *output)
+        study_folders.write_claims(out, catalogue.STUDIES)
+    study_folders.write_claims(out, catalogue.STUDIES)
+    return tuple(
+        Report(study, study_folders.place(out, study), study.name in reused) for study in studies
+    )
 
 
-def _made(
+def _outcomes(
     studies: list[Study], setting: Setting, jobs: int, tell: Callable[[float], None]
-) -> Iterator[tuple[Study, Made]]:
+) -> Iterator[tuple[Study, StudyOutput]]:
     """Yield each study with its outcome, as they finish; the longest begins first."""
     costs = [_cost(study, setting) for study in studies]
     order = sorted(range(len(studies)), key=lambda i: -costs[i])
     total = sum(costs) or 1.0
     if jobs == 1 or len(studies) == 1:
         for rank, i in enumerate(order):
-            before = sum(costs[k] for k in order[:rank])
-            told = functools.partial(_part, tell, before / total, costs[i] / total)
-            yield studies[i], make(studies[i], replace(setting, tell=told))
-            told(1.0)
+            earlier_cost = sum(costs[k] for k in order[:rank])
+            tell_study = functools.partial(_tell_part, tell, earlier_cost / total, costs[i] / total)
+            yield studies[i], make(studies[i], replace(setting, tell=tell_study))
+            tell_study(1.0)
         return
+    # A fork would copy the locks of numpy's and Arrow's threads in whatever state they are.
     context = multiprocessing.get_context("spawn")
     shares: Any = context.Array("d", len(studies))
-    plain = replace(setting, tell=_silent)
+    silent = replace(setting, tell=_silent)
     with _one_thread_each(), context.Pool(jobs, _begin, (shares,)) as pool:
-        running = {i: pool.apply_async(_work, (studies[i].name, i, plain)) for i in order}
+        running = {i: pool.apply_async(_work, (studies[i].name, i, silent)) for i in order}
         while running:
+            # A list, since the loop takes finished studies out of the dictionary.
             for i in [i for i, result in running.items() if result.ready()]:
                 yield studies[i], running.pop(i).get()
             tell(sum(s * c for s, c in zip(shares, costs, strict=True)) / total)
@@ -116,7 +121,7 @@ def _made(
                 next(iter(running.values())).wait(LOOK)
 
 
-def make(study: Study, setting: Setting) -> Made:
+def make(study: Study, setting: Setting) -> StudyOutput:
     """Return the outcome of a study, and its figure."""
     outcome = study.make(setting)
     return outcome, drawing.images(study.title, outcome)
@@ -132,12 +137,12 @@ def _cost(study: Study, setting: Setting) -> float:
 @contextlib.contextmanager
 def _one_thread_each() -> Iterator[None]:
     """Let each worker compute in one thread: the processes share the cores already."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    previous = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
@@ -154,21 +159,21 @@ def _begin(shares: Any) -> None:  # noqa: ANN401  a shared array has no public t
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _work(name: str, number: int, setting: Setting) -> Made:
+def _work(name: str, number: int, setting: Setting) -> StudyOutput:
     """Make a study in a worker, which knows it by its name."""
 
     def tell(share: float) -> None:
         _shares[number] = share
 
-    (study,) = chosen(catalogue.STUDIES, [name])
-    made = make(study, replace(setting, tell=tell))
+    (study,) = select_studies(catalogue.STUDIES, [name])
+    output = make(study, replace(setting, tell=tell))
     tell(1.0)
-    return made
+    return output
 
 
-def _part(tell: Callable[[float], None], before: float, size: float, share: float) -> None:
+def _tell_part(tell: Callable[[float], None], offset: float, size: float, share: float) -> None:
     """Tell how far the whole is when a share of one part of it is done."""
-    tell(before + size * share)
+    tell(offset + size * share)
 
 
 def _silent(_: float) -> None:

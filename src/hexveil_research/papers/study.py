@@ -90,7 +90,7 @@ class Line:
 
     def __post_init__(self) -> None:
         ends = [end for end in (self.low, self.high) if end is not None]
-        if any(part.shape != self.x.shape for part in (self.y, *ends)) or len(ends) == 1:
+        if any(values.shape != self.x.shape for values in (self.y, *ends)) or len(ends) == 1:
             raise InputError(f"the line {self.name} has parts of different lengths.")
 
 
@@ -111,9 +111,9 @@ def line(
     >>> line("constant", [1, 2], [5, 5]).y
     array([5., 5.])
     """
-    first, second = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    x_values, y_values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     ends = [None if end is None else np.asarray(end, dtype=float) for end in (low, high)]
-    return Line(name, first, second, ends[0], ends[1], whose, look)
+    return Line(name, x_values, y_values, ends[0], ends[1], whose, look)
 
 
 def band(
@@ -133,6 +133,7 @@ def band(
     draws : array_like, shape (n_draws, n_points)
     whose, look : str
     """
+    # Smallest and largest, not quantiles: there are ten draws at most.
     drawn = np.asarray(draws, dtype=float)
     ends = {"low": drawn.min(axis=0), "high": drawn.max(axis=0)}
     return line(name, x, drawn.mean(axis=0), **ends, whose=whose, look=look)
@@ -227,7 +228,7 @@ class Study:
     records: bool = False
 
 
-def chosen(studies: Sequence[Study], names: Sequence[str]) -> tuple[Study, ...]:
+def select_studies(studies: Sequence[Study], names: Sequence[str]) -> tuple[Study, ...]:
     """Return the studies of these names; "iot" selects all names that begin with "iot:".
 
     Raises
@@ -235,11 +236,11 @@ def chosen(studies: Sequence[Study], names: Sequence[str]) -> tuple[Study, ...]:
     InputError
         On a name that no study has.
     """
-    found: dict[str, Study] = {}
+    selected: dict[str, Study] = {}
     for name in names:
-        here = [one for one in studies if name in (one.name, one.name.split(":")[0])]
-        if not here:
-            known = ", ".join(one.name for one in studies)
-            raise InputError(f"there is no study {name!r}; name one of {known}.")
-        found |= {one.name: one for one in here}
-    return tuple(found.values())
+        matching = [study for study in studies if name in (study.name, study.name.split(":")[0])]
+        if not matching:
+            available = ", ".join(study.name for study in studies)
+            raise InputError(f"there is no study {name!r}; name one of {available}.")
+        selected |= {study.name: study for study in matching}
+    return tuple(selected.values())

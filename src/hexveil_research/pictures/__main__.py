@@ -19,17 +19,17 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, help="for the pictures")
     parser.add_argument("names", nargs="*", help=f"of {', '.join(names)}; all if none is named")
     parser.add_argument("--work", type=Path, help="keep records and releases here")
-    given = parser.parse_args(words)
-    if unknown := sorted(set(given.names) - set(names)):
+    arguments = parser.parse_args(words)
+    if unknown := sorted(set(arguments.names) - set(names)):
         parser.error(f"there is no picture {unknown[0]}")
     figure_style.check_installed()
-    wanted = given.names or names
-    given.folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as own:
-        work = given.work or Path(own)
+    selected = arguments.names or names
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        work = arguments.work or Path(scratch)
         work.mkdir(parents=True, exist_ok=True)
-        gallery.make(given.folder, work, [name for name in wanted if name in gallery.NAMES])
-    privacy.make(given.folder, [name for name in wanted if name in privacy.NAMES])
+        gallery.make(arguments.folder, work, [name for name in selected if name in gallery.NAMES])
+    privacy.make(arguments.folder, [name for name in selected if name in privacy.NAMES])
 
 
 if __name__ == "__main__":

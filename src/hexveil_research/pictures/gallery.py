@@ -8,43 +8,50 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base import hexagons
-from hexveil_research.pictures import labels, maps, releases, settings
-from hexveil_research.pictures.files import save
+from hexveil_research.pictures import gallery_settings, labels, maps, releases
+from hexveil_research.pictures.png_files import save
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from hexveil_research.pictures.settings import MapPanel
+    from hexveil_research.pictures.gallery_settings import MapPanel
 
-NAMES = (*(picture.name for picture in settings.MAPS), settings.LABELS.name)
+NAMES = (*(picture.name for picture in gallery_settings.MAPS), gallery_settings.LABELS.name)
 
 
 def make(out: Path, work: Path, names: Sequence[str]) -> None:
     """Write the named pictures into a folder; records and releases go to another."""
-    pictures = [picture for picture in settings.MAPS if picture.name in names]
+    pictures = [picture for picture in gallery_settings.MAPS if picture.name in names]
+    # The city takes a while to simulate: only where a map shows it.
     if pictures:
-        releases.prepare_city(work, settings.CITY, settings.BUSES)
+        releases.prepare_city(work, gallery_settings.CITY, gallery_settings.BUSES)
         streets = json.loads((work / "streets.geojson").read_text("utf-8"))
     for picture in pictures:
-        shown = [_shown(work, panel) for panel in picture.panels]
-        save(maps.draw(picture, shown, streets), out / f"{picture.name}.png")
-    if settings.LABELS.name in names:
-        releases.prepare_flights(work, settings.FLIGHTS)
-        (panel,) = settings.LABELS.panels
+        contents = [_map_content(work, panel) for panel in picture.panels]
+        save(maps.draw(picture, contents, streets), out / f"{picture.name}.png")
+    if gallery_settings.LABELS.name in names:
+        releases.prepare_flights(work, gallery_settings.FLIGHTS)
+        (panel,) = gallery_settings.LABELS.panels
         table = releases.release(work, "flights.toml", panel.options)
-        save(labels.draw(settings.LABELS, table), out / f"{settings.LABELS.name}.png")
+        save(
+            labels.draw(gallery_settings.LABELS, table), out / f"{gallery_settings.LABELS.name}.png"
+        )
 
 
-def _shown(work: Path, panel: MapPanel) -> maps.Shown:
+def _map_content(work: Path, panel: MapPanel) -> maps.MapContent:
     """Return the content of a panel: outlines, numbers and how sure they are, of one slot."""
     table = releases.release(work, "buses.toml", panel.options)
-    table = table.filter(np.equal(table["slot"].to_pylist(), settings.SLOT))
+    table = table.filter(np.equal(table["slot"].to_pylist(), gallery_settings.SLOT))
     names = table["hexagon"].to_pylist()
     places = [int(name, 16) for name in names]
     if panel.column in releases.TRUE:
-        found = releases.truth(work, table["cell"].to_pylist(), hexagons.resolution_of(places[0]))
-        return maps.Shown(panel.title, places, found[panel.column], ["good"] * len(places))
+        statistics = releases.truth(
+            work, table["cell"].to_pylist(), hexagons.resolution_of(places[0])
+        )
+        return maps.MapContent(
+            panel.title, places, statistics[panel.column], ["good"] * len(places)
+        )
     kind = panel.column.split("_", maxsplit=1)[0]
     values = np.asarray(table[panel.column].to_numpy(), dtype=np.float64)
-    return maps.Shown(panel.title, places, values, table[f"{kind}_quality"].to_pylist())
+    return maps.MapContent(panel.title, places, values, table[f"{kind}_quality"].to_pylist())

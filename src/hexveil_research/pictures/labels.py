@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
-    from hexveil_research.pictures.settings import Picture
+    from hexveil_research.pictures.gallery_settings import Picture
 
 DARK = 0.5
 """Part of the scale up to which letters on it are white."""
@@ -24,6 +24,7 @@ def draw(picture: Picture, table: pa.Table) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
 
     origins = sorted(set(table["origin"].to_pylist()))
+    # Labels are text, in which 10 sorts before 5.
     hours = sorted({int(hour) for hour in table["hour"].to_pylist()})
     low, high = picture.ends
     with figure_style.style():
@@ -38,11 +39,11 @@ def draw(picture: Picture, table: pa.Table) -> Figure:
         grid = np.full((len(hours), len(origins)), np.nan)
         for row in table.select(["origin", "hour", "mean_raw"]).to_pylist():
             grid[hours.index(int(row["hour"])), origins.index(row["origin"])] = row["mean_raw"]
-        shown = axes.imshow(grid, cmap=PALETTE, vmin=low, vmax=high, aspect="auto")
+        image = axes.imshow(grid, cmap=PALETTE, vmin=low, vmax=high, aspect="auto")
         axes.set_xticks(range(len(origins)), origins, fontsize=SIZE)
         axes.set_yticks(range(len(hours)), [f"{hour}:00" for hour in hours], fontsize=SIZE - 1)
         axes.xaxis.tick_top()
         axes.spines[:].set_visible(False)
-        bar = figure.colorbar(shown, ax=axes, location="bottom", aspect=40, pad=0.02, extend="both")
-        bar.set_label(picture.what, fontsize=SIZE)
+        bar = figure.colorbar(image, ax=axes, location="bottom", aspect=40, pad=0.02, extend="both")
+        bar.set_label(picture.label, fontsize=SIZE)
     return figure

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from hexveil_research.pictures.settings import Picture
+    from hexveil_research.pictures.gallery_settings import Picture
 
 GROUND, STREET = "#f5f6f7", "#c9ced4"
 SIZE = 11.0
@@ -37,7 +37,7 @@ WIDTH, AROUND, LINE = 5.8, 1.15, 0.22
 """Inches: of a picture; of titles and scale above and below its maps; of a line of the legend."""
 
 
-class Shown(NamedTuple):
+class MapContent(NamedTuple):
     """One map: its title, hexagons, numbers, and the grade of each."""
 
     title: str
@@ -46,23 +46,24 @@ class Shown(NamedTuple):
     quality: list[str]
 
 
-def draw(picture: Picture, shown: Sequence[Shown], streets: Mapping[str, Any]) -> Figure:
+def draw(picture: Picture, contents: Sequence[MapContent], streets: Mapping[str, Any]) -> Figure:
     """Return the picture: a map for each part, side by side, with one scale for all."""
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
 
     with figure_style.style():
-        kinds = [kind for kind in WORDS if any(kind in part.quality for part in shown)]
-        tall = max(_shape(part.hexagons) for part in shown) * WIDTH / len(shown)
+        kinds = [kind for kind in WORDS if any(kind in content.quality for content in contents)]
+        tall = max(_shape(content.hexagons) for content in contents) * WIDTH / len(contents)
         height = tall + AROUND + LINE * len(kinds)
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        panels = figure.subplots(1, len(shown), squeeze=False)
-        for axes, part in zip(panels.flat, shown, strict=True):
-            outlines = [hexagons.outline(place) for place in part.hexagons]
-            for kind in (kind for kind in HATCHES if kind in part.quality):
-                of_kind = np.flatnonzero(np.equal(part.quality, kind))
-                _cells(axes, [outlines[i] for i in of_kind], part.values[of_kind], kind, picture)
-            _ground(axes, part.hexagons, streets)
-            axes.set_title(part.title, fontsize=SIZE + 1)
+        panels = figure.subplots(1, len(contents), squeeze=False)
+        for axes, content in zip(panels.flat, contents, strict=True):
+            outlines = [hexagons.outline(place) for place in content.hexagons]
+            # A hatch belongs to a whole collection in matplotlib: one for each grade.
+            for kind in (kind for kind in HATCHES if kind in content.quality):
+                of_kind = np.flatnonzero(np.equal(content.quality, kind))
+                _cells(axes, [outlines[i] for i in of_kind], content.values[of_kind], kind, picture)
+            _ground(axes, content.hexagons, streets)
+            axes.set_title(content.title, fontsize=SIZE + 1)
         _scale(figure, picture)
         _legend(figure, kinds)
     return figure
@@ -92,6 +93,7 @@ def _frame(places: Sequence[int]) -> tuple[tuple[float, float], tuple[float, flo
     corners = np.concatenate([hexagons.outline(place) for place in places])
     (west, south), (east, north) = corners.min(axis=0), corners.max(axis=0)
     gap = MARGIN * max(east - west, north - south)
+    # A degree of longitude shrinks with the cosine of the latitude.
     longer = 1 / math.cos(math.radians((south + north) / 2))
     return (west - gap, east + gap), (south - gap, north + gap), longer
 
@@ -117,7 +119,7 @@ def lines_of(streets: Mapping[str, Any]) -> list[list[list[float]]]:
     """Return the lines of a GeoJSON document of lines."""
     kind = streets["type"]
     if kind == "FeatureCollection":
-        return [line for part in streets["features"] for line in lines_of(part["geometry"])]
+        return [line for feature in streets["features"] for line in lines_of(feature["geometry"])]
     inner = streets["coordinates"]
     return list(inner) if kind == "MultiLineString" else [inner]
 
@@ -130,7 +132,7 @@ def _scale(figure: Figure, picture: Picture) -> None:
     bar = figure.colorbar(
         colours, ax=figure.axes, location="bottom", shrink=0.9, aspect=40, pad=0.02, extend="both"
     )
-    bar.set_label(picture.what, fontsize=SIZE)
+    bar.set_label(picture.label, fontsize=SIZE)
     bar.ax.tick_params(labelsize=SIZE - 1)
     bar.outline.set_visible(False)
 

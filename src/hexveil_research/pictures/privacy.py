@@ -1,6 +1,6 @@
 """Pictures of user-level privacy: neighbours, beliefs, units, many cells, clipping, pseudo-users.
 
-Every number that is drawn comes from the package's own functions, on the counts in `fleet`.
+Every number that is drawn comes from the package's own functions, on the counts in `example_fleet`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from hexveil.accounting.pseudo_users import best_fit
 from hexveil.accounting.suppression_bias import midpoint_mean_bias, user_midpoint_mean_sensitivity
 from hexveil.mechanisms import ArrayAveraging, Baseline
 from hexveil.simulation import figure_style
-from hexveil_research.pictures import fleet
-from hexveil_research.pictures.files import save
+from hexveil_research.pictures import example_fleet
+from hexveil_research.pictures.png_files import save
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ def _figure(height: float, across: int = 1) -> tuple[Figure, list[Axes]]:
     return figure, list(figure.subplots(1, across, squeeze=False).flat)
 
 
-def _plain(axes: Axes) -> None:
+def _style_axes(axes: Axes) -> None:
     """Draw axes in the project's style, with rules behind the bars."""
     figure_style.plain_axes(axes)
     axes.set_axisbelow(True)
@@ -67,13 +67,14 @@ def neighbours() -> Figure:
     figure, panels = _figure(3.5, 2)
     values = {(b, c): rng.uniform(5, 60, n) for (b, c), n in np.ndenumerate(counts)}
     for axes, title in zip(panels, ("One data set", "A neighbour of it"), strict=True):
+        # Only the values of bus C change: who reported how often is public, and stays.
         if axes is panels[1]:
             fresh = {key: rng.uniform(5, 60, v.size) for key, v in values.items()}
             values |= {key: v for key, v in fresh.items() if key[0] == changed}
-        for (bus, cell), some in values.items():
-            x = cell + (np.arange(some.size) - (some.size - 1) / 2) * 0.26
-            shown = axes.scatter(
-                x, np.full(some.size, bus), c=some, vmin=0, vmax=65, cmap="viridis", s=42
+        for (bus, cell), speeds in values.items():
+            x = cell + (np.arange(speeds.size) - (speeds.size - 1) / 2) * 0.26
+            points = axes.scatter(
+                x, np.full(speeds.size, bus), c=speeds, vmin=0, vmax=65, cmap="viridis", s=42
             )
         axes.set(xlim=(-0.6, len(cells) - 0.4), ylim=(len(buses) - 0.5, -0.5))
         axes.axhspan(changed - 0.45, changed + 0.45, facecolor="none", edgecolor=RED, linewidth=1.6)
@@ -84,13 +85,13 @@ def neighbours() -> Figure:
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0)
     panels[0].set_ylabel("bus")
-    bar = figure.colorbar(shown, ax=panels, location="bottom", aspect=40, shrink=0.8)
+    bar = figure.colorbar(points, ax=panels, location="bottom", aspect=40, shrink=0.8)
     bar.set_label("speed of a record, km/h")
     bar.outline.set_visible(False)
     return figure
 
 
-def belief(before: Floats, epsilon: float) -> Floats:
+def belief(prior: Floats, epsilon: float) -> Floats:
     """Return the most that an insider can be believed after a release, as a probability.
 
     The insider knows the values of all other buses. Then the chances of two possibilities for one
@@ -101,22 +102,23 @@ def belief(before: Floats, epsilon: float) -> Floats:
     >>> belief(np.array([0.5]), 1.0).round(3).tolist()
     [0.731]
     """
-    return np.asarray(1 / (1 + math.exp(-epsilon) * (1 - before) / before), dtype=np.float64)
+    return np.asarray(1 / (1 + math.exp(-epsilon) * (1 - prior) / prior), dtype=np.float64)
 
 
 def beliefs() -> Figure:
     """Return an insider's belief after a release against its belief before."""
     figure, (axes,) = _figure(4.2)
-    before = np.linspace(0.001, 0.999, 200)
+    prior = np.linspace(0.001, 0.999, 200)
     for epsilon, colour in ((5.0, "#dbe7f3"), (3.0, "#b3cfe6"), (1.0, "#6fa3cf"), (0.3, BLUE)):
-        most, least = belief(before, epsilon), belief(before, -epsilon)
-        axes.fill_between(before, least, most, color=colour, linewidth=0)
+        upper, lower = belief(prior, epsilon), belief(prior, -epsilon)
+        axes.fill_between(prior, lower, upper, color=colour, linewidth=0)
         axes.plot([], [], color=colour, linewidth=9, label=f"ε = {epsilon:g}")
-    axes.plot(before, before, color=BLACK, linewidth=1)
+    axes.plot(prior, prior, color=BLACK, linewidth=1)
     top = float(belief(np.array([0.5]), 1.0)[0])
-    shown = math.ceil(1000 * top) / 10
+    # Rounded up: the picture must not promise more than the guarantee.
+    percent = math.ceil(1000 * top) / 10
     axes.annotate(
-        f"50 % becomes at\nmost {shown:.1f} % at ε = 1",
+        f"50 % becomes at\nmost {percent:.1f} % at ε = 1",
         (0.5, top), xytext=(0.56, 0.2), arrowprops={"arrowstyle": "-", "color": BLACK},
     )  # fmt: skip
     figure_style.plain_axes(axes)
@@ -135,10 +137,10 @@ def beliefs() -> Figure:
 
 def record_or_user() -> Figure:
     """Return each bus's loss where noise hides one record, and where it hides a bus."""
-    occupancy = fleet.fleet()
-    per_record = fleet.SPAN / occupancy.records_per_cell  # hides one record at ε = 1
-    record = np.sort(privacy_loss(occupancy, per_record, None, fleet.SPAN))
-    user = np.sort(fleet.planned().losses())
+    occupancy = example_fleet.fleet()
+    per_record = example_fleet.SPAN / occupancy.records_per_cell  # hides one record at ε = 1
+    record = np.sort(privacy_loss(occupancy, per_record, None, example_fleet.SPAN))
+    user = np.sort(example_fleet.planned().losses())
     figure, (axes,) = _figure(3.9)
     rank = np.arange(1, record.size + 1)
     axes.plot(rank, record, color=RED, linewidth=2.2, linestyle=(0, (5, 2)))
@@ -157,14 +159,14 @@ def record_or_user() -> Figure:
 
 def many_cells() -> Figure:
     """Return the losses of three buses, cell by cell, and the bound by counting cells."""
-    occupancy, made = fleet.fleet(), fleet.planned()
+    occupancy, joint_plan = example_fleet.fleet(), example_fleet.planned()
     visited = occupancy.cells_per_user
-    chosen = [int(np.flatnonzero(visited == n)[0]) for n in (1, 4, int(visited.max()))]
+    drawn_buses = [int(np.flatnonzero(visited == n)[0]) for n in (1, 4, int(visited.max()))]
     figure, (axes,) = _figure(3.4)
     colours = [BLUE, SKY]
-    for row, bus in enumerate(chosen):
+    for row, bus in enumerate(drawn_buses):
         mine = np.flatnonzero(occupancy.user == bus)
-        losses = made.pair_losses()[mine]
+        losses = joint_plan.pair_losses()[mine]
         starts = np.cumsum(losses) - losses
         for place, (start, loss) in enumerate(zip(starts, losses, strict=True)):
             axes.barh(row, loss, left=start, color=colours[place % 2], height=0.5)
@@ -175,44 +177,51 @@ def many_cells() -> Figure:
     axes.text(0.98, 0.0, "asked: at most 1", color=RED, ha="right", va="center")
     axes.set(xlim=(0, 1.12), ylim=(-0.5, 2.7), yticks=range(3), xlabel="loss, ε")
     axes.set_yticklabels(["bus K", "bus L", "bus M"])
-    _plain(axes)
+    _style_axes(axes)
     axes.grid(visible=False, axis="y")
     return figure
 
 
 def clipping() -> Figure:
     """Return the records of a cell's buses with their caps, and the error for each limit."""
-    counts = np.array(fleet.ONE_CELL)
+    counts = np.array(example_fleet.ONE_CELL)
     limits = np.arange(1, counts.max() + 1)
-    bias = np.array([midpoint_mean_bias(np.minimum(counts, t), counts, fleet.SPAN) for t in limits])
-    kept = [np.minimum(counts, t) for t in limits]
-    noise = np.array([user_midpoint_mean_sensitivity(k, counts, fleet.SPAN).max() for k in kept])
+    bias = np.array(
+        [midpoint_mean_bias(np.minimum(counts, t), counts, example_fleet.SPAN) for t in limits]
+    )
+    capped = [np.minimum(counts, t) for t in limits]
+    noise = np.array(
+        [user_midpoint_mean_sensitivity(k, counts, example_fleet.SPAN).max() for k in capped]
+    )
     best = int(np.argmin(bias + noise))
-    figure, (left, right) = _figure(3.7, 2)
-    left.bar(range(counts.size), counts, color=GREY, width=0.75, label="cut off")
-    left.bar(range(counts.size), kept[best], color=BLUE, width=0.75, label="kept")
-    left.axhline(limits[best], color=BLACK, linewidth=1)
-    left.set(xlabel="buses of one cell", ylabel="records", xticks=[])
-    right.plot(limits, noise, color=RED, linestyle=(0, (5, 2)), label="noise")
-    right.plot(limits, bias, color=GREEN, linestyle=(0, (1, 1.5)), label="worst bias", linewidth=2)
-    right.plot(limits, bias + noise, color=BLUE, linewidth=2.2, label="together")
-    right.plot(limits[best], (bias + noise)[best], "o", color=BLUE)
-    right.set(xlabel="kept of a bus at most", ylabel="km/h", ylim=(0, None))
-    for axes in (left, right):
-        _plain(axes)
+    figure, (count_axes, error_axes) = _figure(3.7, 2)
+    count_axes.bar(range(counts.size), counts, color=GREY, width=0.75, label="cut off")
+    count_axes.bar(range(counts.size), capped[best], color=BLUE, width=0.75, label="kept")
+    count_axes.axhline(limits[best], color=BLACK, linewidth=1)
+    count_axes.set(xlabel="buses of one cell", ylabel="records", xticks=[])
+    error_axes.plot(limits, noise, color=RED, linestyle=(0, (5, 2)), label="noise")
+    error_axes.plot(
+        limits, bias, color=GREEN, linestyle=(0, (1, 1.5)), label="worst bias", linewidth=2
+    )
+    error_axes.plot(limits, bias + noise, color=BLUE, linewidth=2.2, label="together")
+    error_axes.plot(limits[best], (bias + noise)[best], "o", color=BLUE)
+    error_axes.set(xlabel="kept of a bus at most", ylabel="km/h", ylim=(0, None))
+    for axes in (count_axes, error_axes):
+        _style_axes(axes)
         axes.legend(frameon=False, handlelength=1.6, fontsize=SIZE - 1)
     return figure
 
 
 def pseudo_users() -> Figure:
     """Return the records of a cell's buses as they are, and put into arrays of one length."""
-    counts = fleet.ONE_CELL
-    made = ArrayAveraging(grouping="best_fit", cap=6).plan(
-        counts, bounds=(0, fleet.SPAN), epsilon=1
+    counts = example_fleet.ONE_CELL
+    averaging = ArrayAveraging(grouping="best_fit", cap=6).plan(
+        counts, bounds=(0, example_fleet.SPAN), epsilon=1
     )
-    plain = Baseline().plan(counts, bounds=(0, fleet.SPAN), epsilon=1)
+    baseline = Baseline().plan(counts, bounds=(0, example_fleet.SPAN), epsilon=1)
+    # The same cap as in the plan above, so that the arrays drawn are those of its noise.
     groups = best_fit(counts, 6)
-    figure, (left, right) = _figure(4.0, 2)
+    figure, (user_axes, array_axes) = _figure(4.0, 2)
     colours = [
         *figure_style.COLOURS[:4],
         *figure_style.COLOURS[5:],
@@ -222,21 +231,27 @@ def pseudo_users() -> Figure:
         "#393b79",
     ]
     for bus, count in enumerate(counts):
-        left.barh(bus, count, color=colours[bus], height=0.8)
-    at = np.zeros(groups.n_arrays)
+        user_axes.barh(bus, count, color=colours[bus], height=0.8)
+    filled = np.zeros(groups.n_arrays)
     for user, array, size in zip(
         groups.piece_user, groups.piece_array, groups.piece_size, strict=True
     ):
-        right.barh(array, size, left=at[array], color=colours[user], height=0.8, edgecolor="white")
-        at[array] += size
-    left.set_title(f"{len(counts)} buses: noise {plain.noise_scale:.0f} km/h", fontsize=SIZE)
-    right.set_title(f"{groups.n_arrays} pseudo-users: {made.noise_scale:.0f} km/h", fontsize=SIZE)
-    for axes in (left, right):
+        array_axes.barh(
+            array, size, left=filled[array], color=colours[user], height=0.8, edgecolor="white"
+        )
+        filled[array] += size
+    user_axes.set_title(
+        f"{len(counts)} buses: noise {baseline.noise_scale:.0f} km/h", fontsize=SIZE
+    )
+    array_axes.set_title(
+        f"{groups.n_arrays} pseudo-users: {averaging.noise_scale:.0f} km/h", fontsize=SIZE
+    )
+    for axes in (user_axes, array_axes):
         axes.invert_yaxis()
         axes.set(yticks=[], xlabel="records")
-        _plain(axes)
+        _style_axes(axes)
         axes.grid(visible=False, axis="y")
-    right.set_xlim(left.get_xlim())
+    array_axes.set_xlim(user_axes.get_xlim())
     return figure
 
 

@@ -59,15 +59,15 @@ def command(folder: Path, *words: str) -> None:
     HexveilError
         What the command said, if it failed.
     """
-    done = subprocess.run(  # noqa: S603  this package, with words of `settings`
+    process = subprocess.run(  # noqa: S603  this package, words of `gallery_settings`
         [sys.executable, "-m", "hexveil", *words],
         cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise HexveilError(f"hexveil {' '.join(words)}: {done.stderr.strip()}")
+    if process.returncode:
+        raise HexveilError(f"hexveil {' '.join(words)}: {process.stderr.strip()}")
 
 
 def truth(folder: Path, cells: list[str], resolution: int) -> dict[str, NDArray[np.float64]]:
@@ -84,13 +84,15 @@ def truth(folder: Path, cells: list[str], resolution: int) -> dict[str, NDArray[
         quantum="0.1",
         select=Select(min_users=1),
     )
+    # Sums are in quanta: this many to a km/h, as the span is 65 km/h.
     occupancy, scale = data.public.occupancy, float(data.public.lattice.span_quanta) / 65.0
     sums = (data.sums.total, data.sums.total_sq)
-    first, second = (
-        np.bincount(occupancy.cell, weights=one) / occupancy.records_per_cell for one in sums
+    mean_quanta, mean_square = (
+        np.bincount(occupancy.cell, weights=pair_sums) / occupancy.records_per_cell
+        for pair_sums in sums
     )
     places = {name: place for place, name in enumerate(data.public.cells.names())}
-    at = [places[cell] for cell in cells]
-    mean = first / scale
-    found = (mean, np.sqrt(second / scale**2 - mean**2))
-    return {name: numbers[at] for name, numbers in zip(TRUE, found, strict=True)}
+    rows = [places[cell] for cell in cells]
+    mean = mean_quanta / scale
+    statistics = (mean, np.sqrt(mean_square / scale**2 - mean**2))
+    return {name: numbers[rows] for name, numbers in zip(TRUE, statistics, strict=True)}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil_research.audit.laws import AuditedRelease
+from hexveil_research.audit.output_distributions import AuditedRelease
 from hexveil_research.audit.weakenings import NOISE, SCALES, SCORES, WeakenedSource
 
 FACTS = {"counts": [40] * 30, "bounds": (0, 8), "epsilon": 2}

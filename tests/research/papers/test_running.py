@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hexveil.base.errors import InputError
-from hexveil_research.papers import catalogue, files, running
-from hexveil_research.papers.study import Claim, Outcome, Setting, Study, chosen
+from hexveil_research.papers import catalogue, running, study_folders
+from hexveil_research.papers.study import Claim, Outcome, Setting, Study, select_studies
 
 FIGURES = {"iot": 5, "rw": 2, "comp": 8, "wc": 3}
 
@@ -48,11 +48,11 @@ def test_what_is_made_is_kept(tmp_path, monkeypatch):
     studies = [study("wc:a", calls), study("wc:b", calls, seconds=9)]
     first = run(studies, tmp_path, monkeypatch)
     assert calls == ["wc:b", "wc:a"]
-    assert [(one.study.name, one.kept) for one in first] == [("wc:a", False), ("wc:b", False)]
+    assert [(one.study.name, one.reused) for one in first] == [("wc:a", False), ("wc:b", False)]
     again = run(studies, tmp_path, monkeypatch)
-    assert [one.kept for one in again] == [True, True]
+    assert [one.reused for one in again] == [True, True]
     assert len(calls) == 2
-    assert (tmp_path / files.CLAIMS).read_text().count("it is so") == 2
+    assert (tmp_path / study_folders.CLAIMS).read_text().count("it is so") == 2
 
 
 def test_a_run_that_was_cut_off_goes_on(tmp_path, monkeypatch):
@@ -63,7 +63,7 @@ def test_a_run_that_was_cut_off_goes_on(tmp_path, monkeypatch):
         run(broken, tmp_path, monkeypatch)
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["wc-a"]
     found = run([broken[0], study("wc:b", calls)], tmp_path, monkeypatch)
-    assert [one.kept for one in found] == [True, False]
+    assert [one.reused for one in found] == [True, False]
     assert calls == ["wc:a", "wc:b", "wc:b"]
 
 
@@ -78,7 +78,7 @@ def test_progress_only_grows_and_ends_at_one(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_processes_find_what_one_finds(tmp_path):
     """Studies made by two workers are, byte for byte, those made one after the other."""
-    studies = chosen(catalogue.STUDIES, ["iot:fig5", "wc:fig1"])
+    studies = select_studies(catalogue.STUDIES, ["iot:fig5", "wc:fig1"])
     setting = Setting(trials=20)
     told = []
     for name, jobs in (("one", 1), ("two", 2)):
@@ -93,7 +93,7 @@ def test_processes_find_what_one_finds(tmp_path):
 
 def test_an_error_in_a_process_is_its_sentence(tmp_path, monkeypatch):
     """What a worker refuses is refused, and no folder of it stands."""
-    studies = chosen(catalogue.STUDIES, ["iot:fig5", "wc:fig1"])
+    studies = select_studies(catalogue.STUDIES, ["iot:fig5", "wc:fig1"])
     lost = [Study("iot:none", "", "", lambda _: Outcome()), *studies]
     with pytest.raises(InputError, match="no study 'iot:none'"):
         running.run(lost, Setting(trials=20), tmp_path, jobs=2)

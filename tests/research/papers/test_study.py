@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hexveil.base.errors import InputError
-from hexveil_research.papers.study import Claim, Outcome, Setting, Study, band, chosen, line
+from hexveil_research.papers.study import Claim, Outcome, Setting, Study, band, line, select_studies
 
 STUDIES = tuple(
     Study(name, "", "", lambda _: Outcome()) for name in ("iot:fig1", "iot:fig10", "wc:fig1")
@@ -49,13 +49,13 @@ def test_parts_of_different_lengths_are_refused(more):
 )
 def test_studies_are_chosen_by_name_or_paper(names, found):
     """A name means itself alone, a paper all of its studies, and none comes twice."""
-    assert [one.name for one in chosen(STUDIES, names)] == found
+    assert [one.name for one in select_studies(STUDIES, names)] == found
 
 
 def test_an_unknown_study_is_refused_with_the_known():
     """The message says what there is."""
     with pytest.raises(InputError, match=r"'iot:fig'; name one of iot:fig1, iot:fig10, wc:fig1"):
-        chosen(STUDIES, ["iot:fig"])
+        select_studies(STUDIES, ["iot:fig"])
 
 
 def test_records_that_are_not_there_are_none(tmp_path):

@@ -13,9 +13,9 @@ import pytest
 from hexveil.base import hexagons
 from hexveil.simulation import figure_style
 from hexveil.simulation.city import City
-from hexveil_research.pictures import gallery, labels, maps, privacy, releases, settings
+from hexveil_research.pictures import gallery, gallery_settings, labels, maps, privacy, releases
 from hexveil_research.pictures.__main__ import main
-from hexveil_research.pictures.files import COLOURS, with_palette
+from hexveil_research.pictures.png_files import COLOURS, with_palette
 from pictures import cut_off
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -48,12 +48,12 @@ def one_line(text):
 def shown(title, quality):
     """Return four hexagons and a value for each."""
     at = hexagons.of_places(pa.array([21.2] * 4), pa.array([74.85, 74.9, 74.95, 75.0]), 7)
-    return maps.Shown(title, at.to_pylist(), np.array([10.0, 20.0, 30.0, 60.0]), quality)
+    return maps.MapContent(title, at.to_pylist(), np.array([10.0, 20.0, 30.0, 60.0]), quality)
 
 
 def drawn(*qualities):
     """Return a picture of maps of these qualities."""
-    picture = settings.MAPS[0]
+    picture = gallery_settings.MAPS[0]
     parts = [shown(f"Map {place}", quality) for place, quality in enumerate(qualities)]
     return maps.draw(picture, parts, STREETS)
 
@@ -92,7 +92,7 @@ def test_labels_say_number_and_bound():
             "mean_bound95": [50.1, 60.0],
         }
     )
-    figure = labels.draw(settings.LABELS, table)
+    figure = labels.draw(gallery_settings.LABELS, table)
     assert cut_off(figure) == []
     axes = figure.axes[0]
     assert [text.get_text() for text in axes.texts] == ["400 ± 51", "340 ± 60"]
@@ -101,20 +101,20 @@ def test_labels_say_number_and_bound():
 
 def test_the_page_shows_every_picture_and_its_settings():
     """Each picture is on the page, with the options that made it."""
-    for picture in (*settings.MAPS, settings.LABELS):
+    for picture in (*gallery_settings.MAPS, gallery_settings.LABELS):
         assert f"(../images/{picture.name}.png)" in PAGE
         for panel in picture.panels:
-            run = "flights.toml" if picture is settings.LABELS else "buses.toml"
+            run = "flights.toml" if picture is gallery_settings.LABELS else "buses.toml"
             assert f"hexveil release {run} {panel.options}".strip() in one_line(PAGE)
 
 
 def test_records_and_run_files_are_those_of_the_pages():
     """What the reader is told to run is what made the pictures."""
-    assert f"hexveil simulate {settings.CITY}\n" in one_line(FIRST)
+    assert f"hexveil simulate {gallery_settings.CITY}\n" in one_line(FIRST)
     (first,), (flights,) = tomls(FIRST), tomls(PAGE)
-    buses = tomllib.loads(settings.BUSES)
+    buses = tomllib.loads(gallery_settings.BUSES)
     assert buses | {"ledger": buses["ledger"] | {"budget": 5}} == first
-    assert tomllib.loads(settings.FLIGHTS) | {"release": {"out": "flights"}} == flights
+    assert tomllib.loads(gallery_settings.FLIGHTS) | {"release": {"out": "flights"}} == flights
 
 
 @pytest.mark.parametrize("name", [*gallery.NAMES, *privacy.NAMES])

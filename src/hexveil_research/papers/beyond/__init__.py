@@ -1,12 +1,12 @@
 """Past the papers, in the same style: three figures of ours, with claims of ours.
 
-`accounting`: exact loss per user and the joint plan against CLIP-USER. `clipping`: the optimal
-clipping and our own mechanism against the papers' on real records. `capping`: re-weighting and
-midpoints against dropping, with `small` for every data set of tiny cells.
+`exact_accounting`: exact loss per user and the joint plan against CLIP-USER. `real_records`: the
+optimal clipping and our own mechanism against the papers' on real records. `capping`: re-weighting
+and midpoints against dropping, with `reweighting_search` for every data set of tiny cells.
 """
 
-from hexveil_research.papers.beyond import accounting, capping, clipping
+from hexveil_research.papers.beyond import capping, exact_accounting, real_records
 
-STUDIES = (accounting.STUDY, clipping.STUDY, capping.STUDY)
+STUDIES = (exact_accounting.STUDY, real_records.STUDY, capping.STUDY)
 
 __all__ = ["STUDIES"]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil import theory
-from hexveil_research.papers.beyond import small
+from hexveil_research.papers.beyond import reweighting_search
 from hexveil_research.papers.itms import SPAN, counts
 from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
 
@@ -44,7 +44,7 @@ PLACE = "Past COMP, sections III-B and IV"
 
 
 @dataclass(frozen=True)
-class Way:
+class CappingMethod:
     """A way to take less of some users.
 
     Attributes
@@ -63,15 +63,15 @@ class Way:
 
 def _largest(users: Callable[[Ints, Ints, float], Floats]) -> Formula:
     """Return the largest over users of a sensitivity per user."""
-    return lambda kept, m, span: float(users(kept, m, span).max())
+    return lambda kept_counts, m, span: float(users(kept_counts, m, span).max())
 
 
 def _of_kept(formula: Callable[[Ints, float], float]) -> Formula:
     """Return a sensitivity of the kept samples alone, where a user of none does not count."""
-    return lambda kept, _, span: formula(kept[kept > 0], span)
+    return lambda kept_counts, _, span: formula(kept_counts[kept_counts > 0], span)
 
 
-DROPPING = Way(
+DROPPING = CappingMethod(
     "dropping",
     "paper",
     {"mean": theory.truncation_mean_bias, "variance": theory.truncation_variance_bias},
@@ -80,7 +80,7 @@ DROPPING = Way(
         "variance": _of_kept(theory.variance_sensitivity),
     },
 )
-REWEIGHTING = Way(
+REWEIGHTING = CappingMethod(
     "re-weighting",
     "ours",
     {"mean": theory.reweighted_mean_bias, "variance": theory.reweighted_variance_bias},
@@ -89,7 +89,7 @@ REWEIGHTING = Way(
         "variance": _largest(theory.user_reweighted_variance_sensitivity),
     },
 )
-MIDPOINTS = Way(
+MIDPOINTS = CappingMethod(
     "midpoints",
     "ours",
     {"mean": theory.midpoint_mean_bias, "variance": theory.midpoint_variance_bias},
@@ -98,7 +98,7 @@ MIDPOINTS = Way(
         "variance": _largest(theory.user_midpoint_variance_sensitivity),
     },
 )
-WAYS = (DROPPING, REWEIGHTING, MIDPOINTS)
+METHODS = (DROPPING, REWEIGHTING, MIDPOINTS)
 FREE = {"mean": SPAN / 2, "variance": SPAN**2 / 8}
 """What the constants U/2 and U²/8 miss at most, at no loss."""
 UNITS = {"mean": "km/h", "variance": "(km/h)²"}
@@ -125,44 +125,50 @@ class CapCurve:
 
     def least_errors(self) -> Floats:
         """Return the least planning error over caps at each ε of `X`."""
+        # The expected size of Laplace noise is its scale.
         errors = self.bias + self.sensitivity / X[:, None]
         return np.asarray(errors.min(axis=1))
 
 
-def curve(way: Way, statistic: str, m: Ints) -> CapCurve:
+def curve(method: CappingMethod, statistic: str, m: Ints) -> CapCurve:
     """Return a way's bias and sensitivity at every cap of a cell."""
     caps = np.arange(1, int(m.max()) + 1)
-    kept = [np.minimum(m, cap) for cap in caps]
+    capped_counts = [np.minimum(m, cap) for cap in caps]
     bias, sensitivity = (
-        np.array([formula(each, m, SPAN) for each in kept])
-        for formula in (way.bias[statistic], way.sensitivity[statistic])
+        np.array([formula(kept_counts, m, SPAN) for kept_counts in capped_counts])
+        for formula in (method.bias[statistic], method.sensitivity[statistic])
     )
-    share = np.array([each.sum() for each in kept]) / m.sum()
+    share = np.array([kept_counts.sum() for kept_counts in capped_counts]) / m.sum()
     return CapCurve(caps, share, bias, sensitivity)
 
 
 @cache
 def curves(statistic: str) -> tuple[CapCurve, ...]:
     """Return the curves of all ways on IOT's cell."""
-    return tuple(curve(way, statistic, counts()) for way in WAYS)
+    return tuple(curve(method, statistic, counts()) for method in METHODS)
 
 
 def make(setting: Setting) -> Outcome:
     """Return the figure: bias against the cap, and planning error against ε."""
     panels = (*(bias_panel(statistic) for statistic in UNITS), error_panel())
     setting.tell(0.3)
-    said = (*cell_claims(), *drawn_claims(setting.seed))
+    judged = (*cell_claims(), *drawn_claims(setting.seed))
     setting.tell(0.6)
-    return Outcome(panels, (*said, *small.claims()))
+    return Outcome(panels, (*judged, *reweighting_search.claims()))
 
 
 def bias_panel(statistic: str) -> Panel:
     """Return worst-case bias against the cap."""
-    found = curves(statistic)
-    shown = np.unique(np.geomspace(1, found[0].caps[-1], POINTS).round().astype(np.int64)) - 1
+    cap_curves = curves(statistic)
+    # Row k of a curve belongs to the cap k + 1.
+    drawn_caps = (
+        np.unique(np.geomspace(1, cap_curves[0].caps[-1], POINTS).round().astype(np.int64)) - 1
+    )
     lines = tuple(
-        line(way.name, one.caps[shown], one.bias[shown], whose=way.whose)
-        for way, one in zip(WAYS, found, strict=True)
+        line(
+            method.name, cap_curve.caps[drawn_caps], cap_curve.bias[drawn_caps], whose=method.whose
+        )
+        for method, cap_curve in zip(METHODS, cap_curves, strict=True)
     )
     label = f"worst-case bias, {UNITS[statistic]}"
     return Panel(f"bias of the {statistic}", "cap, samples of a user", label, lines, log_x=True)
@@ -172,10 +178,10 @@ def error_panel() -> Panel:
     """Return the least planning error over caps as a share of dropping's, against ε."""
     lines = [line(DROPPING.name, X, np.ones(X.size))]
     for statistic in UNITS:
-        dropping, *others = (one.least_errors() for one in curves(statistic))
+        dropping, *others = (cap_curve.least_errors() for cap_curve in curves(statistic))
         lines += [
-            line(f"{way.name}, {statistic}", X, least / dropping, whose=way.whose)
-            for way, least in zip(WAYS[1:], others, strict=True)
+            line(f"{method.name}, {statistic}", X, errors / dropping, whose=method.whose)
+            for method, errors in zip(METHODS[1:], others, strict=True)
         ]
     label = "worst-case bias + noise, as a share of dropping's"
     title = "error, each at its best cap"
@@ -230,8 +236,8 @@ def error_claim(statistic: str, dropping: CapCurve, *others: CapCurve) -> Claim:
     base = dropping.least_errors()
     # Where dropping is best not done at all, there is nothing to win.
     pays = base < dropping.bias[-1] + dropping.sensitivity[-1] / X - SAME
-    reweighting, midpoints = (one.least_errors() / base for one in others)
-    least = midpoints < np.minimum(reweighting, 1) - SAME
+    reweighting, midpoints = (cap_curve.least_errors() / base for cap_curve in others)
+    midpoints_win = midpoints < np.minimum(reweighting, 1) - SAME
     return Claim(
         "hexveil",
         PLACE,
@@ -242,7 +248,7 @@ def error_claim(statistic: str, dropping: CapCurve, *others: CapCurve) -> Claim:
         f"midpoints {_range(midpoints)}; dropping pays at {pays.sum()} of {X.size} ε, at "
         f"{(base > FREE[statistic]).sum()} of which a constant is better than it",
         bool((reweighting <= 1 + SAME).all() and (midpoints <= 1 + SAME).all())
-        and bool(least[pays].all() and pays.any()),
+        and bool(midpoints_win[pays].all() and pays.any()),
         "ours",
     )
 
@@ -250,15 +256,15 @@ def error_claim(statistic: str, dropping: CapCurve, *others: CapCurve) -> Claim:
 def drawn_claims(seed: int) -> tuple[Claim, ...]:
     """Return that no drawn cell, whatever is kept of whom, is an exception."""
     cells = [_drawn(np.random.default_rng([seed, number])) for number in range(DRAWN)]
-    return tuple(claim for statistic in UNITS for claim in drawn_claim(statistic, cells, *WAYS))
+    return tuple(claim for statistic in UNITS for claim in drawn_claim(statistic, cells, *METHODS))
 
 
 def drawn_claim(
     statistic: str,
     cells: list[tuple[Ints, Ints]],
-    dropping: Way,
-    reweighting: Way,
-    midpoints: Way,
+    dropping: CappingMethod,
+    reweighting: CappingMethod,
+    midpoints: CappingMethod,
 ) -> tuple[Claim, Claim]:
     """Return both claims about bias on cells with any contribution caps.
 
@@ -270,8 +276,8 @@ def drawn_claim(
     dropping, reweighting, midpoints : Way
     """
     base, weighed, middle = (
-        np.array([way.bias[statistic](kept, m, 1.0) for kept, m in cells])
-        for way in (dropping, reweighting, midpoints)
+        np.array([method.bias[statistic](kept_counts, m, 1.0) for kept_counts, m in cells])
+        for method in (dropping, reweighting, midpoints)
     )
     total = np.array([m.sum() for _, m in cells])
     # The bound on a re-weighted variance does not know that odd totals have no equal halves.
@@ -304,10 +310,11 @@ def drawn_claim(
 def _drawn(draw: np.random.Generator) -> tuple[Ints, Ints]:
     """Return partial contribution caps and heavy-tailed counts of a cell."""
     m = np.minimum(1 + draw.pareto(1.1, draw.integers(2, 60)) * 4, 400).astype(np.int64)
+    # At least two samples, so that this user can keep one and lose one.
     m[0] += 1
-    kept = draw.integers(0, m + 1)
-    kept[0] = draw.integers(1, m[0])
-    return kept, m
+    kept_counts = draw.integers(0, m + 1)
+    kept_counts[0] = draw.integers(1, m[0])
+    return kept_counts, m
 
 
 def _range(share: Floats) -> str:

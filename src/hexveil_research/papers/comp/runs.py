@@ -109,27 +109,28 @@ def run(occupancy: Occupancy, span: float, epsilon: str) -> Run:
     epsilon : str
         ε as decimal text.
     """
-    done = theory.clip_user(occupancy, span, epsilon)
-    start = initial_errors(occupancy, span, float(epsilon))
-    after = done.mean_errors + done.variance_errors
+    suppression = theory.clip_user(occupancy, span, epsilon)
+    initial = initial_errors(occupancy, span, float(epsilon))
+    errors = suppression.mean_errors + suppression.variance_errors
     return Run(
         epsilon=float(epsilon),
         cells=int(occupancy.cells_per_user.max()),
-        degradation=done.degradation,
-        bound=float(start.max()),
-        largest=float(after.max()),
-        raised=int((after > start * (1 + 1e-9)).sum()),
-        capped=theory.cap_after_suppression(occupancy, done.kept, span, epsilon).max_error,
+        degradation=suppression.degradation,
+        bound=float(initial.max()),
+        largest=float(errors.max()),
+        # Beyond rounding: a cell from which nothing is taken keeps its error.
+        raised=int((errors > initial * (1 + 1e-9)).sum()),
+        capped=theory.cap_after_suppression(occupancy, suppression.kept, span, epsilon).max_error,
         plain_loss=exact_loss(occupancy, span, float(epsilon)),
-        kept_loss=exact_loss(kept_part(occupancy, done.kept), span, float(epsilon)),
+        kept_loss=exact_loss(kept_part(occupancy, suppression.kept), span, float(epsilon)),
     )
 
 
-def kept_part(occupancy: Occupancy, kept: Ints) -> Occupancy:
+def kept_part(occupancy: Occupancy, kept_counts: Ints) -> Occupancy:
     """Return the occupancy of the kept samples; users without any are left out."""
-    live = kept > 0
+    live = kept_counts > 0
     _, user = np.unique(occupancy.user[live], return_inverse=True)
-    return Occupancy.from_coo(occupancy.cell[live], user, kept[live])
+    return Occupancy.from_coo(occupancy.cell[live], user, kept_counts[live])
 
 
 def sensitivities(occupancy: Occupancy, span: float) -> tuple[Floats, Floats]:
@@ -150,24 +151,25 @@ def exact_loss(occupancy: Occupancy, span: float, epsilon: float) -> float:
     The scales are 2 Δ/ε; a variance of one record is 0 and needs no noise.
     """
     mean, variance = (
-        np.where(moved > 0, 2.0 * moved / epsilon, np.inf)
-        for moved in sensitivities(occupancy, span)
+        np.where(sensitivity > 0, 2.0 * sensitivity / epsilon, np.inf)
+        for sensitivity in sensitivities(occupancy, span)
     )
     return float(theory.privacy_loss(occupancy, mean, variance, span).max())
 
 
 def least_loss(occupancy: Occupancy, span: float, error: float) -> float:
     """Return the joint plan's loss where no cell's error is above `error`."""
-    made = plan(occupancy, bounds=(0, span), target_error=error, error="sum", advise=False)
-    return float(made.epsilon)
+    # No advice: the plan is measured here and never released.
+    joint = plan(occupancy, bounds=(0, span), target_error=error, error="sum", advise=False)
+    return float(joint.epsilon)
 
 
 def least_error(occupancy: Occupancy, span: float, loss: float) -> float:
     """Return the joint plan's largest error over cells within a loss."""
-    made = plan(
+    joint = plan(
         occupancy, bounds=(0, span), epsilon=loss, error="sum", objective="max", advise=False
     )
-    return float(made.objective_errors().max())
+    return float(joint.objective_errors().max())
 
 
 @cache
@@ -178,8 +180,8 @@ def synthetic_run(gamma: int, seed: int, epsilon: str) -> Run:
 
 def seeds(setting: Setting) -> range:
     """Return the seeds of the draws: ten, or fewer where fewer trials are asked for."""
-    first = setting.seed * DRAWS
-    return range(first, first + max(1, min(DRAWS, setting.trials)))
+    start = setting.seed * DRAWS
+    return range(start, start + max(1, min(DRAWS, setting.trials)))
 
 
 def synthetic_runs(setting: Setting, gamma: int) -> tuple[tuple[Run, ...], ...]:
@@ -192,4 +194,4 @@ def synthetic_runs(setting: Setting, gamma: int) -> tuple[tuple[Run, ...], ...]:
 
 def column(runs: Sequence[Sequence[Run]], name: str) -> Floats:
     """Return a number of each run by its name; shape (n_draws, n_epsilons)."""
-    return np.array([[float(getattr(one, name)) for one in row] for row in runs])
+    return np.array([[float(getattr(clip_run, name)) for clip_run in row] for row in runs])

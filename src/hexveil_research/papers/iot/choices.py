@@ -40,6 +40,7 @@ def printed_costs(values: Floats) -> Floats:
     """Return Algorithm 3's cost of each middle, with the distances that step 3 prints."""
     distance = np.abs(values[:, None] - MIDDLES).min(axis=1)
     below, above = (
+        # As printed, distances are compared with middles, quantities of another kind (ERRATA 11).
         (distance[:, None] < MIDDLES).sum(axis=0),
         (distance[:, None] > MIDDLES).sum(axis=0),
     )
@@ -50,7 +51,7 @@ def middle_claims(costs: Costs = printed_costs) -> tuple[Claim, Claim]:
     """Return which middle Algorithm 3 makes likeliest: as printed, and ERRATA 11."""
     values = np.array(ARRAYS)
     likeliest = float(MIDDLES[np.argmin(costs(values))])
-    right = float(MIDDLES[np.argmin(middle_costs(values, 8, 4))])
+    corrected = float(MIDDLES[np.argmin(middle_costs(values, 8, 4))])
     nearest = 7.0
     return (
         Claim(
@@ -66,39 +67,40 @@ def middle_claims(costs: Costs = printed_costs) -> tuple[Claim, Claim]:
             "IOT",
             "Algorithm 3, step 3",
             "With the nearest middles themselves, which is meant, it is (ERRATA 11)",
-            f"the likeliest middle is {right:g}",
-            right == nearest,
+            f"the likeliest middle is {corrected:g}",
+            corrected == nearest,
             "corrected",
         ),
     )
 
 
-def lost(weights: Sequence[Floats]) -> float:
+def log_ratio_loss(weights: Sequence[Floats]) -> float:
     """Return the largest log ratio of chances between any two of some laws of one choice."""
     laws = np.array([w / w.sum() for w in weights])
     return float(np.log(laws.max(axis=0) / laws.min(axis=0)).max())
 
 
-def middle_loss(moved: int) -> float:
+def middle_loss(n_moving: int) -> float:
     """Return the loss of weights exp(-ε c/4) if that many of three array means move, by search."""
+    # One value for each bin: within a bin all have the same costs.
     ends = [0.5, 3.5, 4.5, 7.5]
     worst = 0.0
-    for fixed in product(ends, repeat=3 - moved):
-        costs = [middle_costs((*fixed, *own), 8, 4) for own in product(ends, repeat=moved)]
-        worst = max(worst, lost([np.exp(-EPSILON * c / 4) for c in costs]))
+    for fixed in product(ends, repeat=3 - n_moving):
+        costs = [middle_costs((*fixed, *moving), 8, 4) for moving in product(ends, repeat=n_moving)]
+        worst = max(worst, log_ratio_loss([np.exp(-EPSILON * c / 4) for c in costs]))
     return worst
 
 
 def middle_private_claim() -> Claim:
     """Return that the choice of Algorithm 3 loses ε/2 under BESTFIT."""
-    one, two = (middle_loss(moved) / EPSILON for moved in (1, 2))
+    single, double = (middle_loss(n_moving) / EPSILON for n_moving in (1, 2))
     return Claim(
         "IOT",
         "Section III-D",
         "Weights exp(-ε c/4) lose ε/2 where a user is in one array, as under BESTFIT",
-        f"search over three array means: {one:.3f} ε if one of them moves, {two:.3f} ε if two do, "
-        "as they may under WRAPAROUND",
-        one <= 1 / 2 + CLOSE < two,
+        f"search over three array means: {single:.3f} ε if one of them moves, {double:.3f} ε if "
+        "two do, as they may under WRAPAROUND",
+        single <= 1 / 2 + CLOSE < double,
     )
 
 
@@ -108,12 +110,12 @@ def rank_loss(factor: float, steps: int = 1000) -> float:
         np.exp(-factor * EPSILON * rank_costs(values, steps, 1))
         for values in ((0.0, 0.001), (1.0, 0.001))
     ]
-    return lost(laws)
+    return log_ratio_loss(laws)
 
 
 def quantile_claims(factor: float = 1.0) -> tuple[Claim, Claim]:
     """Return the loss of the private quantile: without the 1/2, and ERRATA 12."""
-    printed, right = (rank_loss(part * factor) / EPSILON for part in (1, 0.5))
+    printed, corrected = (rank_loss(scale * factor) / EPSILON for scale in (1, 0.5))
     return (
         Claim(
             "IOT",
@@ -127,8 +129,8 @@ def quantile_claims(factor: float = 1.0) -> tuple[Claim, Claim]:
             "IOT",
             "Section III-E, Algorithm 2 of [16]",
             "With weights exp(-ε |rank - target|/2) it loses ε (ERRATA 12)",
-            f"on the same neighbours {right:.3f} ε",
-            right <= 1 + CLOSE,
+            f"on the same neighbours {corrected:.3f} ε",
+            corrected <= 1 + CLOSE,
             "corrected",
         ),
     )
@@ -136,9 +138,10 @@ def quantile_claims(factor: float = 1.0) -> tuple[Claim, Claim]:
 
 def zeros_claims() -> tuple[Claim, Claim]:
     """Return whether counts are public where zeros are removed first (ERRATA 13)."""
-    one, other = ((0.0, 5.0), (7.0,)), ((3.0, 5.0), (7.0,))
-    removed, stay = (
-        [tuple(sum(keep(v) for v in user) for user in data) for data in (one, other)]
+    original, changed = ((0.0, 5.0), (7.0,)), ((3.0, 5.0), (7.0,))
+    removed, unremoved = (
+        [tuple(sum(keep(v) for v in user) for user in data) for data in (original, changed)]
+        # `bool` drops speeds of 0, as section IV-A does before it counts.
         for keep in (bool, lambda _: True)
     )
     return (
@@ -154,8 +157,8 @@ def zeros_claims() -> tuple[Claim, Claim]:
             "IOT",
             "Section IV-A",
             "They do not where nothing is removed by value (ERRATA 13)",
-            f"the same neighbours: {stay[0]} and {stay[1]}",
-            stay[0] == stay[1],
+            f"the same neighbours: {unremoved[0]} and {unremoved[1]}",
+            unremoved[0] == unremoved[1],
             "corrected",
         ),
     )
@@ -163,36 +166,36 @@ def zeros_claims() -> tuple[Claim, Claim]:
 
 def sample_bias(groups: PseudoUsers, counts: Sequence[int]) -> float:
     """Return the worst-case bias for U = 1 if the first Γ samples of a user are in its places."""
-    each = 1 / (groups.n_arrays * groups.fill)
+    sample_weight = 1 / (groups.n_arrays * groups.fill)
     weights = np.zeros(int(np.sum(counts)))
     start = np.cumsum(counts) - np.array(counts)
-    begun = np.zeros(len(counts), dtype=np.int64)
+    filled = np.zeros(len(counts), dtype=np.int64)
     for user, array, size in zip(
         groups.piece_user, groups.piece_array, groups.piece_size, strict=True
     ):
-        at = start[user] + begun[user]
-        weights[at : at + size] = each[array]
-        begun[user] += size
+        first_sample = start[user] + filled[user]
+        weights[first_sample : first_sample + size] = sample_weight[array]
+        filled[user] += size
     return theory.linear_bias(weights, np.ones(weights.size, dtype=np.int64), 1.0)
 
 
 def means_claim(cells: Sequence[Counts]) -> Claim:
     """Return that user means in the places lower the error of clipping (section IV-A, ERRATA 9)."""
     above = 0
-    tried = [(counts, cap) for counts in cells for cap in few_caps(counts)]
-    for counts, cap in tried:
+    groupings = [(counts, cap) for counts in cells for cap in few_caps(counts)]
+    for counts, cap in groupings:
         groups = theory.best_fit(counts, cap)
-        whole = theory.linear_bias(groups.weights, counts, 1.0)
-        above += whole > sample_bias(groups, counts) + CLOSE
+        with_means = theory.linear_bias(groups.weights, counts, 1.0)
+        above += with_means > sample_bias(groups, counts) + CLOSE
     m = tuple(itms.counts().tolist())
     groups = theory.best_fit(m, theory.median_cap(m))
-    here = theory.linear_bias(groups.weights, m, itms.SPAN), itms.SPAN * sample_bias(groups, m)
+    on_itms = theory.linear_bias(groups.weights, m, itms.SPAN), itms.SPAN * sample_bias(groups, m)
     return Claim(
         "IOT",
         "Section IV-A",
         "A user's mean in all its places errs less by clipping than its first samples do",
-        f"worst-case bias on a cell like ITMS, median cap: {here[0]:.2f} km/h with means, "
-        f"{here[1]:.2f} with samples; larger with means in {above} of {len(tried)} random "
+        f"worst-case bias on a cell like ITMS, median cap: {on_itms[0]:.2f} km/h with means, "
+        f"{on_itms[1]:.2f} with samples; larger with means in {above} of {len(groupings)} random "
         "groupings",
-        not above and here[0] < here[1],
+        not above and on_itms[0] < on_itms[1],
     )

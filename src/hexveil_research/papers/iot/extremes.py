@@ -19,7 +19,7 @@ from hexveil.mechanisms import FixedQuantile, Levy, OptimizedQuantile
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil.simulation.evaluation import evaluate
 from hexveil_research.papers import itms
-from hexveil_research.papers.iot.setting import SURE, sample_scaled_cell
+from hexveil_research.papers.iot.iot_cells import SURE, sample_scaled_cell
 from hexveil_research.papers.study import Claim
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil_research.papers.iot.setting import Cell
+    from hexveil_research.papers.iot.iot_cells import Cell
     from hexveil_research.papers.study import Setting
 
     Floats = NDArray[np.float64]
@@ -66,17 +66,17 @@ def extremes_claims(
     samples = [_sorted_means(itms.counts(seed), seed) for seed in range(SEEDS)]
     worse = {}
     for name, rank in (("printed", printed), ("right", right)):
-        found = [(e, _missed(x, e, rank(e))) for x in samples for e in LOSSES]
-        worse[name] = sorted({float(e) for e, missed in found if missed})
-    tried = ", ".join(f"{float(e):g}" for e in LOSSES)
+        verdicts = [(e, _missed(x, e, rank(e))) for x in samples for e in LOSSES]
+        worse[name] = sorted({float(e) for e, missed in verdicts if missed})
+    loss_list = ", ".join(f"{float(e):g}" for e in LOSSES)
     says = "smallest and the ⌈2/ε⌉-th largest array mean make noise plus absolute errors of "
     return (
         Claim(
             "IOT",
             "Section III-E, OPTIMIZEDQUANTILE",
             f"The ⌊2/ε⌋-th {says}clipping least",
-            f"of ε = {tried}, another interval between array means is better, or there is no such "
-            f"array, at {_list(worse['printed'])} ({SEEDS} cells like ITMS, all pairs)",
+            f"of ε = {loss_list}, another interval between array means is better, or there is no "
+            f"such array, at {_list(worse['printed'])} ({SEEDS} cells like ITMS, all pairs)",
             not worse["printed"],
         ),
         Claim(
@@ -98,15 +98,16 @@ def _sorted_means(counts: NDArray[np.int64], seed: int) -> Floats:
 
 def _missed(x: Floats, epsilon: Fraction, rank: int) -> bool:
     """Return whether an interval between array means is better than that of the ranks."""
+    # Above ε = 2 the printed rank ⌊2/ε⌋ is 0, and names no array.
     if rank < 1:
         return True
     high = x[-math.ceil(2 / epsilon)]
-    found = price(x, float(x[rank - 1]), float(high), epsilon)
+    stated_price = price(x, float(x[rank - 1]), float(high), epsilon)
     # The price is a sum of one part for each end, so the best pair has the best of each.
     low_part = [price(x, float(a), float(high), epsilon) for a in x]
     best_low = float(x[int(np.argmin(low_part))])
-    least = min(price(x, best_low, float(b), epsilon) for b in x)
-    return found > least + CLOSE * abs(least)
+    lowest = min(price(x, best_low, float(b), epsilon) for b in x)
+    return stated_price > lowest + CLOSE * abs(lowest)
 
 
 def exact_error(cell: Cell, mechanism: FixedQuantile | OptimizedQuantile, epsilon: str) -> float:
@@ -149,7 +150,7 @@ def private_quantiles_claim(
         epsilons=EPSILONS, trials=max(2, setting.trials), seed=setting.seed,
     )  # fmt: skip
     mae, noise = (np.asarray(table[name]).reshape(3, -1) for name in ("mae", "standard_error"))
-    exact = np.array([[exactly(cell, one, e) for e in EPSILONS] for one in quantiles])
+    exact = np.array([[exactly(cell, mechanism, e) for e in EPSILONS] for mechanism in quantiles])
     behind = mae[1:] - mae[0] > SURE * np.hypot(noise[1:], noise[0])
     ahead = mae[0] - exact > SURE * noise[0]
     return Claim(

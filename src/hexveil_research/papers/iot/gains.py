@@ -16,15 +16,15 @@ from hexveil import theory
 from hexveil.mechanisms import ArrayAveraging, Baseline, Levy
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil_research.papers import itms
-from hexveil_research.papers.comp import small
+from hexveil_research.papers.comp import tiny_cells
 from hexveil_research.papers.iot.lemmas import (
     CLOSE,
     caps_of,
+    counts_text,
     few_caps,
     gain,
-    kept,
+    kept_samples,
     largest_gain,
-    listed,
 )
 from hexveil_research.papers.study import Claim
 
@@ -46,18 +46,18 @@ BLOCK = 200
 
 def moved_claim(formula: Callable[[Counts, float], float] = theory.mean_sensitivity) -> Claim:
     """Return eq. (2), by search over small cells."""
-    cells = small.cells(5)
-    apart = [
-        abs(small.largest_move(small.means(counts), counts) - formula(counts, 1.0))
+    cells = tiny_cells.cells(5)
+    differences = [
+        abs(tiny_cells.largest_move(tiny_cells.means(counts), counts) - formula(counts, 1.0))
         for counts in cells
     ]
     return Claim(
         "IOT",
         "Section II-D, eq. (2)",
         "The mean of all samples has the user-level sensitivity U m*/N",
-        f"search over all data sets on a grid differs by at most {max(apart):.1e} U in "
+        f"search over all data sets on a grid differs by at most {max(differences):.1e} U in "
         f"{len(cells)} cells of up to five samples",
-        max(apart) <= CLOSE,
+        max(differences) <= CLOSE,
     )
 
 
@@ -102,21 +102,21 @@ def tail_claim(trials: int, seed: int, factor: float = 1.0) -> Claim:
     missed = factor * np.abs(plan.simulate(middle, generator, trials) - itms.MEAN)
     shares = [float((missed >= plan.noise_scale * np.log(1 / d)).mean()) for d in DELTAS]
     room = [SURE * (d * (1 - d) / trials) ** 0.5 for d in DELTAS]
-    each = ", ".join(f"{share:.4f} at δ = {d}" for share, d in zip(shares, DELTAS, strict=True))
+    listing = ", ".join(f"{share:.4f} at δ = {d}" for share, d in zip(shares, DELTAS, strict=True))
     return Claim(
         "IOT",
         "Proposition II.1",
         "The error is at least Δ ln(1/δ)/ε with a chance of at most δ",
-        f"share of {trials} simulated releases on a cell like ITMS: {each}",
-        all(s <= d + more for s, d, more in zip(shares, DELTAS, room, strict=True)),
+        f"share of {trials} simulated releases on a cell like ITMS: {listing}",
+        all(s <= d + slack for s, d, slack in zip(shares, DELTAS, room, strict=True)),
     )
 
 
 def arrays_claim(cells: Sequence[Counts]) -> Claim:
     """Return the claims of section III-A on the two grouping strategies."""
     fewest, fitted, wrapped = 0, 0, 0
-    tried = [(counts, cap) for counts in cells for cap in few_caps(counts)]
-    for counts, cap in tried:
+    groupings = [(counts, cap) for counts in cells for cap in few_caps(counts)]
+    for counts, cap in groupings:
         wrap, fit = theory.wrap_around(counts, cap), theory.best_fit(counts, cap)
         fewest = min(fewest, fit.n_arrays - wrap.n_arrays)
         fitted, wrapped = max(fitted, fit.most_arrays), max(wrapped, wrap.most_arrays)
@@ -125,21 +125,21 @@ def arrays_claim(cells: Sequence[Counts]) -> Claim:
         "Section III-A",
         "BESTFIT makes at least as many arrays as WRAPAROUND; a user has samples in one array "
         "under BESTFIT, in at most two under WRAPAROUND",
-        f"{len(tried)} groupings of {len(cells)} random cells: K̄ - K at least {fewest}, at most "
-        f"{fitted} and {wrapped} arrays of a user",
+        f"{len(groupings)} groupings of {len(cells)} random cells: K̄ - K at least {fewest}, at "
+        f"most {fitted} and {wrapped} arrays of a user",
         fewest >= 0 and fitted == 1 and wrapped <= 2,
     )
 
 
 def proxy_claim(cells: Sequence[Counts]) -> Claim:
     """Return Lemma III.1."""
-    least = min(gain(counts, cap) for counts in cells for cap in caps_of(counts))
+    smallest = min(gain(counts, cap) for counts in cells for cap in caps_of(counts))
     return Claim(
         "IOT",
         "Lemma III.1",
         "A cap of at most m* never raises the sensitivity: Δ >= Δ̃",
-        f"the least Δ/Δ̃ over all whole caps of {len(cells)} random cells is {float(least):.4f}",
-        least >= 1,
+        f"the least Δ/Δ̃ over all whole caps of {len(cells)} random cells is {float(smallest):.4f}",
+        smallest >= 1,
     )
 
 
@@ -147,11 +147,12 @@ def gain_claim(cells: Sequence[Counts]) -> Claim:
     """Return eq. (5), with where its two bounds are met."""
     above = elsewhere = 0
     for counts in cells:
-        low, high, most = min(counts), max(counts), largest_gain(counts)
+        low, high, optimum = min(counts), max(counts), largest_gain(counts)
         for cap in caps_of(counts):
-            found, alpha = gain(counts, cap), Fraction(high, cap)
-            above += found > min(alpha, most)
-            elsewhere += (found == alpha) != (cap == high) or (found == most) != (cap == low)
+            ratio, alpha = gain(counts, cap), Fraction(high, cap)
+            above += ratio > min(alpha, optimum)
+            # Each bound must be met where the text says, and nowhere else.
+            elsewhere += (ratio == alpha) != (cap == high) or (ratio == optimum) != (cap == low)
     return Claim(
         "IOT",
         "Section III-C, eq. (5)",
@@ -167,47 +168,50 @@ def median_claim(cells: Sequence[Counts], rule: CapRule = theory.median_cap) -> 
     """Return Lemma III.2."""
     shares = [gain(counts, rule(counts)) / largest_gain(counts) for counts in cells]
     m = tuple(itms.counts().tolist())
-    here = gain(m, rule(m)) / largest_gain(m)
+    on_itms = gain(m, rule(m)) / largest_gain(m)
     return Claim(
         "IOT",
         "Lemma III.2",
         "ARRAY-AVERAGING with the median cap has at least half the optimal gain",
         f"at least {float(min(shares)):.3f} of OPT in {len(cells)} random cells; "
-        f"{float(here):.3f} of it on a cell like ITMS",
-        min(*shares, here) >= Fraction(1, 2),
+        f"{float(on_itms):.3f} of it on a cell like ITMS",
+        min(*shares, on_itms) >= Fraction(1, 2),
     )
 
 
 def clipped_claim(cells: Sequence[Counts], rule: CapRule = theory.median_cap) -> Claim:
     """Return that the median cap errs less by clipping than m_*, which has the largest gain."""
-    tried = [counts for counts in cells if theory.median_cap(counts) > min(counts)]
-    wrong = 0
-    for counts in tried:
+    # Where the median is m_* the two caps are one, and there is nothing to compare.
+    multivalued = [counts for counts in cells if theory.median_cap(counts) > min(counts)]
+    n_wrong = 0
+    for counts in multivalued:
         at_rule, at_least = _clipped(counts, rule(counts)), _clipped(counts, min(counts))
-        wrong += at_rule[0] >= at_least[0] or at_rule[1] > at_least[1] + CLOSE
+        n_wrong += at_rule[0] >= at_least[0] or at_rule[1] > at_least[1] + CLOSE
     m = tuple(itms.counts().tolist())
-    here, least = (itms.SPAN * np.array(_clipped(m, cap)) for cap in (rule(m), min(m)))
+    at_median, at_smallest = (itms.SPAN * np.array(_clipped(m, cap)) for cap in (rule(m), min(m)))
     return Claim(
         "IOT",
         "Section III-C",
         "A cap of m_* errs more by clipping than the median does",
-        f"worst-case bias on a cell like ITMS: {least[0]:.1f} km/h at m_*, {here[0]:.1f} at the "
-        f"median if arrays were full, {least[1]:.1f} and {here[1]:.1f} as BESTFIT fills them with "
-        f"user means; not so in {wrong} of {len(tried)} random cells",
-        not wrong and bool((here < least).all()),
+        f"worst-case bias on a cell like ITMS: {at_smallest[0]:.1f} km/h at m_*, "
+        f"{at_median[0]:.1f} at the median if arrays were full, {at_smallest[1]:.1f} and "
+        f"{at_median[1]:.1f} as BESTFIT fills them with user means; not so in {n_wrong} of "
+        f"{len(multivalued)} random cells",
+        not n_wrong and bool((at_median < at_smallest).all()),
     )
 
 
 def _clipped(counts: Counts, cap: int) -> tuple[float, float]:
     """Return the worst-case bias of a cap for U = 1: of full arrays, and as BESTFIT fills them."""
     weights = theory.best_fit(counts, cap).weights
-    full = float(1 - kept(counts, cap) / sum(counts))
+    full = float(1 - kept_samples(counts, cap) / sum(counts))
     return full, theory.linear_bias(weights, counts, 1.0)
 
 
 def exact_median_claims(counts: Counts = (5, 5, 5)) -> tuple[Claim, Claim]:
     """Return whether a median exists as section II-A defines it, and its replacement."""
     half = -(-len(counts) // 2)
+    # How many counts are not below a number changes at the counts and nowhere between.
     numbers = sorted({n + step for n in counts for step in (0, 1)})
     reached = {sum(m >= n for m in counts) for n in numbers}
     cap = theory.median_cap(counts)
@@ -216,7 +220,7 @@ def exact_median_claims(counts: Counts = (5, 5, 5)) -> tuple[Claim, Claim]:
             "IOT",
             "Section II-A",
             "Counts have a median: a number that exactly ⌈L/2⌉ of them are not below",
-            f"counts {listed(counts)}: {half} are asked for, and "
+            f"counts {counts_text(counts)}: {half} are asked for, and "
             f"{' or '.join(map(str, sorted(reached)))} are not below a number",
             half in reached,
         ),
@@ -225,8 +229,8 @@ def exact_median_claims(counts: Counts = (5, 5, 5)) -> tuple[Claim, Claim]:
             "Section II-A",
             "The ⌈L/2⌉-th largest count always exists, and Lemma III.2 holds with it "
             "(docs/understand/errata.md)",
-            f"counts {listed(counts)}: it is {cap}, with a gain of {float(gain(counts, cap)):.3f} "
-            f"where OPT is {float(largest_gain(counts)):.3f}",
+            f"counts {counts_text(counts)}: it is {cap}, with a gain of "
+            f"{float(gain(counts, cap)):.3f} where OPT is {float(largest_gain(counts)):.3f}",
             2 * gain(counts, cap) >= largest_gain(counts),
             "corrected",
         ),
@@ -244,19 +248,19 @@ def narrow_claim(counts: Counts | None = None) -> Claim:
     plans = []
     for scale in (1, 2, 3, 4, 6, 8, 10, 20):
         levy = _levy(scale * m)
-        plain = ArrayAveraging(cap="sqrt").plan(scale * m, bounds=itms.BOUNDS, epsilon=1)
+        averaging = ArrayAveraging(cap="sqrt").plan(scale * m, bounds=itms.BOUNDS, epsilon=1)
         noise = float(levy.error(itms.SPAN).scale[0])
-        plans.append((scale, itms.SPAN * levy.widest, noise < plain.noise_scale))
+        plans.append((scale, itms.SPAN * levy.widest, noise < averaging.noise_scale))
     narrow = [width < itms.SPAN / 2 for _, width, _ in plans]
-    each = ", ".join(f"{width:.1f} (λ = {scale})" for scale, width, _ in plans[:4])
+    listing = ", ".join(f"{width:.1f} (λ = {scale})" for scale, width, _ in plans[:4])
     return Claim(
         "IOT",
         "Section III-D",
         "Where LEVY's interval is narrower than U/2, its noise is below ARRAY-AVERAGING's with "
         "the same arrays",
-        f"on a cell like ITMS with λ times the samples it is {each} km/h wide; noise is less at "
-        f"{sum(less for *_, less in plans)} of {len(plans)} λ, narrower at {sum(narrow)}",
-        any(narrow) and all(less for (*_, less), n in zip(plans, narrow, strict=True) if n),
+        f"on a cell like ITMS with λ times the samples it is {listing} km/h wide; noise is less at "
+        f"{sum(quieter for *_, quieter in plans)} of {len(plans)} λ, narrower at {sum(narrow)}",
+        any(narrow) and all(quieter for (*_, quieter), n in zip(plans, narrow, strict=True) if n),
     )
 
 
@@ -289,17 +293,18 @@ def concentrated_claim(seed: int, radius: float = 1.0) -> Claim:
 
 def root_claim(cells: Sequence[Counts], rule: CapRule = theory.sqrt_cap) -> Claim:
     """Return that eq. (9) is maximised at one of the counts, by search over all whole caps."""
-    wrong = 0
+    n_wrong = 0
     for counts in cells:
+        # ΣΓ/√cap squared: roots would leave exact fractions.
         squared = {cap: Fraction(sum(min(m, cap) for m in counts) ** 2, cap) for cap in
                    caps_of(counts)}  # fmt: skip
         cap = rule(counts)
-        wrong += squared[cap] < max(squared.values()) or cap not in counts
+        n_wrong += squared[cap] < max(squared.values()) or cap not in counts
     return Claim(
         "IOT",
         "Section III-D, eq. (9)",
         "The cap of eq. (9) maximises ΣΓ/√m_UB, and trying the counts is enough to find it",
         f"a search over all whole caps of {len(cells)} random cells finds a larger value in "
-        f"{wrong}",
-        not wrong,
+        f"{n_wrong}",
+        not n_wrong,
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     CapRule = Callable[[Sequence[int]], int]
 
 DRAWN = 300
-MOST = 60
+MAX_SAMPLES = 60
 """Samples of a user, at most."""
 CLOSE = 1e-9
 """Room for rounding in comparisons that are exact on paper."""
@@ -37,14 +37,15 @@ def instances(seed: int, number: int = DRAWN) -> tuple[Counts, ...]:
     True
     """
     draw = np.random.default_rng([seed, 5])
-    found = []
+    drawn = []
     for _ in range(number):
-        m = np.ceil(3 * draw.pareto(1.0, draw.integers(1, 16)) + 0.1).clip(1, MOST)
-        found.append(tuple(sorted(map(int, m), reverse=True)))
-    return tuple(found)
+        # Without a finite mean: one user may hold most of a cell, as in the published one.
+        m = np.ceil(3 * draw.pareto(1.0, draw.integers(1, 16)) + 0.1).clip(1, MAX_SAMPLES)
+        drawn.append(tuple(sorted(map(int, m), reverse=True)))
+    return tuple(drawn)
 
 
-def kept(counts: Sequence[int], cap: Fraction | int) -> Fraction:
+def kept_samples(counts: Sequence[int], cap: Fraction | int) -> Fraction:
     """Return ΣΓ.
 
     Examples
@@ -63,7 +64,7 @@ def proxy(counts: Sequence[int], cap: Fraction | int) -> Fraction:
     >>> proxy([5, 2, 1], 3)
     Fraction(1, 2)
     """
-    return Fraction(cap) / kept(counts, cap)
+    return Fraction(cap) / kept_samples(counts, cap)
 
 
 def gain(counts: Sequence[int], cap: Fraction | int) -> Fraction:
@@ -89,7 +90,7 @@ def caps_of(counts: Sequence[int]) -> range:
 
 def worst_error(counts: Sequence[int], cap: Fraction | int, epsilon: Fraction) -> Fraction:
     """Return the worst-case error of eq. (15) for U = 1, which takes all arrays as full."""
-    return 1 - kept(counts, cap) / sum(counts) + proxy(counts, cap) / epsilon
+    return 1 - kept_samples(counts, cap) / sum(counts) + proxy(counts, cap) / epsilon
 
 
 def few_caps(counts: Sequence[int]) -> tuple[int, ...]:
@@ -97,7 +98,7 @@ def few_caps(counts: Sequence[int]) -> tuple[int, ...]:
     return 1, theory.median_cap(counts), theory.sqrt_cap(counts), max(counts)
 
 
-def listed(counts: Sequence[int]) -> str:
+def counts_text(counts: Sequence[int]) -> str:
     """Return counts for the reader.
 
     Examples

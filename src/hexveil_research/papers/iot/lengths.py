@@ -22,7 +22,7 @@ from hexveil_research.papers.iot.lemmas import (
     CLOSE,
     caps_of,
     few_caps,
-    kept,
+    kept_samples,
     proxy,
     worst_error,
 )
@@ -40,43 +40,45 @@ if TYPE_CHECKING:
     Shape = Callable[[Counts, Fraction], Fraction]
 
 LOSSES = tuple(Fraction(text) for text in ("0.01", "0.1", "0.5", "1", "2", "10"))
-FEW = 100
+SEARCHED_CELLS = 100
 """Random cells of a search over data sets."""
-USERS = 9
+MAX_USERS = 9
 """Users of cells that are searched over all values at either bound, at most."""
-PARTS = 6
+CAP_STEPS = 6
 """Parts of the way between two counts at which a real cap is tried."""
 
 
 def full_claim(cells: Sequence[Counts]) -> Claim:
     """Return Lemma V.1 where arrays are full: dropping, and the plain mean of the rest."""
-    apart = 0.0
+    gap = 0.0
     for counts in cells:
         for cap in few_caps(counts):
-            n = int(kept(counts, cap))
+            n = int(kept_samples(counts, cap))
+            # A weight for each sample: dropping keeps the first Γ of a user.
             weights = np.concatenate([np.where(np.arange(m) < cap, 1 / n, 0.0) for m in counts])
             truth = theory.linear_bias(weights, np.ones(weights.size, dtype=np.int64), 1.0)
-            apart = max(apart, abs(truth - float(1 - Fraction(n, sum(counts)))))
+            gap = max(gap, abs(truth - float(1 - Fraction(n, sum(counts)))))
     return Claim(
         "IOT",
         "Lemma V.1",
         "If all arrays are full, the worst-case error of clipping is U(1 - ΣΓ/N)",
-        f"the exact worst-case bias of the kept samples' mean differs by at most {apart:.1e} U in "
+        f"the exact worst-case bias of the kept samples' mean differs by at most {gap:.1e} U in "
         f"{len(cells)} random cells",
-        apart <= CLOSE,
+        gap <= CLOSE,
     )
 
 
 def filled_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
     """Return Lemma V.1 for arrays as BESTFIT fills them: as printed, and ERRATA 8."""
-    few = [counts for counts in cells if len(counts) <= USERS]
-    wrong, apart = 0, 0.0
-    for counts in few:
+    small_cells = [counts for counts in cells if len(counts) <= MAX_USERS]
+    n_wrong, gap = 0, 0.0
+    for counts in small_cells:
         for cap in few_caps(counts):
             weights = theory.best_fit(counts, cap).weights
             truth = searched_bias(weights, counts)
-            apart = max(apart, abs(truth - theory.linear_bias(weights, counts, 1.0)))
-            wrong += abs(truth - float(1 - kept(counts, cap) / sum(counts))) > CLOSE
+            gap = max(gap, abs(truth - theory.linear_bias(weights, counts, 1.0)))
+            n_wrong += abs(truth - float(1 - kept_samples(counts, cap) / sum(counts))) > CLOSE
+    # The samples of counts (2, 1) at cap 2: one array full, the other half full (ERRATA 8).
     raw = theory.linear_bias([1 / 4, 1 / 4, 1 / 2], [1, 1, 1], 1.0)
     return (
         Claim(
@@ -84,16 +86,16 @@ def filled_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
             "Lemma V.1",
             "So it is for ARRAY-AVERAGING's arrays as BESTFIT fills them",
             f"counts (2, 1), cap 2: 0 stated, {raw:.4f} U true; with user means in the places "
-            f"another number in {wrong} of {len(few) * 4} random groupings",
-            not wrong and raw <= CLOSE,
+            f"another number in {n_wrong} of {len(small_cells) * 4} random groupings",
+            not n_wrong and raw <= CLOSE,
         ),
         Claim(
             "IOT",
             "Lemma V.1",
             "It is U Σ max(m/N - w, 0), w the weight of a user's mean (ERRATA 8)",
-            f"differs by at most {apart:.1e} U from a search over all user means at either bound, "
-            f"in {len(few) * 4} random groupings",
-            apart <= CLOSE,
+            f"differs by at most {gap:.1e} U from a search over all user means at either bound, "
+            f"in {len(small_cells) * 4} random groupings",
+            gap <= CLOSE,
             "corrected",
         ),
     )
@@ -101,6 +103,7 @@ def filled_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
 
 def searched_bias(weights: ArrayLike, counts: Sequence[int]) -> float:
     """Return the largest |Σ w x̄ - mean of all samples| over user means of 0 or 1."""
+    # The error is linear in the user means, so its largest size is reached at the bounds.
     ends = np.array(list(product((0.0, 1.0), repeat=len(counts))))
     return float(np.abs(ends @ (np.asarray(weights) - np.array(counts) / sum(counts))).max())
 
@@ -116,28 +119,28 @@ def best_cap_claims(noise: Noise = "mean") -> tuple[Claim, Claim, Claim]:
     m = itms.counts()
     caps = np.arange(m.min(), m.max() + 1)
     groups = [theory.best_fit(m, int(cap)) for cap in caps]
-    missed = np.array([one.weights for one in groups]) - m / m.sum()
+    missed = np.array([grouping.weights for grouping in groups]) - m / m.sum()
     bias = np.maximum(missed, 0).sum(axis=1)
     # For each cap the data set that it errs most on: user means of 0 or 1.
     sets = (missed > 0).astype(np.float64)
-    found = []
+    ratios = []
     for epsilon in LOSSES:
         price = float(NOISE_WEIGHT[noise] / epsilon)
-        paid = price * np.array([one.weights.max() for one in groups])
-        chosen = theory.minimax_cap(m, epsilon, noise)
-        stated = float(worst_error(tuple(m.tolist()), chosen, Fraction(1 / price)))
+        paid = price * np.array([grouping.weights.max() for grouping in groups])
+        stated_cap = theory.minimax_cap(m, epsilon, noise)
+        stated = float(worst_error(tuple(m.tolist()), stated_cap, Fraction(1 / price)))
         errors = bias + paid
         surest = (np.abs(sets @ missed.T) + paid).min(axis=1).max()
-        at = errors[np.searchsorted(caps, chosen)]
-        found.append((errors.min() / stated, surest / stated, at / errors.min()))
-    least, any_set, lost = np.array(found).T
+        stated_error = errors[np.searchsorted(caps, stated_cap)]
+        ratios.append((errors.min() / stated, surest / stated, stated_error / errors.min()))
+    best_ratio, any_set, excess = np.array(ratios).T
     return (
         Claim(
             "IOT",
             "Section V, eq. (12) to (15)",
             "Eq. (15) is the least worst-case total error of ARRAY-AVERAGING over all caps",
-            f"on a cell like ITMS BESTFIT's is {_by_loss(least)} of it",
-            bool((np.abs(least - 1) <= CLOSE).all()),
+            f"on a cell like ITMS BESTFIT's is {_by_loss(best_ratio)} of it",
+            bool((np.abs(best_ratio - 1) <= CLOSE).all()),
         ),
         Claim(
             "IOT",
@@ -151,9 +154,9 @@ def best_cap_claims(noise: Noise = "mean") -> tuple[Claim, Claim, Claim]:
             "Section V, eq. (12) to (15)",
             "The least worst-case error is found with the arrays as they are filled, at a cap that "
             "eq. (15) need not name (ERRATA 8)",
-            f"on a cell like ITMS the cap of eq. (15) errs {lost.min():.3f} to {lost.max():.3f} "
-            "times as much in the worst case as the best cap",
-            bool((lost >= 1 - CLOSE).all() and lost.max() > 1 + CLOSE),
+            f"on a cell like ITMS the cap of eq. (15) errs {excess.min():.3f} to "
+            f"{excess.max():.3f} times as much in the worst case as the best cap",
+            bool((excess >= 1 - CLOSE).all() and excess.max() > 1 + CLOSE),
             "corrected",
         ),
     )
@@ -166,22 +169,22 @@ def _by_loss(values: NDArray[np.float64]) -> str:
 
 def order_claim(cells: Sequence[Counts], noise: Noise = "mean") -> Claim:
     """Return the remark that the least over caps of the largest error is at least the converse."""
-    wrong = tried = 0
+    n_above = n_cases = 0
     price = NOISE_WEIGHT[noise]
-    for counts in cells[:FEW]:
+    for counts in cells[:SEARCHED_CELLS]:
         for epsilon in LOSSES[2:5]:
             cap = theory.minimax_cap(counts, epsilon, noise)
             stated = worst_error(counts, cap, epsilon / price)
-            tried += 1
-            wrong += _largest_least(counts, epsilon / price) > float(stated) + CLOSE
+            n_cases += 1
+            n_above += _largest_least(counts, epsilon / price) > float(stated) + CLOSE
     return Claim(
         "IOT",
         "Section V",
         "The least over caps of the largest error is at least the largest over data sets of the "
         "least error, for full arrays",
         f"over data sets whose four largest users' first and further samples are each 0 or U, the "
-        f"others' 0, it was exceeded in {wrong} of {tried} cases",
-        not wrong,
+        f"others' 0, it was exceeded in {n_above} of {n_cases} cases",
+        not n_above,
     )
 
 
@@ -193,16 +196,16 @@ def _largest_least(counts: Counts, epsilon: Fraction) -> float:
     m = np.array(counts)
     users = min(m.size, 4)
     halves = np.array(list(product((0.0, 1.0), repeat=2 * users)))
-    first, rest = np.zeros((2, len(halves), m.size))
-    first[:, :users], rest[:, :users] = halves[:, :users], halves[:, users:]
+    heads, tails = np.zeros((2, len(halves), m.size))
+    heads[:, :users], tails[:, :users] = halves[:, :users], halves[:, users:]
     half = -(-m // 2)
-    truth = (first @ half + rest @ (m - half)) / m.sum()
-    least = np.full(len(halves), np.inf)
+    truth = (heads @ half + tails @ (m - half)) / m.sum()
+    lowest = np.full(len(halves), np.inf)
     for cap in caps_of(counts):
         g = np.minimum(m, cap)
-        found = (first @ np.minimum(g, half) + rest @ np.maximum(g - half, 0)) / g.sum()
-        least = np.minimum(least, np.abs(found - truth) + cap / (float(epsilon) * g.sum()))
-    return float(least.max())
+        estimates = (heads @ np.minimum(g, half) + tails @ np.maximum(g - half, 0)) / g.sum()
+        lowest = np.minimum(lowest, np.abs(estimates - truth) + cap / (float(epsilon) * g.sum()))
+    return float(lowest.max())
 
 
 def counts_claim(
@@ -210,23 +213,23 @@ def counts_claim(
     rule: Callable[[Counts, Fraction], int] = theory.minimax_cap,
 ) -> Claim:
     """Return Lemma V.2, among real caps."""
-    wrong = tried = 0
+    n_wrong = n_cases = 0
     for counts in cells:
         ends = [Fraction(m) for m in sorted(set(counts))]
-        caps = {low + (high - low) * Fraction(k, PARTS) for low, high in pairwise(ends)
-                for k in range(PARTS + 1)} | set(ends)  # fmt: skip
+        caps = {low + (high - low) * Fraction(k, CAP_STEPS) for low, high in pairwise(ends)
+                for k in range(CAP_STEPS + 1)} | set(ends)  # fmt: skip
         for epsilon in LOSSES[::2]:
             best = min(worst_error(counts, cap, epsilon) for cap in caps)
             cap = rule(counts, epsilon)
-            tried += 1
-            wrong += cap not in counts or worst_error(counts, cap, epsilon) > best
+            n_cases += 1
+            n_wrong += cap not in counts or worst_error(counts, cap, epsilon) > best
     return Claim(
         "IOT",
         "Lemma V.2",
         "One of the counts minimises eq. (15)",
         f"real caps between the counts of {len(cells)} random cells have a smaller error in "
-        f"{wrong} of {tried} cases",
-        not wrong,
+        f"{n_wrong} of {n_cases} cases",
+        not n_wrong,
     )
 
 
@@ -252,22 +255,23 @@ def ends_claim(
     rule: Callable[[Counts, Fraction], int] = theory.minimax_cap,
 ) -> Claim:
     """Return Lemma V.4 and Corollary V.1."""
-    wrong = 0
+    n_wrong = 0
     for counts in cells:
-        total, least = sum(counts), min(counts)
-        low = Fraction(least, len(counts) * total)
-        high = Fraction(total, len(counts) * least) ** 2
+        total, smallest = sum(counts), min(counts)
+        low = Fraction(smallest, len(counts) * total)
+        high = Fraction(total, len(counts) * smallest) ** 2
+        # At the threshold that the lemma names, and far beyond it.
         for factor in (1, 3, 100):
-            wrong += rule(counts, low / factor) != least
-            wrong += rule(counts, high * factor) != max(counts)
+            n_wrong += rule(counts, low / factor) != smallest
+            n_wrong += rule(counts, high * factor) != max(counts)
     m = itms.PUBLISHED
     return Claim(
         "IOT",
         "Lemma V.4, Corollary V.1",
         "m^(ε) = m_* for ε up to m_*/(L N), and m* for ε from (N/(L m_*))² on",
-        f"another cap in {wrong} of {6 * len(cells)} cases; on the published cell the two are "
-        f"{m.fewest / m.users / m.samples:.1e} and {(m.samples / m.users / m.fewest) ** 2:.0f}",
-        not wrong,
+        f"another cap in {n_wrong} of {6 * len(cells)} cases; on the published cell the two are "
+        f"{m.smallest / m.users / m.samples:.1e} and {(m.samples / m.users / m.smallest) ** 2:.0f}",
+        not n_wrong,
     )
 
 
@@ -280,8 +284,8 @@ def bends(curve: Curve, points: Sequence[Fraction]) -> tuple[bool, bool]:
     (True, False)
     """
     y = [curve(x) for x in points]
-    second = [y[i - 1] + y[i + 1] - 2 * y[i] for i in range(1, len(y) - 1)]
-    return all(s >= 0 for s in second), all(s <= 0 for s in second)
+    curvatures = [y[i - 1] + y[i + 1] - 2 * y[i] for i in range(1, len(y) - 1)]
+    return all(s >= 0 for s in curvatures), all(s <= 0 for s in curvatures)
 
 
 def concave_claims(cells: Sequence[Counts], eta: Shape = proxy) -> tuple[Claim, Claim, Claim]:
@@ -289,9 +293,9 @@ def concave_claims(cells: Sequence[Counts], eta: Shape = proxy) -> tuple[Claim, 
     stretches = [(c, ends) for c in cells for ends in pairwise(sorted(set(c)))]
     bent = sum(not bends(partial(eta, c), _between(*ends))[1] for c, ends in stretches)
     gaps = [c for c in cells if any(a - b > 2 for a, b in pairwise(c))]
-    not_convex = sum(not bends(partial(eta, c), _whole(c))[0] for c in gaps)
+    not_convex = sum(not bends(partial(eta, c), _whole_caps(c))[0] for c in gaps)
     errors = sum(
-        not bends(partial(worst_error, c, epsilon=Fraction(1)), _whole(c))[0] for c in cells
+        not bends(partial(worst_error, c, epsilon=Fraction(1)), _whole_caps(c))[0] for c in cells
     )
     return (
         Claim(
@@ -321,24 +325,24 @@ def concave_claims(cells: Sequence[Counts], eta: Shape = proxy) -> tuple[Claim, 
 def convex_claim(cells: Sequence[Counts], surrogate: Shape = theory.surrogate_objective) -> Claim:
     """Return the remarks that the worst-case clipping error and Ē are convex."""
     # The error of clipping is 1 - ΣΓ/N: convex exactly if ΣΓ is concave.
-    wrong = sum(
-        (not bends(partial(kept, c), _whole(c))[1])
-        + (not bends(partial(surrogate, c), _whole(c))[0])
+    n_wrong = sum(
+        (not bends(partial(kept_samples, c), _whole_caps(c))[1])
+        + (not bends(partial(surrogate, c), _whole_caps(c))[0])
         for c in cells
     )
     return Claim(
         "IOT",
         "Section VI",
         "The worst-case clipping error and the surrogate Ē are convex in the cap",
-        f"not so in {wrong} of {2 * len(cells)} curves over all whole caps of random cells",
-        not wrong,
+        f"not so in {n_wrong} of {2 * len(cells)} curves over all whole caps of random cells",
+        not n_wrong,
     )
 
 
 def _between(low: int, high: int) -> list[Fraction]:
     """Return equally distant points from one count to another."""
-    return [low + Fraction(high - low) * k / PARTS for k in range(PARTS + 1)]
+    return [low + Fraction(high - low) * k / CAP_STEPS for k in range(CAP_STEPS + 1)]
 
 
-def _whole(counts: Counts) -> list[Fraction]:
+def _whole_caps(counts: Counts) -> list[Fraction]:
     return [Fraction(k) for k in caps_of(counts)]

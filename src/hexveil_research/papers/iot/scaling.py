@@ -20,7 +20,7 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil.mechanisms.single_cell.cell_plan import CellPlan
 from hexveil_research.papers import itms
-from hexveil_research.papers.iot.lemmas import CLOSE, kept, listed
+from hexveil_research.papers.iot.lemmas import CLOSE, counts_text, kept_samples
 from hexveil_research.papers.study import Claim
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ def samples_claim(
     rules: Sequence[CapRule] = (theory.median_cap, theory.sqrt_cap),
 ) -> Claim:
     """Return Lemma IV.1."""
-    wrong = tried = 0
+    n_wrong = n_cases = 0
     for counts in (*cells, _published()):
         for rule in rules:
             cap = rule(counts)
             for factor in FACTORS:
                 grown = [factor * m for m in counts]
-                tried += 1
-                wrong += rule(grown) != factor * cap or any(
+                n_cases += 1
+                n_wrong += rule(grown) != factor * cap or any(
                     group(grown, factor * cap).n_arrays != group(counts, cap).n_arrays
                     for group in GROUPS
                 )
@@ -63,8 +63,8 @@ def samples_claim(
         "Lemma IV.1",
         "Under sample scaling the median cap and that of eq. (9) grow by λ, and K and K̄ stay",
         f"λ = 2, 3, 10 on {len(cells)} random cells and one like ITMS: another cap or number of "
-        f"arrays in {wrong} of {tried}",
-        not wrong,
+        f"arrays in {n_wrong} of {n_cases}",
+        not n_wrong,
     )
 
 
@@ -72,14 +72,14 @@ def same_noise_claim(
     cells: Sequence[Counts], mechanisms: Sequence[CellMechanism] | None = None
 ) -> Claim:
     """Return Proposition IV.1 for BASELINE and ARRAY-AVERAGING."""
-    tried = mechanisms or (
+    compared = mechanisms or (
         Baseline(),
         *(ArrayAveraging(rule, "sqrt") for rule in ("wrap_around", "best_fit")),
     )
     ratios = [
-        _noise(one, [factor * m for m in counts]) / _noise(one, counts)
+        _noise(mechanism, [factor * m for m in counts]) / _noise(mechanism, counts)
         for counts in (*cells, _published())
-        for one in tried
+        for mechanism in compared
         for factor in FACTORS
     ]
     return Claim(
@@ -102,35 +102,39 @@ def levy_sensitivity(counts: Sequence[int]) -> tuple[float, bool]:
 
 def levy_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
     """Return Proposition IV.1 for LEVY: as printed, and corrected."""
-    cut: list[float] = []
-    uncut: list[float] = []
+    clamped: list[float] = []
+    unclamped: list[float] = []
     outside = 0
     for counts in (*cells, _published()):
-        before, was_cut = levy_sensitivity(counts)
+        sensitivity, was_clamped = levy_sensitivity(counts)
         for factor in FACTORS:
-            ratio = levy_sensitivity([factor * m for m in counts])[0] / before * factor**0.5
-            (cut if was_cut else uncut).append(ratio)
+            # 1 where the sensitivity falls by √λ as stated.
+            ratio = levy_sensitivity([factor * m for m in counts])[0] / sensitivity * factor**0.5
+            (clamped if was_clamped else unclamped).append(ratio)
             outside += not 1 - CLOSE <= ratio <= factor**0.5 * (1 + CLOSE)
-    here = levy_sensitivity([10 * m for m in _published()])[0] / levy_sensitivity(_published())[0]
-    one, two = (levy_sensitivity([m])[0] for m in (1, 2))
+    on_itms = (
+        levy_sensitivity([10 * m for m in _published()])[0] / levy_sensitivity(_published())[0]
+    )
+    at_1, at_2 = (levy_sensitivity([m])[0] for m in (1, 2))
     return (
         Claim(
             "IOT",
             "Proposition IV.1",
             "Sample scaling divides LEVY's sensitivity by √λ",
-            f"on a cell like ITMS, λ = 10: divided by {1 / here:.3f} = √{here**-2:.3f}; in random "
-            f"cells where 3τ was cut to U up to {max(cut):.2f} times what is stated (one user, one "
-            f"sample, λ = 2: {one:.2f} U before, {two:.2f} U after)",
-            max(abs(ratio - 1) for ratio in (*cut, *uncut)) <= CLOSE,
+            f"on a cell like ITMS, λ = 10: divided by {1 / on_itms:.3f} = √{on_itms**-2:.3f}; in "
+            f"random cells where 3τ was cut to U up to {max(clamped):.2f} times what is stated "
+            f"(one user, one sample, λ = 2: {at_1:.2f} U before, {at_2:.2f} U after)",
+            max(abs(ratio - 1) for ratio in (*clamped, *unclamped)) <= CLOSE,
         ),
         Claim(
             "IOT",
             "Proposition IV.1",
             "It divides it by √λ where 3τ <= U, and by less, but never by less than 1, where the "
             "interval was cut to [0, U] (docs/understand/errata.md)",
-            f"where 3τ <= U {min(uncut):.6f} to {max(uncut):.6f} times what is stated, in "
-            f"{len(uncut)} cases; outside of what is true in {outside} of {len(cut) + len(uncut)}",
-            not outside and max(abs(ratio - 1) for ratio in uncut) <= CLOSE,
+            f"where 3τ <= U {min(unclamped):.6f} to {max(unclamped):.6f} times what is stated, in "
+            f"{len(unclamped)} cases; outside of what is true in {outside} of "
+            f"{len(clamped) + len(unclamped)}",
+            not outside and max(abs(ratio - 1) for ratio in unclamped) <= CLOSE,
             "corrected",
         ),
     )
@@ -138,23 +142,24 @@ def levy_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
 
 def users_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim, Claim]:
     """Return Lemma IV.2: its cap, its numbers of arrays, and the correct numbers."""
-    caps = wrapped = fitted = outside = tried = 0
+    caps = wrapped = fitted = outside = n_cases = 0
     for counts in cells:
         cap = theory.sqrt_cap(counts)
         k, k_bar = (group(counts, cap).n_arrays for group in GROUPS)
         for factor in FACTORS:
-            more = np.repeat(counts, factor)
-            caps += theory.sqrt_cap(more) != cap
-            wrap, fit = (group(more, cap).n_arrays for group in GROUPS)
-            tried += 1
+            grown = np.repeat(counts, factor)
+            caps += theory.sqrt_cap(grown) != cap
+            wrap, fit = (group(grown, cap).n_arrays for group in GROUPS)
+            n_cases += 1
             wrapped, fitted = wrapped + (wrap != factor * k), fitted + (fit != factor * k_bar)
-            fewest = factor * kept(counts, cap) / cap
+            # Fewer arrays of that length cannot hold all samples kept.
+            fewest = factor * kept_samples(counts, cap) / cap
             outside += not factor * k <= wrap < factor * (k + 1) or fit < fewest
-    m, few = itms.user_scaled(itms.counts()), itms.PUBLISHED
-    here = tuple(group(m, theory.sqrt_cap(m)).n_arrays for group in GROUPS)
+    m, published = itms.user_scaled(itms.counts()), itms.PUBLISHED
+    on_itms = tuple(group(m, theory.sqrt_cap(m)).n_arrays for group in GROUPS)
     small = [(2, 1), (20, 9, 4, 3, 2)]
-    shown = "; ".join(
-        f"{listed(counts)} twice: {theory.best_fit(np.repeat(counts, 2), cap).n_arrays} for "
+    examples = "; ".join(
+        f"{counts_text(counts)} twice: {theory.best_fit(np.repeat(counts, 2), cap).n_arrays} for "
         f"{2 * theory.best_fit(counts, cap).n_arrays}"
         for counts in small
         for cap in (theory.sqrt_cap(counts),)
@@ -164,24 +169,26 @@ def users_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim, Claim]:
             "IOT",
             "Lemma IV.2",
             "User scaling leaves the cap of eq. (9) as it is",
-            f"another cap in {caps} of {tried} cases (λ = 2, 3, 10, {len(cells)} random cells)",
+            f"another cap in {caps} of {n_cases} cases (λ = 2, 3, 10, {len(cells)} random cells)",
             not caps,
         ),
         Claim(
             "IOT",
             "Lemma IV.2",
             "User scaling makes λK arrays under WRAPAROUND and λK̄ under BESTFIT",
-            f"another number in {wrapped} and {fitted} of {tried} cases; on a cell like ITMS, "
-            f"λ = 10: {here[0]} for {10 * few.wrapped}, {here[1]} for {10 * few.fitted}; BESTFIT, "
-            f"counts {shown}",
-            not wrapped and not fitted and here == (10 * few.wrapped, 10 * few.fitted),
+            f"another number in {wrapped} and {fitted} of {n_cases} cases; on a cell like ITMS, λ "
+            f"= 10: {on_itms[0]} for {10 * published.wrapped}, {on_itms[1]} for "
+            f"{10 * published.fitted}; BESTFIT, counts {examples}",
+            not wrapped
+            and not fitted
+            and on_itms == (10 * published.wrapped, 10 * published.fitted),
         ),
         Claim(
             "IOT",
             "Lemma IV.2",
             "It makes from λK to λK + λ - 1 arrays under WRAPAROUND, and at least λΣΓ/m_UB under "
             "BESTFIT (docs/understand/errata.md)",
-            f"outside of it in {outside} of {tried} cases",
+            f"outside of it in {outside} of {n_cases} cases",
             not outside,
             "corrected",
         ),
@@ -199,17 +206,17 @@ def printed_factor() -> tuple[float, int, int]:
 def levy_limit_claim(factors: Sequence[int] | None = None) -> Claim:
     """Return Proposition IV.2 for LEVY: its noise is above ARRAY-AVERAGING's from some λ on."""
     printed, *_ = printed_factor()
-    tried = factors or (1, itms.SCALE, math.ceil(printed))
+    compared = factors or (1, itms.SCALE, math.ceil(printed))
     ratios = []
-    for factor in tried:
+    for factor in compared:
         m = np.repeat(itms.counts(), factor)
         ratios.append(_noise(ArrayAveraging(cap="sqrt"), m) / _noise(Levy(GAMMA), m))
-    each = ", ".join(f"{r:.2f} (λ = {f})" for f, r in zip(tried, ratios, strict=True))
+    listing = ", ".join(f"{r:.2f} (λ = {f})" for f, r in zip(compared, ratios, strict=True))
     return Claim(
         "IOT",
         "Proposition IV.2",
         "For large enough λ ARRAY-AVERAGING's noise is below LEVY's under user scaling",
-        f"on a cell like ITMS in parts of LEVY's: {each}; the λ that the proof asks for, "
+        f"on a cell like ITMS in parts of LEVY's: {listing}; the λ that the proof asks for, "
         f"{printed:.0f}, is {printed * itms.PUBLISHED.users:.0f} users, and less would do",
         max(ratios) < 1,
     )
@@ -230,14 +237,14 @@ def quantile_limit_claim(seed: int, span: float = itms.SPAN) -> Claim:
         x = draw.normal(itms.MEAN, itms.VARIANCE**0.5, (DRAWS, users)).clip(0, itms.SPAN)
         x.sort(axis=1)
         widths.append((x[:, -rank] - x[:, rank - 1]).min())
-    each = ", ".join(f"{w:.1f} ({n} users)" for w, n in zip(widths, MANY, strict=True))
+    listing = ", ".join(f"{w:.1f} ({n} users)" for w, n in zip(widths, MANY, strict=True))
     return Claim(
         "IOT",
         "Proposition IV.2",
         "For large enough λ, and exact quantiles, it is below the noise of QUANTILE's ⌈2/ε⌉-th "
         "extremes: they spread over more than U/2",
-        f"with one sample of each user, ε = 1, the narrowest of {DRAWS} draws is {each} km/h wide; "
-        f"U/2 = {itms.SPAN / 2}",
+        f"with one sample of each user, ε = 1, the narrowest of {DRAWS} draws is {listing} km/h "
+        f"wide; U/2 = {itms.SPAN / 2}",
         bool(widths[-1] > span / 2) and widths == sorted(widths),
     )
 
@@ -251,6 +258,7 @@ def figure_claims(seed: int) -> tuple[Claim, Claim]:
     # A chance of an array mean U/4 or more from the middle, by the normal law of full arrays.
     chance = math.erfc(itms.SPAN / 4 / spread / 2**0.5)
     needed = math.log10(1 / (arrays * chance))
+    # Q of the proof: the chance that a normal sample is projected to 0.
     zero = 0.5 * math.erfc(itms.MEAN / itms.VARIANCE**0.5 / 2**0.5)
     noise = _list(2 * w / itms.SPAN for w in widths)
     return (
@@ -286,12 +294,13 @@ def fixed_width_claim(seed: int, trials: int) -> Claim:
         cell = study_cell(counts, itms.BOUNDS)
         allocation = FixedQuantile().allocate_cell(cell, Fraction(epsilon))
         noise = SimulatedNoise(np.random.default_rng([seed, 43]), trials)
+        # The private ends are enough: the width of their range sets the noise scale.
         outputs = CellPlan(allocation).outputs(cell.sums(means), noise)
         low, high = allocation.range_sum.clipping.ends(outputs)
         widths = np.asarray((high - low) * float(cell.quantum), dtype=np.float64)
         scale = allocation.range_sensitivities(itms.SPAN, widths) / float(allocation.mean_epsilon)
-        plain = ArrayAveraging(cap="sqrt").plan(counts, bounds=itms.BOUNDS, epsilon=epsilon)
-        ratios.append(float(scale.mean()) / plain.noise_scale)
+        averaging = ArrayAveraging(cap="sqrt").plan(counts, bounds=itms.BOUNDS, epsilon=epsilon)
+        ratios.append(float(scale.mean()) / averaging.noise_scale)
     return Claim(
         "IOT",
         "Section IV-C",
@@ -305,13 +314,13 @@ def fixed_width_claim(seed: int, trials: int) -> Claim:
 
 def _extreme_widths(counts: Ints, means: Floats) -> list[float]:
     """Return how far the exact ⌈2/ε⌉-th extremes of the array means are apart, at each ε."""
-    found = []
+    widths = []
     for epsilon in EPSILONS:
         groups = theory.best_fit(counts, theory.sqrt_cap(counts))
         x = np.sort(array_means(groups, means))
         rank = math.ceil(2 / Fraction(epsilon))
-        found.append(float(x[-rank] - x[rank - 1]))
-    return found
+        widths.append(float(x[-rank] - x[rank - 1]))
+    return widths
 
 
 def _noise(mechanism: CellMechanism, counts: Sequence[int] | Ints) -> float:

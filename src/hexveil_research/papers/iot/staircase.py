@@ -15,7 +15,7 @@ import numpy as np
 from hexveil import theory
 from hexveil.mechanisms import ArrayAveraging, Baseline, OptimalClipping
 from hexveil_research.papers import itms
-from hexveil_research.papers.iot.setting import CELLS
+from hexveil_research.papers.iot.iot_cells import CELLS
 from hexveil_research.papers.study import Claim, Line, Outcome, Panel, Study, line
 
 if TYPE_CHECKING:
@@ -45,25 +45,26 @@ def minimax(counts: Ints) -> Ints:
 def searched(counts: Ints) -> Ints:
     """Return the smallest minimiser of eq. (15) over every whole cap, exactly, at every ε."""
     caps = np.arange(counts.min(), counts.max() + 1)
-    kept, total = theory.kept_total(counts, caps), int(counts.sum())
-    found = []
+    kept_counts, total = theory.kept_total(counts, caps), int(counts.sum())
+    minimisers = []
     for epsilon in EPSILONS:
-        near = -kept / total + caps / kept / float(epsilon)
-        close = np.flatnonzero(near <= near.min() + 1e-9 * np.abs(near).max())
-        found.append(
+        approximate = -kept_counts / total + caps / kept_counts / float(epsilon)
+        # Floats find the candidates, exact fractions decide between them.
+        close = np.flatnonzero(approximate <= approximate.min() + 1e-9 * np.abs(approximate).max())
+        minimisers.append(
             min(
                 (Fraction(int(c), int(k)) / Fraction(epsilon) - Fraction(int(k), total), int(c))
-                for c, k in zip(caps[close], kept[close], strict=True)
+                for c, k in zip(caps[close], kept_counts[close], strict=True)
             )[1]
         )
-    return np.array(found)
+    return np.array(minimisers)
 
 
 def worst_errors(counts: Ints, mechanisms: Sequence[CellMechanism]) -> Floats:
     """Return worst-case bias plus expected |noise|, of one mechanism for each ε."""
     plans = (
-        one.plan(counts, bounds=itms.BOUNDS, epsilon=epsilon)
-        for one, epsilon in zip(mechanisms, EPSILONS, strict=True)
+        mechanism.plan(counts, bounds=itms.BOUNDS, epsilon=epsilon)
+        for mechanism, epsilon in zip(mechanisms, EPSILONS, strict=True)
     )
     return np.array([plan.worst_case_error for plan in plans], dtype=np.float64)
 
@@ -75,17 +76,18 @@ def capped(caps: Ints) -> list[CellMechanism]:
 
 def stairs(setting: Setting) -> Outcome:
     """Return IOT figure 5, and beside it the worst-case errors of the caps."""
+    # The first of the cells on which figures 1 to 4 are simulated.
     counts = itms.counts(setting.seed * CELLS)
     caps = minimax(counts)
     fitted = np.array([theory.exact_cap(counts, epsilon) for epsilon in EPSILONS])
     setting.tell(0.5)
-    tried: dict[str, list[CellMechanism]] = {
+    compared: dict[str, list[CellMechanism]] = {
         "BASELINE": [Baseline()] * POINTS,
         "OPT-ARRAY-AVERAGING": capped(caps),
         "exact cap": capped(fitted),
         "optimal clipping": [OptimalClipping()] * POINTS,
     }
-    errors = {name: worst_errors(counts, each) for name, each in tried.items()}
+    errors = {name: worst_errors(counts, mechanisms) for name, mechanisms in compared.items()}
     panels = (_cap_panel(counts, caps, fitted), _error_panel(errors))
     setting.tell(0.8)
     claims = (staircase_claim(counts, caps), searched_claim(caps, searched(counts)))
@@ -105,7 +107,7 @@ def _cap_panel(counts: Ints, caps: Ints, fitted: Ints) -> Panel:
 def _error_panel(errors: dict[str, Floats]) -> Panel:
     ours = {"exact cap", "optimal clipping"}
     lines = (
-        *(line(n, X, one, whose="ours" if n in ours else "paper") for n, one in errors.items()),
+        *(line(n, X, error, whose="ours" if n in ours else "paper") for n, error in errors.items()),
         _rule("the constant U/2", MIDDLE),
     )
     title = "What the caps cost at worst"
@@ -138,9 +140,9 @@ def staircase_claim(counts: Ints, caps: Ints) -> Claim:
     )
 
 
-def searched_claim(caps: Ints, found: Ints) -> Claim:
+def searched_claim(caps: Ints, exact_caps: Ints) -> Claim:
     """Return that trying the counts alone finds the smallest minimiser of eq. (15)."""
-    different = int((caps != found).sum())
+    different = int((caps != exact_caps).sum())
     return Claim(
         "IOT",
         "Lemma V.2, figure 5",
@@ -164,6 +166,7 @@ def error_claims(errors: dict[str, Floats]) -> tuple[Claim, ...]:
     )
     over, gain = minimax_error / fitted, fitted / best
     free = X[minimax_error > MIDDLE]
+    # Rounding alone must not contradict "no larger".
     slack = 1 + 1e-9
     return (
         Claim(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hexveil import theory
 from hexveil_research.papers import itms
-from hexveil_research.papers.iot.lemmas import listed
+from hexveil_research.papers.iot.lemmas import counts_text
 from hexveil_research.papers.study import Claim
 
 if TYPE_CHECKING:
@@ -28,19 +28,19 @@ FLAT: Counts = (6, 4, 1, 1)
 
 def ends_claim(cells: Sequence[Counts]) -> Claim:
     """Return the remark on Ē at both ends of the caps."""
-    wrong = 0
+    n_wrong = 0
     for counts in cells:
         low, total = min(counts), sum(counts)
         mean = Fraction(total, len(counts))
-        wrong += theory.surrogate_objective(counts, Fraction(max(counts))) != 1
+        n_wrong += theory.surrogate_objective(counts, Fraction(max(counts))) != 1
         at_low = 1 - Fraction(low * len(counts), total) + mean / max(counts)
-        wrong += theory.surrogate_objective(counts, Fraction(low)) != at_low
+        n_wrong += theory.surrogate_objective(counts, Fraction(low)) != at_low
     return Claim(
         "IOT",
         "Section VI, remark",
         "Ē(m*) = 1 and Ē(m_*) = (1 - ΣΓ/N) + m̄/m*",
-        f"another value in {wrong} of {2 * len(cells)} cases, exactly",
-        not wrong,
+        f"another value in {n_wrong} of {2 * len(cells)} cases, exactly",
+        not n_wrong,
     )
 
 
@@ -59,18 +59,22 @@ def undecided_claim(cells: Sequence[Counts]) -> Claim:
 
 def stationary_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
     """Return Lemma VI.2: its stationary points, and the correct statement on its cap."""
+    # Inside the stretch from 3 to 4 on which Ē is flat, so that no kink is among them.
     quarters = [Fraction(k, 4) for k in range(13, 16)]
     flat = {theory.surrogate_objective(FLAT, cap) for cap in quarters}
-    named = [(counts, cap) for counts in (*map(padded, cells), FLAT) if (cap := _named(counts))]
+    covered = [
+        (counts, cap) for counts in (*map(padded, cells), FLAT) if (cap := _named_cap(counts))
+    ]
     worse = sum(
-        theory.surrogate_objective(counts, Fraction(cap)) > _least(counts) for counts, cap in named
+        theory.surrogate_objective(counts, Fraction(cap)) > _smallest_surrogate(counts)
+        for counts, cap in covered
     )
     return (
         Claim(
             "IOT",
             "Lemma VI.2",
             "The derivative of Ē is zero only at m_q, for a whole q with m_q >= m̄",
-            f"counts {listed(FLAT)}: Ē at the caps 3.25, 3.5 and 3.75 is "
+            f"counts {counts_text(FLAT)}: Ē at the caps 3.25, 3.5 and 3.75 is "
             f"{', '.join(sorted(map(str, flat)))}; the lemma names 4 alone",
             len(flat) > 1,
         ),
@@ -78,8 +82,8 @@ def stationary_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
             "IOT",
             "Lemma VI.2",
             "The cap that it names minimises Ē, where there is one (docs/understand/errata.md)",
-            f"a smaller Ē exists in {worse} of {len(named)} random cells with such a cap",
-            not worse and bool(named),
+            f"a smaller Ē exists in {worse} of {len(covered)} random cells with such a cap",
+            not worse and bool(covered),
             "corrected",
         ),
     )
@@ -98,27 +102,27 @@ def rule_claims(
     printed, exact : callable
         The two rules; others in a test.
     """
-    missed = [_value(counts, printed) / _least(counts) for counts in cells]
-    wrong = sum(_value(counts, exact) > _least(counts) for counts in cells)
+    missed = [_value(counts, printed) / _smallest_surrogate(counts) for counts in cells]
+    n_wrong = sum(_value(counts, exact) > _smallest_surrogate(counts) for counts in cells)
     m = tuple(itms.counts().tolist())
-    here = tuple(float(_value(m, rule)) for rule in (printed, exact))
+    on_itms = tuple(float(_value(m, rule)) for rule in (printed, exact))
     return (
         Claim(
             "IOT",
             "Section VI, procedure after Lemma VI.2",
             "m_q where the lemma names it, else the better of m_* and m*, minimises Ē",
-            f"it misses the minimum in {sum(part > 1 for part in missed)} of {len(cells)} random "
-            f"cells, by up to {float(max(missed) - 1):.0%}; on a cell like ITMS Ē = {here[0]:.3f} "
-            f"at its cap {printed(m):g}, {here[1]:.3f} at {exact(m):.1f}",
+            f"it misses the minimum in {sum(ratio > 1 for ratio in missed)} of {len(cells)} random "
+            f"cells, by up to {float(max(missed) - 1):.0%}; on a cell like ITMS Ē = "
+            f"{on_itms[0]:.3f} at its cap {printed(m):g}, {on_itms[1]:.3f} at {exact(m):.1f}",
             max(missed) <= 1,
         ),
         Claim(
             "IOT",
             "Section VI, procedure after Lemma VI.2",
             "The best of the counts and their mean minimises Ē (ERRATA 6)",
-            f"a search over halves and hundredths about the mean finds a smaller Ē in {wrong} of "
+            f"a search over halves and hundredths about the mean finds a smaller Ē in {n_wrong} of "
             f"{len(cells)} random cells",
-            not wrong,
+            not n_wrong,
             "corrected",
         ),
     )
@@ -135,28 +139,31 @@ def padded(counts: Counts) -> Counts:
     return counts + (1,) * (-sum(counts) % max(counts))
 
 
-def _named(counts: Counts) -> int | None:
+def _named_cap(counts: Counts) -> int | None:
     """Return m_q if Lemma VI.2 names it."""
     q = Fraction(sum(counts), max(counts))
     if q.denominator != 1:
         return None
-    found = sorted(counts, reverse=True)[int(q) - 1]
-    return found if found * len(counts) >= sum(counts) else None
+    cap = sorted(counts, reverse=True)[int(q) - 1]
+    return cap if cap * len(counts) >= sum(counts) else None
 
 
-def _least(counts: Counts) -> Fraction:
+def _smallest_surrogate(counts: Counts) -> Fraction:
     """Return the least Ē on a grid of caps that has all its kinks but for the mean, and the mean.
 
     The grid is what makes it a search; the kinks alone would be the rule that it is to judge.
     """
     mean = Fraction(sum(counts), len(counts))
     grid = {Fraction(k, 2) for k in range(2 * min(counts), 2 * max(counts) + 1)}
-    near = {mean + Fraction(k, 100) for k in range(-3, 4)} if max(counts) > min(counts) else {mean}
-    caps = {cap for cap in grid | near if min(counts) <= cap <= max(counts)}
+    around_mean = (
+        {mean + Fraction(k, 100) for k in range(-3, 4)} if max(counts) > min(counts) else {mean}
+    )
+    caps = {cap for cap in grid | around_mean if min(counts) <= cap <= max(counts)}
     return min(theory.surrogate_objective(counts, cap) for cap in caps)
 
 
 def _value(counts: Counts, rule: Rule) -> Fraction:
     """Return Ē at a rule's cap, which may be a rounded mean."""
+    # A rule returns a float; the mean of L counts is a fraction with a denominator of at most L.
     cap = Fraction(rule(counts)).limit_denominator(len(counts))
     return theory.surrogate_objective(counts, cap)

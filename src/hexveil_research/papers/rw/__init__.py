@@ -1,9 +1,10 @@
 """RW: figures 1 and 2 and its claims.
 
-`variants` has what RW does otherwise than IOT (ERRATA 15), `figures` the figures, judged by the
-rules of IOT's, `claims` what stands in lemmas and remarks, most of it tried by IOT's checks.
+`variants` has the mechanisms that RW defines otherwise than IOT (ERRATA 15), `rw_figures` the
+figures, judged by the rules of IOT's, `rw_claims` the lemmas and remarks, most of them tried by
+IOT's checks.
 """
 
-from hexveil_research.papers.rw.figures import STUDIES
+from hexveil_research.papers.rw.rw_figures import STUDIES
 
 __all__ = ["STUDIES"]

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 class FreeRange(RangeAroundMiddle):
     """A range around the middle chosen that may leave the bounds."""
 
-    def around(self, chosen: Ints) -> tuple[Ints, Ints]:
+    def around(self, bin_numbers: Ints) -> tuple[Ints, Ints]:
         """Return both ends, rounded outwards, for numbers of bins."""
-        middle = self.bins.double_middles(chosen)
+        middle = self.bins.double_middles(bin_numbers)
         return (middle - self.half_width) // 2, -(-(middle + self.half_width) // 2)
 
 
@@ -81,6 +81,7 @@ class FreeLevy(CellMechanism):
         clamped = Levy(self.gamma).allocate_cell(cell, epsilon)
         cap = clamped.groups.cap
         arrays = int(np.minimum(cell.counts, cap).sum()) // cap
+        # Hoeffding's bound for all arrays at once, with RW's K in place of the arrays there are.
         radius = math.sqrt(math.log(2 * arrays / float(self.gamma)) / (2 * cap))
         stage = clamped.range_sum
         if not isinstance(stage.clipping, RangeAroundMiddle):

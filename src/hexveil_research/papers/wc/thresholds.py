@@ -19,10 +19,10 @@ from hexveil.mechanisms import AKMV, Baseline, OptimalClipping
 from hexveil.mechanisms.permute_and_flip import law
 from hexveil.mechanisms.priors import Uniform, draw_user_means
 from hexveil.mechanisms.private_quantile import selection_scale
-from hexveil_research.papers.comp import small
+from hexveil_research.papers.comp import tiny_cells
 from hexveil_research.papers.private_choices import rank_costs
 from hexveil_research.papers.study import Claim
-from hexveil_research.papers.wc.setting import BOUNDS, SPAN, SURE, extreme, geometric
+from hexveil_research.papers.wc.count_collections import BOUNDS, SPAN, SURE, extreme, geometric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 CLOSE = 1e-9
 LOSSES = ("0.5", "1", "2")
 """ε of the claims that are not about all of them."""
-MOST = 2_000
+MAX_TRIALS = 2_000
 """Trials with every sample drawn by itself, at most."""
 
 
@@ -51,14 +51,14 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
         *sensitivities(),
         *rank_claims(setting.seed),
         *quantile_claims(),
-        *parts_claims(setting),
+        *budget_claims(setting),
         means_claim(setting),
     )
 
 
 def collections() -> tuple[Claim, Claim]:
     """Return the facts of the two collections."""
-    found = [(m.size, int(m.sum()), int(m.max())) for m in map(geometric, range(9))]
+    sizes = [(m.size, int(m.sum()), int(m.max())) for m in map(geometric, range(9))]
     stated = [(2 ** (k + 1) - 1, (k + 1) * 2**k, 2**k) for k in range(9)]
     m = extreme()
     return (
@@ -66,9 +66,9 @@ def collections() -> tuple[Claim, Claim]:
             "WC",
             "Section IV-B",
             "The geometric collection has 2^(M+1) - 1 users, (M+1) 2^M samples and m* = 2^M",
-            f"so for M from 0 to 8; M = 6: {found[6][0]} users, {found[6][1]} samples, "
-            f"m* = {found[6][2]}",
-            found == stated,
+            f"so for M from 0 to 8; M = 6: {sizes[6][0]} users, {sizes[6][1]} samples, "
+            f"m* = {sizes[6][2]}",
+            sizes == stated,
         ),
         Claim(
             "WC",
@@ -82,26 +82,26 @@ def collections() -> tuple[Claim, Claim]:
 
 def laplace_claim(scale: Callable[[CellPlan], float]) -> Claim:
     """Return Theorem II.1: the loss of Laplace noise, from the sensitivity of its input."""
-    lost = []
-    for counts in small.cells():
+    losses = []
+    for counts in tiny_cells.cells():
         plan = Baseline().plan(counts, bounds=(0, 1), epsilon=1)
         quiet = plan.noiseless_estimates(plan.cell.sums(sums_of(counts) / counts))
-        moved = small.largest_move(quiet, counts)
-        lost.append(moved / scale(plan))
+        sensitivity = tiny_cells.largest_move(quiet, counts)
+        losses.append(sensitivity / scale(plan))
     return Claim(
         "WC",
         "Theorem II.1",
         "Laplace noise of scale Δ/ε loses ε",
-        f"largest change of the mean over the scale, by exhaustive search: {min(lost):.6f} to "
-        f"{max(lost):.6f} at ε = 1, in {len(lost)} cells",
-        max(lost) <= 1 + CLOSE,
+        f"largest change of the mean over the scale, by exhaustive search: {min(losses):.6f} to "
+        f"{max(losses):.6f} at ε = 1, in {len(losses)} cells",
+        max(losses) <= 1 + CLOSE,
     )
 
 
 def sums_of(counts: Sequence[int]) -> Floats:
     """Return each user's sum, for every data set on the grid; U = 1."""
     starts = np.cumsum([0, *counts[:-1]])
-    x = small.data_sets(sum(counts))
+    x = tiny_cells.data_sets(sum(counts))
     return np.asarray(np.add.reduceat(x, starts, axis=1), dtype=np.float64)
 
 
@@ -109,44 +109,45 @@ def sensitivities(
     optimal: Callable[[CellPlan], float] = lambda plan: plan.sensitivity,
 ) -> tuple[Claim, Claim, Claim]:
     """Return eq. (14), for the mean and for its optimal clipping, and eq. (15)."""
-    plain, clipped, cut, tried = 0.0, 0.0, 0.0, 0
-    for counts in small.cells():
+    mean_gap, clipped_gap, projected_gap, n_cells = 0.0, 0.0, 0.0, 0
+    for counts in tiny_cells.cells():
         sums, m = sums_of(counts), np.array(counts)
-        truth = small.largest_move(sums.sum(axis=1) / m.sum(), counts)
-        plain = max(plain, abs(truth - theory.mean_sensitivity(counts, 1.0)))
+        truth = tiny_cells.largest_move(sums.sum(axis=1) / m.sum(), counts)
+        mean_gap = max(mean_gap, abs(truth - theory.mean_sensitivity(counts, 1.0)))
         for epsilon in LOSSES:
             plan = OptimalClipping().plan(counts, bounds=(0, 1), epsilon=epsilon)
             quiet = plan.noiseless_estimates(plan.cell.sums(sums / m))
-            truth = small.largest_move(quiet, counts)
-            clipped = max(clipped, abs(truth - optimal(plan)))
+            truth = tiny_cells.largest_move(quiet, counts)
+            clipped_gap = max(clipped_gap, abs(truth - optimal(plan)))
+        # Thresholds on the grid of the data sets, up to the largest possible sum.
         for top in np.arange(1, 4 * m.max() + 1) / 4:
-            truth = small.largest_move(np.minimum(sums, top).sum(axis=1) / m.sum(), counts)
-            cut = max(cut, abs(truth - float(top) / m.sum()))
-        tried += 1
-    of = f"in {tried} cells of up to {small.MOST} samples"
+            truth = tiny_cells.largest_move(np.minimum(sums, top).sum(axis=1) / m.sum(), counts)
+            projected_gap = max(projected_gap, abs(truth - float(top) / m.sum()))
+        n_cells += 1
+    scope = f"in {n_cells} cells of up to {tiny_cells.MAX_SAMPLES} samples"
     return (
-        _searched("Eq. (14)", "The sensitivity of the mean is U m*/N", plain, of),
+        _searched("Eq. (14)", "The sensitivity of the mean is U m*/N", mean_gap, scope),
         _searched(
             "Eq. (14)",
             "The sensitivity of the optimally clipped mean is the largest m (b - a), over N",
-            clipped,
-            of,
+            clipped_gap,
+            scope,
         ),
         _searched(
             "Eq. (15)",
             "The sensitivity of the mean of sums projected to [0, T] is T/N, for T up to U m*",
-            cut,
-            of,
+            projected_gap,
+            scope,
         ),
     )
 
 
-def _searched(place: str, says: str, gap: float, of: str) -> Claim:
+def _searched(place: str, says: str, gap: float, scope: str) -> Claim:
     return Claim(
         "WC",
         place,
         says,
-        f"furthest from exhaustive search by {gap:.1e} U {of}",
+        f"furthest from exhaustive search by {gap:.1e} U {scope}",
         bool(gap <= CLOSE),
     )
 
@@ -159,30 +160,32 @@ def one_sided_error(sums: Floats, top: float, epsilon: Fraction) -> float:
 def rank_claims(seed: int) -> tuple[Claim, Claim]:
     """Return which largest sum is the best threshold: ⌈2/ε''⌉ is said, ⌈1/ε''⌉ is true."""
     draw = np.random.default_rng([seed, 5])
-    worst, wrong, tried = {1: 1.0, 2: 1.0}, {1: 0, 2: 0}, 500
-    for _ in range(tried):
+    worst, n_wrong, n_cells = {1: 1.0, 2: 1.0}, {1: 0, 2: 0}, 500
+    for _ in range(n_cells):
         sums = np.sort(draw.pareto(1.5, 40))[::-1]
         epsilon = Fraction(int(draw.integers(10, 301)), 100)
+        # The error is piecewise linear in T: its minimum lies at a sum, or at 0.
         best = min(one_sided_error(sums, float(top), epsilon) for top in (0.0, *sums))
-        for part in (1, 2):
-            here = one_sided_error(sums, float(sums[math.ceil(part / epsilon) - 1]), epsilon)
-            worst[part] = max(worst[part], here / best)
-            wrong[part] += here > best * (1 + CLOSE)
+        for numerator in (1, 2):
+            error = one_sided_error(sums, float(sums[math.ceil(numerator / epsilon) - 1]), epsilon)
+            worst[numerator] = max(worst[numerator], error / best)
+            n_wrong[numerator] += error > best * (1 + CLOSE)
     return (
         Claim(
             "WC",
             "Section III-B, section IV-A",
             "The best threshold of one-sided clipping to [0, T] is the ⌈2/ε''⌉-th largest sum",
-            f"not the best in {wrong[2]} of {tried} random cells, {worst[2]:.2f} times the least "
-            "error at most",
-            not wrong[2],
+            f"not the best in {n_wrong[2]} of {n_cells} random cells, {worst[2]:.2f} times the "
+            "least error at most",
+            not n_wrong[2],
         ),
         Claim(
             "WC",
             "Section III-B, section IV-A",
             "It is the ⌈1/ε''⌉-th largest (ERRATA 14)",
-            f"not the best in {wrong[1]} of {tried}, {worst[1]:.6f} times the least error at most",
-            not wrong[1],
+            f"not the best in {n_wrong[1]} of {n_cells}, {worst[1]:.6f} times the least error at "
+            "most",
+            not n_wrong[1],
             "corrected",
         ),
     )
@@ -205,14 +208,15 @@ def flipped(costs: Ints) -> Floats:
 
 def quantile_loss(chances: Law, users: int = 3) -> float:
     """Return the loss of a quantile choice at ε = 1, over all neighbours on a grid."""
-    data = small.data_sets(users)
-    lost = 0.0
+    data = tiny_cells.data_sets(users)
+    largest = 0.0
     for target in range(users + 1):
         logs = np.log([chances(rank_costs(values, 8, target)) for values in data])
-        cube = logs.reshape(*(small.QUARTERS.size,) * users, -1)
-        for one, other in combinations(range(small.QUARTERS.size), 2):
-            lost = max(lost, float(np.abs(cube[one] - cube[other]).max()))
-    return lost
+        cube = logs.reshape(*(tiny_cells.QUARTERS.size,) * users, -1)
+        for low, high in combinations(range(tiny_cells.QUARTERS.size), 2):
+            # Costs treat users alike: it is enough that the first one moves.
+            largest = max(largest, float(np.abs(cube[low] - cube[high]).max()))
+    return largest
 
 
 def quantile_claims() -> tuple[Claim, Claim, Claim]:
@@ -221,20 +225,20 @@ def quantile_claims() -> tuple[Claim, Claim, Claim]:
         quantile_loss, (exponential(half=False), exponential(half=True), flipped)
     )
     place = "Section IV-C, the quantile of [21, Algorithm 2]"
-    of = "over all neighbours of three users with values at quarters of U, all ranks"
+    scope = "over all neighbours of three users with values at quarters of U, all ranks"
     return (
         Claim(
             "WC",
             place,
             "Weights exp(-ε |i - target|) choose a quantile at a loss of ε",
-            f"{printed:.3f} ε at ε = 1, {of}",
+            f"{printed:.3f} ε at ε = 1, {scope}",
             printed <= 1 + CLOSE,
         ),
         Claim(
             "WC",
             place,
             "Weights exp(-ε |i - target|/2) do (ERRATA 12)",
-            f"{halved:.3f} ε at ε = 1, {of}",
+            f"{halved:.3f} ε at ε = 1, {scope}",
             halved <= 1 + CLOSE,
             "corrected",
         ),
@@ -242,54 +246,56 @@ def quantile_claims() -> tuple[Claim, Claim, Claim]:
             "WC",
             place,
             "So does permute-and-flip at scale 2/ε, which is what this code uses (ERRATA 12)",
-            f"{ours:.3f} ε at ε = 1, {of}",
+            f"{ours:.3f} ε at ε = 1, {scope}",
             ours <= 1 + CLOSE,
             "ours",
         ),
     )
 
 
-def parts_claims(setting: Setting) -> tuple[Claim, Claim]:
+def budget_claims(setting: Setting) -> tuple[Claim, Claim]:
     """Return the cost of choosing T for AKMV, and the effect of spending half of ε on it."""
     counts, trials = geometric(), max(2, setting.trials)
     generator = np.random.default_rng([setting.seed, 6])
-    few = min(trials, MOST)
-    means = draw_user_means(Uniform(), counts, BOUNDS, generator, few)
-    found = [_parts(counts, means, epsilon, generator) for epsilon in LOSSES]
-    private, known, whole = (np.array([row[k] for row in found]) for k in range(3))
-    at = "ε = " + ", ".join(LOSSES)
+    n_drawn = min(trials, MAX_TRIALS)
+    means = draw_user_means(Uniform(), counts, BOUNDS, generator, n_drawn)
+    measured = [_akmv_errors(counts, means, epsilon, generator) for epsilon in LOSSES]
+    private, exact, full_budget = (np.array([row[k] for row in measured]) for k in range(3))
+    epsilons = "ε = " + ", ".join(LOSSES)
     return (
         Claim(
             "WC",
             "Section IV-D",
             "The private estimation of AKMV's threshold adds to its error",
-            f"mean |error| {_three(private)} km/h, {_three(known)} with the exact threshold at the "
-            f"same noise budget ({at}; figure 2's samples)",
-            _surely_less(known, private),
+            f"mean |error| {_three(private)} km/h, {_three(exact)} with the exact threshold at the "
+            f"same noise budget ({epsilons}; figure 2's samples)",
+            _surely_less(exact, private),
         ),
         Claim(
             "WC",
             "Section IV-D",
             "The halved budget of the clipped estimate is a reason for AKMV's error",
-            f"with the exact threshold {_three(known)} km/h at ε/2, {_three(whole)} at ε ({at})",
-            _surely_less(whole, known),
+            f"with the exact threshold {_three(exact)} km/h at ε/2, {_three(full_budget)} at ε "
+            f"({epsilons})",
+            _surely_less(full_budget, exact),
         ),
     )
 
 
-def _parts(
+def _akmv_errors(
     counts: Ints, means: Floats, epsilon: str, generator: np.random.Generator
 ) -> tuple[tuple[float, float], ...]:
     """Return mean |error| and its noise: AKMV, with T known, and with T known and all of ε."""
     truth, sums = means @ counts / counts.sum(), means * counts
     plan = AKMV().plan(counts, bounds=BOUNDS, epsilon=epsilon)
-    found = [np.abs(plan.simulate(means, generator, len(means)) - truth)]
+    errors = [np.abs(plan.simulate(means, generator, len(means)) - truth)]
     for budget in (plan.epsilon / 2, plan.epsilon):
+        # The rank that is right for sums clipped from above, at this budget (ERRATA 14).
         top = np.sort(sums, axis=1)[:, -math.ceil(1 / budget)]
         quiet = np.minimum(sums, top[:, None]).sum(axis=1) / counts.sum()
         noise = generator.laplace(size=top.size) * top / counts.sum() / float(budget)
-        found.append(np.abs(quiet + noise - truth))
-    return tuple((float(e.mean()), float(e.std(ddof=1)) / e.size**0.5) for e in found)
+        errors.append(np.abs(quiet + noise - truth))
+    return tuple((float(e.mean()), float(e.std(ddof=1)) / e.size**0.5) for e in errors)
 
 
 def _three(rows: Floats) -> str:
@@ -305,24 +311,29 @@ def _surely_less(low: Floats, high: Floats) -> bool:
 def means_claim(setting: Setting) -> Claim:
     """Return whether clipping user means loses less than clipping samples."""
     counts, generator = geometric(), np.random.default_rng([setting.seed, 7])
-    samples = generator.uniform(0, SPAN, (min(max(2, setting.trials), MOST), counts.sum()))
+    samples = generator.uniform(0, SPAN, (min(max(2, setting.trials), MAX_TRIALS), counts.sum()))
     starts = np.cumsum(counts) - counts
     means = np.add.reduceat(samples, starts, axis=1) / counts
-    lost: dict[str, list[float]] = {"means": [], "samples": []}
+    clipping_errors: dict[str, list[float]] = {"means": [], "samples": []}
     for epsilon in LOSSES:
         clip = theory.optimal_clipping(counts, SPAN, epsilon)
         low, high = clip.lower, clip.upper
-        part = (np.clip(means, low, high) - means) @ counts / counts.sum()
-        lost["means"].append(float(np.abs(part).mean()))
-        each = np.clip(samples, np.repeat(low, counts), np.repeat(high, counts)) - samples
-        lost["samples"].append(float(np.abs(each.mean(axis=1)).mean()))
-    shown = {what: ", ".join(f"{v:.3f}" for v in values) for what, values in lost.items()}
+        mean_error = (np.clip(means, low, high) - means) @ counts / counts.sum()
+        clipping_errors["means"].append(float(np.abs(mean_error).mean()))
+        sample_errors = np.clip(samples, np.repeat(low, counts), np.repeat(high, counts)) - samples
+        clipping_errors["samples"].append(float(np.abs(sample_errors.mean(axis=1)).mean()))
+    listing = {
+        kind: ", ".join(f"{v:.3f}" for v in values) for kind, values in clipping_errors.items()
+    }
     return Claim(
         "WC",
         "Section IV-D",
         "Clipping a user's mean in place of its samples improves performance",
-        f"mean |clipping error| {shown['means']} km/h in place of {shown['samples']}, at "
+        f"mean |clipping error| {listing['means']} km/h in place of {listing['samples']}, at "
         f"ε = {', '.join(LOSSES)} (figure 2's samples; the noise is the same)",
-        all(a <= b for a, b in zip(lost["means"], lost["samples"], strict=True))
-        and sum(lost["means"]) < sum(lost["samples"]),
+        all(
+            a <= b
+            for a, b in zip(clipping_errors["means"], clipping_errors["samples"], strict=True)
+        )
+        and sum(clipping_errors["means"]) < sum(clipping_errors["samples"]),
     )

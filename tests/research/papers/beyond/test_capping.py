@@ -75,7 +75,7 @@ def test_claims_of_a_cell_can_fail(statistic):
 
 def test_where_no_cap_pays_nothing_is_proved():
     """Users all alike: capping only biases, so that midpoints are best is not shown."""
-    alike = [capping.curve(way, "mean", np.full(50, 400)) for way in capping.WAYS]
+    alike = [capping.curve(way, "mean", np.full(50, 400)) for way in capping.METHODS]
     assert not capping.error_claim("mean", *alike).holds
 
 
@@ -87,7 +87,7 @@ def test_claims_of_drawn_cells_can_fail(statistic):
         REWEIGHTING,
         bias={name: lambda *a, f=f: 3 * f(*a) for name, f in REWEIGHTING.bias.items()},
     )
-    good = capping.drawn_claim(statistic, cells, *capping.WAYS)
+    good = capping.drawn_claim(statistic, cells, *capping.METHODS)
     bad = capping.drawn_claim(statistic, cells, DROPPING, worse, worse)
     assert [claim.holds for claim in good] == [True, True]
     assert [claim.holds for claim in bad] == [False, False]
@@ -105,5 +105,5 @@ def test_drawn_cells_keep_some_of_what_there_is():
 def test_the_cell_is_like_the_published_one():
     """The counts are those that the ITMS cell's search made."""
     dropping = capping.curves("mean")[0]
-    assert dropping.caps.size == itms.PUBLISHED.most
+    assert dropping.caps.size == itms.PUBLISHED.largest
     assert dropping.sensitivity[-1] == pytest.approx(65 * 417 / 17166)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hexveil.mechanisms import FixedQuantile, OptimizedQuantile
-from hexveil_research.papers.iot import extremes, setting
+from hexveil_research.papers.iot import extremes, iot_cells
 from hexveil_research.papers.study import Setting
 
 FEW = Setting(trials=400)
@@ -47,7 +47,7 @@ def test_the_best_pair_is_the_one_found_by_trying_all(epsilon):
 def test_the_error_with_exact_ends_is_that_of_simulated_noise(mechanism):
     """The closed form agrees with draws of Laplace noise about the projected mean."""
     counts, means = np.array([4] * 30), np.linspace(5.0, 60.0, 30) ** 1.05
-    cell = setting.Cell(counts, np.minimum(means, 65.0))
+    cell = iot_cells.Cell(counts, np.minimum(means, 65.0))
     targets = mechanism.plan(counts, bounds=(0, 65), epsilon="1").allocation.targets
     low, high = cell.means[targets[0] - 1], cell.means[min(targets[1], 29)]
     noise = np.random.default_rng(5).laplace(0, 2 * (high - low) / 30, 400_000)

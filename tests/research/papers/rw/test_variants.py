@@ -65,8 +65,8 @@ def test_the_cap_of_equation_4():
 def test_the_cap_of_the_printed_rule():
     """The printed rule takes m* here, so that it is BASELINE in arrays."""
     chosen = plan(Optimised("Lemma VI.2"))
-    assert chosen.allocation.groups.cap == itms.PUBLISHED.most
-    same = plan(ArrayAveraging(cap=itms.PUBLISHED.most))
+    assert chosen.allocation.groups.cap == itms.PUBLISHED.largest
+    same = plan(ArrayAveraging(cap=itms.PUBLISHED.largest))
     assert chosen.noise_scale == same.noise_scale
 
 

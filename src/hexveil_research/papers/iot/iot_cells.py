@@ -1,0 +1,166 @@
+"""Cells like IOT's, and simulated errors of mechanisms on them as curves over ε.
+
+Source: IOT section IV. Public and simulated: there are no records here (see `itms`).
+The paper has one cell, and draws each synthetic data set once. Here are up to ten cells, each with
+counts of its own that agree with all that is published, and speeds of its own, drawn once and the
+same in every trial: so a trend that hangs on one draw shows itself, and none is claimed from it.
+What the paper leaves open: the values of ε between 0.5 and 2, taken as 0.5, 0.6, ..., 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.simulation.evaluation import evaluate
+from hexveil_research.papers import itms
+from hexveil_research.papers.study import Line, line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms import CellMechanism
+    from hexveil_research.papers.study import Setting, Whose
+
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+    Ints = NDArray[np.int64]
+
+EPSILONS = tuple(f"{step / 10:g}" for step in range(5, 21))
+X = np.array([float(epsilon) for epsilon in EPSILONS])
+CELLS = 10
+TRIALS_OF_A_CELL = 100
+"""With fewer than ten times as many trials there are fewer cells."""
+NORMAL = 1.96
+"""Standard errors to each end of a 95% interval."""
+SURE = 3.0
+"""Standard errors beyond which a difference is not noise."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cell:
+    """Counts and user means of a simulated cell.
+
+    Attributes
+    ----------
+    counts : ndarray of int64, shape (n_users,)
+    means : ndarray of float, shape (n_users,)
+    """
+
+    counts: Ints
+    means: Floats
+
+    @property
+    def truth(self) -> float:
+        """The mean of all samples, in value units."""
+        return float(self.counts @ self.means / self.counts.sum())
+
+
+def seeds(setting: Setting) -> range:
+    """Return the seeds of the cells: ten, or fewer where few trials are asked for."""
+    start = setting.seed * CELLS
+    return range(start, start + max(1, min(CELLS, setting.trials // TRIALS_OF_A_CELL)))
+
+
+def mixed_cell(seed: int, share: float = itms.SHARE) -> Cell:
+    """Return a cell with the published figures and heterogeneous users, to replace the real one."""
+    counts = itms.counts(seed)
+    return Cell(counts, itms.mixed_means(counts, seed, share))
+
+
+def sample_scaled_cell(seed: int) -> Cell:
+    """Return a cell in which every user has ten times the samples, i.i.d. (IOT section IV-C)."""
+    counts = itms.sample_scaled(itms.counts(seed))
+    return Cell(counts, itms.iid_means(counts, seed))
+
+
+def user_scaled_cell(seed: int) -> Cell:
+    """Return a cell of ten times the users, samples i.i.d. (IOT section IV-C)."""
+    counts = itms.user_scaled(itms.counts(seed))
+    return Cell(counts, itms.iid_means(counts, seed))
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A mean absolute error at every ε, in several cells.
+
+    Attributes
+    ----------
+    error, standard_error : ndarray of float, shape (n_cells, n_epsilons)
+        In value units; the standard error is that of the simulation, 0 if it was computed.
+    """
+
+    error: Floats
+    standard_error: Floats
+
+    @property
+    def mean(self) -> Floats:
+        """Mean over the cells, at every ε."""
+        return np.asarray(self.error.mean(axis=0))
+
+    @property
+    def level(self) -> float:
+        """Mean over the cells and over ε: the area under the curve."""
+        return float(self.error.mean())
+
+    def line(self, name: str, whose: Whose = "paper") -> Line:
+        """Return it as a line of a figure, with the ends that `ends` tells of."""
+        # With several cells the band is their range, beside which the simulation's error is small.
+        reach = NORMAL * self.standard_error if len(self.error) == 1 else 0 * self.error
+        low, high = (self.error - reach).min(axis=0), (self.error + reach).max(axis=0)
+        return line(name, X, self.mean, low=np.maximum(low, 0), high=high, whose=whose)
+
+    def below(self, rival: Curve) -> Flags:
+        """Return at which ε it lies below another, beyond noise of simulation and of cells."""
+        gaps = rival.error - self.error
+        n = len(gaps)
+        simulated = (self.standard_error**2 + rival.standard_error**2).sum(axis=0) / n**2
+        drawn = gaps.var(axis=0, ddof=1) / n if n > 1 else np.zeros(gaps.shape[1])
+        # The variance over cells includes the simulation's, but estimated from ten cells it may be
+        # less.
+        noise = np.sqrt(np.maximum(simulated, drawn))
+        return np.asarray(gaps.mean(axis=0) > SURE * noise)
+
+
+Curves = dict[str, Curve]
+
+
+def ends(setting: Setting) -> str:
+    """Return the meaning of the ends of a curve's line."""
+    n = len(seeds(setting))
+    return f"smallest and largest of {n} cells" if n > 1 else "95% interval of the simulation"
+
+
+def simulated(
+    mechanisms: Sequence[CellMechanism],
+    setting: Setting,
+    cell: Callable[[int], Cell],
+    tell: Callable[[float], None] = lambda _: None,
+) -> Curves:
+    """Return each mechanism's mean absolute error in every cell at every ε, by its name.
+
+    Parameters
+    ----------
+    mechanisms : sequence of CellMechanism
+    setting : Setting
+    cell : callable
+        Makes the cell of a seed.
+    tell : callable, optional
+        Is told which share is done.
+    """
+    shape = len(mechanisms), len(EPSILONS)
+    mae, error = np.empty((2, len(seeds(setting)), *shape))
+    for i, seed in enumerate(seeds(setting)):
+        drawn_cell = cell(seed)
+        table = evaluate(
+            mechanisms, counts=drawn_cell.counts, user_means=drawn_cell.means, bounds=itms.BOUNDS,
+            epsilons=EPSILONS, trials=max(2, setting.trials), seed=seed,
+        )  # fmt: skip
+        mae[i] = np.asarray(table["mae"]).reshape(shape)
+        error[i] = np.asarray(table["standard_error"]).reshape(shape)
+        tell((i + 1) / len(mae))
+    return {mechanism.name: Curve(mae[:, k], error[:, k]) for k, mechanism in enumerate(mechanisms)}

@@ -1,0 +1,229 @@
+"""RW's studies: figure 1, figure 2 with its two panels, and the claims without a figure.
+
+Source: RW section IV-B and appendix E, figures 1, 2a and 2b. RW's LEVY and OPT-ARRAY-AVERAGING are
+in `variants` (ERRATA 15); its ε-DEPENDENTQUANTILE is IOT's OPTIMIZEDQUANTILE. Cells, ε and what
+counts as a difference are those of IOT's figures (`iot.iot_cells`, `iot.figure_claims`).
+RW describes OPT-ARRAY-AVERAGING and does not plot it; here it is in all axes.
+Ours in the same axes: Foresight, and Auto with its own prior but for figure 2b, where its planning
+takes longest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hexveil.mechanisms import (
+    ArrayAveraging,
+    Auto,
+    Baseline,
+    FixedQuantile,
+    Foresight,
+    Levy,
+    OptimizedQuantile,
+)
+from hexveil_research.papers import itms
+from hexveil_research.papers.iot import figure_claims
+from hexveil_research.papers.iot.iot_cells import (
+    X,
+    ends,
+    mixed_cell,
+    sample_scaled_cell,
+    seeds,
+    simulated,
+    user_scaled_cell,
+)
+from hexveil_research.papers.rw.rw_claims import of_rw, stated
+from hexveil_research.papers.rw.variants import FreeLevy, Optimised
+from hexveil_research.papers.study import Claim, Outcome, Panel, Study
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms import CellMechanism
+    from hexveil_research.papers.iot.iot_cells import Cell, Curves
+    from hexveil_research.papers.study import Setting
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+CELL_LOSS = "privacy loss ε"
+ERROR = "mean |error|, km/h"
+LIKE = "cell like ITMS"
+CLIPPING: dict[str, CellMechanism] = {
+    "ARRAY-AVERAGING": ArrayAveraging(),
+    "LEVY": FreeLevy(),
+    "FIXEDQUANTILE": FixedQuantile(),
+    "ε-DEPENDENTQUANTILE": OptimizedQuantile(),
+}
+"""The algorithms that RW plots beside BASELINE, by its names."""
+OPTIMISED: dict[str, CellMechanism] = {
+    "OPT-ARRAY-AVERAGING, eq. (4)": Optimised(),
+    "OPT-ARRAY-AVERAGING, Lemma VI.2": Optimised("Lemma VI.2"),
+}
+OURS: dict[str, CellMechanism] = {"Foresight": Foresight(), "Auto": Auto()}
+
+
+def curves_of(
+    setting: Setting,
+    cell: Callable[[int], Cell],
+    mechanisms: dict[str, CellMechanism],
+    tell: Callable[[float], None] = lambda _: None,
+) -> Curves:
+    """Return the errors of mechanisms, by the names given."""
+    by_name = simulated(list(mechanisms.values()), setting, cell, tell)
+    return {name: by_name[mechanism.name] for name, mechanism in mechanisms.items()}
+
+
+def axes(title: str, setting: Setting, plotted: Curves, optimised: Curves, ours: Curves) -> Panel:
+    """Return the errors of RW's algorithms and ours in one pair of axes."""
+    lines = (
+        *(curve.line(name) for name, curve in (plotted | optimised).items()),
+        *(curve.line(name, "ours") for name, curve in ours.items()),
+    )
+    return Panel(title, CELL_LOSS, ERROR, lines, log_y=True, ends=ends(setting))
+
+
+def compared(
+    setting: Setting,
+    title: str,
+    cell: Callable[[int], Cell],
+    clipping: dict[str, CellMechanism],
+    ours: dict[str, CellMechanism],
+) -> tuple[Panel, Curves, Curves, Curves]:
+    """Return the panel, and the curves of RW's mechanisms, OPT-ARRAY-AVERAGING and ours."""
+    plotted = curves_of(setting, cell, {"BASELINE": Baseline(), **clipping})
+    optimised = curves_of(setting, cell, OPTIMISED)
+    mine = curves_of(setting, cell, ours)
+    return axes(title, setting, plotted, optimised, mine), plotted, optimised, mine
+
+
+def like_itms(setting: Setting) -> Outcome:
+    """Return RW figure 1: all algorithms on cells like the published one."""
+    panel, plotted, optimised, ours = compared(
+        setting, "RW figure 1: cell like ITMS, BESTFIT", mixed_cell, CLIPPING, OURS
+    )
+    setting.tell(0.6)
+    papers = {"BASELINE": Baseline(), **CLIPPING}
+    by_share = {
+        share: curves_of(setting, partial(mixed_cell, share=share), papers) for share in (0.1, 0.5)
+    }
+    place = "Appendix E, figure 1"
+    drawn_facts = [itms.facts(itms.counts(seed)) for seed in seeds(setting)]
+    # The same cells under IOT's reading, so that only the reading differs.
+    like_iot = curves_of(setting, mixed_cell, {"LEVY": Levy()})["LEVY"]
+    claims = (
+        replace(figure_claims.published_facts(drawn_facts), place="Appendix E"),
+        figure_claims.clipping_claim(place, LIKE, plotted, by_share),
+        replace(figure_claims.little_difference(plotted, by_share), place=place),
+        levy_claim(plotted["LEVY"].error, like_iot.error),
+        not_typical(plotted, optimised),
+        # Ours is also held against OPT-ARRAY-AVERAGING, which RW describes without plotting it.
+        *figure_claims.ours_claims(place, LIKE, plotted | optimised, ours),
+    )
+    return Outcome((panel,), tuple(map(of_rw, claims)))
+
+
+def levy_claim(free: Floats, clamped: Floats) -> Claim:
+    """Return the differences of the two papers' forms of LEVY, as mean absolute errors."""
+    ratio = free.mean(axis=0) / clamped.mean(axis=0)
+    return Claim(
+        "RW",
+        "Appendix C",
+        "RW's LEVY, whose interval may leave the bounds and whose τ takes K, errs about as much as "
+        "IOT's (ERRATA 15)",
+        f"on cells like ITMS {ratio.min():.3f} to {ratio.max():.3f} times as much over ε; similar "
+        f"is within {figure_claims.SIMILAR}",
+        bool((ratio <= figure_claims.SIMILAR).all() and (ratio >= 1 / figure_claims.SIMILAR).all()),
+        "ours",
+    )
+
+
+def not_typical(plotted: Curves, optimised: Curves) -> Claim:
+    """Return RW's remark that a minimax choice need not be good on typical records."""
+    name = next(iter(OPTIMISED))
+    minimax, median = optimised[name], plotted["ARRAY-AVERAGING"]
+    ratio = minimax.mean / median.mean
+    worse = median.below(minimax)
+    return Claim(
+        "RW",
+        "Section VI",
+        "The cap of eq. (4) is the best in the worst case, not necessarily on typical records",
+        f"on cells like ITMS it errs {ratio.min():.2f} to {ratio.max():.2f} times as much as the "
+        f"median cap, more beyond noise at {worse.sum()} of {X.size} ε",
+        bool(worse.any()),
+    )
+
+
+def scaling(setting: Setting) -> Outcome:
+    """Return RW figure 2: ten times the samples of each user, and ten times the users."""
+    by_samples = compared(
+        setting, "RW figure 2a: sample scaling, λ = 10", sample_scaled_cell, CLIPPING, OURS
+    )
+    setting.tell(0.3)
+    by_users = compared(
+        setting,
+        "RW figure 2b: user scaling, λ = 10",
+        user_scaled_cell,
+        {**CLIPPING, "ARRAY-AVERAGING": ArrayAveraging(cap="sqrt")},
+        {"Foresight": OURS["Foresight"]},
+    )
+    claims = (*sample_claims(*by_samples[1:]), *user_claims(*by_users[1:]))
+    return Outcome((by_samples[0], by_users[0]), tuple(map(of_rw, claims)))
+
+
+def sample_claims(plotted: Curves, optimised: Curves, ours: Curves) -> tuple[Claim, ...]:
+    """Return the claims about figure 2a."""
+    place, subject = "Section IV-B, figure 2a", "sample scaling"
+    return (
+        figure_claims.clipping_claim(place, subject, plotted),
+        figure_claims.order_claim(
+            place, "LEVY errs less than all other algorithms", plotted, ("LEVY",)
+        ),
+        *figure_claims.ours_claims(place, subject, plotted | optimised, ours),
+    )
+
+
+def user_claims(plotted: Curves, optimised: Curves, ours: Curves) -> tuple[Claim, ...]:
+    """Return the claims about figure 2b."""
+    place, subject = "Section IV-B, figure 2b", "user scaling"
+    best = ("FIXEDQUANTILE", "ARRAY-AVERAGING")
+    return (
+        figure_claims.order_claim(
+            place, "FIXEDQUANTILE errs less than all other algorithms", plotted, best[:1]
+        ),
+        figure_claims.order_claim(
+            place, "ARRAY-AVERAGING is second after FIXEDQUANTILE", plotted, best
+        ),
+        *figure_claims.ours_claims(place, subject, plotted | optimised, ours),
+    )
+
+
+STUDIES: tuple[Study, ...] = (
+    Study(
+        name="rw:fig1",
+        place="RW, figure 1",
+        title="RW's algorithms on a cell like the published one",
+        make=like_itms,
+        seconds=18.0,
+    ),
+    Study(
+        name="rw:fig2",
+        place="RW, figure 2",
+        title="RW's algorithms with ten times the samples, and ten times the users",
+        make=scaling,
+        seconds=50.0,
+    ),
+    Study(
+        name="rw:claims",
+        place="RW, lemmas, propositions and remarks",
+        title="What RW states beside its figures",
+        make=stated,
+        seconds=6.0,
+    ),
+)
+"""What the catalogue lists."""

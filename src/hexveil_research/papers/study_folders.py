@@ -1,0 +1,194 @@
+"""Output files of reproduction: a folder per study, and claims.csv over all of them.
+
+A study's folder holds its figure (SVG and PNG), the figure's data (CSV) and study.json, which says
+how it was made and what its claims are. It is written whole or not at all, so that a run that was
+cut off goes on where it stopped; one made by other code or with other settings is made anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from hexveil.base import atomic_files
+from hexveil.base.errors import InputError, StorageError
+from hexveil.simulation import private_study_output
+from hexveil_research.papers.study import Claim
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hexveil_research.papers.study import Outcome, Setting, Study
+
+WORDS = "study.json"
+CLAIMS = "claims.csv"
+RECORDS = ("surat_itms.parquet", "warsaw_buses.parquet")
+PACKAGE = Path(__file__).resolve().parents[2]
+
+
+def check(out: Path) -> None:
+    """Refuse early a folder that cannot be written, or that belongs to a release."""
+    private_study_output.check_folder(out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        atomic_files.write(out / ".hexveil", b"").unlink()
+    except OSError as error:
+        raise InputError(
+            f"the folder {out} cannot be written ({atomic_files.reason(error)}); name another "
+            f"(--out)."
+        ) from None
+
+
+def place(out: Path, study: Study) -> Path:
+    """Return a study's folder.
+
+    Examples
+    --------
+    >>> from hexveil_research.papers.study import Outcome, Study
+    >>> place(Path("out"), Study("iot:fig3", "", "", lambda _: Outcome())).name
+    'iot-fig3'
+    """
+    return out / study.name.replace(":", "-")
+
+
+def made_with(study: Study, setting: Setting) -> dict[str, Any]:
+    """Return all that a study's result depends on."""
+    inputs: dict[str, Any] = {"study": study.name, "code": code()}
+    if study.draws:
+        inputs |= {"trials": setting.trials, "seed": setting.seed}
+    if study.records:
+        inputs["records"] = [name for name in RECORDS if setting.file(name) is not None]
+    return inputs
+
+
+@functools.cache
+def code() -> str:
+    """Return a digest of the package's source files."""
+    digest = hashlib.sha256()
+    for file in sorted(PACKAGE.rglob("*.py")):
+        # Paths count as well as contents, or moving a module would go unnoticed.
+        digest.update(f"{file.relative_to(PACKAGE).as_posix()}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Return the contents of a study's summary file; empty without such a folder."""
+    try:
+        summary = json.loads((folder / WORDS).read_text("utf-8"))
+    # A damaged summary counts as none: the study is made again.
+    except (OSError, ValueError):
+        return {}
+    return summary if isinstance(summary, dict) and "claims" in summary else {}
+
+
+def is_made(out: Path, study: Study, setting: Setting) -> bool:
+    """Return whether a study has been made by this code with these settings."""
+    return read_summary(place(out, study)).get("made_with") == made_with(study, setting)
+
+
+def write(
+    out: Path, study: Study, setting: Setting, outcome: Outcome, images: dict[str, bytes]
+) -> Path:
+    """Write a study's folder in place of an older one and return it.
+
+    Raises
+    ------
+    InputError
+        If a folder of that name holds something else.
+    StorageError
+        If it cannot be written.
+    """
+    folder = place(out, study)
+    name = folder.name
+    words = {
+        "title": study.title,
+        "place": study.place,
+        "made_with": made_with(study, setting),
+        "claims": [
+            dataclasses.asdict(claim) | {"verdict": claim.verdict} for claim in outcome.claims
+        ],
+    }
+    if folder.exists() and not read_summary(folder):
+        raise InputError(f"{folder} is not a study's folder; move it, or name another (--out).")
+    try:
+        # Interrupted between these two lines, the folder is missing and the next run makes it anew.
+        shutil.rmtree(folder, ignore_errors=True)
+        with atomic_files.folder(folder) as temporary:
+            for kind, image in images.items():
+                (temporary / f"{name}.{kind}").write_bytes(image)
+            if outcome.panels:
+                pa.csv.write_csv(data(outcome), temporary / f"{name}.csv")
+            text = json.dumps(words, indent=2, ensure_ascii=False)
+            (temporary / WORDS).write_text(text + "\n", "utf-8")
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be written ({atomic_files.reason(error)}).") from None
+    return folder
+
+
+def data(outcome: Outcome) -> pa.Table:
+    """Return a figure's data, a row per point: panel, line, source, x, y, low, high."""
+    rows = [
+        {
+            "panel": panel.title,
+            "line": line.name,
+            "whose": line.whose,
+            "x": x,
+            "y": y,
+            "low": None if line.low is None else float(line.low[i]),
+            "high": None if line.high is None else float(line.high[i]),
+        }
+        for panel in outcome.panels
+        for line in panel.lines
+        for i, (x, y) in enumerate(zip(line.x.tolist(), line.y.tolist(), strict=True))
+    ]
+    return pa.Table.from_pylist(rows, schema=DATA)
+
+
+DATA = pa.schema(
+    [(name, pa.string()) for name in ("panel", "line", "whose")]
+    + [(name, pa.float64()) for name in ("x", "y", "low", "high")]
+)
+
+
+def claims(out: Path, study: Study) -> tuple[Claim, ...]:
+    """Return the claims that a study's folder holds."""
+    fields = {field.name for field in dataclasses.fields(Claim)}
+    entries = read_summary(place(out, study)).get("claims", [])
+    # The file also states the verdict, which is computed and no field of a claim.
+    return tuple(Claim(**{k: v for k, v in entry.items() if k in fields}) for entry in entries)
+
+
+def write_claims(out: Path, studies: Sequence[Study]) -> Path:
+    """Write claims.csv: every claim of every study that the folder holds."""
+    rows = [
+        {
+            "paper": claim.paper,
+            "place": claim.place,
+            "claim": claim.says,
+            "reading": claim.reading,
+            "measured": claim.measured,
+            "verdict": claim.verdict,
+            "study": study.name,
+        }
+        for study in studies
+        for claim in claims(out, study)
+    ]
+    names = ("paper", "place", "claim", "reading", "measured", "verdict", "study")
+    table = pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names]))
+    text = io.BytesIO()
+    pa.csv.write_csv(table, text)
+    try:
+        return atomic_files.write(out / CLAIMS, text.getvalue())
+    except OSError as error:
+        raise StorageError(
+            f"{out / CLAIMS} cannot be written ({atomic_files.reason(error)})."
+        ) from None

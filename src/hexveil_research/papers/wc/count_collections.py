@@ -1,0 +1,146 @@
+"""WC's two collections of counts, its samples, and simulated errors as curves over ε.
+
+Source: WC section IV-B. Public and simulated: there are no records here.
+What the paper leaves open: the values of ε, taken as 0.1, 0.2, ..., 2. N(U/2, U/4) is read as its
+section II-A defines it, with the variance U/4 (a standard deviation of 4.0 km/h); then hardly a
+sample is ever rejected, so that figure 3 has a second panel for the standard deviation U/4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.simulation.evaluation import evaluate
+from hexveil_research.papers.study import Line, line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms import CellMechanism
+    from hexveil_research.papers.study import Setting, Whose
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+SPAN = 65.0
+"""U, in km/h."""
+BOUNDS = (0, 65)
+EPSILONS = tuple(f"{step / 10:g}" for step in range(1, 21))
+X = np.array([float(epsilon) for epsilon in EPSILONS])
+LEVELS = 6
+"""M of the geometric collection."""
+USERS, HEAVY = 101, 10
+"""L and m* of the extreme-valued collection."""
+ENDS = "95% interval of the simulation"
+NORMAL = 1.96
+"""Standard errors to each end of a 95% interval."""
+SURE = 3.0
+"""Standard errors beyond which a difference is not the simulation's noise."""
+
+
+def geometric(levels: int = LEVELS) -> Ints:
+    """Return the geometric collection: 2^i users of 2^(M - i) samples each, for i from 0 to M.
+
+    Examples
+    --------
+    >>> geometric(2).tolist()
+    [4, 2, 2, 1, 1, 1, 1]
+    """
+    steps = np.arange(levels + 1)
+    return np.repeat(2 ** (levels - steps), 2**steps)
+
+
+def extreme(users: int = USERS, heavy: int = HEAVY) -> Ints:
+    """Return the extreme-valued collection: one user of m* samples, the others of one.
+
+    Examples
+    --------
+    >>> extreme(4, 10).tolist()
+    [10, 1, 1, 1]
+    """
+    return np.array([heavy, *[1] * (users - 1)])
+
+
+@dataclass(frozen=True)
+class ProjectedNormal:
+    """Independent normal samples, each drawn again until it lies in (low, high].
+
+    Parameters
+    ----------
+    mean, sd : float
+        In value units, before rejection.
+    low, high : float
+    """
+
+    mean: float
+    sd: float
+    low: float
+    high: float
+
+    def draw(self, generator: np.random.Generator, counts: Ints, trials: int) -> Floats:
+        """Return samples: see `ValueDistribution.draw`."""
+        samples = generator.normal(self.mean, self.sd, (trials, int(counts.sum())))
+        while (outside := (samples <= self.low) | (samples > self.high)).any():
+            samples[outside] = generator.normal(self.mean, self.sd, int(outside.sum()))
+        return samples
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdCurve:
+    """A simulated error at every ε.
+
+    Attributes
+    ----------
+    error, standard_error : ndarray of float, shape (n_epsilons,)
+        In value units.
+    """
+
+    error: Floats
+    standard_error: Floats
+
+    def line(self, name: str, whose: Whose = "paper") -> Line:
+        """Return it as a line of a figure, with its 95% interval."""
+        reach = NORMAL * self.standard_error
+        low, high = np.maximum(self.error - reach, 0), self.error + reach
+        return line(name, X, self.error, low=low, high=high, whose=whose)
+
+    def above(self, rival: ThresholdCurve) -> NDArray[np.bool_]:
+        """Return at which ε it lies above another, beyond the noise of both."""
+        noise = np.hypot(self.standard_error, rival.standard_error)
+        return np.asarray(self.error - rival.error > SURE * noise)
+
+    def rises(self) -> NDArray[np.bool_]:
+        """Return from which ε to the next it rises, beyond its noise."""
+        # Both errors count in full: draws that neighbouring ε have in common are not credited.
+        noise = np.hypot(self.standard_error[1:], self.standard_error[:-1])
+        return np.asarray(np.diff(self.error) > SURE * noise)
+
+
+def simulated(
+    mechanisms: Sequence[CellMechanism],
+    setting: Setting,
+    tell: Callable[[float], None],
+    **cell: Any,  # noqa: ANN401  counts, and user_means or values, as evaluate takes them
+) -> dict[str, ThresholdCurve]:
+    """Return each mechanism's mean absolute error at every ε of `EPSILONS`, by its name."""
+    # Two trials at least: a single one has no standard error.
+    table = evaluate(
+        mechanisms, bounds=BOUNDS, epsilons=EPSILONS, trials=max(2, setting.trials),
+        seed=setting.seed, progress=tell, **cell,
+    )  # fmt: skip
+    shape = len(mechanisms), len(EPSILONS)
+    mae = np.asarray(table["mae"]).reshape(shape)
+    error = np.asarray(table["standard_error"]).reshape(shape)
+    return {
+        mechanism.name: ThresholdCurve(mae[i], error[i]) for i, mechanism in enumerate(mechanisms)
+    }
+
+
+def exactly(error: Floats) -> ThresholdCurve:
+    """Return a curve that is computed, not simulated."""
+    return ThresholdCurve(error, np.zeros_like(error))

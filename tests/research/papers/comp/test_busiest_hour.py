@@ -1,0 +1,111 @@
+"""Figures 1 and 2 on an hour of records: tiny tables, the simulated city, the shared files."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hexveil import Occupancy
+from hexveil_research.papers.comp import busiest_hour
+from hexveil_research.papers.comp.busiest_hour import Slot
+from hexveil_research.papers.comp_setting import comp_setting
+from hexveil_research.papers.study import Setting
+
+SLOT = Slot("drawn", 65.0, comp_setting(3, 0, cells=6))
+
+
+def drawn(_):
+    return (SLOT,)
+
+
+def test_an_hour_is_cut_out_of_a_table():
+    """Records of other hours and days, and all but the busiest cells, are left out."""
+    times = [f"2024-02-19T15:{minute:02}:00" for minute in range(6)]
+    rows = [("a", 52.2, t) for t in times] + [("b", 52.2, times[0])]
+    rows += [("a", 52.2, "2024-02-19T18:00:00"), ("c", 52.2, "2024-02-20T15:00:00")]
+    rows += [("c", 51.9, times[0])]
+    users, lats, moments = zip(*rows, strict=True)
+    table = pa.table(
+        {
+            "user_id": users,
+            "lat": lats,
+            "lon": [21.0] * len(rows),
+            "timestamp": [f"{moment}Z" for moment in moments],
+            "value": [10.0] * len(rows),
+        }
+    )
+    hour = busiest_hour.FILES["warsaw_buses.parquet"]  # 16 o'clock there is 15 in UTC
+    slot = busiest_hour.slot_of(table, hour)
+    assert slot.name == "Warsaw"
+    assert slot.facts() == "2 cells, 3 users, at most 1 a user"
+    assert sorted(slot.occupancy.n.tolist()) == [1, 1, 6]
+
+
+def test_figures_have_a_panel_for_each_slot():
+    """Five and four lines, claims with the slot's name, none of them left out."""
+    told = []
+    loss = busiest_hour.loss_figure(Setting(tell=told.append), drawn)
+    error = busiest_hour.error_figure(Setting(tell=told.append), drawn)
+    assert [len(panel.lines) for panel in (*loss.panels, *error.panels)] == [5, 4]
+    assert loss.panels[0].title == "COMP figure 1: drawn"
+    assert loss.panels[0].lines[0].x[[0, -1]].tolist() == [0.1, 2.0]
+    assert all("drawn" in claim.says for claim in (*loss.claims[1:], *error.claims))
+    assert (len(loss.claims), len(error.claims)) == (4, 4)
+    assert told == [1.0, 1.0]
+
+
+def test_the_papers_records_are_not_called_reproduced():
+    """Its hour is not published: the claim says what stands in its place, without a verdict."""
+    claim = busiest_hour.resemblance(drawn(None))
+    assert claim.verdict == "not tried"
+    assert "drawn: 6 cells, 63 users, at most 6 a user" in claim.measured
+
+
+def test_claims_of_the_slots_can_hold_and_fail():
+    """With a heavy hitter in each cell caps help a lot; where nothing changes they do not."""
+    runs = busiest_hour.runs_of(SLOT)
+    assert busiest_hour.most_epsilons(SLOT, runs).holds
+    assert not busiest_hour.little(SLOT, runs).holds
+    flat = ((busiest_hour.Run(1.0, 3, 3, 5.0, 5.0, 0, 5.0, 1.0, 1.0),),)
+    assert not busiest_hour.most_epsilons(SLOT, flat).holds
+    assert busiest_hour.little(SLOT, flat).holds
+
+
+def test_few_samples_are_looked_for_in_the_cell_of_largest_error():
+    """One record each of two users beside cells of a hundred: very few; the heaviest: not."""
+    crowd = np.full((20, 3), 100)
+    crowd[:, 0] = [1, 1, *[0] * 18]
+    assert busiest_hour.few_samples(Slot("", 65.0, Occupancy.from_dense(crowd))).holds
+    assert not busiest_hour.few_samples(SLOT).holds
+
+
+def test_the_simulated_hour_resembles_the_papers():
+    """Fifty cells, within a quarter of 223 users, at most 8 to 14 cells of a user."""
+    slot = busiest_hour.simulated(0)
+    assert slot.occupancy.n_cells == 50
+    assert 223 * 3 / 4 <= slot.occupancy.n_users <= 223 * 5 / 4
+    assert 8 <= slot.occupancy.cells_per_user.max() <= 14
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", busiest_hour.FILES)
+def test_an_hour_of_real_records(shared, name):
+    """The joint plan is better on both axes of both figures, whatever CLIP-USER does there."""
+    slot = busiest_hour.recorded(shared / "data" / name)
+    assert busiest_hour.recorded(shared / "data" / name) is slot
+    loss = busiest_hour.loss_figure(Setting(), lambda _: (slot,))
+    error = busiest_hour.error_figure(Setting(), lambda _: (slot,))
+    assert loss.claims[-1].holds
+    assert [claim.holds for claim in error.claims[-2:]] == [True, True]
+
+
+def test_files_are_used_where_they_are(tmp_path, monkeypatch):
+    """Without files the simulated city stands alone; a file found adds a slot."""
+    monkeypatch.setattr(busiest_hour, "simulated", lambda _: SLOT)
+    monkeypatch.setattr(
+        busiest_hour, "recorded", lambda path: Slot(path.name, 65.0, SLOT.occupancy)
+    )
+    assert busiest_hour.slots(Setting(records=tmp_path)) == (SLOT,)
+    (tmp_path / "surat_itms.parquet").touch()
+    assert [s.name for s in busiest_hour.slots(Setting(records=tmp_path))][1:] == [
+        "surat_itms.parquet"
+    ]

@@ -1,0 +1,95 @@
+"""Claims about many cells: their verdicts, and that other numbers turn them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hexveil_research.papers.comp import composition_claims, runs, suppression_claims
+from hexveil_research.papers.comp_setting import comp_setting
+from hexveil_research.papers.study import Setting
+
+FEW = Setting(trials=2)
+FAILING = {
+    ("Theorem II.3, Corollary II.1", "as printed"),
+    ("Eq. (14)", "as printed"),
+    ("Eq. (11), (12)", "as printed"),
+}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return composition_claims.claims(FEW)
+
+
+@pytest.fixture(scope="module")
+def made():
+    return {gamma: runs.synthetic_runs(FEW, gamma) for gamma in runs.GAMMAS}
+
+
+def test_the_verdicts_are_those_of_the_errata(found):
+    """Counting cells is no measure, arg max is wrong, units must not be added; the rest holds."""
+    fails = {(claim.place, claim.reading) for claim in found if claim.verdict == "fails"}
+    assert fails == FAILING
+    right = {claim.place for claim in found if claim.reading == "corrected" and claim.holds}
+    assert right == {place for place, _ in FAILING}
+    assert sum(claim.verdict == "fails" for claim in found) == len(FAILING)
+
+
+@pytest.mark.slow
+def test_claims_say_what_was_measured(found):
+    """One line of text each, with a number, and no two the same."""
+    assert len({(claim.place, claim.says) for claim in found}) == len(found)
+    assert all("\n" not in claim.measured for claim in found)
+    assert all(any(letter.isdigit() for letter in claim.measured) for claim in found)
+
+
+def changed(rows, **numbers):
+    """Return the runs with these numbers in place of theirs."""
+    return tuple(tuple(replace(one, **numbers) for one in row) for row in rows)
+
+
+def test_claims_of_the_runs_can_fail(made):
+    """A loss above K ε, an error above E, caps that raise it, no cell raised: verdicts turn."""
+    rows = made[3]
+    assert composition_claims.within_claim(rows).holds
+    assert not composition_claims.within_claim(changed(rows, kept_loss=99.0)).holds
+    assert not composition_claims.within_claim(changed(rows, largest=1e6)).holds
+    assert suppression_claims.capped_claim(rows).holds
+    assert not suppression_claims.capped_claim(changed(rows, capped=1e6)).holds
+    assert suppression_claims.raised_claim(rows).holds
+    assert not suppression_claims.raised_claim(changed(rows, raised=0)).holds
+    verdicts = [claim.holds for claim in composition_claims.counting_claims(made, rows)]
+    costly = changed(rows, plain_loss=99.0)
+    turned = [claim.holds for claim in composition_claims.counting_claims(made, costly)]
+    assert (verdicts, turned) == ([True, False, True], [False, True, False])
+
+
+def test_what_grows_with_gamma_is_found_not_to_in_reverse(made):
+    """The heaviest hitters first: all three claims about the figures fail."""
+    back = dict(zip(made, reversed(made.values()), strict=True))
+    assert [claim.holds for claim in composition_claims.gamma_claims(made)] == [True] * 3
+    assert [claim.holds for claim in composition_claims.gamma_claims(back)] == [False] * 3
+
+
+def test_the_first_suppression_depends_on_the_choice():
+    """Arg max, as printed, is above E where arg min is not (ERRATA 2)."""
+    occupancy = comp_setting(3, 0)
+    assert not suppression_claims.first_stage(occupancy, 1.0)
+    assert suppression_claims.first_stage(occupancy, 1.0, np.argmin)
+
+
+def test_a_loss_that_is_not_reached_is_not_called_tight():
+    """Half of the loss is found to fall short of the sum over cells."""
+
+    def half(*release):
+        return np.array([2.5])
+
+    assert not composition_claims.tight_claim(half).holds
+
+
+def test_without_an_error_above_theirs_constants_prove_nothing(made):
+    """Where E is always below 560.6 the claim about constants does not hold by default."""
+    first = {3: comp_setting(3, 0)}
+    low = {gamma: changed(rows, bound=100.0) for gamma, rows in made.items()}
+    assert not composition_claims.constants_claim(low, first).holds

@@ -1,0 +1,284 @@
+"""IOT's figures: each study runs, has the stated lines, and its claims can hold and fail."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hexveil import theory
+from hexveil.mechanisms import ArrayAveraging, Baseline, FixedQuantile, Levy
+from hexveil_research.papers import itms
+from hexveil_research.papers.iot import STUDIES, figure_claims, iot_cells, iot_figures, staircase
+from hexveil_research.papers.iot.iot_cells import Curve, X
+from hexveil_research.papers.study import Setting
+
+FIGURES = {study.name: study for study in STUDIES if study.name.startswith("iot:fig")}
+ONE_CELL = Setting(trials=60)
+SIX_CELLS = Setting(trials=600)
+CLIPPING = ["ARRAY-AVERAGING", "LEVY", "FIXEDQUANTILE", "OPTIMIZEDQUANTILE"]
+CELL = iot_cells.Cell(np.array([9, 4, 4, 2, 1, 1]), np.array([20.0, 30.0, 10.0, 25.0, 40.0, 5.0]))
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Three values of ε only, so that planning ours takes a moment."""
+    for module in (iot_cells, iot_figures):
+        monkeypatch.setattr(module, "EPSILONS", ("0.5", "1", "2"))
+    for module in (iot_cells, figure_claims):
+        monkeypatch.setattr(module, "X", np.array([0.5, 1.0, 2.0]))
+
+
+def named(panel):
+    return [(line.name, line.whose) for line in panel.lines]
+
+
+def verdicts(claims):
+    return [claim.verdict for claim in claims]
+
+
+def curve(*levels, noise=0.0):
+    """Return a curve that is as high at every ε, in as many cells as levels."""
+    error = np.repeat(np.array(levels, dtype=float)[:, None], X.size, axis=1)
+    return Curve(error, np.full_like(error, noise))
+
+
+def test_the_studies_are_the_five_figures():
+    """Each has its place; only figure 5 is not drawn."""
+    assert list(FIGURES) == [f"iot:fig{n}" for n in range(1, 6)]
+    assert [study.draws for study in FIGURES.values()] == [True] * 5
+
+
+@pytest.mark.usefixtures("small")
+def test_figure_1():
+    """Three panels, the printed noise beside ARRAY-AVERAGING only, ours in each."""
+    told = []
+    outcome = FIGURES["iot:fig1"].make(replace(ONE_CELL, tell=told.append))
+    first, *others = [named(panel) for panel in outcome.panels]
+    usual = [("WRAPAROUND", "paper"), ("BESTFIT", "paper"), ("Foresight", "ours")]
+    assert others == [usual, usual]
+    assert first == [usual[0], ("WRAPAROUND, noise 2U/K as printed", "paper"), *usual[1:]]
+    assert {panel.ends for panel in outcome.panels} == {"95% interval of the simulation"}
+    assert verdicts(outcome.claims[:3]) == ["holds", "fails", "holds"]
+    assert told[-1] == 1
+    assert told == sorted(told)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("iot:fig2", ["Foresight", "Auto"]),
+        ("iot:fig3", ["Foresight", "Auto"]),
+        ("iot:fig4", ["Foresight"]),
+    ],
+)
+def test_figures_2_to_4(name, ours):
+    """BASELINE, the four that clip, and ours, on a logarithmic axis of errors."""
+    outcome = FIGURES[name].make(ONE_CELL)
+    (panel,) = outcome.panels
+    lines = [(one, "paper") for one in ("BASELINE", *CLIPPING)] + [(one, "ours") for one in ours]
+    assert named(panel) == lines
+    assert (panel.log_x, panel.log_y) == (False, True)
+    assert panel.lines[0].x.tolist() == [0.5, 1.0, 2.0]
+    assert all((line.low <= line.y).all() and (line.y <= line.high).all() for line in panel.lines)
+    assert {claim.reading for claim in outcome.claims} == {"as printed", "ours"}
+
+
+@pytest.mark.usefixtures("small")
+def test_what_figures_3_and_4_show():
+    """LEVY is best under sample scaling; FIXEDQUANTILE, then ARRAY-AVERAGING under user scaling."""
+    tried = {"BASELINE": Baseline(), **iot_figures.CLIPPING}
+    many = iot_figures._curves_by_name(SIX_CELLS, iot_cells.sample_scaled_cell, tried)
+    assert figure_claims.order_claim("", "", many, ("LEVY",)).holds
+    assert not figure_claims.order_claim("", "", many, ("FIXEDQUANTILE",)).holds
+    tried["ARRAY-AVERAGING"] = ArrayAveraging(cap="sqrt")
+    wide = iot_figures._curves_by_name(SIX_CELLS, iot_cells.user_scaled_cell, tried)
+    assert figure_claims.order_claim("", "", wide, ("FIXEDQUANTILE",)).holds
+    assert not figure_claims.order_claim("", "", wide, ("LEVY",)).holds
+    assert wide["ARRAY-AVERAGING"].level < wide["OPTIMIZEDQUANTILE"].level < wide["LEVY"].level
+    assert all(figure_claims.clipping_claim("", "", one).holds for one in (many, wide))
+
+
+@pytest.mark.usefixtures("small")
+def test_what_figure_1_shows():
+    """BESTFIT is better under LEVY and FIXEDQUANTILE, and no better under ARRAY-AVERAGING."""
+    curves = iot_figures.grouping_curves(SIX_CELLS)
+    ratio = {name: wrapped.level / fitted.level for name, (wrapped, fitted) in curves.items()}
+    assert ratio["LEVY"] > 1.15
+    assert ratio["FIXEDQUANTILE"] > 1.25
+    assert ratio["ARRAY-AVERAGING"] == pytest.approx(1, abs=0.15)
+
+
+def test_the_printed_noise_of_wraparound():
+    """The formula agrees with a simulation of the same estimate with twice the noise U/K."""
+    cell = iot_cells.mixed_cell(0)
+    found = iot_figures.printed_wrap(cell)
+    plan = ArrayAveraging("wrap_around").plan(cell.counts, bounds=itms.BOUNDS, epsilon="0.5")
+    noise = np.random.default_rng(0).laplace(
+        0, 2 * 65 / (plan.allocation.groups.n_arrays * 0.5), 200_000
+    )
+    quiet = plan.noiseless_estimates(plan.cell.sums(cell.means))
+    missed = np.abs(quiet + noise - cell.truth)
+    assert found[0] == pytest.approx(missed.mean(), rel=0.01)
+    assert (np.diff(found) < 0).all()
+
+
+def test_the_noise_claims_turn():
+    """U/K is enough whatever the counts; BESTFIT may need less than it, if it fills poorly."""
+    printed, corrected = figure_claims.noise_claims([itms.counts()])
+    assert (printed.holds, corrected.holds) == (False, True)
+    assert (printed.reading, corrected.reading) == ("as printed", "corrected")
+    poor = np.repeat([100, 51], [51, 50])  # no two of the smaller fit into an array
+    assert not figure_claims.noise_claims([itms.counts(), poor])[1].holds
+
+
+def test_the_facts_claim_turns():
+    """It fails if one cell has another number of arrays."""
+    assert figure_claims.published_facts([itms.facts(itms.counts())]).holds
+    other = replace(itms.PUBLISHED, fitted=163)
+    assert not figure_claims.published_facts([itms.PUBLISHED, other]).holds
+
+
+def test_a_curve_is_below_another_beyond_noise_only():
+    """Noise of the simulation and differences between cells both count."""
+    assert curve(1.0, noise=0.1).below(curve(2.0, noise=0.1)).all()
+    assert not curve(1.0, noise=0.3).below(curve(2.0, noise=0.3)).any()
+    assert not curve(1.0, 3.0).below(curve(2.0, 2.5)).any()
+    assert curve(1.0, 3.0).below(curve(2.0, 4.0)).all()
+    assert not curve(1.0).below(curve(1.0)).any()
+
+
+def test_a_line_has_the_spread_of_cells_or_of_the_simulation():
+    """Of several cells the smallest and largest, of one its 95% interval, never below 0."""
+    several = curve(1.0, 2.0, 6.0, noise=9.0).line("a")
+    assert (several.y[0], several.low[0], several.high[0]) == (3.0, 1.0, 6.0)
+    one = curve(1.0, noise=1.0).line("a")
+    assert (one.low[0], one.high[0]) == (0.0, pytest.approx(2.96))
+    assert iot_cells.ends(Setting()) == "smallest and largest of 10 cells"
+
+
+def test_seeds_differ_and_do_not_overlap():
+    """Ten cells with all trials, fewer with few, others for another seed."""
+    assert (len(iot_cells.seeds(Setting())), len(iot_cells.seeds(SIX_CELLS))) == (10, 6)
+    assert len(iot_cells.seeds(Setting(trials=1))) == 1
+    assert set(iot_cells.seeds(Setting())).isdisjoint(iot_cells.seeds(Setting(seed=1)))
+
+
+def test_the_same_seed_gives_the_same_curves():
+    """Draws follow from the seed alone."""
+    one, again = (iot_cells.simulated([Levy()], ONE_CELL, lambda _: CELL) for _ in range(2))
+    other = iot_cells.simulated([Levy()], replace(ONE_CELL, seed=1), lambda _: CELL)
+    assert one[Levy().name].error.tolist() == again[Levy().name].error.tolist()
+    assert one[Levy().name].error.tolist() != other[Levy().name].error.tolist()
+
+
+def test_the_mean_of_a_cell_counts_samples():
+    """Not users: it is what BASELINE publishes without noise."""
+    assert CELL.truth == pytest.approx((9 * 20 + 4 * 40 + 50 + 45) / 21)
+
+
+def test_claims_of_figure_1_turn():
+    """Similar within a factor of 1.25 either way; much better beyond it, at every ε."""
+    low, high, near = curve(1.0), curve(1.5), curve(1.1)
+
+    def claims(averaging, other, printed=high):
+        curves = {"ARRAY-AVERAGING": averaging, "LEVY": other, "FIXEDQUANTILE": other}
+        return [one.holds for one in figure_claims.grouping_claims(curves, printed, {0.5: curves})]
+
+    assert claims((near, low), (high, low)) == [False, True, True, True]
+    assert claims((high, low), (near, low), near) == [True, False, False, False]
+    assert claims((low, high), (low, high), low) == [False, False, False, False]
+    curves = {"ARRAY-AVERAGING": (near, low), "LEVY": (high, low), "FIXEDQUANTILE": (high, low)}
+    swapped = {name: pair[::-1] for name, pair in curves.items()}
+    found = figure_claims.grouping_claims(curves, high, {0.5: swapped})
+    assert [one.holds for one in found] == [False, True, None, None]
+
+
+def test_claims_of_figures_2_to_4_turn():
+    """Each fails on curves that say the opposite."""
+    good = {"BASELINE": curve(3.0), "A": curve(1.0), "B": curve(1.1)}
+    bad = {"BASELINE": curve(1.05), "A": curve(1.0), "B": curve(1.6)}
+    for papers, holds in ((good, True), (bad, False)):
+        assert figure_claims.clipping_claim("", "", papers, {0.5: papers}).holds is holds
+        assert figure_claims.little_difference(papers, {0.5: papers}).holds is holds
+    undecided = (
+        figure_claims.clipping_claim("", "", good, {0.5: bad}),
+        figure_claims.little_difference(good, {0.5: bad}),
+    )
+    for claim in undecided:
+        assert claim.verdict == "not tried"
+        assert "the records themselves would have to decide" in claim.measured
+    assert figure_claims.order_claim("", "", good, ("A", "B")).holds
+    assert not figure_claims.order_claim("", "", good, ("B", "A")).holds
+    assert not figure_claims.order_claim("", "", bad, ("A", "B")).holds
+    ours = {"no more": curve(1.0), "more": curve(1.2), "less": curve(0.5)}
+    claims = figure_claims.ours_claims("", "", good, ours)
+    assert [one.holds for one in claims] == [True, False, True]
+
+
+def test_the_error_of_baseline_is_the_scale_of_its_noise():
+    """As simulated, and not of one that is a tenth too large."""
+    found = iot_cells.simulated([Baseline()], Setting(trials=5000), lambda _: CELL)
+    scale = Baseline().plan(CELL.counts, bounds=itms.BOUNDS, epsilon=1).noise_scale
+    cells = len(iot_cells.seeds(Setting(trials=5000)))
+    for factor, holds in ((1.0, True), (1.1, False)):
+        claim = figure_claims.baseline_claim(found[Baseline().name], [factor * scale] * cells)
+        assert claim.holds is holds
+
+
+@pytest.mark.slow
+def test_figure_5():
+    """Steps against log ε, errors on two logarithmic axes, and every claim holds."""
+    told = []
+    outcome = FIGURES["iot:fig5"].make(Setting(tell=told.append))
+    caps, errors = outcome.panels
+    assert [line.look for line in caps.lines] == ["steps", "steps", "line"]
+    assert (caps.log_x, caps.log_y, errors.log_x, errors.log_y) == (True, False, True, True)
+    assert caps.lines[0].x[[0, -1]].tolist() == [0.001, 2.0]
+    m = itms.counts()
+    assert caps.lines[0].y[-1] == theory.minimax_cap(m, 2)
+    assert caps.lines[1].y[0] == theory.exact_cap(m, "0.001")
+    assert [line.whose for line in errors.lines] == ["paper"] * 2 + ["ours"] * 2 + ["reference"]
+    assert verdicts(outcome.claims) == ["holds"] * 5
+    assert told == sorted(told)
+
+
+def test_claims_of_figure_5_turn():
+    """A step down, a value between counts, a flat line, other caps, larger errors: each fails."""
+    m, n = np.array([9, 4, 1]), staircase.POINTS
+    rising = np.repeat([1, 4, 9], [40, 40, n - 80])
+    assert staircase.staircase_claim(m, rising).holds
+    for caps in (rising[::-1], np.where(rising == 4, 5, rising), np.full(n, 4)):
+        assert not staircase.staircase_claim(m, caps).holds
+    assert staircase.searched_claim(rising, rising).holds
+    assert not staircase.searched_claim(rising, np.roll(rising, 1)).holds
+    falling = np.geomspace(300, 1, n)
+    best, middle, worst = falling / 4, falling / 2, falling
+
+    def holds(minimax, fitted, clipped):
+        errors = {"OPT-ARRAY-AVERAGING": minimax, "exact cap": fitted, "optimal clipping": clipped}
+        return [claim.holds for claim in staircase.error_claims(errors)]
+
+    assert holds(worst, middle, best) == [True, True, True]
+    assert holds(middle, worst, best) == [False, True, True]
+    assert holds(worst, best, middle) == [True, False, True]
+    assert holds(worst / 100, middle / 100, best / 100) == [True, True, False]
+
+
+def test_the_search_over_every_cap_agrees_with_brute_force():
+    """On a small cell, with eq. (15) written out."""
+    m = np.array([7, 5, 2, 1])
+    for epsilon, cap in zip(staircase.EPSILONS, staircase.searched(m).tolist(), strict=True):
+        errors = [
+            1 - np.minimum(m, c).sum() / 15 + c / (float(epsilon) * np.minimum(m, c).sum())
+            for c in range(1, 8)
+        ]
+        assert errors[cap - 1] <= min(errors) * (1 + 1e-9)
+
+
+def test_mechanisms_are_those_of_the_paper():
+    """BESTFIT, the median, gamma = 0.2, and the tenth and ninth tenths."""
+    assert list(iot_figures.CLIPPING) == CLIPPING
+    assert iot_figures.CLIPPING["ARRAY-AVERAGING"] == ArrayAveraging("best_fit", "median")
+    assert iot_figures.CLIPPING["LEVY"] == Levy(gamma=0.2, grouping="best_fit", cap="sqrt")
+    assert iot_figures.CLIPPING["FIXEDQUANTILE"] == FixedQuantile(0.1, 0.9, "best_fit", "sqrt")

@@ -1,0 +1,162 @@
+"""Tests of `hexveil_research.papers.study_folders`."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow.csv
+import pytest
+
+from hexveil.base.errors import InputError, StorageError
+from hexveil_research.papers import study_folders
+from hexveil_research.papers.study import Claim, Outcome, Panel, Setting, Study, line
+
+HOLDS = Claim("IOT", "Lemma III.2", 'the median, "med", gains half', "2.9 of 5.3", holds=True)
+FAILS = Claim("WC", "eq. (12)", "it is the optimum", "1.2, not 0.9", holds=False)
+
+
+def study(name="iot:fig3", **more):
+    """Return a study that is never made here."""
+    return Study(name, "IOT, figure 3", "Sample scaling", lambda _: Outcome(), **more)
+
+
+def outcome(*claims):
+    """Return a figure of two lines, one with bars, and claims."""
+    bars = line("Levy", [0.5, 1], [4, 2], low=[3, 1], high=[5, 3])
+    plain = line("constant", [0.5, 1], [6, 6], whose="reference")
+    return Outcome((Panel("cell", "Epsilon", "Error", (bars, plain)),), claims)
+
+
+def written(out, name="iot:fig3", *claims, setting=None, **more):
+    """Write a study and return its folder."""
+    what = setting or Setting()
+    images = {"png": b"1", "svg": b"2"}
+    return study_folders.write(out, study(name, **more), what, outcome(*claims), images)
+
+
+def test_a_study_is_a_folder(tmp_path):
+    """Figure, data and words stand in it, named for the study."""
+    folder = written(tmp_path, "iot:fig3", HOLDS)
+    assert folder == tmp_path / "iot-fig3"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "iot-fig3.csv", "iot-fig3.png", "iot-fig3.svg", "study.json",
+    ]  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == ["iot-fig3"]
+
+
+def test_the_data_are_the_figures(tmp_path):
+    """A row per point, its ends empty where the line has none."""
+    folder = written(tmp_path)
+    table = pyarrow.csv.read_csv(folder / "iot-fig3.csv").to_pylist()
+    first = {"panel": "cell", "line": "Levy", "whose": "paper", "x": 0.5, "y": 4}
+    assert table[0] == first | {"low": 3, "high": 5}
+    assert [row["low"] for row in table] == [3, 1, None, None]
+    assert len(table) == 4
+
+
+def test_claims_are_found_again(tmp_path):
+    """What is written is read as it was, and claims.csv has a row for each."""
+    written(tmp_path, "iot:fig3", HOLDS)
+    written(tmp_path, "wc:fig1", FAILS, HOLDS)
+    both = [study("iot:fig3"), study("wc:fig1"), study("rw:fig1")]
+    assert study_folders.claims(tmp_path, both[1]) == (FAILS, HOLDS)
+    assert study_folders.claims(tmp_path, both[2]) == ()
+    with study_folders.write_claims(tmp_path, both).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["study"], row["verdict"]) for row in rows] == [
+        ("iot:fig3", "holds"), ("wc:fig1", "fails"), ("wc:fig1", "holds"),
+    ]  # fmt: skip
+    assert rows[0]["claim"] == HOLDS.says
+    assert rows[0].keys() >= {"paper", "place", "measured", "reading"}
+
+
+@pytest.mark.parametrize(
+    ("more", "other", "same"),
+    [
+        ({}, Setting(trials=100), False),
+        ({}, Setting(seed=1), False),
+        ({"draws": False}, Setting(trials=100, seed=1), True),
+        ({"records": True}, "records", False),
+        ({"records": False}, "records", True),
+    ],
+)
+def test_it_is_made_again_where_it_could_differ(tmp_path, more, other, same):
+    """Only what a study depends on makes it stale."""
+    if other == "records":
+        (tmp_path / "records").mkdir()
+        (tmp_path / "records" / study_folders.RECORDS[0]).touch()
+        other = Setting(records=tmp_path / "records")
+    written(tmp_path, setting=Setting(), **more)
+    assert study_folders.is_made(tmp_path, study(**more), Setting())
+    assert study_folders.is_made(tmp_path, study(**more), other) == same
+
+
+def test_other_code_makes_it_again(tmp_path, monkeypatch):
+    """A figure of yesterday's code is not taken for today's."""
+    written(tmp_path)
+    assert study_folders.is_made(tmp_path, study(), Setting())
+    monkeypatch.setattr(study_folders, "code", lambda: "other")
+    assert not study_folders.is_made(tmp_path, study(), Setting())
+
+
+def test_an_older_result_is_replaced(tmp_path):
+    """The folder then has the new claims alone."""
+    written(tmp_path, "iot:fig3", FAILS)
+    written(tmp_path, "iot:fig3", HOLDS, setting=Setting(trials=7))
+    assert study_folders.claims(tmp_path, study()) == (HOLDS,)
+    assert study_folders.read_summary(tmp_path / "iot-fig3")["made_with"]["trials"] == 7
+
+
+def test_a_folder_of_something_else_stays(tmp_path):
+    """A reader's own folder of that name is not deleted."""
+    (tmp_path / "iot-fig3").mkdir()
+    (tmp_path / "iot-fig3" / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="not a study's folder"):
+        written(tmp_path)
+    assert (tmp_path / "iot-fig3" / "thesis.txt").read_text() == "mine"
+
+
+def test_a_failure_leaves_no_half_study(tmp_path, monkeypatch):
+    """A full disk is a sentence, and the folder is not there."""
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(study_folders.pa.csv, "write_csv", full)
+    with pytest.raises(StorageError, match="No space left"):
+        written(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"cell": 1}'])
+def test_words_that_are_none_count_as_nothing(tmp_path, text):
+    """A folder whose words cannot be read is not taken for a study's."""
+    (tmp_path / "iot-fig3").mkdir()
+    (tmp_path / "iot-fig3" / study_folders.WORDS).write_text(text)
+    assert study_folders.read_summary(tmp_path / "iot-fig3") == {}
+    assert not study_folders.is_made(tmp_path, study(), Setting())
+
+
+def test_a_release_folder_is_refused(tmp_path):
+    """Studies stay out of what is published."""
+    words = {"guarantee": {}, "schema_version": 1}
+    (tmp_path / "manifest.json").write_text(json.dumps(words))
+    with pytest.raises(InputError, match="release folder"):
+        study_folders.check(tmp_path / "studies")
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path):
+    """A file where the folder should be is named before anything is computed."""
+    (tmp_path / "out").touch()
+    with pytest.raises(InputError, match="out"):
+        study_folders.check(tmp_path / "out")
+    study_folders.check(tmp_path / "new" / "deep")
+    assert list((tmp_path / "new" / "deep").iterdir()) == []
+
+
+def test_numbers_are_written_as_they_are(tmp_path):
+    """Infinite and tiny numbers survive the file."""
+    odd = Outcome((Panel("p", "x", "y", (line("l", [1, 2], [np.inf, 1e-300]),)),))
+    folder = study_folders.write(tmp_path, study(), Setting(), odd, {})
+    table = pyarrow.csv.read_csv(folder / "iot-fig3.csv")
+    assert table["y"].to_pylist() == [np.inf, 1e-300]

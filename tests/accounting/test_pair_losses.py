@@ -5,25 +5,27 @@ import math
 import numpy as np
 import pytest
 
-from hexveil.accounting import pair_losses as module
-from hexveil.accounting.pair_losses import (
-    VARIANCE_LATTICE,
-    LossParameters,
-    bisect_factors,
+from hexveil.accounting import privacy_loss as module
+from hexveil.accounting.contributions import (
     clipped_by_caps,
-    composed_losses,
-    count_charged_cells,
     effective_users,
-    loss_at,
     majority_user,
-    max_pair_loss,
-    pair_losses,
     record_shares,
     sum_per_cell,
     sum_per_user,
     sum_squares_per_user,
     sums_per_cell,
     threshold_shares,
+)
+from hexveil.accounting.privacy_loss import (
+    VARIANCE_LATTICE,
+    LossParameters,
+    bisect_factors,
+    composed_losses,
+    count_charged_cells,
+    loss_at,
+    max_pair_loss,
+    pair_losses,
     user_losses,
 )
 from hexveil.model.occupancy import CellSlice
@@ -182,7 +184,7 @@ def test_the_user_of_more_than_half_of_a_cell():
 def test_a_factor_found_by_halving_uses_up_the_loss(loss):
     """The largest factor of at most 1 within the loss; that of users without a majority stays."""
     mean, variance = np.ones(3), np.full(3, 0.5)
-    found = bisect_factors(PAIRS, TOTAL, mean, variance, FACTOR, loss=loss, least=False)
+    found = bisect_factors(PAIRS, TOTAL, mean, variance, FACTOR, loss=loss, lower_bound=False)
     assert found[1:].tolist() == FACTOR[1:].tolist()
     used = loss_at(PAIRS, TOTAL, mean, variance, found)[0]
     assert used <= loss
@@ -196,7 +198,7 @@ def test_the_least_charge_lets_a_factor_be_larger(loss, factor):
     """The joint formula charges a majority z + 2 z (1 - z) of its share z, not z + 2/4."""
     one = CellSlice(*(np.array([x]) for x in (0, 0, 3)), 1, 1, np.array([0, 1]))
     rates = np.array([1.0]), np.array([2.0])
-    found = bisect_factors(one, np.array([4]), *rates, np.ones(1), loss=loss, least=True)
+    found = bisect_factors(one, np.array([4]), *rates, np.ones(1), loss=loss, lower_bound=True)
     assert found.tolist() == pytest.approx([factor], rel=1e-12)
 
 
@@ -204,7 +206,7 @@ def test_the_least_charge_counts_cells_without_a_variance():
     """There a share costs its rate of the mean: a half at rate 2 adds the factor itself."""
     two = CellSlice(*(np.array(x) for x in ([0, 1], [0, 0], [3, 2])), 2, 1, np.array([0, 1, 2]))
     rates = np.array([1.0, 2.0]), np.array([2.0, 0.0])
-    found = bisect_factors(two, np.array([4, 4]), *rates, np.ones(1), loss=5 / 3, least=True)
+    found = bisect_factors(two, np.array([4, 4]), *rates, np.ones(1), loss=5 / 3, lower_bound=True)
     assert found.tolist() == pytest.approx([2 / 3], rel=1e-12)
 
 
@@ -221,7 +223,7 @@ def test_the_least_charge_is_the_least_of_both_formulas(total, n, mean, loss, fa
     """The joint formula at its largest z, or both statistics by their most."""
     one = CellSlice(*(np.array([x]) for x in (0, 0, n)), 1, 1, np.array([0, 1]))
     rates = np.array([mean]), np.array([2.0])
-    found = bisect_factors(one, np.array([total]), *rates, np.ones(1), loss=loss, least=True)
+    found = bisect_factors(one, np.array([total]), *rates, np.ones(1), loss=loss, lower_bound=True)
     assert found.tolist() == pytest.approx([factor], rel=1e-12)
 
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil import InputError, Occupancy, theory
+from hexveil import Baseline, InputError, Occupancy, plan, theory
+from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
+from spread_blocks import spread_out
 from strategies import occupancies
 
 SCALES = st.sampled_from([0.1, 0.3, 1.0, 2.5, 7.0])
@@ -268,6 +270,42 @@ def test_given_sensitivities_replace_those_of_plain_data(drawn):
     )
     scaled = theory.privacy_loss(occupancy, variance_scale, None, 2.0, mean_sensitivity=half)
     assert both == pytest.approx(loss + scaled)
+
+
+@given(with_scales(occupancies()), st.integers(1, 9))
+def test_distributed_pairs_lose_the_same(drawn, room):
+    """The loss is computed block by block where pairs lie, to the last bit the same."""
+    occupancy, mean_scale, variance_scale = drawn
+    apart = spread_out(occupancy, room)
+    for scales in ((mean_scale, None), (None, variance_scale), (mean_scale, variance_scale)):
+        loss = theory.privacy_loss(occupancy, *scales, 2.0)
+        assert theory.privacy_loss(apart, *scales, 2.0).tolist() == loss.tolist()
+    stated = np.ones(occupancy.n_pairs)
+    with pytest.raises(InputError, match="on one machine"):
+        theory.privacy_loss(apart, mean_scale, None, 2.0, mean_sensitivity=stated)
+
+
+@pytest.mark.filterwarnings("ignore::hexveil.GridTooFineWarning")
+@pytest.mark.parametrize("statistics", [("mean",), ("variance",), ("mean", "variance")])
+@given(occupancies(users=5, cells=3))
+def test_a_plan_books_this_loss(statistics, occupancy):
+    """Where nothing is clipped a plan books this loss, and a step of the lattice per variance."""
+    made = plan(
+        occupancy,
+        bounds=(0, 4),
+        epsilon=1,
+        statistics=statistics,
+        method="equal-split",
+        mechanism=Baseline(),
+    )
+    scales = [None, None]
+    for place, (name, model) in enumerate(made.error_models.items(), "mean" not in statistics):
+        assert model.unit[0] == 4.0 ** (1 + (name == "variance"))
+        scales[place] = np.where(model.noised, model.scale, np.inf)  # one record has no variance
+    loss = theory.privacy_loss(occupancy, *scales, 4.0)
+    rounded = np.zeros(occupancy.n_cells) if scales[1] is None else scales[1] < np.inf
+    steps = VARIANCE_LATTICE * np.bincount(occupancy.user, rounded[occupancy.cell])
+    assert made.losses() == pytest.approx(loss + steps, rel=1e-12)
 
 
 TWO_CELLS = Occupancy.from_dense([[2, 1], [1, 0]])

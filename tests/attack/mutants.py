@@ -264,14 +264,8 @@ def value_first(real):
 def all_the_way(_):
     """Return the charge of both statistics together, without the limit of how far means move."""
 
-    def joint(pairs, cells, plain):
-        mean, variance = cells.noise / cells.records, cells.variance_noise
-        large = (mean > 0) & (variance > 0) & cells.unclipped & cells.variance_unclipped
-        rows = np.flatnonzero(large[pairs.cell] & (2 * pairs.n > cells.records[pairs.cell] + 1))
-        cell = pairs.cell[rows]
-        z, charged = pairs.n[rows] / cells.records[cell], plain.copy()
-        charged[rows] = np.minimum(plain[rows], z / mean[cell] + z * (1.0 - z) / variance[cell])
-        return charged
+    def joint(reach, mean_scale, variance_scale):
+        return reach / mean_scale + reach * (1 - reach) / variance_scale
 
     return joint
 
@@ -315,7 +309,7 @@ MUTANTS = {
         "hexveil.mechanisms.clipped.clipped_variance:_steps", doubled, "joint, variance"
     ),
     "half the charge of a variance": _law(
-        "hexveil.accounting.pair_losses:variance_sensitivity_bound", halved, "joint, variance"
+        "hexveil.accounting.privacy_loss:variance_sensitivity_bound", halved, "joint, variance"
     ),
     "noise of half the sensitivity of a weighted mean": _law(
         "hexveil.mechanisms.weighted.weighted_mean:WeightedMean.scales",
@@ -419,14 +413,14 @@ MUTANTS = {
         "attack.test_exact_law:test_releases_of_the_same_units_add_up",
     ),
     "both statistics charged together without the limit": Mutant(
-        "hexveil.accounting.pair_losses:_joint_charge",
+        "hexveil.accounting.privacy_loss:joint_loss",
         all_the_way,
         LARGE,
         {"name": "per-cell, both, baseline"},
         CHARGED,
     ),
     "the step of a variance not charged": Mutant(
-        "hexveil.accounting.pair_losses:VARIANCE_LATTICE",
+        "hexveil.accounting.privacy_loss:VARIANCE_LATTICE",
         nothing,
         "publishing.test_clipped_variance:test_the_step_of_the_lattice_is_charged",
     ),

@@ -1,4 +1,4 @@
-"""Exact privacy loss of a whole release, per user.
+"""Privacy loss of a unit over a whole release: the one home of the formula, with its proof.
 
 Source: ERRATA 3, which replaces COMP Theorem II.3 (cells counted) by the sum over a user's own
 sensitivities.
@@ -22,26 +22,47 @@ variances are at most z (U - z), and so is their difference. If z < U/2, the var
 most U²/4 and the loss is below that of z = U/2 in the same formula. So the loss is at most the
 largest z/b_mean + z (U - z)/b_var for z up to p U: a concave function, largest at
 z = min(p U, (U + b_var/b_mean)/2). The plain sum is charged where that is smaller.
+
+What a release rounds is charged as well: variances are published in steps, and a step costs each
+user of the cell `VARIANCE_LATTICE` more (mechanisms/clipped/clipped_variance.py).
+
+The functions of pairs take some pairs (`hexveil.model.occupancy.Pairs`), arrays with an entry per
+cell and arrays with an entry per user. So they serve pairs in memory and, mapped over blocks, pairs
+that are spread over machines.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hexveil.accounting.contributions import contributed_records, record_shares, sum_terms_per_user
+from hexveil.accounting.error_model import variance_sensitivity_bound
 from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.errors import InputError
 from hexveil.base.rational import sum_upper_bounds
+from hexveil.model.occupancy import BLOCK_PAIRS, CellSlice
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+VARIANCE_LATTICE = 2.0**-30
+"""Step of a published variance, as a part of its noise scale; charged to each user of the cell."""
+HALVINGS = 60
+
+
+# ---- of a release in plain terms ----
 
 
 def privacy_loss(
-    occupancy: LocalOccupancy,
+    occupancy: Occupancy,
     mean_scale: ArrayLike | None,
     variance_scale: ArrayLike | None,
     span: float,
@@ -82,46 +103,56 @@ def privacy_loss(
     >>> privacy_loss(Occupancy.from_dense([[2], [2]]), [1.0], None, 1.0).round(9).tolist()
     [0.5, 0.5]
     """
-    total = occupancy.records_per_cell[occupancy.cell]
-    mean_s = _per_pair(mean_sensitivity, span * (occupancy.n / total), occupancy)
-    var_s = _per_pair(variance_sensitivity, span**2 * variance_share(occupancy.n, total), occupancy)
-    mean_b = _scale_per_pair(mean_scale, occupancy, "mean_scale")
-    var_b = _scale_per_pair(variance_scale, occupancy, "variance_scale")
-    terms = _ratio(mean_s, mean_b) + _ratio(var_s, var_b)
+    mean_b = _checked_scales(mean_scale, occupancy, "mean_scale")
+    variance_b = _checked_scales(variance_scale, occupancy, "variance_scale")
     if mean_sensitivity is None and variance_sensitivity is None:
-        large = 2 * occupancy.n > total + 1  # more than ceil(N/2)
-        joint = _joint(span * (occupancy.n / total), mean_b, var_b, span)
-        terms = np.where(large, np.minimum(terms, joint), terms)
-    # Each term was computed by at most a dozen correctly rounded operations. In the joint formula
-    # U - z loses digits where z is near U, but only if b_var >= (2 z - U) b_mean: then what is lost
-    # is tiny beside z/b_mean.
-    return sum_upper_bounds(occupancy.user, terms * (1.0 + 2.0**-48), occupancy.n_users)
+        parameters = _unclipped_release(occupancy, mean_b, variance_b, span)
+        losses = partial(user_losses, on_lattice=False)
+        return np.asarray(occupancy.map_users(losses, parameters, (np.ones(occupancy.n_users),)))
+    # The joint formula holds for plain statistics alone: what is stated otherwise is added up.
+    pairs = occupancy.local()
+    total = pairs.records_per_cell[pairs.cell]
+    terms = np.zeros(pairs.n_pairs)
+    for stated, plain, scale in (
+        (mean_sensitivity, span * (pairs.n / total), mean_b),
+        (variance_sensitivity, span**2 * variance_share(pairs.n, total), variance_b),
+    ):
+        if scale is not None:
+            terms += _ratio(_checked_sensitivities(stated, plain, pairs), scale[pairs.cell])
+    return compose_losses(pairs.user, terms, pairs.n_users)
 
 
-def _joint(
-    reach: NDArray[np.float64],
-    mean_b: NDArray[np.float64],
-    var_b: NDArray[np.float64],
-    span: float,
-) -> NDArray[np.float64]:
-    """Return max over z <= reach of z/b_mean + z (U - z)/b_var."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        best = (span + var_b / mean_b) / 2
-    z = np.minimum(reach, np.where(np.isnan(best), reach, best))
-    return _ratio(z, mean_b) + _ratio(z * (span - z), var_b)
+def _unclipped_release(
+    occupancy: Occupancy, mean_scale: Floats | None, variance_scale: Floats | None, span: float
+) -> LossParameters:
+    """Return the parameters of a release of plain means and variances."""
+    n_cells, total = occupancy.n_cells, occupancy.records_per_cell
+    everywhere, whole = np.ones(n_cells, dtype=bool), occupancy.largest_count
+    # Converting a scale takes at most three roundings. Two ulps less than the exact scale is a
+    # loss that is a hair larger, never smaller.
+    smaller = 1.0 - 2.0**-51
+    return LossParameters(
+        records=total,
+        cap=whole,
+        noise=np.zeros(n_cells) if mean_scale is None else mean_scale * total / span * smaller,
+        span_quanta=np.zeros(n_cells),
+        variance_cap=whole,
+        variance_noise=np.zeros(n_cells)
+        if variance_scale is None
+        else variance_scale / span**2 * smaller,
+        unclipped=everywhere,
+        variance_unclipped=everywhere,
+        publishes_mean=np.full(n_cells, mean_scale is not None),
+        publishes_variance=np.full(n_cells, variance_scale is not None),
+    )
 
 
-def _ratio(s: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return s/b, where nothing moves by nothing."""
-    return np.divide(s, b, out=np.zeros_like(s), where=s > 0)
-
-
-def _per_pair(
-    values: ArrayLike | None, default: NDArray[np.float64], occupancy: LocalOccupancy
-) -> NDArray[np.float64]:
-    if values is None:
-        return default
-    array = np.asarray(values, dtype=np.float64)
+def _checked_sensitivities(
+    stated: ArrayLike | None, plain: Floats, occupancy: LocalOccupancy
+) -> Floats:
+    if stated is None:
+        return plain
+    array = np.asarray(stated, dtype=np.float64)
     if array.shape != (occupancy.n_pairs,) or (array < 0).any() or np.isnan(array).any():
         raise InputError(
             f"a sensitivity is needed for each of the {occupancy.n_pairs} (cell, user) pairs, "
@@ -130,14 +161,240 @@ def _per_pair(
     return array
 
 
-def _scale_per_pair(
-    scales: ArrayLike | None, occupancy: LocalOccupancy, name: str
-) -> NDArray[np.float64]:
+def _checked_scales(scales: ArrayLike | None, occupancy: Occupancy, name: str) -> Floats | None:
     if scales is None:
-        return np.full(occupancy.n_pairs, np.inf)
+        return None
     array = np.asarray(scales, dtype=np.float64)
     if array.shape != (occupancy.n_cells,):
         raise InputError(f"{name} needs one scale per cell ({occupancy.n_cells}).")
     if not (array > 0).all():
         raise InputError(f"{name} must be positive everywhere; use infinity for a constant.")
-    return array[occupancy.cell]
+    return array
+
+
+# ---- of pairs, and of users by blocks of pairs ----
+
+
+class LossParameters(NamedTuple):
+    """Parameters of a pair's privacy loss, one entry per cell each.
+
+    Attributes
+    ----------
+    records : ndarray of int64
+        Records of each cell.
+    cap : ndarray of int64
+        Contribution cap of the mean.
+    noise : ndarray of float
+        Noise scale of the mean, in records.
+    span_quanta : ndarray of float
+        Quanta in the bounds; 0 where contributions need not be whole.
+    variance_cap, variance_noise : ndarray
+        Cap and noise scale of the variance, for bounds of width 1.
+    unclipped, variance_unclipped : ndarray of bool
+        Whether all records contribute in full, to the mean and to the variance.
+    publishes_mean, publishes_variance : ndarray of bool
+        Whether the statistic is requested.
+    """
+
+    records: Ints
+    cap: Ints
+    noise: Floats
+    span_quanta: Floats
+    variance_cap: Ints
+    variance_noise: Floats
+    unclipped: NDArray[np.bool_]
+    variance_unclipped: NDArray[np.bool_]
+    publishes_mean: NDArray[np.bool_]
+    publishes_variance: NDArray[np.bool_]
+
+
+N_PARAMETERS = len(LossParameters._fields)
+
+
+def pair_losses(pairs: Pairs, *given: NDArray[Any], on_lattice: bool = True) -> Floats:
+    """Return the loss that each pair adds to its user's, not yet rounded up.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    *given
+        The fields of `LossParameters`, the users' factors and, if any are, which pairs are dropped.
+    on_lattice : bool
+        Whether variances are rounded to their lattice, as those of a release are.
+    """
+    terms, lattice = np.empty(pairs.n.size), VARIANCE_LATTICE if on_lattice else 0.0
+    for begin in range(0, terms.size, BLOCK_PAIRS):
+        rows = slice(begin, begin + BLOCK_PAIRS)
+        columns = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
+        block = CellSlice(*columns, pairs.n_cells, pairs.n_users, start=np.zeros(0, dtype=np.int64))
+        suppressed = (array[rows] for array in given[N_PARAMETERS + 1 :])
+        terms[rows] = _block_losses(block, lattice, *given[: N_PARAMETERS + 1], *suppressed)
+    return terms
+
+
+def _block_losses(pairs: Pairs, lattice: float, *given: NDArray[Any]) -> Floats:
+    """Return the losses of a block of pairs that fits a processor's cache."""
+    cells, factor = LossParameters(*given[:N_PARAMETERS]), given[N_PARAMETERS]
+    stay = np.logical_not(given[N_PARAMETERS + 1]) if len(given) > N_PARAMETERS + 1 else 1.0
+    terms, quanta = np.zeros(pairs.n.size), cells.span_quanta
+    publishes_mean, publishes_variance = cells.publishes_mean.any(), cells.publishes_variance.any()
+    if publishes_mean:
+        contribution = contributed_records(pairs, cells.cap, quanta, factor) * stay
+        terms += _ratio(contribution, cells.noise[pairs.cell])
+    if publishes_variance:
+        # A variance is a ratio of whole numbers for all factors that are multiples of 2^-30, so
+        # that its contributions need not be whole quanta.
+        contribution = (
+            contributed_records(pairs, cells.variance_cap, np.zeros_like(quanta), factor) * stay
+        )
+        terms += _variance_losses(pairs, cells, contribution, lattice)
+    both = publishes_mean and publishes_variance
+    return _majority_losses(pairs, cells, terms, lattice) if both else terms
+
+
+def _ratio(moved: Floats, scale: Floats) -> Floats:
+    """Return moved/scale; 0 where nothing moves, and in cells without noise: constants."""
+    noised = (scale > 0) & (moved > 0)
+    return np.divide(moved, scale, out=np.zeros_like(scale), where=noised)
+
+
+def _variance_losses(
+    pairs: Pairs, cells: LossParameters, contribution: Floats, lattice: float
+) -> Floats:
+    cell = pairs.cell
+    total, noise = cells.records[cell], cells.variance_noise[cell]
+    bound = variance_sensitivity_bound(contribution / total)
+    # COMP Proposition III.1 is below the bound for odd N, but its proof is of plain data: with one
+    # clipped record anywhere in the cell only the bound holds.
+    sensitivity = np.where(cells.variance_unclipped[cell], variance_share(pairs.n, total), bound)
+    charged = np.where((noise > 0) & (contribution > 0), lattice, 0.0)
+    return np.asarray(_ratio(sensitivity, noise) * (contribution > 0) + charged)
+
+
+def _majority_losses(
+    pairs: Pairs, cells: LossParameters, separate: Floats, lattice: float
+) -> Floats:
+    """Return the losses by both statistics, those of majority users by the joint formula.
+
+    Only where nothing of the cell is put at the middle: the proof is of plain data.
+    """
+    mean, variance = cells.noise / cells.records, cells.variance_noise
+    is_unclipped = (mean > 0) & (variance > 0) & cells.unclipped & cells.variance_unclipped
+    # Up to ceil(N/2) records the plain sum is attained, so that nothing smaller would be true.
+    large = np.flatnonzero(is_unclipped[pairs.cell] & (2 * pairs.n > cells.records[pairs.cell] + 1))
+    if not large.size:
+        return separate
+    cell = pairs.cell[large]
+    together = joint_loss(pairs.n[large] / cells.records[cell], mean[cell], variance[cell])
+    losses = separate.copy()
+    losses[large] = np.minimum(separate[large], together + lattice)
+    return losses
+
+
+def joint_loss(reach: Floats, mean_scale: Floats, variance_scale: Floats) -> Floats:
+    """Return max over z <= reach of z/b_mean + z (1 - z)/b_var, for bounds of width 1.
+
+    1 - z loses digits where z is near 1, but only if b_var >= (2 z - 1) b_mean: then the digits
+    that are lost are tiny beside z/b_mean.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        best = (1.0 + variance_scale / mean_scale) / 2.0
+    # Both infinite: nothing is published, and any z gives 0.
+    z = np.minimum(reach, np.where(np.isnan(best), reach, best))
+    return np.asarray(z / mean_scale + z * (1.0 - z) / variance_scale)
+
+
+def compose_losses(user: Ints, terms: Floats, n_users: int) -> Floats:
+    """Return each user's loss from those of its pairs, rounded up."""
+    # Each term was made by a few correctly rounded operations: eight ulps cover them.
+    return sum_upper_bounds(user, terms * (1.0 + 2.0**-49), n_users)
+
+
+def user_losses(pairs: Pairs, *given: NDArray[Any], on_lattice: bool = True) -> Floats:
+    """Return each user's loss, rounded up; see `pair_losses`."""
+    terms = pair_losses(pairs, *given, on_lattice=on_lattice)
+    return compose_losses(pairs.user, terms, pairs.n_users)
+
+
+def count_charged_cells(pairs: Pairs, *given: NDArray[Any]) -> Ints:
+    """Return in how many cells each user loses anything; see `pair_losses`."""
+    losses = pair_losses(pairs, *given) > 0
+    return np.bincount(pairs.user[losses], minlength=pairs.n_users)
+
+
+def max_pair_loss(pairs: Pairs, *given: NDArray[Any]) -> Floats:
+    """Return the largest term of a user in each cell; see `pair_losses`."""
+    return np.asarray(np.maximum.reduceat(pair_losses(pairs, *given), pairs.start[:-1]))
+
+
+def composed_losses(pairs: Pairs, claimed: Floats, *given: NDArray[Any]) -> Floats:
+    """Return each user's loss if each of its cells claims `claimed`; see `pair_losses`."""
+    terms = pair_losses(pairs, *given)
+    for begin in range(0, terms.size, BLOCK_PAIRS):
+        rows = slice(begin, begin + BLOCK_PAIRS)
+        terms[rows] = np.where(terms[rows] > 0, claimed[pairs.cell[rows]], 0.0)
+    return sum_upper_bounds(pairs.user, terms, pairs.n_users)
+
+
+# ---- at inverse noise scales, for the search ----
+
+
+def loss_at(pairs: Pairs, total: Ints, mean: Floats, variance: Floats, factor: Floats) -> Floats:
+    """Return the loss of each user at these rates, not rounded."""
+    x = record_shares(pairs, total) * factor[pairs.user]
+    terms = mean[pairs.cell] * x
+    if variance.any():
+        terms += variance[pairs.cell] * variance_sensitivity_bound(x)
+    return sum_terms_per_user(pairs, terms)
+
+
+def bisect_factors(
+    pairs: Pairs,
+    total: Ints,
+    mean: Floats,
+    variance: Floats,
+    factor: Floats,
+    *,
+    loss: float,
+    lower_bound: bool,
+) -> Floats:
+    """Return the largest factors within a loss of users of more than half a cell; others stay.
+
+    With `lower_bound` users are charged the least that a plan may charge them (`_min_charge`), and
+    the factor returned is one too large by a halving: what follows from it is a lower bound.
+    """
+    x = record_shares(pairs, total)
+    who = np.unique(pairs.user[(x > 0.5) & (variance[pairs.cell] > 0)])
+    if not who.size:
+        return factor
+    rows = np.flatnonzero(np.isin(pairs.user, who))
+    x, cell, position = x[rows], pairs.cell[rows], np.searchsorted(who, pairs.user[rows])
+    rates = mean[cell], variance[cell]
+    largest = variance_share(pairs.n[rows], total[cell])
+    low, high = np.zeros(who.size), np.ones(who.size)
+    for step in range(HALVINGS):
+        midpoint = (low + high) / 2.0 if step else high
+        contribution = x * midpoint[position]
+        terms = rates[0] * contribution + rates[1] * variance_sensitivity_bound(contribution)
+        if lower_bound:
+            terms = _min_charge(contribution, largest, *rates)
+        cost = np.bincount(position, weights=terms, minlength=who.size)
+        low, high = (
+            np.where(cost <= loss, midpoint, low),
+            np.where(cost <= loss, high, midpoint),
+        )
+    factors = factor.copy()
+    factors[who] = high if lower_bound else low
+    return factors
+
+
+def _min_charge(x: Floats, maximum: Floats, mean: Floats, variance: Floats) -> Floats:
+    """Return a lower bound on a pair's charge, whether or not its cell is reduced.
+
+    Where nothing of a cell is put at the middle a plan charges COMP Proposition III.1 (`maximum`)
+    and, of both statistics, no more than the joint formula.
+    """
+    with np.errstate(divide="ignore"):
+        together = joint_loss(x, 1.0 / mean, 1.0 / variance)
+    separate = mean * x + variance * np.minimum(variance_sensitivity_bound(x), maximum)
+    return np.asarray(np.where(variance > 0, np.minimum(separate, together), mean * x))

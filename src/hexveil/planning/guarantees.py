@@ -1,7 +1,7 @@
 """Errors and privacy losses of an allocation: functions of public facts that solvers and plans ask.
 
-Formulas: accounting/error_model.py (errors), accounting/pair_losses.py (losses, with the proof in
-accounting/privacy_loss.py). A plan states exactly these numbers, and a release books them.
+Formulas: accounting/error_model.py (errors), accounting/privacy_loss.py (losses, with
+their proof). A plan states exactly these numbers, and a release books them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting import pair_losses
+from hexveil.accounting import privacy_loss
+from hexveil.accounting.contributions import (
+    clipped_by_caps,
+    clipped_per_cell,
+    contributed_records,
+)
 from hexveil.accounting.error_model import (
     MAX_CONSTANT_ERROR,
     ErrorModel,
@@ -21,7 +26,7 @@ from hexveil.accounting.error_model import (
     constant_error,
     span_in_quanta,
 )
-from hexveil.accounting.pair_losses import LossParameters
+from hexveil.accounting.privacy_loss import LossParameters
 from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.planning.clipping_range import strategies
 from hexveil.planning.clipping_range.variance_range import variance_error_model
@@ -85,7 +90,7 @@ def caps_and_quanta(
 
 def contributions(problem: PlanningProblem, allocation: PlanAllocation, statistic: str) -> Floats:
     """Return the records of each pair that count for a statistic."""
-    capped = pair_losses.contributed_records(
+    capped = contributed_records(
         problem.occupancy.local(),
         *caps_and_quanta(problem, allocation, statistic),
         allocation.contribution_factor,
@@ -99,13 +104,13 @@ def clipped_share(problem: PlanningProblem, allocation: PlanAllocation, statisti
     occupancy = problem.occupancy
     if allocation.suppressed_pairs is None:
         clipped = occupancy.map_cells(
-            pair_losses.clipped_by_caps,
+            clipped_by_caps,
             caps_and_quanta(problem, allocation, statistic),
             (allocation.contribution_factor,),
         )
     else:
         counted = contributions(problem, allocation, statistic)
-        clipped = occupancy.map_cells(pair_losses.clipped_per_cell, pairs=(counted,))
+        clipped = occupancy.map_cells(clipped_per_cell, pairs=(counted,))
     return np.asarray(clipped / occupancy.records_per_cell, dtype=np.float64)
 
 
@@ -210,7 +215,7 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
         inverse = [np.divide(1.0, b, out=np.zeros_like(b), where=b > 0) for b in noises]
         return np.asarray(sum(shares * scale[occupancy.cell] for scale in inverse))
     cells, users, pairs = loss_parameters(problem, allocation)
-    return pair_losses.pair_losses(occupancy, *cells, *users, *pairs)
+    return privacy_loss.pair_losses(occupancy, *cells, *users, *pairs)
 
 
 def losses_per_user(
@@ -220,10 +225,9 @@ def losses_per_user(
     occupancy = problem.occupancy
     if allocation.clipping_range is None:
         parameters = parameters or loss_parameters(problem, allocation)
-        return np.asarray(occupancy.map_users(pair_losses.user_losses, *parameters))
-    # Each term was made by a few correctly rounded operations: eight ulps cover them.
-    terms = losses_per_pair(problem, allocation) * (1.0 + 2.0**-49)
-    losses = sum_upper_bounds(occupancy.local().user, terms, occupancy.n_users)
+        return np.asarray(occupancy.map_users(privacy_loss.user_losses, *parameters))
+    terms = losses_per_pair(problem, allocation)
+    losses = privacy_loss.compose_losses(occupancy.local().user, terms, occupancy.n_users)
     if allocation.two_stage is not None:
         by_clusters, by_cells = allocation.two_stage.losses(occupancy.local())
         losses = np.maximum(losses, np.nextafter(by_clusters + by_cells, np.inf))
@@ -243,10 +247,12 @@ def l0_epsilon(
     if allocation.clipping_range is None:
         cells, users, pairs = parameters or loss_parameters(problem, allocation)
         if allocation.cell_epsilon is not None:
-            charged = occupancy.map_users(pair_losses.count_charged_cells, cells, users, pairs)
+            charged = occupancy.map_users(privacy_loss.count_charged_cells, cells, users, pairs)
             return allocation.cell_epsilon * int(charged.max(initial=0))
-        largest = occupancy.map_cells(pair_losses.max_pair_loss, cells, users, pairs)
-        per_user = occupancy.map_users(pair_losses.composed_losses, (largest, *cells), users, pairs)
+        largest = occupancy.map_cells(privacy_loss.max_pair_loss, cells, users, pairs)
+        per_user = occupancy.map_users(
+            privacy_loss.composed_losses, (largest, *cells), users, pairs
+        )
         return Fraction(float(per_user.max(initial=0.0)))
     terms = losses_per_pair(problem, allocation)
     local = occupancy.local()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, has_single_record, span_in_quanta
-from hexveil.accounting.pair_losses import VARIANCE_LATTICE
+from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.base.errors import InputError
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.clipping_range import private_range, range_allocations

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.accounting import pair_losses
+from hexveil.accounting import privacy_loss
 from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.contract import (
     DONE,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.accounting.pair_losses import LossParameters
+    from hexveil.accounting.privacy_loss import LossParameters
     from hexveil.mechanisms.contract import (
         EstimateGrid,
         Floats,
@@ -82,7 +82,7 @@ class ClippedStatistic(Protocol):
 class ClippedSensitivity:
     """Privacy loss of each user by the noise of clipped statistics, computed in blocks of pairs.
 
-    The formula is the one that was booked (accounting/pair_losses.py), with the scales that go to
+    The formula is the one that was booked (accounting/privacy_loss.py), with the scales that go to
     the noise source in place of the planned ones. Mean and variance of a cell have a joint bound.
 
     Attributes
@@ -118,7 +118,7 @@ class ClippedSensitivity:
         variance_noise[self.variance_cells] = planned * (variances / STEPS)
         given = self.charges._replace(noise=noise, variance_noise=variance_noise)
         rounded_up = self.occupancy.map_users(
-            pair_losses.user_losses, given, self.users, self.dropped
+            privacy_loss.user_losses, given, self.users, self.dropped
         )
         # A sum of up to as many quotients of doubles as a user has cells, each rounded up before.
         most_cells = int(self.occupancy.cells_per_user.max())
@@ -161,7 +161,7 @@ class ClippedAllocation:
     ----------
     stage : ClippedStage
     booked : ndarray of float, shape (n_users,)
-        Loss of each user, rounded up (accounting/pair_losses.py).
+        Loss of each user, rounded up (accounting/privacy_loss.py).
     """
 
     stage: ClippedStage

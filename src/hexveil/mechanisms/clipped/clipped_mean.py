@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.pair_losses import contributed_records as kept_of
+from hexveil.accounting.contributions import contributed_records as kept_of
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.pair_losses import threshold_shares
+from hexveil.accounting.contributions import threshold_shares
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP, round_up
 from hexveil.model.distributed_occupancy import Partition

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting import pair_losses
+from hexveil.accounting import contributions, privacy_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ class ClippingProblem:
     def share(self) -> Floats:
         """Share of each pair in its cell: m/N."""
         occupancy = self.occupancy.local()
-        return pair_losses.record_shares(occupancy, occupancy.records_per_cell)
+        return contributions.record_shares(occupancy, occupancy.records_per_cell)
 
     @cached_property
     def _of_cells(self) -> Any:  # noqa: ANN401  scipy has no types
@@ -125,7 +125,7 @@ class ClippingProblem:
             return self.clipped_share(factor)
         occupancy = self.occupancy
         clipped = occupancy.map_cells(
-            pair_losses.clipped_by_caps, (occupancy.largest_count, self.span_quanta), (factor,)
+            contributions.clipped_by_caps, (occupancy.largest_count, self.span_quanta), (factor,)
         )
         return np.asarray(
             np.maximum(clipped / occupancy.records_per_cell, self.clipped_share(factor))
@@ -134,7 +134,7 @@ class ClippingProblem:
     def losses(self, rates: InverseScales, factor: Floats) -> Floats:
         """Return the loss of each user, not rounded; the plan itself rounds up."""
         cells = self.occupancy.records_per_cell, rates.mean, rates.variance
-        return np.asarray(self.occupancy.map_users(pair_losses.loss_at, cells, (factor,)))
+        return np.asarray(self.occupancy.map_users(privacy_loss.loss_at, cells, (factor,)))
 
     @cached_property
     def largest_share(self) -> Floats:
@@ -181,14 +181,14 @@ class ClippingProblem:
         if not (rates.variance[self._large[0]] > 0).any():
             return factor
         cells = self.occupancy.records_per_cell, rates.mean, rates.variance
-        halved = partial(pair_losses.bisect_factors, loss=loss, least=least)
+        halved = partial(privacy_loss.bisect_factors, loss=loss, lower_bound=least)
         return np.asarray(self.occupancy.map_users(halved, cells, (factor,)))
 
     @cached_property
     def _large(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
         """Cells with a majority user, that user, and its share."""
         total = self.occupancy.records_per_cell
-        who, n = self.occupancy.map_cells(pair_losses.majority_user, (total,))
+        who, n = self.occupancy.map_cells(contributions.majority_user, (total,))
         cell = np.flatnonzero(who >= 0)
         return cell, who[cell], n[cell] / total[cell]
 
@@ -201,17 +201,17 @@ class DistributedClippingProblem(ClippingProblem):
 
     def sum_per_user(self, per_cell: Floats) -> Floats:
         """Return per user the sum over its cells of its share times a figure of the cell."""
-        return self._remembered("users", pair_losses.sum_per_user, per_cell)
+        return self._remembered("users", contributions.sum_per_user, per_cell)
 
     def _weighed_squares(self, per_cell: Floats) -> Floats:
-        return self._remembered("users", pair_losses.sum_squares_per_user, per_cell)
+        return self._remembered("users", contributions.sum_squares_per_user, per_cell)
 
     def _gathered(self, per_user: Floats) -> Floats:
-        return self._remembered("cells", pair_losses.sum_per_cell, per_user)
+        return self._remembered("cells", contributions.sum_per_cell, per_user)
 
     def _gathered_both(self, per_user: Floats, squared: Floats) -> tuple[Floats, Floats]:
         total = self.occupancy.records_per_cell
-        sums = self.occupancy.map_cells(pair_losses.sums_per_cell, (total,), (per_user, squared))
+        sums = self.occupancy.map_cells(contributions.sums_per_cell, (total,), (per_user, squared))
         return sums[0], sums[1]
 
     def _remembered(self, whole: WholeGroup, work: Callable[..., Floats], figure: Floats) -> Floats:

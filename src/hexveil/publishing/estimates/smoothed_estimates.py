@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil import smoothing
-from hexveil.accounting import pair_losses
+from hexveil.accounting import contributions
 from hexveil.accounting.error_model import WeightedMeanErrorModel
 from hexveil.planning.allocation import PrivateRange, TwoStageRange
 from hexveil.planning.clipping_range.private_range import PRIOR_SD, half_width_sd, user_mean_prior
@@ -65,7 +65,7 @@ def effective_users(occupancy: Occupancy) -> Floats:
     array([3.  , 1.52])
     """
     return np.asarray(
-        occupancy.map_cells(pair_losses.effective_users, (occupancy.records_per_cell,))
+        occupancy.map_cells(contributions.effective_users, (occupancy.records_per_cell,))
     )
 
 

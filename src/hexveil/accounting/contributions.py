@@ -1,0 +1,115 @@
+"""Contributions of (cell, user) pairs: records after the cap, shares of a cell, and their sums.
+
+Each function takes some pairs (`hexveil.model.occupancy.Pairs`), arrays with an entry per cell and
+arrays with an entry per user, so that it can be mapped over all pairs at once or block by block
+where they lie.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.error_model import round_down_to_quanta
+from hexveil.base.rational import sum_upper_bounds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Pairs
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+
+# ---- after the cap ----
+
+
+def contributed_records(pairs: Pairs, cap: Ints, span_quanta: Floats, factor: Floats) -> Floats:
+    """Return the records that each pair contributes: f min(m, t).
+
+    In whole quanta, where `span_quanta` says how many of them a cell's bounds have; zeros if a
+    contribution need not be whole.
+    """
+    capped = np.minimum(pairs.n, cap[pairs.cell]) * factor[pairs.user]
+    # Rounded down: what is charged is what is measured, and both stay below the factor's share.
+    return (
+        round_down_to_quanta(capped, span_quanta[pairs.cell])
+        if span_quanta.any()
+        else np.asarray(capped)
+    )
+
+
+def clipped_per_cell(pairs: Pairs, contribution: Floats) -> Floats:
+    """Return the records of each cell that are put at the middle."""
+    clipped = np.maximum(pairs.n - contribution, 0.0)
+    return np.asarray(np.add.reduceat(clipped, pairs.start[:-1]), dtype=np.float64)
+
+
+def clipped_by_caps(pairs: Pairs, cap: Ints, span_quanta: Floats, factor: Floats) -> Floats:
+    """Return the records of each cell that caps and factors put at the middle."""
+    return clipped_per_cell(pairs, contributed_records(pairs, cap, span_quanta, factor))
+
+
+# ---- shares of a cell's records ----
+
+
+def record_shares(pairs: Pairs, total: Ints) -> Floats:
+    """Return each pair's share of its cell's records."""
+    return np.asarray(pairs.n / total[pairs.cell])
+
+
+def sum_per_user(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
+    """Return per user the sum over its cells of its share times a figure of the cell."""
+    return sum_terms_per_user(pairs, record_shares(pairs, total) * figure[pairs.cell])
+
+
+def sum_squares_per_user(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
+    """Return per user the sum of its squared shares times a figure of the cell."""
+    return sum_terms_per_user(pairs, record_shares(pairs, total) ** 2 * figure[pairs.cell])
+
+
+def sum_per_cell(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
+    """Return per cell the sum over its users of their share times a figure of the user."""
+    return sum_terms_per_cell(pairs, record_shares(pairs, total) * figure[pairs.user])
+
+
+def sums_per_cell(
+    pairs: Pairs, total: Ints, figure: Floats, squared: Floats
+) -> tuple[Floats, Floats]:
+    """Return `sum_per_cell`, and the sums of squared shares times another figure of the user."""
+    x = record_shares(pairs, total)
+    squares = sum_terms_per_cell(pairs, x**2 * squared[pairs.user])
+    return sum_terms_per_cell(pairs, x * figure[pairs.user]), squares
+
+
+def majority_user(pairs: Pairs, total: Ints) -> tuple[Ints, Ints]:
+    """Return the user of more than half of each cell, and its records; -1 and 0 without one."""
+    large = np.flatnonzero(2 * pairs.n > total[pairs.cell])
+    user, n = np.full(pairs.n_cells, -1), np.zeros(pairs.n_cells, dtype=np.int64)
+    user[pairs.cell[large]], n[pairs.cell[large]] = pairs.user[large], pairs.n[large]
+    return user, n
+
+
+def threshold_shares(pairs: Pairs, threshold: Ints) -> Floats:
+    """Return each user's Σ min(m, t)/t, rounded up; cells of threshold 0 cost nothing."""
+    t = threshold[pairs.cell].astype(np.float64)
+    shares = np.divide(pairs.n, t, out=np.zeros_like(t), where=t > 0)
+    return sum_upper_bounds(pairs.user, np.minimum(shares, 1.0), pairs.n_users)
+
+
+def effective_users(pairs: Pairs, total: Ints) -> Floats:
+    """Return the users of each cell, as many as would have its records in equal parts: 1 / Σ p²."""
+    return np.asarray(1.0 / np.add.reduceat(record_shares(pairs, total) ** 2, pairs.start[:-1]))
+
+
+def sum_terms_per_user(pairs: Pairs, terms: Floats) -> Floats:
+    """Return the sum of the terms of each user's pairs."""
+    sums = np.bincount(pairs.user, weights=terms, minlength=pairs.n_users)
+    return np.asarray(sums, dtype=np.float64)
+
+
+def sum_terms_per_cell(pairs: Pairs, terms: Floats) -> Floats:
+    """Return the sum of the terms of each cell's pairs."""
+    return np.asarray(np.add.reduceat(terms, pairs.start[:-1]))

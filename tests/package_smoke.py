@@ -121,7 +121,7 @@ def signing():
     """Make a key pair, sign with it, and check."""
     from hexveil.publishing import signing as made  # noqa: PLC0415  an extra
 
-    public = made.generate(Path("signing.pem"))
+    public = made.generate_key_pair(Path("signing.pem"))
     folder = released().write("signed", sign="signing.pem")
     assert hv.verify(folder, key=public)["guarantee"]
 

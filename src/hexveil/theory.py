@@ -12,8 +12,8 @@ from hexveil.accounting.clipping_rank import Clipping, clipping_rank, optimal_cl
 from hexveil.accounting.noise_floor import noise_floor
 from hexveil.accounting.privacy_loss import privacy_loss
 from hexveil.accounting.pseudo_user_caps import (
+    capped_total,
     exact_cap,
-    kept_total,
     median_cap,
     minimax_cap,
     sqrt_cap,
@@ -31,7 +31,7 @@ from hexveil.accounting.suppression.clip_user import Suppression, clip_user
 from hexveil.accounting.suppression.residual_cap import CellCaps, cap_after_suppression
 from hexveil.accounting.suppression.suppression_stages import SuppressionStage
 from hexveil.accounting.suppression_bias import (
-    kept_weights,
+    contribution_weights,
     midpoint_mean_bias,
     midpoint_variance_bias,
     midpoint_variance_offset,
@@ -52,12 +52,12 @@ __all__ = [
     "best_fit",
     "best_offset",
     "cap_after_suppression",
+    "capped_total",
     "clip_user",
     "clipping_bias",
     "clipping_rank",
+    "contribution_weights",
     "exact_cap",
-    "kept_total",
-    "kept_weights",
     "linear_bias",
     "linear_error",
     "mean_sensitivity",

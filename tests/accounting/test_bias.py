@@ -116,13 +116,13 @@ def test_optimal_clipping_has_the_error_of_its_intervals(epsilon):
 @pytest.mark.parametrize("kept", [[1], [3, 1], [-1, 1], [0.5, 1.0], [[1, 1]]])
 def test_kept_samples_out_of_range_are_refused(kept):
     """Too few, more than the count, negative, broken numbers."""
-    with pytest.raises(InputError, match="kept needs a whole number from 0 to the count"):
+    with pytest.raises(InputError, match="contributions need a whole number from 0 to the count"):
         theory.truncation_mean_bias(kept, [2, 1], 1.0)
 
 
 def test_bad_arguments_are_refused_in_a_sentence():
     """Nothing kept, a weight missing, an interval turned round, an unknown offset."""
-    with pytest.raises(InputError, match="at least one sample must be kept"):
+    with pytest.raises(InputError, match="at least one sample must contribute"):
         theory.truncation_variance_bias([0, 0], [2, 1], 1.0)
     with pytest.raises(InputError, match="weights needs one finite number for each of the 2"):
         theory.linear_bias([1.0], [2, 1], 1.0)

@@ -113,7 +113,7 @@ def dense(occupancy, per_pair):
 def agree(occupancy, done, expected):
     """Compare a suppression with the oracle's answer."""
     gamma, degradation, stages = expected
-    assert dense(occupancy, done.kept).tolist() == gamma
+    assert dense(occupancy, done.contributions).tolist() == gamma
     assert done.degradation == degradation
     assert [(s.degree, s.suppressed, s.finished) for s in done.stages] == stages
 
@@ -193,11 +193,11 @@ def test_errors_stay_within_the_bound_and_are_those_of_the_formulas(occupancy, e
     assert done.max_error == done.errors.max() <= done.bound * (1 + 1e-11)
     assert 1 <= done.degradation <= occupancy.cells_per_user.max()
     assert done.degradation == done.stages[-1].degree
-    assert ((done.kept == 0) | (done.kept == occupancy.n)).all()
-    assert (done.kept_pairs == (done.kept > 0)).all()
-    assert done.kept_pairs[occupancy.cell == done.exempt].all()
+    assert ((done.contributions == 0) | (done.contributions == occupancy.n)).all()
+    assert (done.contributing_pairs == (done.contributions > 0)).all()
+    assert done.contributing_pairs[occupancy.cell == done.exempt].all()
     for g in range(occupancy.n_cells):
-        kept, counts = done.kept[occupancy.cell == g], occupancy.n[occupancy.cell == g]
+        kept, counts = done.contributions[occupancy.cell == g], occupancy.n[occupancy.cell == g]
         live = kept[kept > 0]
         noise = theory.mean_sensitivity(live, 5.0), theory.variance_sensitivity(live, 5.0)
         mean = theory.truncation_mean_bias(kept, counts, 5.0) + 2 / float(epsilon) * noise[0]
@@ -222,8 +222,8 @@ def test_what_is_kept_of_an_unfinished_stage_lowers_no_degradation(occupancy, ep
     kept = theory.clip_user(occupancy, 5, epsilon, bound=bound, unfinished_stage="keep")
     assert undone.degradation == kept.degradation
     assert undone.stages == kept.stages
-    assert (kept.kept <= undone.kept).all()
-    extra = (undone.kept > 0).sum() - (kept.kept > 0).sum()
+    assert (kept.contributions <= undone.contributions).all()
+    extra = (undone.contributions > 0).sum() - (kept.contributions > 0).sum()
     assert extra == kept.stages[-1].suppressed
     assert not kept.stages[-1].finished
     assert all(s.finished and s.users == s.suppressed for s in kept.stages[:-1])
@@ -296,7 +296,9 @@ def test_the_cell_of_smallest_initial_error_and_a_last_user_are_left_alone():
         Occupancy.from_dense([[9, 9, 9], [9, 0, 9], [9, 0, 9]]), 1.0, 1, bound=99
     )
     assert done.exempt == 0
-    assert dense(Occupancy.from_dense([[9, 9, 9], [9, 0, 9], [9, 0, 9]]), done.kept).tolist() == [
+    assert dense(
+        Occupancy.from_dense([[9, 9, 9], [9, 0, 9], [9, 0, 9]]), done.contributions
+    ).tolist() == [
         [9, 9, 0],
         [9, 0, 9],
         [9, 0, 9],
@@ -311,7 +313,7 @@ def test_a_stage_reports_degree_users_and_suppressions():
     assert done.stages == (
         theory.SuppressionStage(degree=2, users=2, suppressed=1, finished=False),
     )
-    assert done.kept.tolist() == occupancy.n.tolist()
+    assert done.contributions.tolist() == occupancy.n.tolist()
     assert occupancy.n.base is None or not occupancy.n.flags.writeable
 
 

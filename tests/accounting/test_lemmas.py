@@ -356,8 +356,8 @@ def test_comp_lemmas_e_1_and_e_2(counts):
 def test_comp_proposition_v_1(occupancy, epsilon):
     """What CLIP-USER keeps, released with noise for ε a cell, loses at most K ε."""
     done = theory.clip_user(occupancy, 5.0, epsilon)
-    live = done.kept_pairs
-    left = Occupancy.from_coo(occupancy.cell[live], occupancy.user[live], done.kept[live])
+    live = done.contributing_pairs
+    left = Occupancy.from_coo(occupancy.cell[live], occupancy.user[live], done.contributions[live])
     cells = [left.n[left.cell == g] for g in range(left.n_cells)]
     mean = [2 / float(epsilon) * theory.mean_sensitivity(n, 5.0) for n in cells]
     spread = [2 / float(epsilon) * theory.variance_sensitivity(n, 5.0) for n in cells]

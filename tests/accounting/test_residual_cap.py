@@ -46,7 +46,7 @@ def test_no_whole_cap_is_better(counts, random, epsilon, span):
     least, cap = by_trial(kept, counts, span, epsilon)
     assert done.max_error == pytest.approx(least, rel=1e-12)
     assert done.caps.tolist() == [cap]
-    assert done.kept.tolist() == np.minimum(kept, cap).tolist()
+    assert done.contributions.tolist() == np.minimum(kept, cap).tolist()
 
 
 @pytest.mark.parametrize("rest", [1, 2, 5, 8])
@@ -65,11 +65,11 @@ def test_a_user_above_half_of_the_cell_is_capped_at_the_right_parity(rest, heavy
 def test_caps_after_clip_user_raise_no_error_and_no_degradation(occupancy, epsilon):
     """The largest kept count is among the caps, so no cell gets worse; nobody loses a cell."""
     suppressed = theory.clip_user(occupancy, 5, epsilon)
-    done = theory.cap_after_suppression(occupancy, suppressed.kept, 5, epsilon)
+    done = theory.cap_after_suppression(occupancy, suppressed.contributions, 5, epsilon)
     assert (done.errors <= suppressed.errors * (1 + 1e-12)).all()
-    assert ((done.kept > 0) == suppressed.kept_pairs).all()
+    assert ((done.contributions > 0) == suppressed.contributing_pairs).all()
     for g in range(occupancy.n_cells):
-        kept, counts = done.kept[occupancy.cell == g], occupancy.n[occupancy.cell == g]
+        kept, counts = done.contributions[occupancy.cell == g], occupancy.n[occupancy.cell == g]
         assert done.errors[g] == pytest.approx(error(kept, counts, 5.0, float(epsilon)), rel=1e-12)
 
 
@@ -79,7 +79,7 @@ def test_the_synthetic_setting_gains_more_with_a_heavier_hitter():
     for gamma in (3, 6, 9):
         occupancy = comp_setting(gamma, seed=0)
         suppressed = theory.clip_user(occupancy, SPAN, "0.1")
-        done = theory.cap_after_suppression(occupancy, suppressed.kept, SPAN, "0.1")
+        done = theory.cap_after_suppression(occupancy, suppressed.contributions, SPAN, "0.1")
         shares.append(done.max_error / suppressed.bound)
     assert 1 > shares[0] > shares[1] > shares[2]
 
@@ -87,11 +87,11 @@ def test_the_synthetic_setting_gains_more_with_a_heavier_hitter():
 @pytest.mark.parametrize(
     ("kept", "message"),
     [
-        ([1], "kept needs a whole number for each of 4 pairs"),
-        ([1.0, 1.0, 1.0, 1.0], "kept needs a whole number for each of 4 pairs"),
-        ([1, 1, 1, 5], "kept must be from 0 to the count"),
-        ([-1, 1, 1, 1], "kept must be from 0 to the count"),
-        ([1, 1, 0, 0], "nothing is kept of cell 1"),
+        ([1], "contributions need a whole number for each of 4 pairs"),
+        ([1.0, 1.0, 1.0, 1.0], "contributions need a whole number for each of 4 pairs"),
+        ([1, 1, 1, 5], "contributions must be from 0 to the count"),
+        ([-1, 1, 1, 1], "contributions must be from 0 to the count"),
+        ([1, 1, 0, 0], "no sample of cell 1"),
     ],
 )
 def test_bad_kept_counts_are_refused_in_a_sentence(kept, message):

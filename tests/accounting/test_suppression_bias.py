@@ -19,7 +19,7 @@ def test_reweighting_biases_hold(counts):
     for kept in keeps(counts):
         if not sum(kept):
             continue
-        mass = (theory.kept_weights(kept, counts) / m)[owners(counts)]
+        mass = (theory.contribution_weights(kept, counts) / m)[owners(counts)]
         mean, var = np.abs(x @ mass - x.mean(axis=1)).max(), variance(x, mass)
         stated = theory.reweighted_mean_bias(kept, counts, SPAN)
         assert stated == pytest.approx(mean, abs=1e-9)
@@ -35,7 +35,7 @@ def test_reweighting_sensitivities_hold(counts):
     for kept in keeps(counts):
         if not sum(kept):
             continue
-        weights = theory.kept_weights(kept, counts)
+        weights = theory.contribution_weights(kept, counts)
         mass = (weights / m)[owners(counts)]
         mean, var = x @ mass, variance(x, mass)
         for user, weight in enumerate(weights):
@@ -50,7 +50,7 @@ def test_reweighting_sensitivities_hold(counts):
 def test_kept_counts_in_the_sensitivity_of_plain_counts_are_not_private():
     """ERRATA 9: COMP Proposition III.1 on Γ = (2, 1) of m = (4, 1) gives 2/9, and 1/4 is true."""
     counts, kept = (4, 1), (2, 1)
-    mass = (theory.kept_weights(kept, counts) / np.array(counts))[owners(counts)]
+    mass = (theory.contribution_weights(kept, counts) / np.array(counts))[owners(counts)]
     true = moved(variance(values(5), mass), counts, 0) / SPAN**2
     assert true == pytest.approx(0.25)
     assert theory.variance_sensitivity(kept, 1.0) == pytest.approx(2 / 9)

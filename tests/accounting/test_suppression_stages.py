@@ -28,8 +28,8 @@ def test_numpy_and_plain_python_choose_alike(epsilon, options, monkeypatch):
         runs.append(theory.clip_user(occupancy, 65, epsilon, unfinished_stage="keep", **options))
     assert occupancy.cells_per_user.max() > 40
     assert runs[0].stages == runs[1].stages == runs[2].stages
-    assert (runs[0].kept == runs[1].kept).all()
-    assert (runs[0].kept == runs[2].kept).all()
+    assert (runs[0].contributions == runs[1].contributions).all()
+    assert (runs[0].contributions == runs[2].contributions).all()
     assert len(runs[0].stages) > 1
 
 

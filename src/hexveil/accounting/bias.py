@@ -8,7 +8,7 @@ Source: COMP Theorems IV.1 and IV.2 (its cases put right, ERRATA 1), ERRATA 8 fo
 replaces IOT Lemma V.1 and RW eq. (4)) and 14 for clipping (it replaces WC Lemma III.1). Capping
 without dropping (ERRATA 9, 10) is in `capping`.
 Neighbours: one user's values all change within the bounds; users and counts are public.
-Symbols: m samples per user, N their sum, Γ kept samples of a user, n their sum, w weights,
+Symbols: m samples per user, N their sum, Γ contributed samples of a user, n their sum, w weights,
 U the width of the bounds, a and b the ends of clipping intervals above the lower bound.
 """
 
@@ -100,15 +100,15 @@ def linear_error(weights: ArrayLike, counts: ArrayLike, span: float, epsilon: Nu
     return linear_bias(weights, counts, span) + noise
 
 
-def truncation_mean_bias(kept: ArrayLike, counts: ArrayLike, span: float) -> float:
-    """Largest |mean of the kept samples - mean of all|, in value units; exact.
+def truncation_mean_bias(contributions: ArrayLike, counts: ArrayLike, span: float) -> float:
+    """Largest |mean of the contributed samples - mean of all|, in value units; exact.
 
     U (1 - n/N) (COMP Theorem IV.1).
 
     Parameters
     ----------
-    kept : array_like of int, shape (n_users,)
-        Γ, the samples kept of each user, from 0 to its count; at least one in all. Public.
+    contributions : array_like of int, shape (n_users,)
+        Γ, the samples that each user contributes, from 0 to its count; at least one in all. Public.
     counts : array_like of int, shape (n_users,)
         Samples per user, each >= 1. Public.
     span : float
@@ -117,26 +117,26 @@ def truncation_mean_bias(kept: ArrayLike, counts: ArrayLike, span: float) -> flo
     Raises
     ------
     InputError
-        If a count is below 1, kept is out of range, or nothing is kept.
+        If a count is below 1, a contribution is out of range, or there is none.
 
     Examples
     --------
     >>> truncation_mean_bias([1, 1], [3, 1], 8.0)
     4.0
     """
-    n, total = check_kept(kept, counts, minimum=1)
+    n, total = check_contributions(contributions, counts, minimum=1)
     return span * (total - n) / total
 
 
-def truncation_variance_bias(kept: ArrayLike, counts: ArrayLike, span: float) -> float:
-    """Largest |variance of the kept samples - variance of all|, in squared units; exact.
+def truncation_variance_bias(contributions: ArrayLike, counts: ArrayLike, span: float) -> float:
+    """Largest |variance of the contributed samples - variance of all|, in squared units; exact.
 
-    0 if all are kept; U² n (N - n)/N² if N < 2n; else U²/4, for odd N times 1 - 1/N². COMP
+    0 if all contribute; U² n (N - n)/N² if N < 2n; else U²/4, for odd N times 1 - 1/N². COMP
     Theorem IV.2 prints the two conditions the wrong way round (ERRATA 1).
 
     Parameters
     ----------
-    kept, counts, span
+    contributions, counts, span
         As for `truncation_mean_bias`.
 
     Examples
@@ -144,7 +144,7 @@ def truncation_variance_bias(kept: ArrayLike, counts: ArrayLike, span: float) ->
     >>> truncation_variance_bias([2, 1], [3, 1], 8.0), truncation_variance_bias([0, 1], [3, 1], 8.0)
     (12.0, 16.0)
     """
-    n, total = check_kept(kept, counts, minimum=1)
+    n, total = check_contributions(contributions, counts, minimum=1)
     if n == total:
         return 0.0
     n_moved = n if total < 2 * n else total // 2
@@ -211,12 +211,14 @@ def _per_user(weights: ArrayLike, m: Ints, name: str) -> Floats:
     return array
 
 
-def check_kept(kept: ArrayLike, counts: ArrayLike, minimum: int) -> tuple[int, int]:
+def check_contributions(
+    contributions: ArrayLike, counts: ArrayLike, minimum: int
+) -> tuple[int, int]:
     """Return (n, N); raise InputError unless 0 <= Γ <= m and n >= `least`."""
-    m, g = check_counts(counts), np.asarray(kept)
+    m, g = check_counts(counts), np.asarray(contributions)
     if g.shape != m.shape or g.dtype.kind not in "iu" or (g < 0).any() or (g > m).any():
-        raise InputError("kept needs a whole number from 0 to the count for each user.")
+        raise InputError("contributions need a whole number from 0 to the count for each user.")
     n = int(g.sum())
     if n < minimum:
-        raise InputError("at least one sample must be kept.")
+        raise InputError("at least one sample must contribute.")
     return n, int(m.sum())

@@ -79,9 +79,14 @@ def span_in_quanta(span: Floats, facts: PublicMetadata) -> Floats:
     return np.asarray(np.round(span / float(facts.lattice.quantum)))
 
 
-def round_down_to_quanta(kept: Floats, steps: Floats) -> Floats:
-    """Return samples kept, rounded down to whole quanta where a part of a sample is kept."""
-    return np.where(kept != np.floor(kept), np.floor(kept * steps) / steps, kept)
+def round_down_to_quanta(contribution: Floats, span_quanta: Floats) -> Floats:
+    """Return contributed records, in whole quanta where they are not whole records."""
+    # Whole records stay as they are: times the quanta and back would cost them a digit.
+    return np.where(
+        contribution != np.floor(contribution),
+        np.floor(contribution * span_quanta) / span_quanta,
+        contribution,
+    )
 
 
 WORST_CASE_BIAS = {"mean": mean_bias, "variance": variance_bias}

@@ -79,7 +79,7 @@ def sqrt_cap(counts: ArrayLike) -> int:
     """
     m = check_counts(counts)
     caps = np.unique(m)
-    capped = kept_total(m, caps)
+    capped = capped_total(m, caps)
     exactly = dict(zip(caps.tolist(), capped.tolist(), strict=True))
     return _exact_argmin(
         caps, -capped / np.sqrt(caps), lambda cap: -Fraction(exactly[cap] ** 2, cap)
@@ -113,7 +113,7 @@ def minimax_cap(counts: ArrayLike, epsilon: Number, noise: Noise = "mean") -> in
     """
     m, price = check_counts(counts), _price(epsilon, noise)
     caps = np.unique(m)
-    capped, total = kept_total(m, caps), int(m.sum())
+    capped, total = capped_total(m, caps), int(m.sum())
     exactly = dict(zip(caps.tolist(), capped.tolist(), strict=True))
     approximate = 1.0 - capped / total + float(price) * caps / capped
     return _exact_argmin(
@@ -226,12 +226,12 @@ def exact_cap(
     return min(cap for cap, error in errors.items() if error <= best * (1 + TIE))
 
 
-def kept_total(counts: ArrayLike, caps: ArrayLike) -> Ints:
+def capped_total(counts: ArrayLike, caps: ArrayLike) -> Ints:
     """Return Σ min(m, cap) for each cap.
 
     Examples
     --------
-    >>> kept_total([5, 2, 1], [1, 2, 9]).tolist()
+    >>> capped_total([5, 2, 1], [1, 2, 9]).tolist()
     [3, 5, 8]
     """
     m = np.sort(check_counts(counts))
@@ -267,7 +267,7 @@ def _error_floor(m: Ints, caps: Ints, price: Fraction) -> Floats:
     """Return per cap a number that BESTFIT's worst-case error is not below (see exact_cap)."""
     share = np.sort(m)[::-1] / m.sum()
     tails = np.concatenate((np.cumsum(share[::-1])[::-1], [0.0]))
-    capped = kept_total(m, caps)
+    capped = capped_total(m, caps)
     n_full = m.size - np.searchsorted(np.sort(m), caps)
     remainder = capped - n_full * caps
     largest = n_full + np.minimum(m.size - n_full, np.maximum(1, 2 * remainder // (caps + 1)))

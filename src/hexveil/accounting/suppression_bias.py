@@ -5,13 +5,13 @@ towards the midpoint, the limit T = 0 of WC Theorem III.1). Neither biases a mea
 (COMP Theorems IV.1 and IV.2, `bias`). "Exact" means attained by some values, "bound" never
 exceeded.
 Neighbours: one user's values all change within the bounds; users and counts are public.
-Symbols: m samples per user, N their sum, Γ kept samples of a user, n their sum, w = Γ/n,
+Symbols: m samples per user, N their sum, Γ contributed samples of a user, n their sum, w = Γ/n,
 U the width of the bounds, δ the mass taken away.
 
-Dropped towards the midpoint (proof for U = 1): let the kept samples have mass 1 - δ and mean t,
-the dropped ones mean s and variance v <= s(1 - s). Then V - V' = δ v + δ(1 - δ)((t - s)² -
+Dropped towards the midpoint (proof for U = 1): let the contributed samples have mass 1 - δ and
+mean t, the dropped ones mean s and variance v <= s(1 - s). Then V - V' = δ v + δ(1 - δ)((t - s)² -
 (t - 1/2)²) is linear in t. It is least, -δ(1 - δ)/4, where all values are equal to a bound, and
-largest where kept samples lie at one bound and k dropped ones at the other:
+largest where contributed samples lie at one bound and k dropped ones at the other:
 k (N - k)/N² - δ(1 - δ)/4, with k as near to N/2 as N - n allows. The published constant is the
 middle of the two, the bias half their distance.
 """
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.bias import check_kept, linear_bias
+from hexveil.accounting.bias import check_contributions, linear_bias
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-def kept_weights(kept: ArrayLike, counts: ArrayLike) -> Floats:
+def contribution_weights(contributions: ArrayLike, counts: ArrayLike) -> Floats:
     """Return Γ/n: weights on the means of all of a user's samples (ERRATA 9).
 
     Examples
     --------
-    >>> kept_weights([1, 1], [3, 1]).tolist()
+    >>> contribution_weights([1, 1], [3, 1]).tolist()
     [0.5, 0.5]
     """
-    n, _ = check_kept(kept, counts, minimum=1)
-    return np.asarray(np.asarray(kept) / n, dtype=np.float64)
+    n, _ = check_contributions(contributions, counts, minimum=1)
+    return np.asarray(np.asarray(contributions) / n, dtype=np.float64)
 
 
-def reweighted_mean_bias(kept: ArrayLike, counts: ArrayLike, span: float) -> float:
+def reweighted_mean_bias(contributions: ArrayLike, counts: ArrayLike, span: float) -> float:
     """Largest |Σ (Γ/n) user mean - mean of all samples|, in value units; exact.
 
     δ U with δ = Σ max(m/N - Γ/n, 0), at most 1 - n/N (ERRATA 9).
 
     Parameters
     ----------
-    kept, counts, span
+    contributions, counts, span
         As for `truncation_mean_bias`.
 
     Examples
@@ -57,10 +57,10 @@ def reweighted_mean_bias(kept: ArrayLike, counts: ArrayLike, span: float) -> flo
     >>> reweighted_mean_bias([1, 1], [3, 1], 8.0)
     2.0
     """
-    return linear_bias(kept_weights(kept, counts), counts, span)
+    return linear_bias(contribution_weights(contributions, counts), counts, span)
 
 
-def reweighted_variance_bias(kept: ArrayLike, counts: ArrayLike, span: float) -> float:
+def reweighted_variance_bias(contributions: ArrayLike, counts: ArrayLike, span: float) -> float:
     """Bound on |re-weighted variance - variance of all samples|, in squared units.
 
     U² δ(1 - δ) for δ <= 1/2, else U²/4 (ERRATA 9). The re-weighted variance is
@@ -68,7 +68,7 @@ def reweighted_variance_bias(kept: ArrayLike, counts: ArrayLike, span: float) ->
 
     Parameters
     ----------
-    kept, counts, span
+    contributions, counts, span
         As for `truncation_mean_bias`.
 
     Examples
@@ -76,11 +76,13 @@ def reweighted_variance_bias(kept: ArrayLike, counts: ArrayLike, span: float) ->
     >>> reweighted_variance_bias([1, 1], [3, 1], 8.0)
     12.0
     """
-    delta = reweighted_mean_bias(kept, counts, 1.0)
+    delta = reweighted_mean_bias(contributions, counts, 1.0)
     return span**2 * float(_spread(np.array(delta)))
 
 
-def user_reweighted_mean_sensitivity(kept: ArrayLike, counts: ArrayLike, span: float) -> Floats:
+def user_reweighted_mean_sensitivity(
+    contributions: ArrayLike, counts: ArrayLike, span: float
+) -> Floats:
     """Largest change of the re-weighted mean, per user, in value units; exact: U Γ/n (ERRATA 9).
 
     Examples
@@ -88,10 +90,12 @@ def user_reweighted_mean_sensitivity(kept: ArrayLike, counts: ArrayLike, span: f
     >>> user_reweighted_mean_sensitivity([1, 1], [3, 1], 8.0).tolist()
     [4.0, 4.0]
     """
-    return span * kept_weights(kept, counts)
+    return span * contribution_weights(contributions, counts)
 
 
-def user_reweighted_variance_sensitivity(kept: ArrayLike, counts: ArrayLike, span: float) -> Floats:
+def user_reweighted_variance_sensitivity(
+    contributions: ArrayLike, counts: ArrayLike, span: float
+) -> Floats:
     """Largest change of the re-weighted variance, per user, in squared value units.
 
     U² w(1 - w) for w = Γ/n <= 1/2, exact; else the bound U²/4 (ERRATA 9). COMP Proposition III.1
@@ -99,7 +103,7 @@ def user_reweighted_variance_sensitivity(kept: ArrayLike, counts: ArrayLike, spa
 
     Parameters
     ----------
-    kept, counts, span
+    contributions, counts, span
         As for `truncation_mean_bias`.
 
     Examples
@@ -107,17 +111,17 @@ def user_reweighted_variance_sensitivity(kept: ArrayLike, counts: ArrayLike, spa
     >>> user_reweighted_variance_sensitivity([2, 1], [4, 1], 1.0).round(9).tolist()
     [0.25, 0.222222222]
     """
-    return span**2 * _spread(kept_weights(kept, counts))
+    return span**2 * _spread(contribution_weights(contributions, counts))
 
 
-def midpoint_mean_bias(kept: ArrayLike, counts: ArrayLike, span: float) -> float:
+def midpoint_mean_bias(contributions: ArrayLike, counts: ArrayLike, span: float) -> float:
     """Largest bias of the mean with dropped samples put at the midpoint, in value units; exact.
 
-    (U/2)(1 - n/N), half of dropping (ERRATA 10). Nothing need be kept.
+    (U/2)(1 - n/N), half of dropping (ERRATA 10). Contributions may all be 0.
 
     Parameters
     ----------
-    kept, counts, span
+    contributions, counts, span
         As for `truncation_mean_bias`.
 
     Examples
@@ -125,11 +129,11 @@ def midpoint_mean_bias(kept: ArrayLike, counts: ArrayLike, span: float) -> float
     >>> midpoint_mean_bias([1, 1], [3, 1], 8.0)
     2.0
     """
-    n, total = check_kept(kept, counts, minimum=0)
+    n, total = check_contributions(contributions, counts, minimum=0)
     return span * (total - n) / (2 * total)
 
 
-def midpoint_variance_offset(kept: ArrayLike, counts: ArrayLike, span: float) -> float:
+def midpoint_variance_offset(contributions: ArrayLike, counts: ArrayLike, span: float) -> float:
     """Return the constant to add to the variance with dropped samples at the midpoint.
 
     U² δ(1 - δ)/4 for δ = 1 - n/N <= 1/2 (ERRATA 10); beyond, the same middle of the two ends of
@@ -137,19 +141,19 @@ def midpoint_variance_offset(kept: ArrayLike, counts: ArrayLike, span: float) ->
 
     Parameters
     ----------
-    kept, counts, span
-        As for `truncation_mean_bias`, but nothing need be kept.
+    contributions, counts, span
+        As for `truncation_mean_bias`, but contributions may all be 0.
 
     Examples
     --------
     >>> midpoint_variance_offset([1, 1, 1], [1, 2, 1], 4.0)
     0.75
     """
-    low, high = _midpoint_variance_error(kept, counts)
+    low, high = _midpoint_variance_error(contributions, counts)
     return span**2 * (low + high) / 2
 
 
-def midpoint_variance_bias(kept: ArrayLike, counts: ArrayLike, span: float) -> float:
+def midpoint_variance_bias(contributions: ArrayLike, counts: ArrayLike, span: float) -> float:
     """Largest bias of the variance with dropped samples at the midpoint; exact.
 
     After `midpoint_variance_offset` is added: U² δ(1 - δ)/2 for δ = 1 - n/N <= 1/2, half of
@@ -157,19 +161,21 @@ def midpoint_variance_bias(kept: ArrayLike, counts: ArrayLike, span: float) -> f
 
     Parameters
     ----------
-    kept, counts, span
-        As for `truncation_mean_bias`, but nothing need be kept.
+    contributions, counts, span
+        As for `truncation_mean_bias`, but contributions may all be 0.
 
     Examples
     --------
     >>> midpoint_variance_bias([1, 1, 1], [1, 2, 1], 4.0), midpoint_variance_bias([0], [2], 4.0)
     (1.5, 2.0)
     """
-    low, high = _midpoint_variance_error(kept, counts)
+    low, high = _midpoint_variance_error(contributions, counts)
     return span**2 * (high - low) / 2
 
 
-def user_midpoint_mean_sensitivity(kept: ArrayLike, counts: ArrayLike, span: float) -> Floats:
+def user_midpoint_mean_sensitivity(
+    contributions: ArrayLike, counts: ArrayLike, span: float
+) -> Floats:
     """Largest change of the mean with dropped samples at the midpoint, per user: U Γ/N; exact.
 
     Examples
@@ -177,11 +183,13 @@ def user_midpoint_mean_sensitivity(kept: ArrayLike, counts: ArrayLike, span: flo
     >>> user_midpoint_mean_sensitivity([1, 1], [3, 1], 8.0).tolist()
     [2.0, 2.0]
     """
-    _, total = check_kept(kept, counts, minimum=0)
-    return np.asarray(span * np.asarray(kept) / total, dtype=np.float64)
+    _, total = check_contributions(contributions, counts, minimum=0)
+    return np.asarray(span * np.asarray(contributions) / total, dtype=np.float64)
 
 
-def user_midpoint_variance_sensitivity(kept: ArrayLike, counts: ArrayLike, span: float) -> Floats:
+def user_midpoint_variance_sensitivity(
+    contributions: ArrayLike, counts: ArrayLike, span: float
+) -> Floats:
     """Bound on the change of the variance with dropped samples at the midpoint, per user.
 
     U² p(1 - p) for the remaining mass p = Γ/N <= 1/2, else U²/4 (ERRATA 10).
@@ -191,7 +199,7 @@ def user_midpoint_variance_sensitivity(kept: ArrayLike, counts: ArrayLike, span:
     >>> user_midpoint_variance_sensitivity([1, 1], [3, 1], 8.0).tolist()
     [12.0, 12.0]
     """
-    return span**2 * _spread(user_midpoint_mean_sensitivity(kept, counts, 1.0))
+    return span**2 * _spread(user_midpoint_mean_sensitivity(contributions, counts, 1.0))
 
 
 def _spread(p: Floats) -> Floats:
@@ -200,9 +208,9 @@ def _spread(p: Floats) -> Floats:
     return np.asarray(half * (1.0 - half), dtype=np.float64)
 
 
-def _midpoint_variance_error(kept: ArrayLike, counts: ArrayLike) -> tuple[float, float]:
+def _midpoint_variance_error(contributions: ArrayLike, counts: ArrayLike) -> tuple[float, float]:
     """Return the ends of (variance - variance with dropped samples at the midpoint) for U = 1."""
-    n, total = check_kept(kept, counts, minimum=0)
+    n, total = check_contributions(contributions, counts, minimum=0)
     n_moved = min(total - n, total // 2)
     quarter = n * (total - n) / (4 * total**2)
     return -quarter, n_moved * (total - n_moved) / total**2 - quarter

@@ -404,7 +404,9 @@ def _clip_user(occupancy: Occupancy, span: Floats, request: Request) -> PlanAllo
         suppression = clip_user(
             occupancy.local(), float(span[0]), cell_loss, error=error, targets=targets
         )
-        rows = allocate_independently(occupancy, span, request, cell_loss, suppression.kept_pairs)
+        rows = allocate_independently(
+            occupancy, span, request, cell_loss, suppression.contributing_pairs
+        )
         losses = max_user_loss(PlanningProblem(occupancy, span, request), rows)
         cell_loss = cell_loss * request.epsilon / losses
     assert rows is not None  # noqa: S101

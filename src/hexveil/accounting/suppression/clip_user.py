@@ -4,7 +4,7 @@ Source: COMP Algorithm 1 and sections V-B, VI-A.3, as corrected by ERRATA 1 and 
 after it is in `suppression_cap`.
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
 counts are public, so everything here costs no privacy.
-Symbols of one cell: m samples of a user, N their sum, Γ kept samples of a user, n their sum,
+Symbols of one cell: m samples of a user, N their sum, Γ contributed samples of a user, n their sum,
 U the width of the bounds, ε the cell's loss for mean and variance together, half of it for each.
 
 What is implemented where the paper leaves room:
@@ -17,7 +17,7 @@ What is implemented where the paper leaves room:
   paper says so of its experiments (section VI-A.3) and ERRATA 2 confirms it; the cell of largest
   error, which sets E, may be suppressed in if that lowers its error or leaves it within E.
   So a user whose cells are used up but for that one halts the run, and K is at least 1.
-- A cell keeps its last user: Theorems IV.1 and IV.2 assume that something is kept.
+- A cell keeps its last user: Theorems IV.1 and IV.2 assume that some sample contributes.
 - Errors that agree to a relative 1e-12 count as equal, as they would in exact numbers, both
   between cells (the lower number is taken) and against E.
 - With separate targets the two errors are compared as shares of their targets: a cell's error is
@@ -55,8 +55,8 @@ class Suppression:
 
     Attributes
     ----------
-    kept : ndarray of int64, shape (n_pairs,)
-        Samples kept of each (cell, user) pair, in the occupancy's order; 0 where suppressed.
+    contributions : ndarray of int64, shape (n_pairs,)
+        Contributed samples of each (cell, user) pair, in the occupancy's order; 0 where suppressed.
     degradation : int
         K, the most cells that a user still occupies: the release loses at most K ε (COMP
         Proposition V.1; ERRATA 3 gives the loss itself).
@@ -71,7 +71,7 @@ class Suppression:
     stages : tuple of Stage
     """
 
-    kept: Ints
+    contributions: Ints
     degradation: int
     mean_errors: Floats
     variance_errors: Floats
@@ -81,9 +81,9 @@ class Suppression:
     stages: tuple[SuppressionStage, ...]
 
     @property
-    def kept_pairs(self) -> NDArray[np.bool_]:
-        """Whether each (cell, user) pair is kept."""
-        return self.kept > 0
+    def contributing_pairs(self) -> NDArray[np.bool_]:
+        """Whether each (cell, user) pair contributes."""
+        return self.contributions > 0
 
     @property
     def errors(self) -> Floats | dict[str, Floats]:
@@ -151,7 +151,7 @@ def clip_user(
     >>> from hexveil import Occupancy
     >>> roads = Occupancy.from_dense([[1, 1], [9, 0], [9, 0], [0, 9], [0, 9]])
     >>> done = clip_user(roads, 1.0, 1, bound=3)
-    >>> done.kept.tolist(), done.degradation
+    >>> done.contributions.tolist(), done.degradation
     ([1, 9, 9, 0, 9, 9], 1)
     >>> done.stages[0]
     SuppressionStage(degree=2, users=1, suppressed=1, finished=True)
@@ -185,9 +185,11 @@ def _check_words(error: str, unfinished_stage: str) -> None:
             raise InputError(f'{name} must be "{choices[0]}" or "{choices[1]}", got {word!r}.')
 
 
-def _totals(occupancy: LocalOccupancy, kept: Ints | None = None) -> tuple[Ints, Ints, Ints]:
-    """Return n, the largest Γ and N of each cell; by default all is kept."""
-    remaining = occupancy.n if kept is None else kept
+def _totals(
+    occupancy: LocalOccupancy, contributions: Ints | None = None
+) -> tuple[Ints, Ints, Ints]:
+    """Return n, the largest Γ and N of each cell; by default all samples contribute."""
+    remaining = occupancy.n if contributions is None else contributions
     begin = occupancy.start[:-1]
     n, top = np.add.reduceat(remaining, begin), np.maximum.reduceat(remaining, begin)
     return n, top, occupancy.records_per_cell

@@ -45,14 +45,14 @@ class CellCaps:
     ----------
     caps : ndarray of int64, shape (n_cells,)
         Most samples of a user that a cell takes; of equally good caps the smallest.
-    kept : ndarray of int64, shape (n_pairs,)
-        Samples kept of each (cell, user) pair, in the occupancy's order.
+    contributions : ndarray of int64, shape (n_pairs,)
+        Contributed samples of each (cell, user) pair, in the occupancy's order.
     mean_errors, variance_errors : ndarray of float, shape (n_cells,)
         Bias against the original samples plus expected |noise|, in value units and squared.
     """
 
     caps: Ints
-    kept: Ints
+    contributions: Ints
     mean_errors: Floats
     variance_errors: Floats
 
@@ -68,7 +68,7 @@ class CellCaps:
 
 
 def cap_after_suppression(
-    occupancy: LocalOccupancy, kept: ArrayLike, span: float, epsilon: Number
+    occupancy: LocalOccupancy, contributions: ArrayLike, span: float, epsilon: Number
 ) -> CellCaps:
     """Cap of each cell that minimises COMP's sum of errors after CLIP-USER.
 
@@ -79,8 +79,8 @@ def cap_after_suppression(
     ----------
     occupancy : Occupancy
         Public counts.
-    kept : array_like of int, shape (n_pairs,)
-        Γ, as `Suppression.kept`, or the counts themselves to cap what was not suppressed.
+    contributions : array_like of int, shape (n_pairs,)
+        Γ, as `Suppression.contributions`, or the counts themselves to cap what was not suppressed.
     span : float
         U, the width of the bounds, in value units.
     epsilon : int, str, Decimal, Fraction or float
@@ -89,7 +89,7 @@ def cap_after_suppression(
     Raises
     ------
     InputError
-        If a number is not positive, kept is out of range, or nothing is kept of a cell.
+        If a number is not positive, a contribution is out of range, or there is none of a cell.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def cap_after_suppression(
         float(to_positive_fraction(epsilon, "epsilon")),
         None,
     )
-    remaining = _checked(occupancy, kept)
+    remaining = _checked(occupancy, contributions)
     best = [
         _best_cap(np.sort(remaining[i:j][remaining[i:j] > 0]), int(total), measure)
         for i, j, total in zip(
@@ -115,23 +115,25 @@ def cap_after_suppression(
     return CellCaps(caps, np.minimum(remaining, caps[occupancy.cell]), *errors)
 
 
-def _checked(occupancy: LocalOccupancy, kept: ArrayLike) -> Ints:
+def _checked(occupancy: LocalOccupancy, contributions: ArrayLike) -> Ints:
     """Return Γ; raise InputError unless 0 <= Γ <= m, and some of it in each cell."""
-    remaining = np.asarray(kept)
+    remaining = np.asarray(contributions)
     if remaining.shape != occupancy.n.shape or remaining.dtype.kind not in "iu":
-        raise InputError(f"kept needs a whole number for each of {occupancy.n_pairs} pairs.")
+        raise InputError(
+            f"contributions need a whole number for each of {occupancy.n_pairs} pairs."
+        )
     if not remaining.size:
         raise InputError("the occupancy is empty: a cap needs at least one cell.")
     if (remaining < 0).any() or (remaining > occupancy.n).any():
-        raise InputError("kept must be from 0 to the count of each (cell, user) pair.")
+        raise InputError("contributions must be from 0 to the count of each (cell, user) pair.")
     largest = np.maximum.reduceat(remaining, occupancy.start[:-1])
     if not largest.all():
-        raise InputError(f"nothing is kept of cell {int(np.argmin(largest))}; it needs a sample.")
+        raise InputError(f"no sample of cell {int(np.argmin(largest))} contributes; one must.")
     return remaining.astype(np.int64)
 
 
 def _best_cap(counts: Ints, total: int, measure: CellError) -> tuple[int, int]:
-    """Return the best cap of ascending counts, and the samples then kept."""
+    """Return the best cap of ascending counts, and the samples that then contribute."""
     others = counts.sum() - counts[-1]  # A where one user alone is above the cap
     turns = np.append(counts, others)
     candidates = np.unique(np.concatenate((turns - 1, turns, turns + 1)))

@@ -2,8 +2,8 @@
 
 Source: COMP eq. (12), (13), Proposition III.1, Lemma III.3, Theorems IV.1 and IV.2 (ERRATA 1).
 Neighbours: one user's values all change within the bounds; users and counts are public.
-Symbols of one cell: N all samples, n kept samples, t the largest kept count of a user, m the
-count of the user that may be suppressed next, U the width of the bounds, ε the cell's loss for
+Symbols of one cell: N all samples, n contributed samples, t the largest contribution of a user, m
+the count of the user that may be suppressed next, U the width of the bounds, ε the cell's loss for
 mean and variance together, half of it for each.
 """
 

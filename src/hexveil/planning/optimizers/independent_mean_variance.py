@@ -1,7 +1,7 @@
 """Cells planned apart, mean and variance: COMP's BASELINE and CLIP, with any split of a loss.
 
 Each cell has the loss ε'; the mean takes a part w of it, the variance the rest. With x the largest
-share kept of a user, the mean moves by at most x and the variance by spread(x)
+share that a user contributes, the mean moves by at most x and the variance by spread(x)
 (accounting/error_model.py), so the scales are x / (w ε') and spread(x) / ((1 - w) ε'), for bounds
 of width 1. The best w makes the weighed sum of both scales least: w is to 1 - w as √(A x) to √(B
 spread(x)), A and B being U and U² for COMP's sum of errors, else what makes each a share of the
@@ -41,7 +41,7 @@ def allocate_independently(
     span: Floats,
     request: Request,
     cell_epsilon: Fraction,
-    kept_pairs: NDArray[np.bool_] | None = None,
+    contributing_pairs: NDArray[np.bool_] | None = None,
 ) -> PlanAllocation:
     """Return the rows of all cells at a cell loss of `cell_epsilon`.
 
@@ -51,54 +51,54 @@ def allocate_independently(
     span : ndarray of float, shape (n_cells,)
     request : Request
     cell_epsilon : Fraction
-    kept_pairs : ndarray of bool, shape (n_pairs,), optional
+    contributing_pairs : ndarray of bool, shape (n_pairs,), optional
         The others are put at the middle, and nothing else is clipped.
     """
     mean, variance = ("mean" in request.noised), ("variance" in request.noised)
     part = cell_epsilon / 2 if mean and variance else cell_epsilon
-    if kept_pairs is None:
+    if contributing_pairs is None:
         capped = occupancy.kth_largest(request.mechanism.rank(part))
     else:
         pairs = occupancy.local()
-        largest = np.where(kept_pairs, pairs.n, 0)
+        largest = np.where(contributing_pairs, pairs.n, 0)
         capped = np.maximum.reduceat(largest, pairs.start[:-1])
     total = occupancy.records_per_cell
-    sensitivity, varied = capped / total, _varied(occupancy, capped, kept_pairs)
+    sensitivity, varied = capped / total, _varied(occupancy, capped, contributing_pairs)
     share = np.where(
         ~has_single_record(occupancy) | (not mean), _share(request, span, sensitivity, varied), 1.0
     )
     loss = float(cell_epsilon)
     none = np.zeros(occupancy.n_cells)
     return PlanAllocation(
-        mechanism=request.mechanism.name if kept_pairs is None else "CLIP-USER",
+        mechanism=request.mechanism.name if contributing_pairs is None else "CLIP-USER",
         contribution_cap=capped if mean else none.astype(np.int64),
         noise_scale_records=_noise(capped, loss * share) if mean else none,
-        # The variance of one record is 0: nothing is kept, and the mean has all of the loss.
+        # The variance of one record is 0: nothing contributes, and the mean has all of the loss.
         variance_cap=np.where(varied > 0, capped, 0) if variance else none.astype(np.int64),
         variance_noise=np.divide(varied, loss * (1.0 - share), out=none.copy(), where=varied > 0)
         if variance
         else none,
         contribution_factor=full_factors(occupancy),
-        suppressed_pairs=None if kept_pairs is None else ~kept_pairs,
+        suppressed_pairs=None if contributing_pairs is None else ~contributing_pairs,
         cell_epsilon=cell_epsilon,
     )
 
 
-def _noise(kept: NDArray[np.int64], loss: Floats) -> Floats:
+def _noise(cap: NDArray[np.int64], loss: Floats) -> Floats:
     """Return the mean's noise in records at each cell's part of the loss, rounded up; few sizes."""
-    return quantize_noise_scales(np.nextafter(kept / loss, np.inf) * (kept > 0), np.ceil)
+    return quantize_noise_scales(np.nextafter(cap / loss, np.inf) * (cap > 0), np.ceil)
 
 
 def _varied(
-    occupancy: Occupancy, kept: NDArray[np.int64], kept_pairs: NDArray[np.bool_] | None
+    occupancy: Occupancy, cap: NDArray[np.int64], contributing_pairs: NDArray[np.bool_] | None
 ) -> Floats:
     """Return the most that a user moves the variance of each cell."""
     total = occupancy.records_per_cell
-    untouched = occupancy.largest_count <= kept
-    if kept_pairs is not None:
-        untouched &= np.logical_and.reduceat(kept_pairs, occupancy.local().start[:-1])
-    bound = variance_sensitivity_bound(kept / total)
-    return np.where(untouched, variance_share(np.maximum(kept, 1), total), bound)
+    untouched = occupancy.largest_count <= cap
+    if contributing_pairs is not None:
+        untouched &= np.logical_and.reduceat(contributing_pairs, occupancy.local().start[:-1])
+    bound = variance_sensitivity_bound(cap / total)
+    return np.where(untouched, variance_share(np.maximum(cap, 1), total), bound)
 
 
 def _share(request: Request, span: Floats, moved: Floats, varied: Floats) -> Floats:

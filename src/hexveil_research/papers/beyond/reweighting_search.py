@@ -149,7 +149,7 @@ def variance_sensitivity(kept_counts: Counts, counts: Counts, span: float) -> fl
 
 def per_sample(kept_counts: Counts, counts: Counts) -> Floats:
     """Return Γ/(n m): the weight of each sample by re-weighting; they sum to 1."""
-    share = theory.kept_weights(kept_counts, counts) / np.asarray(counts)
+    share = theory.contribution_weights(kept_counts, counts) / np.asarray(counts)
     return np.repeat(share, counts)
 
 

@@ -120,9 +120,11 @@ def run(occupancy: Occupancy, span: float, epsilon: str) -> Run:
         largest=float(errors.max()),
         # Beyond rounding: a cell from which nothing is taken keeps its error.
         raised=int((errors > initial * (1 + 1e-9)).sum()),
-        capped=theory.cap_after_suppression(occupancy, suppression.kept, span, epsilon).max_error,
+        capped=theory.cap_after_suppression(
+            occupancy, suppression.contributions, span, epsilon
+        ).max_error,
         plain_loss=exact_loss(occupancy, span, float(epsilon)),
-        kept_loss=exact_loss(kept_part(occupancy, suppression.kept), span, float(epsilon)),
+        kept_loss=exact_loss(kept_part(occupancy, suppression.contributions), span, float(epsilon)),
     )
 
 

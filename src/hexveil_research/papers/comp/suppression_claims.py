@@ -190,7 +190,7 @@ def _unfinished(occupancy: Occupancy, epsilon: str) -> tuple[float, float, float
     )
     errors = [(result.mean_errors + result.variance_errors).mean() for result in (keeping, undoing)]
     losses = [
-        exact_loss(kept_part(occupancy, result.kept), SPAN, float(epsilon))
+        exact_loss(kept_part(occupancy, result.contributions), SPAN, float(epsilon))
         for result in (keeping, undoing)
     ]
     return keeping.degradation / undoing.degradation, errors[0] / errors[1], losses[0] / losses[1]
@@ -230,7 +230,7 @@ def unit_claims(first_draws: dict[int, Occupancy]) -> tuple[Claim, Claim]:
 def _changes(occupancy: Occupancy, epsilon: str, kind: ErrorKind) -> bool:
     """Return whether another unit of speed changes the suppression."""
     in_kmh, in_unit = (
-        theory.clip_user(occupancy, span, epsilon, error=kind).kept_pairs
+        theory.clip_user(occupancy, span, epsilon, error=kind).contributing_pairs
         # The same speeds in another unit: the width of the bounds is all that changes.
         for span in (SPAN, SPAN / UNIT)
     )

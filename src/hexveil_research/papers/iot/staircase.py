@@ -45,7 +45,7 @@ def minimax(counts: Ints) -> Ints:
 def searched(counts: Ints) -> Ints:
     """Return the smallest minimiser of eq. (15) over every whole cap, exactly, at every ε."""
     caps = np.arange(counts.min(), counts.max() + 1)
-    kept_counts, total = theory.kept_total(counts, caps), int(counts.sum())
+    kept_counts, total = theory.capped_total(counts, caps), int(counts.sum())
     minimisers = []
     for epsilon in EPSILONS:
         approximate = -kept_counts / total + caps / kept_counts / float(epsilon)

@@ -121,9 +121,9 @@ declared = st.dictionaries(
 @example({"a": "1; b=2"}, {"a": "1", "b": "2"})
 def test_two_declarations_of_versions_are_two_texts(one, other):
     """By files, and one for all."""
-    texts = [Versions.of(given).describe(range(len(given))) for given in (one, other)]
+    texts = [Versions.parse(given).describe(range(len(given))) for given in (one, other)]
     assert (texts[0] == texts[1]) == (list(one.items()) == list(other.items()))
-    alone = Versions.of(next(iter(one.values()))).describe([0])
+    alone = Versions.parse(next(iter(one.values()))).describe([0])
     assert alone not in texts
 
 

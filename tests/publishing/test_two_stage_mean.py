@@ -500,7 +500,7 @@ def test_a_result_that_no_release_stored_is_refused(way, stage, flock, book):
     number = min(stage, rows - 1)
     change = "UPDATE hexveil_journal SET row = zeroblob(length(row)) WHERE entry IN "
     of = f"(SELECT entry FROM hexveil_journal ORDER BY entry LIMIT 1 OFFSET {number})"
-    with contextlib.closing(sqlite3.connect(book.where)) as connection, connection:
+    with contextlib.closing(sqlite3.connect(book.address)) as connection, connection:
         connection.execute(change + of)
     with pytest.raises(StorageError, match="changed by something else"):
         hv.release(dataset, plan, ledger=book, accept_noise=True)

@@ -245,7 +245,7 @@ def test_a_result_that_was_changed_is_noticed(stage, row, book):
     assert list(before.stages) == ["interval", CELLS]
     assert before.stages["interval"][0] != before.stages["interval"][1]
     of = f"(SELECT entry FROM hexveil_journal ORDER BY entry LIMIT 1 OFFSET {stage})"
-    with contextlib.closing(sqlite3.connect(book.where)) as connection, connection:
+    with contextlib.closing(sqlite3.connect(book.address)) as connection, connection:
         connection.execute(f"UPDATE hexveil_journal SET row = {row} WHERE entry IN {of}")
     with pytest.raises(StorageError, match="changed by something else; nothing was published"):
         hv.release(dataset, plan, ledger=book, accept_noise=True)

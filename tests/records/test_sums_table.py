@@ -43,7 +43,7 @@ def test_malformed_lines_are_counted(tmp_path):
     path = tmp_path / "sums.csv"
     path.write_text("cell,user,n,sum\nx,a,1,2.5\nx,b,1,2.5,9,9\nx,c,1,\n")
     rows = read_rows(resolve_source(path), Labels("cell"), None)
-    assert rows.given.tolist() == [2.5]
+    assert rows.value_sum.tolist() == [2.5]
     assert rows.rules == {
         "rows read": 3,
         "unparsable": 1,

@@ -53,8 +53,11 @@ def folder(path: Path) -> Iterator[Path]:
     remove_stale(path.parent, path.name)
     with _locked_temporary(path, os.mkdir) as temporary:
         yield temporary
+        # Content first, then the names: after a power cut the renamed folder must not hold empty
+        # files.
         for file in (*temporary.iterdir(), temporary):
             fsync(file)
+        # Fails where a folder with files has the name: another release is never swallowed.
         temporary.rename(path)
         fsync(path.parent)
 

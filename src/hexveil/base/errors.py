@@ -95,6 +95,7 @@ class BudgetError(HexveilError):
 
 def is_interruption(error: BaseException) -> bool:
     """Return whether an interruption caused an error, directly or through its chain."""
+    # Chains can be circular, where a handler raises an error that it caught before.
     visited: set[int] = set()
     chained: BaseException | None = error
     while chained is not None and id(chained) not in visited:

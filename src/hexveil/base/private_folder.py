@@ -41,7 +41,10 @@ def prepare(folder: Path, *, option: str, content: str, note: str) -> None:
     label = f"{option}: {str(folder)!r}"
     try:
         with contextlib.suppress(FileExistsError):
+            # The umask can only take rights away: nobody else can enter, not even before the check
+            # below.
             folder.mkdir(mode=0o700)
+        # Not stat: in a temporary folder for all, a link of this name could be somebody else's.
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode):
             raise InputError(f"{label} is a file or a link; name a folder of its own.")
@@ -69,6 +72,7 @@ def _mark(folder: Path, label: str, note: str) -> None:
     """Leave the marker note; refuse a folder that contains other files."""
     if (folder / MARKER).is_file():
         return
+    # Hidden names may be those of runs that were killed before they left the note.
     if any(not path.name.startswith(".") for path in folder.iterdir()):
         raise InputError(f"{label} holds other files; name a new folder.")
     atomic_files.write(folder / MARKER, note.encode(), mode=0o600)

@@ -45,10 +45,13 @@ def to_fraction(value: Number, name: str) -> Fraction:
     Fraction(1, 10)
     """
     long = isinstance(value, (str, Decimal)) and _LONG_EXPONENT.search(str(value))
+    # True is 1 to Fraction: an epsilon of True is a mistake.
     if long or isinstance(value, bool):
         raise InputError(f"{name} must be a finite number of ordinary size, got {value!r}.")
     try:
         if isinstance(value, (float, np.floating)):
+            # repr is the shortest decimal that reads back as this double: 0.1 becomes 1/10, not its
+            # binary neighbour.
             number = Fraction(Decimal(repr(float(value))))
         elif isinstance(value, np.integer):
             number = Fraction(int(value))
@@ -88,6 +91,7 @@ def round_up(value: Fraction) -> float:
     """Return the smallest double that is not below `value`; infinity beyond all doubles."""
     if value > MAX_DOUBLE:
         return math.inf
+    # Python rounds a fraction to the nearest double, which may lie on the wrong side.
     nearest = float(max(value, -MAX_DOUBLE))
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 

@@ -40,6 +40,7 @@ def read_only(value: Any) -> Any:  # noqa: ANN401  any field of a data class
     False
     """
     if isinstance(value, np.ndarray):
+        # A read-only view does not suffice: the array that owns its memory may still be written to.
         if value.flags.owndata and not value.flags.writeable:
             return value
         copied = np.array(value)  # the caller may still write to the original

@@ -75,6 +75,7 @@ def folder(scratch: str | os.PathLike[str] | None = None) -> Iterator[Path]:
     private_folder.prepare(
         root, option="scratch", content="temporary files with records", note=_NOTE
     )
+    # A stack, so that an OSError of the caller's block is not taken for one of making the folder.
     with contextlib.ExitStack() as cleanup:
         try:
             run = cleanup.enter_context(atomic_files.temporary_folder(root / _NAME))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,7 @@ class Account:
     @property
     def pico_epsilons(self) -> int:
         """The budget in pico-epsilon, rounded down; at most the largest loss of a ledger."""
+        # Down, whereas losses round up: a spend is never allowed that exceeds the exact budget.
         return min(int(self.budget * PICO_EPSILON), MAX_PICO_EPSILON)
 
 
@@ -87,6 +88,7 @@ class Spend:
     @property
     def remaining(self) -> Fraction:
         """Budget that every unit still has in the window, in epsilon; never below zero."""
+        # Negative after a budget was lowered below the spend.
         return max(self.budget - self.window, Fraction(0))
 
 
@@ -110,17 +112,9 @@ def find_by_name(connection: sa.Connection, name: str) -> Account | None:
 def open_account(connection: sa.Connection, account: Account, dataset: str) -> Account:
     """Add a data set to an account, which is opened if it is new; return the account."""
     if find_by_name(connection, account.name) is None:
-        append(connection, "opened", account=account.name, body=_body(account))
-        connection.execute(
-            sa.insert(accounts).values(
-                account=account.name,
-                unit=account.unit,
-                window=account.window,
-                budget=decimal_text(account.budget),
-                key=account.key,
-                ids=account.ids,
-            )
-        )
+        # The event first: tables are derived from events, and one transaction holds both.
+        append(connection, "opened", account=account.name, body=_pinned(account))
+        connection.execute(sa.insert(accounts).values(account=account.name, **_pinned(account)))
     append(connection, "joined", account=account.name, dataset=dataset)
     connection.execute(sa.insert(datasets).values(dataset=dataset, account=account.name))
     return account
@@ -134,9 +128,10 @@ def set_budget(connection: sa.Connection, account: Account, budget: Fraction) ->
         .where(accounts.c.account == account.name)
         .values(budget=decimal_text(budget))
     )
-    changed = Account(account.name, account.unit, account.window, budget, account.key, account.ids)
+    changed = replace(account, budget=budget)
     spans = sa.select(totals.c.window).distinct().where(totals.c.account == account.name)
     for window in connection.execute(spans).scalars().all():
+        # Only windows of the account's kind have a limit; in others no unit is ever exhausted.
         counted = (
             changed.pico_epsilons
             if (window == LIFETIME) == (account.window == "lifetime")
@@ -152,7 +147,7 @@ def set_unit(connection: sa.Connection, account: Account, unit: str) -> Account:
     connection.execute(
         sa.update(accounts).where(accounts.c.account == account.name).values(unit=unit)
     )
-    return Account(account.name, unit, account.window, account.budget, account.key, account.ids)
+    return replace(account, unit=unit)
 
 
 def check_key(account: Account, key: Key) -> None:
@@ -173,6 +168,7 @@ def check_key(account: Account, key: Key) -> None:
 
 def read_spend(connection: sa.Connection, account: Account) -> Spend:
     """Return the losses of an account's units, in the current window and over the lifetime."""
+    # The ledger's clock, not the machine's: a clock set back must not show an older window's spend.
     moment = windows.now(read_head(connection).at)
     window = label(account.window, moment)
     total = odometer.window_summary(connection, account.name, window)
@@ -201,10 +197,13 @@ def list_accounts(connection: sa.Connection) -> dict[str, tuple[Account, tuple[s
 def _sorted_rows(connection: sa.Connection, table: sa.Table) -> Sequence[Any]:
     """Return a table's rows in the order of their names."""
     rows = connection.execute(sa.select(table)).all()
+    # Sorted here: databases order text by their own collations. str, as a damaged name may be a
+    # number.
     return sorted(rows, key=lambda row: str(row[0]))
 
 
-def _body(account: Account) -> dict[str, str]:
+def _pinned(account: Account) -> dict[str, str]:
+    """Return the pinned properties, as the event and the table hold them."""
     return {
         "unit": account.unit,
         "window": account.window,

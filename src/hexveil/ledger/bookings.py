@@ -85,11 +85,15 @@ def to_booking(connection: sa.Connection, history: tuple[Event, ...]) -> Booking
     if state not in ("reserved", "marked", "measured", "stored", "committed"):
         return None
     reserved = last_reservation(history)
+    # A receipt names the event that stored the numbers, so that it is the same after a later
+    # commit.
     latest = next((event for event in history if event.kind == "stored"), history[-1])
     results = journal.load_results(connection, history)
     return Booking(
         reserved.request,
         state,
+        # The cost as booked, rounded up to a pico-epsilon: what the units really lost is at most
+        # this.
         Fraction(int(reserved.body["pico_epsilon"]), PICO_EPSILON),
         reserved.body["facts"],
         reserved.body["plan"],
@@ -103,6 +107,7 @@ def check_same_booking(history: Sequence[Event], losses: Losses, plan: bytes) ->
     """Refuse to draw under a booking that was made for other units, or for another plan."""
     reserved = last_reservation(history)
     booked = booked_losses(reserved)
+    # Unit by unit: an equal total could hide a unit that loses more than was booked for it.
     if booked.hashes != losses.hashes or (losses.pico_epsilons > booked.pico_epsilons).any():
         raise InputError(
             "this release was booked, and stopped, for other vehicles with the same counts; "
@@ -121,6 +126,7 @@ def check_rebookable(history: Sequence[Event]) -> None:
             "spent. Declare a new version of the records, or give the plan an edition, to publish "
             "again."
         )
+    # A process that dies at the same step each time would spend the whole budget on nothing.
     n_lost = sum(event.kind == "lost" for event in history)
     if n_lost > MAX_LOST_DRAWS:
         raise InputError(
@@ -157,12 +163,14 @@ def budget_error(
     )
     cost = Fraction(losses.largest, PICO_EPSILON)
     largest = Fraction(int(balances.max()), PICO_EPSILON)
+    # Over the units of this release alone: others do not limit it.
     smallest_rest = int((account.pico_epsilons - balances).min())
     remaining = max(Fraction(smallest_rest, PICO_EPSILON), Fraction(0))
     over = int((balances + losses.pico_epsilons > account.pico_epsilons).sum())
     exhausted = int((balances >= account.pico_epsilons).sum())
     period = "" if account.window == "lifetime" else f" this {account.window}"
     advice = (
+        # Rounded down: a plan with exactly this epsilon must be accepted.
         f"Plan with at most {_format_epsilon(math.floor, remaining)}, which every unit has left, "
         "or raise the budget with `hexveil ledger set-budget`."
     )
@@ -171,6 +179,7 @@ def budget_error(
             "Almost nothing is left for every unit: raise the budget with `hexveil ledger "
             "set-budget`, or publish other records."
         )
+    # Last, since it is also below the negligible share, and has another remedy.
     if not remaining:
         advice = (
             f"Units without any budget left cannot be in a further release{period}: raise the "

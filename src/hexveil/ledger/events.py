@@ -34,9 +34,12 @@ TRANSITIONS: dict[str, tuple[str, ...]] = {
     "": ("reserved",),
     "reserved": ("marked", "returned"),
     "marked": ("measured", "lost", "abandoned"),
+    # A next stage begins, or all are there. Never back to the same stage: nothing is drawn twice.
     "measured": ("marked", "stored", "abandoned"),
+    # The numbers can be asked for from here on, so that abandoning them would hide nothing.
     "stored": ("committed",),
     "committed": (),
+    # Booked anew at full price: the lost noise may have been drawn, and a second draw costs again.
     "lost": ("reserved", "abandoned"),
     "returned": ("reserved",),
     "abandoned": (),
@@ -111,7 +114,7 @@ def append(  # noqa: PLR0913  an event has these parts
     request: str = "",
     body: Mapping[str, Any] | None = None,
     units: bytes | None = None,
-    at: str | None = None,
+    moment: str | None = None,
 ) -> Event:
     """Append an event and return it; its time is now unless it was read before."""
     previous = read_head(connection)
@@ -121,7 +124,9 @@ def append(  # noqa: PLR0913  an event has these parts
         "dataset": dataset,
         "request": request,
         "kind": kind,
-        "at": windows.now(previous.at) if at is None else at,
+        "at": windows.now(previous.at) if moment is None else moment,
+        # The text that is stored is the text that is hashed: JSON read back may differ in its
+        # spelling.
         "body": hash_chain.canonical_json(body or {}),
         "units": units,
     }
@@ -143,12 +148,8 @@ def request_events(connection: sa.Connection, dataset: str, request: str) -> tup
 
 def dataset_events(connection: sa.Connection, dataset: str) -> dict[str, tuple[Event, ...]]:
     """Return the events of each request of a data set, in order of the first event."""
-    columns = [c for c in events.c if c.name != "units"]
-    rows = connection.execute(
-        sa.select(*columns, sa.null().label("units"))
-        .where((events.c.dataset == dataset) & (events.c.request != ""))
-        .order_by(events.c.entry)
-    )
+    query = _without_units().where((events.c.dataset == dataset) & (events.c.request != ""))
+    rows = connection.execute(query.order_by(events.c.entry))
     histories: dict[str, tuple[Event, ...]] = {}
     for row in rows:
         histories[row.request] = (*histories.get(row.request, ()), parse_event(row))
@@ -165,13 +166,15 @@ def list_events(
 
     Parameters
     ----------
-    of : tuple of str, optional
+    account_and_dataset : tuple of str, optional
         An account and a data set of it: events of these alone.
+    limit : int, optional
     """
     query = _without_units().order_by(events.c.entry.desc())
     if account_and_dataset is not None:
         account, dataset = account_and_dataset
         query = query.where(events.c.account == account, events.c.dataset.in_(("", dataset)))
+    # Sorted from the end, so that a limit takes the last events and not the first.
     rows = connection.execute(query if limit is None else query.limit(limit)).all()
     return tuple(parse_event(row) for row in reversed(rows))
 
@@ -206,7 +209,7 @@ def _last_entries() -> sa.Select[Any]:
 
 
 def _without_units() -> sa.Select[Any]:
-    """Return the query for events without the losses of units, which are long."""
+    """Return the query for events without the losses of units: megabytes for a large fleet."""
     return sa.select(*[sa.null().label(c.name) if c.name == "units" else c for c in events.c])
 
 

@@ -51,6 +51,7 @@ def write(
     try:
         if path.exists():
             raise InputError(f"{path} exists; name a new file.")
+        # Whole or not at all: half an export would look like a ledger with fewer events.
         atomic_files.write(path, writer([event_row(event, results) for event in events]))
     except OSError as error:
         raise StorageError(f"{path} cannot be written ({atomic_files.reason(error)}).") from None
@@ -83,6 +84,7 @@ def _parquet(rows: list[dict[str, Any]]) -> bytes:
 
 def _table(rows: list[dict[str, Any]]) -> pa.Table:
     names = list(rows[0]) if rows else list(FIELDS)
+    # Stated, since a column of nulls alone would have no type.
     schema = pa.schema([(name, pa.int64() if name == "entry" else pa.string()) for name in names])
     long = ("body", "numbers")
     flat = [

@@ -44,7 +44,7 @@ class Overview:
     ----------
     head : Head
         Its last event: the number of events, and the last hash of the chain.
-    accounts : tuple of Standing
+    accounts : tuple of AccountStatus
         In the order of their names.
     """
 
@@ -77,6 +77,7 @@ class AccountStatus:
 
 def overview(engine: Engine, dataset: str | None = None) -> Overview:
     """Return a summary of all accounts, or of the one that a data set spends from."""
+    # One transaction, so that spends and states are of the same moment.
     with transaction(engine) as connection:
         by_name = accounts.list_accounts(connection)
         selected = None if dataset is None else _account_of(connection, dataset)
@@ -120,6 +121,7 @@ def results(engine: Engine) -> dict[int, NDArray[np.int64]]:
         If one was changed after it was stored.
     """
     with transaction(engine) as connection:
+        # Also of lost or abandoned requests: each stored result was paid for, and is public.
         measured = [event for event in events.list_events(connection) if event.kind == "measured"]
         return {event.entry: journal.load_result(connection, event) for event in measured}
 

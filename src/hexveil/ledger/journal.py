@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 ENTRY_BYTES = 8
-"""Bytes of an integer."""
+"""Bytes of an integer, whatever its value: a length that varied would reveal something of it."""
 PLAN_CHUNK_BYTES = 2**25
-"""Bytes of a chunk of a plan."""
+"""Bytes of a chunk of a plan, below what every database accepts in one value."""
 
 
 def digest(content: bytes) -> str:
@@ -38,12 +38,15 @@ def digest(content: bytes) -> str:
 
 def create_row(connection: sa.Connection, entry: int, entries: int) -> None:
     """Create the row of the stage that this event begins."""
+    # All zero, and of full length: a disk without room fails here, before anything is drawn.
     connection.execute(sa.insert(journal).values(entry=entry, row=bytes(ENTRY_BYTES * entries)))
 
 
 def store_result(connection: sa.Connection, marked: Event, result: Ints) -> str:
     """Store a stage's result in its row and return its digest; StorageError if it does not fit."""
+    # Little-endian on every machine, for the digest and for whoever moves the ledger.
     row = np.ascontiguousarray(result, dtype="<i8").tobytes()
+    # An UPDATE of equal length: neither success nor time depends on the drawn numbers.
     if len(row) != ENTRY_BYTES * int(marked.body["entries"]):
         raise StorageError("the result of a private stage has another size than was announced.")
     own_row = journal.c.entry == marked.entry
@@ -74,6 +77,7 @@ def load_result(connection: sa.Connection, measured: Event) -> Ints:
             f"the result of entry {measured.entry} of the ledger was changed by something else; "
             "nothing was published. Restore the ledger from a copy."
         )
+    # A copy in the machine's order: frombuffer is read-only and keeps the row alive.
     return np.frombuffer(row, "<i8").astype(np.int64)
 
 
@@ -92,6 +96,7 @@ def read_row(connection: sa.Connection, entry: int) -> bytes | None:
 def store_plan(connection: sa.Connection, content: bytes) -> str:
     """Store a plan unless it is stored already, and return its digest."""
     name = digest(content)
+    # One transaction wrote all chunks of a plan, so that one chunk stands for all.
     existing = sa.select(plans.c.part).where(plans.c.digest == name).limit(1)
     if connection.execute(existing).first() is None:
         for number, start in enumerate(range(0, len(content), PLAN_CHUNK_BYTES)):

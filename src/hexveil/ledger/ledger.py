@@ -105,9 +105,9 @@ class Ledger:
         new_window = None if window is None else windows.check(window)
         self.dataset = dataset
         self._engine = connect(url)
-        self._room: dict[
-            int, disk_space.ReservedSpace | None
-        ] = {}  # of draws that began, by their entries
+        self._room: dict[int, disk_space.ReservedSpace | None] = {}
+        """Disk space reserved for the results of draws that began, by their entries."""
+        # One transaction: two processes that open a new ledger must not both make its key.
         with transaction(self._engine) as connection:
             existing = accounts.find(connection, dataset)
             self._key = self._key_of(
@@ -126,6 +126,7 @@ class Ledger:
         name: str | None,
     ) -> Account:
         """Return the account of a data set that the ledger does not know yet."""
+        # Another data set may have opened the account before: then its budget is the shared one.
         existing = accounts.find_by_name(connection, name or self.dataset)
         if existing is None and budget is None:
             raise InputError(
@@ -173,8 +174,9 @@ class Ledger:
                 "a ledger on a server needs the file of the holder's key: key (in [ledger], or "
                 "--key)."
             )
-        file = (Path(key) if key is not None else Path(f"{self.where}.key")).absolute()
+        file = (Path(key) if key is not None else Path(f"{self.address}.key")).absolute()
         self._key_file = file
+        # Never a new key for a ledger with entries: under it all units would look new, and unspent.
         return make_key(file) if new and not file.exists() else read_key(file)
 
     def __repr__(self) -> str:
@@ -191,7 +193,7 @@ class Ledger:
         return self._key_file
 
     @property
-    def where(self) -> str:
+    def address(self) -> str:
         """The file, or the server's address without a password."""
         return describe_address(self._engine)
 
@@ -239,6 +241,8 @@ class Ledger:
         """
         with transaction(self._engine) as connection:
             history = events.request_events(connection, self.dataset, request)
+            # Solvers differ in late digits between processors, so a resumed release needs the
+            # booked plan.
             if events.state(history) in ("", "returned"):
                 return None
             return journal.load_plan(connection, last_reservation(history).body["plan"])
@@ -272,9 +276,12 @@ class Ledger:
         """
         with transaction(self._engine) as connection:
             history = events.request_events(connection, self.dataset, request)
+            # Results that are stored are only shown again. Anything else leads to a draw, and a
+            # hidden event would make it a second one.
             if not events.is_complete(history):
                 entries = [event.entry for event in history]
                 soundness.check_request(connection, self.dataset, request, entries)
+            # This process holds the draw lock, so whoever began the stage is gone (`draw_lock`).
             if events.state(history) == "marked":
                 history = (*history, self._add(connection, "lost", request, history[-1].account))
             existing = to_booking(connection, history)
@@ -284,6 +291,7 @@ class Ledger:
                 return existing
             check_rebookable(history)
             account = self._with_unit(connection, privacy_unit)
+            # Read once: the window that is charged must be that of the event's own time.
             moment = windows.now(events.read_head(connection).at)
             self._spend(connection, account, losses, moment, is_repeated=bool(history))
             reserved = events.append(
@@ -300,7 +308,7 @@ class Ledger:
                     "window": windows.label(account.window, moment),
                 },
                 units=losses.to_bytes(),
-                at=moment,
+                moment=moment,
             )
             booked = to_booking(connection, (*history, reserved))
         assert booked is not None  # noqa: S101  it was added
@@ -317,6 +325,7 @@ class Ledger:
         StorageError
             If the result could not be stored: there is no room for it.
         """
+        # Before the event, which spends the booking for good.
         room = disk_space.reserve_space(self._engine, entries)
         try:
             with transaction(self._engine) as connection:
@@ -327,6 +336,7 @@ class Ledger:
                 body = {"stage": stage, "entries": entries}
                 begun = self._add(connection, "marked", request, history[-1].account, body)
                 journal.create_row(connection, begun.entry, entries)
+            # From here the draw owns the room; until here a failure frees it.
             self._room[begun.entry], room = room, None
         finally:
             if room is not None:
@@ -343,12 +353,15 @@ class Ledger:
         InputError
             If the request is not in the ledger: another file is in its place.
         """
+        # First: SQLite's log takes the room that was held for it.
         self.free_room(entry)
         with transaction(self._engine) as connection:
             history = events.request_events(connection, self.dataset, request)
             if not history:
                 events.check_transition(history, "measured")
             marked = history[-1]
+            # The same entry, not only the same state: another process may have begun the stage
+            # anew.
             if marked.kind != "marked" or marked.entry != entry:
                 raise StorageError(
                     "another process went on with this release while noise was drawn here; what "
@@ -389,6 +402,8 @@ class Ledger:
             account, reserved = self._read_account(connection), history[-1]
             losses = booked_losses(reserved)
             for window in {reserved.body["window"], windows.LIFETIME}:
+                # A set, for the window of a lifetime account is the lifetime itself. Only the
+                # account's own window has a limit.
                 line = account.pico_epsilons if window == reserved.body["window"] else None
                 odometer.unbook(connection, account.name, window, losses, line)
             events.append(
@@ -461,10 +476,13 @@ class Ledger:
     ) -> None:
         """Book losses in the window and for the lifetime, or refuse them."""
         window = windows.label(account.window, moment)
+        # Read and added in one transaction under the write lock: no other booking comes between.
         balances = odometer.read_balances(connection, account.name, window, losses.hashes)
         if (balances + losses.pico_epsilons > account.pico_epsilons).any():
             raise budget_error(account, losses, balances, is_repeated=is_repeated)
         odometer.add(connection, account.name, window, losses, balances, account.pico_epsilons)
+        # Recorded beside a window that is refilled: a spend also states the loss since the account
+        # began.
         if window != windows.LIFETIME:
             lifetime = odometer.read_balances(
                 connection, account.name, windows.LIFETIME, losses.hashes

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     PicoEpsilons = NDArray[np.int64]
 
 HASHES_PER_QUERY = 10_000
-"""Hashes per query."""
+"""Hashes per query, below SQLite's limit of 32,766 parameters."""
 ALL_PERIODS = "*"
 """Period of the summary over all periods."""
 _BALANCE_COLUMNS = f'{balances.name} (account, "window", unit, spent)'
@@ -84,6 +84,7 @@ def add(
     budget: int | None,
 ) -> None:
     """Book losses of units with these balances in a window."""
+    # Compared without adding: the sum itself could leave 64 bits.
     if (losses.pico_epsilons > MAX_PICO_EPSILON - old_balances).any():
         raise InputError(
             f"units of {account!r} have lost more than a ledger counts; begin a new account."
@@ -93,6 +94,7 @@ def add(
         connection, account, window, zip(losses.hashes, new_balances.tolist(), strict=True)
     )
     _update_summary(connection, account, window, ALL_PERIODS, old_balances, new_balances, budget)
+    # Summaries per period bound the loss of an owner of many unit-days: see `owner_lifetime_bound`.
     if window == LIFETIME and losses.periods != ("",):
         for number, period in enumerate(losses.periods):
             in_period = losses.period == number
@@ -111,6 +113,7 @@ def unbook(
     connection: sa.Connection, account: str, window: str, losses: Losses, budget: int | None
 ) -> None:
     """Undo the booking of losses for which nothing was drawn; recompute the summary."""
+    # Balances of now: other releases may have been booked since the one that is undone.
     new_balances = read_balances(connection, account, window, losses.hashes) - losses.pico_epsilons
     _write_balances(
         connection, account, window, zip(losses.hashes, new_balances.tolist(), strict=True)
@@ -161,6 +164,7 @@ def owner_lifetime_bound(connection: sa.Connection, account: str) -> int:
         sa.select(sa.func.sum(totals.c.largest)).where(in_window & (totals.c.period != ALL_PERIODS))
     ).scalar()
     return (
+        # The same owner may have had the largest loss in every period, so the sum is the bound.
         int(periods)
         if periods is not None
         else window_summary(connection, account, LIFETIME).largest
@@ -177,6 +181,7 @@ def _write_balances(
         put = f"INSERT INTO {_BALANCE_COLUMNS} VALUES (?, ?, ?, ?) {_UPSERT}"
         connection.exec_driver_sql(put, [(account, window, *value) for value in values])
         return
+    # One statement with two arrays: a statement per row would take a round trip each.
     put = f"INSERT INTO {_BALANCE_COLUMNS} SELECT %s, %s, * FROM unnest(%s::bytea[], %s::bigint[])"
     for start in range(0, len(values), HASHES_PER_QUERY):
         units, spent = zip(*values[start : start + HASHES_PER_QUERY], strict=True)
@@ -220,6 +225,7 @@ def _update_summary(
     summary = window_summary(connection, account, window, period)
     line = _exhaustion_level(budget)
     updated = WindowSummary(
+        # Balances only grow here; `unbook` recomputes the summary from all of them.
         max(summary.largest, int(new_balances.max(initial=0))),
         summary.units + int(((old_balances == 0) & (new_balances > 0)).sum()),
         summary.exhausted + int(((old_balances < line) & (new_balances >= line)).sum()),

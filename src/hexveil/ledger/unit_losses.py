@@ -130,8 +130,8 @@ class Losses:
     ----------
     hashes : list of bytes, length n_units
         Distinct.
-    parts : ndarray of int64, shape (n_units,)
-        In units of 10^-12 epsilon, above 0.
+    pico_epsilons : ndarray of int64, shape (n_units,)
+        Losses in units of 10^-12 epsilon, above 0.
     period : ndarray of int64, shape (n_units,)
         Which of `periods` a unit is of.
     periods : tuple of str
@@ -146,7 +146,7 @@ class Losses:
     def __post_init__(self) -> None:
         sizes = {len(self.hashes), self.pico_epsilons.size, self.period.size}
         if len(sizes) != 1 or not all(map(operator.lt, self.hashes, self.hashes[1:])):
-            raise InputError("losses need one part and period for each of some sorted hashes.")
+            raise InputError("losses need a loss and a period for each of some sorted hashes.")
         if (
             self.pico_epsilons.size
             and not 0 < self.pico_epsilons.min() <= self.pico_epsilons.max() <= MAX_PICO_EPSILON
@@ -208,6 +208,7 @@ def hash_losses(
     names = sorted(set(labels))
     number = {name: k for k, name in enumerate(names)}
     period = np.fromiter((number[label] for label in labels), np.int64, len(labels))
+    # Units that lose nothing are not named: a row of the ledger would say that they were there.
     losing = [bool(loss) for loss in pico_epsilons]
     losing_units = compress(zip(ids, labels, strict=True), losing)
     blob = b"".join(_hash_units(losing_units, {name: name.encode() for name in names}, key))
@@ -217,6 +218,8 @@ def hash_losses(
     starts = np.flatnonzero(_differs_from_previous(halves[order]))
     hashes = [blob[HASH_BYTES * k : HASH_BYTES * (k + 1)] for k in order[starts].tolist()]
     added = (
+        # Equal hashes are added up, so that one unit under two spellings is charged for both.
+        # reduceat fails on an empty list of starts.
         np.add.reduceat(pico_epsilons[losing][order], starts) if starts.size else pico_epsilons[:0]
     )
     return Losses(hashes, added, period[losing][order][starts], tuple(names) or ("",))
@@ -226,9 +229,11 @@ def _hash_units(
     units: Iterable[tuple[bytes, str]], labels: Mapping[str, bytes], key: Key
 ) -> Iterator[bytes]:
     """Yield the hash of each unit."""
+    # The keyed state is copied: to set it up anew takes longer than to hash an id.
     copy = hashlib.blake2b(key=key.secret, digest_size=HASH_BYTES, person=b"unit").copy
     for user, label in units:
         digest = copy()
+        # A separator that ends the id: without one, id "7" and day "1..." could be id "71".
         digest.update(b"%b\x1f%b" % (user, labels[label]))
         yield digest.digest()
 

@@ -15,6 +15,7 @@ Window = Literal["lifetime", "month", "day"]
 LIFETIME = ""
 """Label of the window that never ends."""
 _LETTERS = {"lifetime": 0, "month": 7, "day": 10}
+"""Letters of an ISO time that name its window."""
 
 
 def check(window: str) -> Window:
@@ -45,4 +46,5 @@ def now(previous: str | None, clock: datetime | None = None) -> str:
     '2026-11-20T09:00:00Z'
     """
     read = (clock or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # ISO times in UTC of one length sort as text.
     return max(read, previous or read)

@@ -60,6 +60,8 @@ class Sums:
     ) -> Any:  # noqa: ANN401  what the work returns
         """Map a function over the pairs and their sums, cell by cell: see `Dataset.map_cells`."""
         sums = (self.total,) if self.total_sq is None else (self.total, self.total_sq)
+        # The occupancy passes arrays of cells and users first, then those of pairs: sums are pairs'
+        # own.
         others = len(cells) + len(users)
 
         def summed(block: Pairs, *arrays: NDArray[Any]) -> Any:  # noqa: ANN401
@@ -104,6 +106,7 @@ class Dataset:
 
     def __post_init__(self) -> None:
         self.sums.check(self.public)
+        # A loss booked to the wrong unit is a loss that its own unit never pays.
         if self.units is not None and len(self.units.users) != self.public.occupancy.n_users:
             raise HexveilError("ids and occupancy do not belong together.")
 
@@ -158,6 +161,7 @@ def check_sums(
     # In blocks, so that what is compared stays in a processor's cache.
     for start in range(0, n.size, BLOCK_PAIRS):
         totals, counts = total[start : start + BLOCK_PAIRS], n[start : start + BLOCK_PAIRS]
+        # The proof of every sensitivity needs this: an infeasible sum would move a mean by more.
         if ((totals < 0) | (totals > counts * scale.span_quanta)).any():
             raise HexveilError("sums are outside the bounds of their counts.")
     if squares is not None:
@@ -175,6 +179,7 @@ def _check_squares(
     """
     if squares.shape != n.shape or squares.dtype != np.int64:
         raise HexveilError("sums of squares and occupancy do not belong together.")
+    # Before the ranges are computed, which would overflow for the same reason.
     if not squares_fit(int(n.max(initial=0)), scale):
         raise HexveilError("sums of squares of so many records could overflow.")
     for start in range(0, n.size, BLOCK_PAIRS):

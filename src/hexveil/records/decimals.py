@@ -58,7 +58,9 @@ def decimal_format(scale: ValueLattice) -> DecimalFormat | None:
     DecimalFormat(digits=5, width=3, places=3, factor=5)
     """
     quantum = scale.quantum
+    # Exact: both bounds are multiples of the quantum.
     reach = int(max(abs(scale.lower), abs(scale.upper)) / quantum)
+    # None for a quantum such as 1/3, which no decimal ends.
     places = next((p for p in range(WIDTH // 2) if (quantum * 10**p).denominator == 1), None)
     if places is None:
         return None
@@ -89,6 +91,7 @@ def exact_squares(
     assert form is not None  # noqa: S101  decimals were asked for
     square = form.factor**2
     digits = _without_point(written)
+    # On absolute values, since Python's floor division would round negative halves up.
     rounded = (2 * np.abs(digits) + square) // (2 * square)
     quanta = np.where(digits < 0, -rounded, rounded)
     lower = int(scale.lower / scale.quantum)

@@ -36,12 +36,13 @@ class DistributedSums(Sums):
 
     Parameters
     ----------
-    store : SumsStore
+    store : SumsPartitionStore
     squares : bool
-        Whether sums of squares are there.
+        Whether sums of squares are kept.
     """
 
     def __init__(self, store: SumsPartitionStore, *, squares: bool) -> None:
+        # Past the frozen base class, whose arrays are on no single machine here.
         object.__setattr__(self, "_store", store)
         object.__setattr__(self, "_squares", squares)
 

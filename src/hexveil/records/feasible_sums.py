@@ -55,6 +55,7 @@ def squares_fit(n: int, scale: ValueLattice) -> bool:
         Records. Public.
     scale : ValueLattice
     """
+    # Python's integers: no step of this comparison can itself overflow.
     return n * scale.span_quanta**2 < LARGEST_SQUARES
 
 
@@ -69,6 +70,7 @@ def refuse_overflow(n: NDArray[np.int64], scale: ValueLattice) -> None:
     """
     # In two halves, since the plain sum of public counts could itself overflow.
     records = (int((n >> 31).sum()) << 31) + int((n & (2**31 - 1)).sum())
+    # Both origins: sums are given about 0 and kept about the lower bound.
     reach = max(abs(scale.lower), abs(scale.upper), scale.span) / scale.quantum
     if records * reach >= LARGEST_SUM:
         raise InputError(
@@ -78,7 +80,7 @@ def refuse_overflow(n: NDArray[np.int64], scale: ValueLattice) -> None:
 
 
 def project_totals(
-    given: NDArray[np.float64], n: NDArray[np.int64], scale: ValueLattice
+    sums: NDArray[np.float64], n: NDArray[np.int64], scale: ValueLattice
 ) -> NDArray[np.int64]:
     """Return the feasible total nearest to each given sum, in quanta above n times the lower bound.
 
@@ -87,20 +89,20 @@ def project_totals(
 
     Parameters
     ----------
-    given : ndarray of float, shape (n_rows,)
+    sums : ndarray of float, shape (n_rows,)
         Sums in value units, finite. Private.
     n : ndarray of int64, shape (n_rows,)
         Public.
     scale : ValueLattice
     """
-    quanta = _round_half_away(_divide_by_quantum(given, scale, 1)) - n * int(
+    quanta = _round_half_away(_divide_by_quantum(sums, scale, 1)) - n * int(
         scale.lower / scale.quantum
     )
     return np.asarray(np.clip(quanta, 0, n * scale.span_quanta), dtype=np.int64)
 
 
 def project_squares(
-    given: NDArray[np.float64],
+    sums: NDArray[np.float64],
     n: NDArray[np.int64],
     total: NDArray[np.int64],
     scale: ValueLattice,
@@ -113,28 +115,30 @@ def project_squares(
 
     Parameters
     ----------
-    given : ndarray of float, shape (n_rows,)
+    sums : ndarray of float, shape (n_rows,)
         Sums of squares about 0, in squared value units, finite. Private.
     n, total : ndarray of int64, shape (n_rows,)
-        Counts (public) that fit (`squares_fit`), and totals as `nearest_totals` returns them.
+        Counts (public) that fit (`squares_fit`), and totals as `project_totals` returns them.
     scale : ValueLattice
     written : pyarrow.Array of decimal128, optional
         The same sums of squares as decimals, null where they are none: taken where a double may
         be too short for a sum of so many squares.
     """
     lower = float(scale.lower / scale.quantum)
-    about_lower = _divide_by_quantum(given, scale, 2) - n * lower * lower - 2.0 * lower * total
+    # About the projected total, not the given one: total and squares must be feasible together.
+    about_lower = _divide_by_quantum(sums, scale, 2) - n * lower * lower - 2.0 * lower * total
     squares = _round_half_away(about_lower)
     if written is not None:
         reach = float(max(abs(scale.lower), abs(scale.upper)) / scale.quantum)
-        there = written.is_valid().to_numpy(zero_copy_only=False)
-        long = np.flatnonzero((n * reach * reach >= _EXACT) & there)
+        is_present = written.is_valid().to_numpy(zero_copy_only=False)
+        # By n, which is public: the way a sum is computed must not depend on the sum.
+        long = np.flatnonzero((n * reach * reach >= _EXACT) & is_present)
         # In blocks, since Python's numbers take much room.
         for rows in np.array_split(long, long.size // _BLOCK + 1):
             exact = exact_squares(written.take(pa.array(rows)), n[rows], total[rows], scale)
             squares[rows] = np.clip(exact, -_LARGEST_ROUNDED, _LARGEST_ROUNDED)
-    least, largest = squares_range(n, total, scale.span_quanta)
-    return np.asarray(np.clip(squares, least, largest), dtype=np.int64)
+    smallest, largest = squares_range(n, total, scale.span_quanta)
+    return np.asarray(np.clip(squares, smallest, largest), dtype=np.int64)
 
 
 def squares_range(
@@ -148,25 +152,29 @@ def squares_range(
     [13, 17]
     """
     share, remainder = np.divmod(total, n)
+    # remainder of the n numbers are share + 1, all others share.
     smallest = n * share * share + 2 * share * remainder + remainder
     full, last_value = np.divmod(total, steps)
     return smallest, full * steps * steps + last_value * last_value
 
 
 def _divide_by_quantum(
-    given: NDArray[np.float64], scale: ValueLattice, power: int
+    sums: NDArray[np.float64], scale: ValueLattice, power: int
 ) -> NDArray[np.float64]:
     """Return given sums over a power of the quantum; beyond all doubles it is infinite."""
     top, bottom = float(scale.quantum.denominator), float(scale.quantum.numerator)
     with np.errstate(over="ignore", under="ignore"):
         for _ in range(power):
-            given = given * top / bottom
-    return given
+            # Multiplied first, as one record's value is scaled: the two roundings are then the
+            # same.
+            sums = sums * top / bottom
+    return sums
 
 
 def _round_half_away(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
     """Round to integers, halves away from zero, clamped to +-2^62."""
     size = np.minimum(np.abs(numbers), float(_LARGEST_ROUNDED))
+    # Not floor(size + 0.5), which rounds 0.49999999999999994 up; nor np.round, halves to even.
     below = np.floor(size)
     rounded = below + (size - below >= 0.5)
     return np.where(numbers < 0, -rounded, rounded).astype(np.int64)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.occupancy import LocalOccupancy
@@ -26,7 +25,7 @@ from hexveil.records.feasible_sums import (
     squares_fit,
 )
 from hexveil.records.read_request import Rules
-from hexveil.records.select import Select
+from hexveil.records.select import Select, refuse_no_cell, selection_counts
 from hexveil.records.sources.source_files import resolve_source
 from hexveil.records.sums_table import check_labels, read_rows
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_names, quoted
@@ -122,12 +121,10 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     Dataset('value', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
     grid = Labels("cell") if cells is None else cells
-    if not isinstance(grid, (Cells, Labels)):
-        raise InputError(f"cells must be Cells(...) or Labels(...), got {type(cells).__name__}.")
-    check_labels(grid)
     select = Select(min_users=min_users, top=top)
     scale = ValueLattice.of(bounds, quantum)
     rules = Rules(scale, grid, select, privacy_unit, accept_single_records=accept_single_records)
+    check_labels(grid)
     source = resolve_source(table)
     form = decimal_format(rules.scale)
     rows = read_rows(source, grid, None if form is None else 2 * form.places)
@@ -143,7 +140,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         value_unit=value_unit or "",
         rules={**rows.rules, **counts},
         identity={
-            "source": source.shown,
+            "source": source.label,
             "version": quoted(version) if version else NOT_DECLARED,
             "columns": join_names(rows.columns),
             "value": value,
@@ -177,6 +174,7 @@ def _grouped(
     Rows are clamped before they are added, in whole numbers: sums of possible sums are possible,
     and the order of rows does not matter.
     """
+    # The last key of lexsort counts most: cells in the order of their keys, then users.
     order = np.lexsort((rows.user, *reversed(rows.keys)))
     new_cell = _changes([key[order] for key in rows.keys])
     starts = np.flatnonzero(new_cell | _changes([rows.user[order]]))
@@ -189,16 +187,14 @@ def _grouped(
         return np.asarray(np.add.reduceat(values[order], starts)[selected], dtype=np.int64)
 
     numbers = (np.cumsum(used) - 1)[cell[selected]]
+    # Users without a selected cell get no number: no loss is booked for them.
     users, user = np.unique(rows.user[order][starts][selected], return_inverse=True)
     n_used = int(used.sum())
     occupancy = LocalOccupancy(numbers, user, sum_rows(rows.n), n_used, users.size)
+    # The largest count over all cells: the selection must not decide whether squares are kept.
     total, squares = _nearest(rows, rules.scale, int(n.max()))
     table = rows.cells_at(order[np.flatnonzero(new_cell)][used])
-    counts = {
-        "cells before selection": int(used.size),
-        "cells left out by selection": int(used.size) - n_used,
-        "records left": int(occupancy.n.sum()),
-    }
+    counts = selection_counts(used.size, n_used, int(occupancy.n.sum()))
     sums = Sums(sum_rows(total), None if squares is None else sum_rows(squares))
     return (
         occupancy,
@@ -219,10 +215,10 @@ def _nearest(
     largest : int
         Largest number of records of a pair. Public.
     """
-    total = project_totals(rows.given, rows.n, scale)
-    if rows.given_sq is None or not squares_fit(largest, scale):
+    total = project_totals(rows.value_sum, rows.n, scale)
+    if rows.square_sum is None or not squares_fit(largest, scale):
         return total, None
-    return total, project_squares(rows.given_sq, rows.n, total, scale, rows.written_sq)
+    return total, project_squares(rows.square_sum, rows.n, total, scale, rows.square_sum_decimal)
 
 
 def _used(cell: NDArray[np.int64], n: NDArray[np.int64], select: Select) -> NDArray[np.bool_]:
@@ -234,11 +230,7 @@ def _used(cell: NDArray[np.int64], n: NDArray[np.int64], select: Select) -> NDAr
         Of each pair, sorted by cell.
     """
     used = np.bincount(cell) >= select.min_users
-    if not used.any():
-        raise InputError(
-            f"no cell is left after selection: none of {used.size} cells has min_users="
-            f"{select.min_users} users; use larger cells, longer timeslots or a smaller min_users."
-        )
+    refuse_no_cell(used.size, int(used.sum()), select.min_users)
     if select.top is not None:
         records = np.add.reduceat(n, np.searchsorted(cell, np.arange(used.size)))
         enough = np.flatnonzero(used)

@@ -25,6 +25,8 @@ def show_progress(activity: str) -> Iterator[None]:
         yield
         return
     finished = threading.Event()
+    # A thread of its own, since the engine holds the main one; daemon, so that it never keeps a
+    # process alive.
     line = threading.Thread(target=_show, args=(activity, finished), daemon=True)
     line.start()
     try:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
-from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import Unit, ValueLattice
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     import os
 
     from hexveil.base.rational import Number
+    from hexveil.model.cells import Cells, Labels
     from hexveil.records.dataset import Dataset
     from hexveil.records.sources.versions import Version
 
@@ -148,8 +148,8 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     """
     from hexveil.records.duckdb.session import check_memory  # noqa: PLC0415  the engine
 
-    _check_kinds(cells, select)
     spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
+    # All arguments are checked before a file is opened.
     columns = RecordColumns(user, value, lat, lon, location, time)
     scale = ValueLattice.of(bounds, quantum)
     rules = Rules(
@@ -162,6 +162,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         check_memory(memory),
         value_unit or "",
         declared,
+        # Resolved now: the working folder may be another one when a capacity table counts again.
         scratch=None if scratch is None else str(place(scratch)),
     )
     if spark is not None:
@@ -172,13 +173,6 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
 
     files = resolve_source(source, unpack=cache is None)
     return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
-
-
-def _check_kinds(cells: object, select: object) -> None:
-    if not isinstance(cells, (Cells, Labels)):
-        raise InputError(f"cells must be Cells(...) or Labels(...), got {type(cells).__name__}.")
-    if not isinstance(select, Select):
-        raise InputError(f"select must be Select(...), got {type(select).__name__}.")
 
 
 def _spark(engine: object, source: object, *, by_file: bool) -> Any:  # noqa: ANN401  pyspark is not loaded

@@ -10,10 +10,10 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels, zone
 from hexveil.model.public_metadata import UNITS, Unit, ValueLattice
+from hexveil.records.select import Select
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_pairs
 
 if TYPE_CHECKING:
-    from hexveil.records.select import Select
     from hexveil.records.sources.cache import Cache
 
 Repeats = Literal["drop", "keep"]
@@ -44,8 +44,7 @@ class RecordColumns:
     time: str | None = None
 
     def __post_init__(self) -> None:
-        for role in ("user", "value", "lat", "lon", "location", "time"):
-            name = getattr(self, role)
+        for role, name in vars(self).items():
             if name is None and role not in ("user", "value"):
                 continue
             if not isinstance(name, str) or not name:
@@ -55,11 +54,9 @@ class RecordColumns:
         if self.lat is not None and self.location is not None:
             raise InputError("lat, lon and location cannot be combined: name one kind of place.")
 
-    def named(self) -> dict[str, str]:
+    def by_role(self) -> dict[str, str]:
         """Return the configured columns by role."""
-        roles = ("user", "value", "lat", "lon", "location", "time")
-        configured = ((role, getattr(self, role)) for role in roles)
-        return {role: name for role, name in configured if name is not None}
+        return {role: name for role, name in vars(self).items() if name is not None}
 
     @property
     def has_place(self) -> bool:
@@ -68,7 +65,7 @@ class RecordColumns:
 
     def describe(self) -> str:
         """Return the mapping as one line of text, injectively."""
-        return join_pairs(self.named())
+        return join_pairs(self.by_role())
 
 
 @dataclass(frozen=True)
@@ -85,6 +82,11 @@ class Rules:
     accept_single_records: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.cells, (Cells, Labels)):
+            kind = type(self.cells).__name__
+            raise InputError(f"cells must be Cells(...) or Labels(...), got {kind}.")
+        if not isinstance(self.select, Select):
+            raise InputError(f"select must be Select(...), got {type(self.select).__name__}.")
         if self.privacy_unit not in UNITS:
             raise InputError(
                 f"privacy_unit must be one of {', '.join(UNITS)}, got {self.privacy_unit!r}."
@@ -94,6 +96,7 @@ class Rules:
         if self.timezone is not None:
             zone(self.timezone)
         share = self.max_bad_rows
+        # True is an int in Python, and would allow every record to be unusable.
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise InputError(f"max_bad_rows must be a share from 0 to 1, got {share!r}.")
         if not isinstance(self.accept_single_records, bool):
@@ -104,6 +107,7 @@ class Rules:
     @property
     def clock(self) -> str | None:
         """The time zone of slots, hours, dates and days, or None."""
+        # The clock of the grid goes first: hours and dates must be those that the slots show.
         map_cells = self.cells.timezone if isinstance(self.cells, Cells) else None
         return map_cells or self.timezone
 
@@ -167,6 +171,7 @@ class ReadRequest:
     def _check_value(self) -> None:
         """Refuse a value column that is public in another role: no noise would protect it."""
         columns, cells = self.columns, self.rules.cells
+        # Location is not in the list: a struct may hold the value beside the coordinates.
         public = [(role, getattr(columns, role)) for role in ("user", "lat", "lon", "time")]
         public += [("label", name) for name in cells.columns] if isinstance(cells, Labels) else []
         roles = [
@@ -184,7 +189,7 @@ class ReadRequest:
     def column_names(self) -> frozenset[str]:
         """The names of all configured columns."""
         labels = self.rules.cells.columns if isinstance(self.rules.cells, Labels) else ()
-        return frozenset((*self.columns.named().values(), *labels))
+        return frozenset((*self.columns.by_role().values(), *labels))
 
     def identity(self, source: str) -> dict[str, str]:
         """Return the public request as text, independent of all values."""
@@ -196,10 +201,12 @@ class ReadRequest:
             "value": self.columns.value,
             "value_unit": self.value_unit,
             "quantum": decimal_text(rules.scale.quantum),
+            # Settings without any effect are normalised: equal readings must have equal identities.
             "repeats": rules.repeats if self.columns.time is not None else "keep",
             "select": rules.select.describe(),
             "drop_values": rules.select.describe_dropped(),
             "privacy_unit": rules.privacy_unit,
             "timezone": rules.clock or "none",
+            # Another declared time zone reads other records, but only if some time lacks an offset.
             "naive_times": "none" if self.offsets else rules.naive or "not usable",
         }

@@ -25,7 +25,7 @@ class Select:
     Attributes
     ----------
     hours : tuple of int, or None
-        Local hours of the day, 0 to 23; may be given as text like "7-9,17".
+        Local hours of the day, 0 to 23; may also be text like "7-9,17".
     dates : (str, str) or None
         First and last local date, both included, as ISO text.
     box : (float, float, float, float) or None
@@ -57,10 +57,12 @@ class Select:
             ("box", None if self.box is None else _box(self.box)),
             ("drop_values", _values(self.drop_values)),
         ):
+            # Normalised once, so that equal selections are equal objects and describe themselves
+            # equally.
             object.__setattr__(self, name, value)
-        _whole(self.min_users, "min_users")
+        _check_integer(self.min_users, "min_users")
         if self.top is not None:
-            _whole(self.top, "top")
+            _check_integer(self.top, "top")
 
     @property
     def days(self) -> tuple[int, int] | None:
@@ -87,21 +89,48 @@ class Select:
         return ",".join(decimal_text(v) for v in self.drop_values) or "none"
 
 
+def selection_counts(everything: int, used: int, records: int) -> dict[str, int]:
+    """Return the public counts that come from the choice of cells.
+
+    Parameters
+    ----------
+    everything, used : int
+        Cells before selection, and those that are used.
+    records : int
+        In the used cells.
+    """
+    return {
+        "cells before selection": everything,
+        "cells left out by selection": everything - used,
+        "records left": records,
+    }
+
+
+def refuse_no_cell(everything: int, enough: int, min_users: int) -> None:
+    """Raise InputError if no cell has enough users; all three numbers are public."""
+    if not enough:
+        raise InputError(
+            f"no cell is left after selection: none of {everything} cells has min_users="
+            f"{min_users} users; use larger cells, longer timeslots or a smaller min_users."
+        )
+
+
 _EPOCH = date(1970, 1, 1).toordinal()
-LARGEST_WHOLE = 10**15
+LARGEST_INTEGER = 10**15
 """More cells or users than there can be, and still a number for the engine."""
 
 
-def _whole(value: object, name: str) -> None:
+def _check_integer(value: object, name: str) -> None:
+    # Not 0: a cell without users has no mean.
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
-    if value > LARGEST_WHOLE:
-        raise InputError(f"{name} must be a whole number of at most {LARGEST_WHOLE}.")
+    if value > LARGEST_INTEGER:
+        raise InputError(f"{name} must be a whole number of at most {LARGEST_INTEGER}.")
 
 
-def _hours(given: object) -> tuple[int, ...]:
+def _hours(value: object) -> tuple[int, ...]:
     hours: set[int] = set()
-    for item in _items(given):
+    for item in _items(value):
         start, dash, end = str(item).strip().partition("-")
         try:
             low, high = int(start), int(end if dash else start)
@@ -109,7 +138,7 @@ def _hours(given: object) -> tuple[int, ...]:
             low, high = -1, -1
         if not 0 <= low <= high <= 23:
             raise InputError(
-                f'hours must be local hours from 0 to 23, like "7-9,17" or [7, 8], got {given!r}.'
+                f'hours must be local hours from 0 to 23, like "7-9,17" or [7, 8], got {value!r}.'
             )
         hours.update(range(low, high + 1))
     if not hours:
@@ -117,42 +146,44 @@ def _hours(given: object) -> tuple[int, ...]:
     return tuple(sorted(hours))
 
 
-def _items(given: Any) -> list[Any]:  # noqa: ANN401  whatever a caller wrote
-    if isinstance(given, str):
-        return [item for item in given.split(",") if item.strip()]
-    if isinstance(given, (list, tuple, set, frozenset, range)):
-        return list(given)
-    return [given]
+def _items(value: Any) -> list[Any]:  # noqa: ANN401  whatever a caller wrote
+    if isinstance(value, str):
+        return [item for item in value.split(",") if item.strip()]
+    if isinstance(value, (list, tuple, set, frozenset, range)):
+        return list(value)
+    return [value]
 
 
-def _dates(given: object) -> tuple[str, str]:
+def _dates(value: object) -> tuple[str, str]:
     try:
-        start, end = (str(date.fromisoformat(str(d))) for d in _items(given))
+        start, end = (str(date.fromisoformat(str(d))) for d in _items(value))
     except ValueError:
+        # Out of order, for the refusal below.
         start, end = "1", "0"
     if start > end:
         raise InputError(
             "dates must be the first and last local date, as 2024-02-19,2024-02-25 (for one day "
-            f"the same twice), got {','.join(map(str, _items(given)))}."
+            f"the same twice), got {','.join(map(str, _items(value)))}."
         )
     return start, end
 
 
-def _box(given: object) -> tuple[float, float, float, float]:
+def _box(value: object) -> tuple[float, float, float, float]:
     try:
-        west, south, east, north = (float(to_fraction(v, "box")) for v in _items(given))
+        # Through the exact text, so that 72.6 and "72.6" select the same records.
+        west, south, east, north = (float(to_fraction(v, "box")) for v in _items(value))
     except (ValueError, TypeError):
         raise InputError(
             "box must be four numbers, west, south, east, north in degrees, "
-            f"like (72.6, 21.0, 73.0, 21.4), got {given!r}."
+            f"like (72.6, 21.0, 73.0, 21.4), got {value!r}."
         ) from None
     if not (-180 <= west < east <= 180 and -90 <= south < north <= 90):
         raise InputError(
             "box must be west, south, east, north in degrees, with west below east "
-            f"and south below north, got {given!r}."
+            f"and south below north, got {value!r}."
         )
     return west, south, east, north
 
 
-def _values(given: object) -> tuple[Fraction, ...]:
-    return tuple(sorted({to_fraction(v, "drop_values") for v in _items(given)}))
+def _values(value: object) -> tuple[Fraction, ...]:
+    return tuple(sorted({to_fraction(v, "drop_values") for v in _items(value)}))

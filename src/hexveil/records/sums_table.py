@@ -48,10 +48,10 @@ class SumRows:
         The ids in that order.
     n : ndarray of int64
         At least 1.
-    given, given_sq : ndarray of float
-        Finite, in value units; `given_sq` is None without such a column.
-    written_sq : pyarrow.Array of decimal128, or None
-        `given_sq` to its last place, null where that is too long.
+    value_sum, square_sum : ndarray of float
+        Finite, in value units; `square_sum` is None without such a column.
+    square_sum_decimal : pyarrow.Array of decimal128, or None
+        `square_sum` to its last place, null where that is too long.
     keys : tuple of ndarray of int64
         Hexagons and slots, or ranks of labels by bytes: rows of one cell agree in all of them.
     names : tuple of pyarrow.Array
@@ -66,9 +66,9 @@ class SumRows:
     user: NDArray[np.int64]
     ids: pa.Array
     n: NDArray[np.int64]
-    given: NDArray[np.float64]
-    given_sq: NDArray[np.float64] | None
-    written_sq: pa.Array | None
+    value_sum: NDArray[np.float64]
+    square_sum: NDArray[np.float64] | None
+    square_sum_decimal: pa.Array | None
     keys: tuple[NDArray[np.int64], ...]
     names: tuple[pa.Array, ...] = ()
     rules: Mapping[str, int] = field(default_factory=dict)
@@ -128,8 +128,9 @@ def read_rows(source: Files | MemoryTable, grid: Cells | Labels, places: int | N
     if "inexact_user" in table.column_names:
         refuse_inexact_ids(pc.sum(table["inexact_user"]).as_py() or 0, "user")
     n = _counts(table)
-    sums = [name for name in ("given", "given_sq") if name in table.column_names]
+    sums = [name for name in ("value_sum", "square_sum") if name in table.column_names]
     values = {name: _doubles(table[name]) for name in sums}
+    # By usable or not, never by size: which rows are dropped is public, their sums are not.
     usable = np.logical_and.reduce([np.isfinite(column) for column in values.values()])
     user = _present(table["user"])
     place = np.logical_and.reduce(
@@ -146,17 +147,21 @@ def read_rows(source: Files | MemoryTable, grid: Cells | Labels, places: int | N
     _refuse_nothing(selected.size, rules)
     keys, names = _keys(table.take(selected), grid)
     ranks, ids = _ranked(table["user"].take(selected))
-    squares = values["given_sq"][selected] if "given_sq" in values else None
-    written = table["written_sq"].combine_chunks() if "written_sq" in table.column_names else None
+    squares = values["square_sum"][selected] if "square_sum" in values else None
+    written = (
+        table["square_sum_decimal"].combine_chunks()
+        if "square_sum_decimal" in table.column_names
+        else None
+    )
     columns = (*cell_columns(grid), *_SUMS_COLUMNS[: 3 if squares is None else 4])
     return SumRows(
         grid=grid,
         user=ranks,
         ids=ids,
         n=n[selected],
-        given=values["given"][selected],
-        given_sq=squares,
-        written_sq=None if written is None else written.take(pa.array(selected)),
+        value_sum=values["value_sum"][selected],
+        square_sum=squares,
+        square_sum_decimal=None if written is None else written.take(pa.array(selected)),
         keys=keys,
         names=names,
         rules=rules,
@@ -195,16 +200,16 @@ def _columns(
         return expressions.number(relation.find(session, name, name), name, document)
 
     columns = {f"place{i}": text_of("cell", name) for i, name in enumerate(cell)}
-    columns |= {"user": user.text, "n": number_of("n"), "given": number_of("sum")}
+    columns |= {"user": user.text, "n": number_of("n"), "value_sum": number_of("sum")}
     if user.inexact is not None:
         columns["inexact_user"] = user.inexact
     try:
-        columns["given_sq"] = number_of("sum_sq")
+        columns["square_sum"] = number_of("sum_sq")
     except ColumnError:  # it may be left out
         return columns
     if places is not None:
         squares = relation.find(session, "sum_sq", "sum_sq")
-        columns["written_sq"] = expressions.decimal(squares, document, places)
+        columns["square_sum_decimal"] = expressions.decimal(squares, document, places)
     return columns
 
 
@@ -220,6 +225,7 @@ def _present(column: pa.ChunkedArray) -> NDArray[np.bool_]:
 def _counts(table: pa.Table) -> NDArray[np.int64]:
     """Return the counts; they are public, so an odd one is refused rather than dropped."""
     n = _doubles(table["n"])
+    # Negated as a whole, so that a missing count, which is NaN here, is bad too.
     bad = ~((n >= 1) & (n <= _LARGEST_N) & (np.floor(n) == n))
     if bad.any():
         raise InputError(
@@ -241,8 +247,11 @@ def _refuse_nothing(selected: int, rules: Mapping[str, int]) -> None:
 def _ranked(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
     """Return each text's rank among all by bytes, and the texts in that order."""
     texts = pa.concat_arrays(
+        # large_string: the ids of a billion rows exceed the 2 GiB of a plain string array. The
+        # empty array makes a column without chunks one array too.
         [pa.array([], pa.large_string()), *column.cast(pa.large_string()).chunks]
     )
+    # Millions of rows, but few distinct texts: only these are sorted.
     encoded = texts.dictionary_encode()
     order = pc.array_sort_indices(encoded.dictionary)
     rank = np.empty(len(order), dtype=np.int64)

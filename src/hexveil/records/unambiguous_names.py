@@ -26,6 +26,7 @@ def quoted(name: str) -> str:
     >>> quoted("vehicle id"), quoted("a, b"), quoted(""), quoted("not declared")
     ('vehicle id', '"a, b"', '""', '"not declared"')
     """
+    # Blanks at the ends would vanish where a line is split at its separators.
     is_plain = name.isprintable() and name.strip() == name and name not in ("", NOT_DECLARED)
     return name if is_plain and _MARKS.isdisjoint(name) else json.dumps(name)
 

@@ -58,7 +58,7 @@ class Units:
         Canonical id of each unit's user.
     days : ndarray of int, shape (n_units,), or None
         First day of each unit, in days since 1970; None where the unit is a user, or where the
-        ids of sums made elsewhere do not say their day (`dated`): those cannot be booked.
+        ids of sums made elsewhere do not say their day: those cannot be booked.
     """
 
     users: pa.Array
@@ -108,9 +108,12 @@ def split_unit_ids(users: pa.Array, unit: Unit) -> Units:
         return Units(users)
     texts = users.to_pylist()
     days = [
-        _day(text[-_DATE:], unit) if text[-_DATE - 1 : -_DATE] == " " else None for text in texts
+        # From the end, since the user's own id may contain blanks.
+        _day(text[-_DATE:], unit) if text[-_DATE - 1 : -_DATE] == " " else None
+        for text in texts
     ]
     valid = [day for day in days if day is not None]
+    # All or none: under a mixture one user could be two units, with a day and without.
     if len(valid) < len(days):
         return Units(users)
     names = pa.array([text[: -_DATE - 1] for text in texts], users.type)
@@ -125,6 +128,7 @@ def _day(text: str, unit: Unit) -> int | None:
         day = date.fromisoformat(text)
     except ValueError:
         return None
+    # weekday() is 0 on Mondays; a week that began elsewhere would overlap with ours.
     return None if unit == "user-week" and day.weekday() else (day - EPOCH).days
 
 
@@ -138,6 +142,7 @@ def first_days(keys: NDArray[np.int64], unit: Unit) -> NDArray[np.int64] | None:
     """
     if unit == "user":
         return None
+    # The inverse of `unit_keys`, whose keys count from a day, and a Monday, before 1970.
     return keys - 1 if unit == "user-day" else 7 * keys - 10
 
 

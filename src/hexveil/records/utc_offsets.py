@@ -48,6 +48,8 @@ class Clock:
         """Return the offset as a step function of the local wall-clock second."""
         return UtcOffsets(
             self.initial,
+            # max: a repeated hour is read with the old offset to its end, a skipped one until it is
+            # over.
             tuple((instant + max(old, new), new) for instant, old, new in self.changes),
         )
 
@@ -68,23 +70,25 @@ def clock(timezone: str) -> Clock:
     instant, day = datetime(1970, 1, 1, tzinfo=place), timedelta(days=1)
     shift = place.fromutc(instant).utcoffset()
     changes = []
-    for second in range(DAY, END_OF_TIMES + 2 * DAY, DAY):
+    # Two days past the end, for local clocks that are ahead of UTC.
+    for utc_second in range(DAY, END_OF_TIMES + 2 * DAY, DAY):
         instant += day
         old, shift = shift, place.fromutc(instant).utcoffset()
         if shift != old:
-            ends = _offset(place, second - DAY), _offset(place, second)
-            changes.append((_change(place, second - DAY, second), *ends))
+            ends = _offset(place, utc_second - DAY), _offset(place, utc_second)
+            changes.append((_change(place, utc_second - DAY, utc_second), *ends))
     return Clock(timezone, _offset(place, 0), tuple(changes))
 
 
-def _offset(place: zoneinfo.ZoneInfo, second: int) -> int:
-    shift = datetime.fromtimestamp(second, UTC).astimezone(place).utcoffset()
+def _offset(place: zoneinfo.ZoneInfo, utc_second: int) -> int:
+    shift = datetime.fromtimestamp(utc_second, UTC).astimezone(place).utcoffset()
     return 0 if shift is None else int(shift.total_seconds())
 
 
 def _change(place: zoneinfo.ZoneInfo, low: int, high: int) -> int:
     """Return the first second in (low, high] with the offset at `high`."""
     new = _offset(place, high)
+    # Offsets change at whole seconds, at most once a day: bisection finds the change.
     while high - low > 1:
         middle = (low + high) // 2
         if _offset(place, middle) == new:

@@ -184,10 +184,10 @@ def test_the_cache_keeps_no_id_of_another_form(tmp_path, monkeypatch):
     pq.write_table(table(pa.array([7.0, 8.0])), tmp_path / "r.parquet")
     asked = {"cache": tmp_path / "cache", "version": "1"}
     assert ids_of(tmp_path / "r.parquet", **asked) == ["7", "8"]
-    before = {entry.asked for entry in cache.CacheFolder.open(tmp_path / "cache").entries()}
+    before = {entry.query for entry in cache.CacheFolder.open(tmp_path / "cache").entries()}
     monkeypatch.setattr(cached_reading, "CANONICAL_IDS", 2)
     ids_of(tmp_path / "r.parquet", **asked)
-    after = {entry.asked for entry in cache.CacheFolder.open(tmp_path / "cache").entries()}
+    after = {entry.query for entry in cache.CacheFolder.open(tmp_path / "cache").entries()}
     assert len(before | after) == 2
 
 

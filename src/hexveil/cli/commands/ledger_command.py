@@ -114,7 +114,7 @@ def init(
     opened = (
         book.account,
         book.dataset,
-        ledger_text.relative_path(book.where),
+        ledger_text.relative_path(book.address),
         ledger_text.relative_path(str(book.key_file)),
     )
     echo(ledger_text.opened_lines(*opened), ledger_text.opened_json(*opened), as_json=as_json)

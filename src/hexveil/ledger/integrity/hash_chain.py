@@ -32,9 +32,9 @@ def chain_hash(previous: str, event: Mapping[str, Any]) -> str:
     Parameters
     ----------
     previous : str
-        Hash of the previous event, or `START`.
+        Hash of the previous event, or `GENESIS_HASH`.
     event : mapping
-        The fields of `COVERED`, and `units` (bytes or None).
+        The fields of `HASHED_FIELDS`, and `units` (bytes or None).
     """
     fields = {name: event[name] for name in HASHED_FIELDS}
     fields["units"] = _digest(event["units"])

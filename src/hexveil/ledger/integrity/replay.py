@@ -44,6 +44,8 @@ class AccountReplay:
 
     def exhaustion_level(self, window: str) -> int:
         """Return the balance at which a unit is exhausted in a window."""
+        # A budget by month or day limits only those windows; the lifetime then is a record, not a
+        # limit.
         counted = (window == windows.LIFETIME) == (self.facts["window"] == "lifetime")
         return self.pico_epsilons if counted else NEVER_EXHAUSTED
 
@@ -51,6 +53,7 @@ class AccountReplay:
         """Add losses in a window and for the lifetime; return the number of units over budget."""
         balances = self._add(losses, window, 1)
         over = sum(spent > self.pico_epsilons for spent in balances)
+        # Where the window is the lifetime, a second addition would count the losses twice.
         ever = balances if window == windows.LIFETIME else self._add(losses, windows.LIFETIME, 1)
         if losses.periods != ("",):
             self._count_periods(losses, ever)
@@ -74,6 +77,7 @@ class AccountReplay:
         for number, loss, balance in rows:
             period = self.periods.setdefault(losses.periods[number], [0, 0])
             period[0] = max(period[0], balance)
+            # A balance that equals the loss was zero before: the unit is new in its period.
             period[1] += balance == loss
 
 
@@ -107,6 +111,7 @@ class LedgerReplay:
                 self._step(row, body)
             else:
                 self.report(row.entry, f"is of an unknown kind, {row.kind!r}")
+        # A damaged body can hold anything; the replay goes on, to report all such entries at once.
         except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError):
             self.report(row.entry, f"does not hold what an entry {row.kind!r} needs")
 
@@ -158,6 +163,8 @@ class LedgerReplay:
         if row.kind not in events.TRANSITIONS[state]:
             was = f"was {state}" if state else "was not in the ledger"
             self.report(row.entry, f"says {row.kind}, of a request that {was}")
+        # Set even after a forbidden step: else one damaged event would make all later ones look
+        # wrong.
         self._states[request] = row.kind
         if self.datasets.get(row.dataset) != row.account:
             self.report(row.entry, "spends from another account than its data set's")
@@ -182,8 +189,10 @@ class LedgerReplay:
         )
         if body["pico_epsilon"] != losses.largest:
             self.report(row.entry, "names another cost than its units have")
+        # A loss booked in a past window would leave this window's budget untouched.
         if body["window"] != windows.label(account.facts["window"], row.at):
             self.report(row.entry, "was booked in another window than its time's")
+        # Kept until the first draw, since only an undrawn reservation can be returned.
         self._reserved[row.dataset, row.request] = (body["window"], losses)
         over = account.book(losses, body["window"])
         if over:

@@ -44,6 +44,7 @@ def check_links(connection: sa.Connection, rows: Sequence[Any]) -> None:
         return
     if rows[0].kind != FIRST_KIND:
         raise _damaged(f"what happened before entry {rows[0].entry} is missing")
+    # SQLite stores any type in any column, whatever the column declares.
     previous = {row.entry - 1 for row in rows if isinstance(row.entry, int)}
     query = sa.select(events.c.entry, events.c.chain).where(events.c.entry.in_(previous))
     hashes = {0: hash_chain.GENESIS_HASH} | {
@@ -97,6 +98,7 @@ def find_problems(connection: sa.Connection, *, limit: int = MAX_PROBLEMS) -> tu
         rows = connection.exec_driver_sql(f"PRAGMA integrity_check({limit})").all()
     except sa.exc.DatabaseError as error:
         return (error_reason(error),)
+    # One row can hold several problems, under a heading of asterisks.
     lines = "\n".join(str(row[0]) for row in rows).splitlines()
     return tuple(line.rstrip(".") for line in lines if line != "ok" and not line.startswith("***"))
 
@@ -104,6 +106,7 @@ def find_problems(connection: sa.Connection, *, limit: int = MAX_PROBLEMS) -> tu
 def error_reason(error: sa.exc.SQLAlchemyError) -> str:
     """Return a database's reason to refuse; of a server its first line, which quotes no row."""
     lines = str(getattr(error, "orig", None) or "").splitlines()
+    # PostgreSQL's further lines (DETAIL, CONTEXT) can quote the row with its unit hashes.
     return lines[0] if lines else type(error).__name__
 
 
@@ -117,11 +120,13 @@ def _is_linked(row: Any, hashes: dict[int, str]) -> bool:  # noqa: ANN401  rows 
 
 def _scan_entries(connection: sa.Connection, dataset: str, request: str) -> list[int]:
     """Return the entries of a request, found without an index."""
+    # For this transaction only: SET LOCAL ends with it, also when the query fails.
     for setting in _INDEX_SETTINGS:
         connection.exec_driver_sql(f"SET LOCAL {setting} = off")
     query = sa.select(events.c.entry).where(
         (events.c.dataset == dataset) & (events.c.request == request)
     )
+    # Sorted here: ORDER BY would invite the planner back to an index.
     entries = sorted(connection.execute(query).scalars())
     for setting in _INDEX_SETTINGS:
         connection.exec_driver_sql(f"SET LOCAL {setting} TO DEFAULT")

@@ -58,6 +58,7 @@ def verify(engine: sa.Engine) -> Verdict:
     """
     walk, replay, stored = _ChainWalk(), LedgerReplay(), _StoredRows()
     with transaction(engine) as connection:
+        # Asked first: a damaged page explains why the walk below stops early.
         damage = [
             f"The file is damaged: {problem}." for problem in soundness.find_problems(connection)
         ]
@@ -71,6 +72,7 @@ def verify(engine: sa.Engine) -> Verdict:
                 *_check_summaries(connection, replay),
             )
         except _UNREADABLE as error:
+            # In a sound file a database error is the connection's, and no verdict on the ledger.
             if not damage and isinstance(error, sa.exc.SQLAlchemyError):
                 raise
             damage.append(f"After entry {walk.entry} it cannot be read to its end.")
@@ -114,6 +116,7 @@ class _ChainWalk:
         if row.at < self.at:
             self.problems.append(f"Entry {row.entry} is dated before the entry before it.")
         self.entries += 1
+        # The stored hash, not the computed one: each break is reported once.
         self.entry, self.at, self.chain = row.entry, row.at, row.chain
 
 
@@ -148,6 +151,8 @@ class _StoredRows:
                 continue
             entries, digest, entry = expected
             empty = bytes(journal.ENTRY_BYTES * entries)
+            # A row without a result must still be all zero: else a draw was written and not
+            # recorded.
             digest = digest or journal.digest(empty)
             if row is None or len(row) != len(empty) or journal.digest(row) != digest:
                 yield f"The result of entry {entry} is not what was stored."
@@ -179,6 +184,7 @@ def _rows(connection: sa.Connection) -> Iterator[Any]:
     while True:
         query = sa.select(events).order_by(events.c.entry).limit(BATCH)
         rows = connection.execute(
+            # By position: OFFSET would read all earlier rows again for each batch.
             query if position is None else query.where(events.c.entry > position)
         ).all()
         if not rows:
@@ -214,6 +220,7 @@ def _check_accounts(connection: sa.Connection, replay: LedgerReplay) -> Iterator
 def _check_balances(connection: sa.Connection, replay: LedgerReplay) -> Iterator[str]:
     """Yield the number of balances, per account and window, that differ from the bookings."""
     table = tables.balances
+    # Ordered for groupby, which joins neighbours alone.
     rows = connection.execute(sa.select(table).order_by(table.c.account, table.c.window))
     n_wrong: dict[tuple[str, str], int] = {}
     n_present: dict[tuple[str, str], int] = {}
@@ -222,10 +229,12 @@ def _check_balances(connection: sa.Connection, replay: LedgerReplay) -> Iterator
         for row in group:
             expected = booked.get(bytes(memoryview(row.unit)))
             n_present[place] = n_present.get(place, 0) + (expected is not None)
+            # A cancelled booking leaves a row of zero, which says the same as no row.
             n_wrong[place] = n_wrong.get(place, 0) + (row.spent != (expected or 0))
     for account, replayed in replay.accounts.items():
         for window, booked in replayed.balances.items():
             place = (account, window)
+            # Balances that the events require and the table lacks.
             n_wrong[place] = n_wrong.get(place, 0) + len(booked) - n_present.get(place, 0)
     for (account, window), count in sorted(n_wrong.items()):
         if count:
@@ -246,6 +255,7 @@ def _check_summaries(connection: sa.Connection, replay: LedgerReplay) -> Iterato
     differing = {
         place[:2]
         for place in stand.keys() | expected.keys()
+        # A row of zeros says the same as no row, as for balances.
         if stand.get(place, nothing) != expected.get(place, nothing)
     }
     for account, window in sorted(differing):

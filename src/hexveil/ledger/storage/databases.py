@@ -35,8 +35,8 @@ Engine = sa.Engine
 _SLICE = 0.2
 """Seconds that SQLite itself waits for another writer: meanwhile it hears no interruption."""
 
-LOCK = 0x686578_7665696C
-"""Number of the advisory lock in PostgreSQL: "hexveil" in ASCII."""
+_WRITE_LOCK = 0x686578_7665696C
+"""Number of the advisory lock of a transaction in PostgreSQL: "hexveil" in ASCII."""
 
 _SECRET = ("password", "sslpassword", "passfile")
 """Query parameters of an address that no message may repeat."""
@@ -56,8 +56,10 @@ def connect(url: str | Path) -> sa.Engine:
         If it cannot be reached or written.
     """
     engine = _engine(url)
+    # SQLite itself would make the file with the rights of the umask, often readable by all.
     _make_private(engine)
     with transaction(engine) as connection:
+        # Under the write lock, so that two processes do not both create the tables.
         if not _check_tables(connection):
             metadata.create_all(connection)
     _refuse_missing_file(engine)
@@ -175,8 +177,11 @@ def _file(address: sa.URL) -> sa.Engine:
     @event.listens_for(engine, "connect")
     def _durable(connection, _record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         connection.isolation_level = None  # the driver must not begin transactions of its own
+        # Changing to WAL needs the file for itself, and does not go through `_begin`'s patience.
         connection.execute(f"PRAGMA busy_timeout = {int(patience.lock * 1000)}")
         connection.execute("PRAGMA journal_mode = WAL")
+        # Not NORMAL, which some builds take with WAL: it may lose the last commits in a power cut,
+        # and with them losses that were paid.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA busy_timeout = {int(_SLICE * 1000)}")
 
@@ -193,6 +198,8 @@ def _begin(connection: sa.Connection, deadline: float) -> None:
         try:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         except sa.exc.OperationalError as error:
+            # Extended codes (busy while recovering, busy by a snapshot) have the kind in the low
+            # byte.
             busy = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
             if not busy or time.monotonic() > deadline:
                 raise
@@ -206,6 +213,7 @@ def _make_private(engine: sa.Engine) -> None:
         return
     file = Path(engine.url.database)
     try:
+        # Exclusive: a file that is there keeps its rights, which its owner may have chosen.
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
         return
@@ -248,10 +256,12 @@ def _server(address: sa.URL) -> sa.Engine:
 
     @event.listens_for(engine, "begin")
     def _lock(connection: sa.Connection) -> None:
+        # A server may be set to answer before a commit is on its disk.
         connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
         for limit in postgresql.timeout_statements(patience):
             connection.exec_driver_sql(limit)
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+        # An advisory lock: one of a table would wait for the server's own maintenance of it.
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})")
 
     return engine
 
@@ -264,6 +274,7 @@ def _memory() -> sa.Engine:
         pool_size=1,
         max_overflow=0,
         pool_timeout=timeouts.read_timeouts().lock,
+        # One connection for all threads: a second one would be another, empty database.
         connect_args={"check_same_thread": False},
     )
 
@@ -287,6 +298,7 @@ def _check_file(path: Path) -> None:
             raise InputError(f"the ledger's folder {path.parent} does not exist; make it.")
         if path.exists() and not path.is_file():
             raise InputError(f"the ledger {path} is a device or a pipe; name a file.")
+        # SQLite would report another kind of file only when it is queried, as malformed.
         start = _first_bytes(path) if path.exists() else b""
     except OSError as error:
         raise StorageError(

@@ -43,6 +43,8 @@ class ReservedSpace:
             missing = size
             while missing > 0:  # written out: a sparse file reserves nothing
                 missing -= file.write(_BLOCK[:missing])
+            # The file has no name already: with its last descriptor its room is free, even after a
+            # kill.
             self.number = os.dup(file.fileno())
         self._free = weakref.finalize(self, os.close, self.number)
 

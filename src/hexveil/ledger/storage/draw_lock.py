@@ -30,8 +30,8 @@ if sys.platform != "win32":
 MAX_WAIT = 900.0
 """Seconds to wait for another process's draw."""
 _RETRY_INTERVAL = 0.02
-_LOCK = 0x686578_64726177
-"""Number of the advisory lock in PostgreSQL."""
+_DRAW_LOCK = 0x686578_64726177
+"""Number of the advisory lock of a draw in PostgreSQL: "hexdraw" in ASCII."""
 _LOCK_NOT_AVAILABLE = "55P03"
 """PostgreSQL's code of a lock that was not available in time."""
 _IN_MEMORY = threading.RLock()
@@ -59,6 +59,8 @@ def exclusive_draw(engine: sa.Engine) -> Iterator[None]:
 def _file_lock(name: str) -> Iterator[None]:
     """Hold the lock on a file beside an SQLite ledger; none where the system has no such locks."""
     try:
+        # A file of its own: closing any handle of the ledger file would drop SQLite's own locks on
+        # it.
         number = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise StorageError(
@@ -76,6 +78,7 @@ def _wait_for(number: int, name: str) -> None:
     deadline = time.monotonic() + MAX_WAIT
     while True:
         try:
+            # Asked again and again, since a waiting flock cannot be given a time limit.
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
@@ -100,10 +103,12 @@ def _server_lock(engine: sa.Engine) -> Iterator[None]:
     dialect: Any = engine.dialect
     try:
         try:
+            # No open transaction: the server would end a session that idles in one while noise is
+            # drawn.
             driver.autocommit = True
             driver.execute(f"SET lock_timeout = '{int(MAX_WAIT)}s'")
             driver.execute("SET statement_timeout = 0")
-            driver.execute(f"SELECT pg_advisory_lock({_LOCK})")
+            driver.execute(f"SELECT pg_advisory_lock({_DRAW_LOCK})")
         except dialect.loaded_dbapi.Error as error:
             if getattr(error, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
                 raise _busy(describe_address(engine)) from None
@@ -112,6 +117,7 @@ def _server_lock(engine: sa.Engine) -> Iterator[None]:
     finally:
         with contextlib.suppress(Exception):
             driver.close()
+        # Closed, not returned: an advisory lock lives as long as its session.
         session.invalidate()
 
 

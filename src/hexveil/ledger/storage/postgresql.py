@@ -24,9 +24,11 @@ def connection_parameters(patience: Timeouts) -> dict[str, str | int]:
     return {
         "connect_timeout": math.ceil(patience.lock),
         "keepalives": 1,
+        # Half the patience of silence, then four probes in the other half.
         "keepalives_idle": math.ceil(patience.answer / 2),
         "keepalives_interval": math.ceil(patience.answer / 8),
         "keepalives_count": 4,
+        # In milliseconds, unlike the others: unacknowledged data, which keepalives do not cover.
         "tcp_user_timeout": math.ceil(1000 * patience.answer),
     }
 
@@ -38,6 +40,7 @@ def timeout_statements(patience: Timeouts) -> tuple[str, ...]:
         for name, seconds in (
             ("statement_timeout", patience.answer),
             ("lock_timeout", patience.lock),
+            # Longer: between two statements this process prepares the rows of a large fleet.
             ("idle_in_transaction_session_timeout", 10 * patience.answer),
         )
     )

@@ -12,6 +12,7 @@ metadata = sa.MetaData()
 events = sa.Table(
     "hexveil_events",
     metadata,
+    # Numbered by the ledger: a database's own counter leaves gaps after a rollback.
     sa.Column("entry", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("account", sa.Text, nullable=False),
     sa.Column("dataset", sa.Text, nullable=False),
@@ -19,6 +20,7 @@ events = sa.Table(
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("at", sa.Text, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
+    # All losses of a reservation as one value: as rows, each would need a link of the chain.
     sa.Column("units", sa.LargeBinary),
     sa.Column("chain", sa.Text, nullable=False),
     sa.Index("hexveil_events_of_request", "dataset", "request", "entry"),
@@ -70,6 +72,7 @@ balances = sa.Table(
     sa.Column("window", sa.Text, primary_key=True),
     sa.Column("unit", sa.LargeBinary, primary_key=True),
     sa.Column("spent", sa.BigInteger, nullable=False),
+    # The key is the row: a hidden number and a second index would double the largest table.
     sqlite_with_rowid=False,
 )
 """Sum of each unit's losses in a window; the empty window is the lifetime."""

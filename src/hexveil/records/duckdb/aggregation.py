@@ -27,11 +27,10 @@ if TYPE_CHECKING:
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.select import Select
 
-PAIRS = "pairs"
-ALL_CELLS = "all_cells"
-SELECTED_CELLS = "chosen"
-TOTAL, SQUARES = "total", "total_sq"
+PAIRS, ALL_CELLS, SELECTED_CELLS = "pairs", "all_cells", "selected_cells"
 """Temporary tables: counts and sums per (cell, unit of privacy), all cells, those that are used."""
+TOTAL, SQUARES = "total", "total_sq"
+"""Columns of the sum and of the sum of squares."""
 MAX_PASSES = 8
 """Times that records are read at most to find repeats: some hashes are sorted after others."""
 
@@ -93,15 +92,6 @@ def drops_repeats(request: ReadRequest) -> bool:
     return request.rules.repeats == "drop" and request.columns.time is not None
 
 
-def selection_counts(everything: int, used: int, records: int) -> dict[str, int]:
-    """Return the public counts that come from the choice of cells."""
-    return {
-        "cells before selection": everything,
-        "cells left out by selection": everything - used,
-        "records left": records,
-    }
-
-
 def create_pairs(session: Session, query: str, grouping: GroupKeys, *, squares: bool) -> None:
     """Create the table of pairs of validated records: keys, n, sum and perhaps sum of squares.
 
@@ -109,6 +99,7 @@ def create_pairs(session: Session, query: str, grouping: GroupKeys, *, squares: 
     is needed and no wider, since this table is the largest thing in memory.
     """
     columns = _null_if_rejected(grouping.all)
+    # The reason takes the place of the user, which a rejected record does not need.
     columns["user_id"] = (
         "CASE WHEN reject_reason = 0 THEN user_id ELSE CAST(reject_reason AS VARCHAR) END"
     )
@@ -131,8 +122,11 @@ def deduplicate(session: Session, source: ValidatedRecords) -> tuple[str, int]:
     needlessly. Suspects are then resolved exactly.
     """
     _create_suspects(session, source)
+    # The usual case: nothing is repeated, and the records are grouped as they are.
     if not session.rows("SELECT 1 FROM suspects LIMIT 1"):
         return source.query, 0
+    # Kept records alone have a hash, so that one that a rule rejects cannot displace one that
+    # counts.
     shared = f"SELECT * FROM ({_hashed(source)}) SEMI JOIN suspects USING (record_hash)"
     session.run(f"CREATE OR REPLACE TEMP TABLE resolved AS {_keep_smallest(source, shared)}")
     dropped = session.rows("SELECT coalesce(CAST(sum(n_records - 1) AS BIGINT), 0) FROM resolved")
@@ -144,8 +138,13 @@ def deduplicated_query(
 ) -> str:
     """Return the query of records without repeats, once the repeats are known.
 
-    `some` are joins and a condition, which choose among records before anything else is done with
-    them; `more` are columns that these bring.
+    Parameters
+    ----------
+    source : ValidatedRecords
+    restriction : str
+        Joins and a condition, which choose among records before anything else is done with them.
+    extra_columns : sequence of str
+        Columns that the joins add.
     """
     wall = ["local_s"] * source.local
     columns = ", ".join(
@@ -223,7 +222,10 @@ def _keep_smallest(source: ValidatedRecords, query: str) -> str:
     The record of smallest place stays, on a tie the one of smallest value.
     """
     fields = (*source.places, "quanta")
+    # min of a struct compares its fields in order: the place first, the value on a tie. Which
+    # record stays depends on the values of this user alone, so that sensitivities hold.
     smallest = "struct_pack(" + ", ".join(f"{name} := {name}" for name in fields) + ")"
+    # Any value: the wall clock follows from the instant, which all repeats share.
     wall = ("any_value(local_s) AS local_s, ", "local_s, ") if source.local else ("", "")
     names = ", ".join(f"first.{name} AS {name}" for name in fields)
     return (
@@ -234,8 +236,9 @@ def _keep_smallest(source: ValidatedRecords, query: str) -> str:
 
 
 def select_cells(session: Session, grouping: GroupKeys, select: Select) -> tuple[int, int, int]:
-    """Make the table of used cells from that of all cells, ."""
+    """Create the table of used cells; return how many cells there are, suffice and are used."""
     names = ", ".join(grouping.cell)
+    # Ties by the cell's name: rows have no order of their own, and the grid must be reproducible.
     top = "" if select.top is None else f" ORDER BY records DESC, {names} LIMIT {select.top}"
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {SELECTED_CELLS} AS SELECT {names}, "
@@ -291,8 +294,11 @@ def to_occupancy(
     Sums are in the order of the occupancy, whose users are the used units in theirs.
     """
     cell, unit = (pairs[name].to_numpy() for name in ("cell", "unit"))
+    # Units are numbered before selection; those without a selected cell are left out, and booked no
+    # loss.
     used = np.flatnonzero(np.bincount(unit))
     n_cells, reach = int(cell.max()) + 1, int(unit.max()) + 1
+    # Packed pairs come in order already: a slice copies nothing.
     order: NDArray[np.int64] | slice = slice(None)
     if not sorted_by_cell(cell, unit):
         order, key = _sorted(cell.astype(np.int64) * reach + unit)
@@ -313,6 +319,7 @@ def _sorted(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64
     Key and position are sorted as one number where they fit: sooner than by position alone.
     """
     bits = int(key.size).bit_length()
+    # Key and position together must stay below the sign bit.
     if int(key.max(initial=0)) >= 1 << (63 - bits):
         order = np.argsort(key)
         return order, key[order]

@@ -105,6 +105,8 @@ class _CachedReading:
         self._store = CacheFolder.open(cache.folder)
         self._entries = self._store.entries()
         for path, now in self._stamps.items():
+            # Before any record is read: a grown file under an old version would be published as the
+            # old one.
             refuse_changed_size(path, now, self._entries)
 
     def counted(self) -> CountResult:
@@ -116,10 +118,13 @@ class _CachedReading:
         for group, entry in zip(groups, entries, strict=True):
             for reason, n in _left_out(group, entry).items():
                 left_out[reason] = left_out.get(reason, 0) + n
+        # Files outside of the dates give counts of rejects, and no pairs.
         used = [e for g, e in zip(groups, entries, strict=True) if not g.outside]
         self._merge([entry for entry in used if entry.table])
         self._show_records(self._source.paths)
         paths = [path for group in groups if not group.outside for path in group.paths]
+        # Of used files alone: the release of one day keeps its identity when files of others are
+        # added.
         stated = self._versions.describe(self._versions.number(path) for path in paths)
         return CountResult(
             replace(self._request, version=stated),
@@ -154,6 +159,8 @@ class _CachedReading:
 
     @cached_property
     def _maker(self) -> str:
+        # Another engine or H3 may parse a text or place a point differently: its sums are not
+        # mixed.
         versions = (f"{name} {importlib.metadata.version(name)}" for name in _MADE_BY)
         return ", ".join(versions)
 
@@ -189,7 +196,8 @@ class _CachedReading:
     def _mixed(self) -> bool:
         """Return whether the files have different columns, or one is listed twice."""
         paths, select = self._source.paths, self._relation.select_files
-        if len({stamp_file.name for stamp_file in self._stamps.values()}) < len(paths):
+        # A file listed twice has each record twice, which only reading both together can tell.
+        if len({stamp.name for stamp in self._stamps.values()}) < len(paths):
             return True
         if len(paths) == 1 or select is None or self._source.kind == "json":
             return False  # documents have no columns
@@ -213,7 +221,7 @@ class _CachedReading:
         """First and last time of each file, cached or queried now."""
         cached: dict[FileStamp, TimeSpan] = {}
         for entry in self._entries:
-            if entry.asked == self._query_hash and entry.spans is not None:
+            if entry.query == self._query_hash and entry.spans is not None:
                 cached.update(zip(entry.files, entry.spans, strict=True))
         return {
             path: cached[now] if now in cached else self._span(path)
@@ -237,17 +245,17 @@ class _CachedReading:
         """Return the entry of a group: the cached one, if it is whole, or a new one."""
         template = self._template(group)
         for entry in self._entries:
-            same = entry.asked == template.asked and entry.files == template.files
+            same_query = entry.query == template.query and entry.files == template.files
             # Outside of the dates any entry has the counts, whichever dates it was made for.
             applies = group.outside or entry.window == template.window
-            if same and applies and self._usable(entry, group):
+            if same_query and applies and self._usable(entry, group):
                 return entry
         return self._filled(group, template)
 
     def _usable(self, entry: CacheEntry, group: FileGroup) -> bool:
         if self._timed and entry.spans is None:
             return False
-        return group.outside or self._store.whole(entry)
+        return group.outside or self._store.is_intact(entry)
 
     @property
     def _timed(self) -> bool:
@@ -268,6 +276,7 @@ class _CachedReading:
         """Read the records of a group and return its new entry."""
         counts = self._scanned(group.paths, self._checked if template.window else None)
         for path in group.paths:
+            # After the scan: a file that is written meanwhile may have been read in half.
             if self._stamp(path) != self._stamps[path]:
                 raise InputError(
                     f"source: the file {Path(path).name!r} changed while it was read; run again "
@@ -299,6 +308,7 @@ class _CachedReading:
         ]
         if self._squares:
             names.append(f"CAST({aggregation.SQUARES} AS DECIMAL(38, 0)) AS {aggregation.SQUARES}")
+        # No temporary file of the engine's: its name would be neither locked nor private.
         target = f"TO {literal(path)} (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
         columns = ", ".join(names)
         pairs.write(columns, target)
@@ -321,6 +331,7 @@ class _CachedReading:
             )
         try:
             self._session.run(f"CREATE OR REPLACE TEMP TABLE {aggregation.PAIRS} AS {placed}")
+        # Whole when it was checked: so another process, or its owner, has removed a table since.
         except InputError:
             gone = True
         else:
@@ -354,6 +365,7 @@ def group_overlapping(spans: Mapping[str, TimeSpan]) -> list[list[str]]:
     """
     timed = [(*span.instants, path) for path, span in spans.items() if span.instants is not None]
     groups = [[path] for path, span in spans.items() if span.instants is None]
+    # Usable instants begin at 0.
     reached = -1
     for start, end, path in sorted(timed):
         if start <= reached:
@@ -367,6 +379,7 @@ def group_overlapping(spans: Mapping[str, TimeSpan]) -> list[list[str]]:
 def _date_sides(spans: Sequence[tuple[int, int]], days: tuple[int, int]) -> tuple[bool, bool]:
     """Return whether spans of local seconds all lie within the days, and whether all outside."""
     start, end = days[0] * DAY, days[1] * DAY + DAY - 1
+    # Also without a span: records without a usable time are rejected with dates and without.
     inside = all(start <= early and late <= end for early, late in spans)
     outside = bool(spans) and all(late < start or early > end for early, late in spans)
     return inside, outside

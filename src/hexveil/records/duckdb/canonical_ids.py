@@ -59,7 +59,7 @@ def canonical_id(ref: ColumnRef, document: JsonDocument | None) -> CanonicalId:
         )
     if kind.float_bits:
         return _float_id(typed_column(ref), kind.float_bits)
-    if kind.name == "number" and not kind.whole:
+    if kind.name == "number" and not kind.is_integer:
         return CanonicalId(_strip_zeros(f"CAST({typed_column(ref)} AS VARCHAR)"))
     return CanonicalId(f"nullif({text(ref, document)}, '')")
 

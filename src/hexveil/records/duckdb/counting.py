@@ -59,6 +59,7 @@ def count_source(session: Session, relation: Relation, request: ReadRequest) -> 
     records, rules = validate_records(session, relation, request, parse=True), request.rules
     keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, records.places)
     counts = count_records(session, records, keys, request)
+    # Lines that the CSV reader skipped are known only once they were scanned.
     malformed = counts.left_out.get(UNPARSABLE, 0) + relation.skipped(session)
     left_out = counts.left_out | {UNPARSABLE: malformed}
     return CountResult(request, records, replace(counts, left_out=left_out))
@@ -68,6 +69,7 @@ def check_offsets(session: Session, records: ValidatedRecords, request: ReadRequ
     """Return the request, completed by whether every kept time has an offset if that matters."""
     if not records.naive:
         return request
+    # Counted, so that Spark can add up what its tasks find; one such record decides.
     naive = f"SELECT 1 FROM ({records.query}) WHERE reject_reason = 0 AND naive LIMIT 1"
     n_naive = int(str(session.rows(f"SELECT count(*) FROM ({naive})")[0][0]))
     return replace(request, offsets=not n_naive)
@@ -82,11 +84,14 @@ def count_records(
     """Count validated records per cell and unit; malformed lines are no records."""
     query, repeats = records.query, 0
     if aggregation.drops_repeats(request):
+        # Before counting: a record that a vehicle sent twice must not weigh twice, nor use up its
+        # cap.
         query, repeats = aggregation.deduplicate(session, records)
     rules = request.rules
     packed = pack(session, records, keys, rules, deduplicated=query != records.query)
     pairs: PairStore
     if packed is None:
+        # If not even one square fits, no sum of squares will: it is not computed at all.
         aggregation.create_pairs(session, query, keys, squares=squares_fit(1, rules.scale))
         pairs = PairTable(session, keys)
     else:

@@ -122,7 +122,7 @@ def text(ref: ColumnRef, document: JsonDocument | None) -> str:
 
     Parameters
     ----------
-    ref : Ref
+    ref : ColumnRef
     document : function or None
         Where text is in the JSON documents that `ref` points into, if the records are such.
     """
@@ -157,7 +157,7 @@ def whole_number(ref: ColumnRef) -> str | None:
 
     Numbers are told apart, and looked up, sooner than the text that they become.
     """
-    return typed_column(ref) if ref.kind.whole and ref.parsed == len(ref.path) else None
+    return typed_column(ref) if ref.kind.is_integer and ref.parsed == len(ref.path) else None
 
 
 def number(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
@@ -165,15 +165,18 @@ def number(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
     if ref.point is not None:
         point = f"TRY_CAST({text(ref, document)} AS JSON)"
         paths = (_json_path((ref.point,)), _json_path(("coordinates", ref.point)))
+        # A bare list, or a GeoJSON point.
         either = ", ".join(f"json_extract_string({point}, {path})" for path in paths)
         return f"TRY_CAST(coalesce({either}) AS DOUBLE)"
     if document is None and ref.parsed == len(ref.path):
         if ref.kind.name == "number":
+            # Never fails: each number of a declared type has a nearest double.
             return f"CAST({typed_column(ref)} AS DOUBLE)"
         if ref.kind.name not in ("text", "json"):
             raise InputError(
                 f"{role}: the column {ref.column!r} holds {ref.kind.name} values, not numbers."
             )
+    # TRY_CAST everywhere: an error on some value would tell of it, and stop the reading.
     return f"TRY_CAST({text(ref, document)} AS DOUBLE)"
 
 
@@ -210,6 +213,7 @@ def instant(ref: ColumnRef, naive: str | None, document: JsonDocument | None) ->
     """
     kind = ref.kind.name if document is None and ref.parsed == len(ref.path) else "text"
     if kind == "time":
+        # TRY: a far year may not fit into microseconds.
         return Instant(f"epoch_us(TRY_CAST({typed_column(ref)} AS TIMESTAMPTZ))")
     if kind in ("naive time", "date"):
         if naive is None:
@@ -229,6 +233,7 @@ def step_function(seconds: str, steps: UtcOffsets) -> str:
     """Return a step function of a number of seconds as nested CASEs, a binary search."""
     if not steps.steps:
         return str(steps.initial)
+    # Some time zones change 200 times: nested halves make eight comparisons of them.
     half = len(steps.steps) // 2
     start, value = steps.steps[half]
     below = step_function(seconds, UtcOffsets(steps.initial, steps.steps[:half]))
@@ -238,6 +243,7 @@ def step_function(seconds: str, steps: UtcOffsets) -> str:
 
 def local_second(instant: str, timezone: str) -> str:
     """Return the local wall clock of an instant, in whole seconds since 1970 on that clock."""
+    # Kept times are 1970 or later: division towards zero is rounding down.
     seconds = f"({instant} // 1000000)"
     return f"({seconds} + {step_function(seconds, clock(timezone).offsets())})"
 
@@ -247,6 +253,7 @@ def _from_text(expression: str, naive: str | None) -> Instant:
         f"CASE WHEN {is_common_time(expression)} "
         f"THEN epoch_us(TRY_CAST({expression} AS TIMESTAMPTZ)) "
         f"WHEN regexp_full_match({expression}, {literal(OFFSET_TEXT)}) "
+        # The engine knows Z and UTC in capitals alone.
         f"THEN epoch_us(TRY_CAST(upper({expression}) AS TIMESTAMPTZ)) "
         f"ELSE {_from_epoch(f'TRY_CAST({expression} AS DOUBLE)')} END"
     )

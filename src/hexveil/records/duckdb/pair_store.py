@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.records.duckdb.aggregation import ALL_CELLS, PAIRS, SELECTED_CELLS, number_units
+from hexveil.records.duckdb.aggregation import (
+    ALL_CELLS,
+    PAIRS,
+    SELECTED_CELLS,
+    number_units,
+    numbered_units,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +93,8 @@ class PairTable:
     def count_single_records(self) -> tuple[int, int]:
         """Return the number of users, and of those with a single record; in any cell."""
         users, single = self.session.rows(
+            # By user, whatever the unit: a vehicle with one record on each of many days is no
+            # single record.
             "SELECT count(*), count(*) FILTER (WHERE n = 1) FROM "
             f"(SELECT sum(n) AS n FROM {PAIRS} WHERE {self._is_kept} GROUP BY user_id)"
         )[0]
@@ -112,6 +120,8 @@ class PairTable:
         unit_keys = ", ".join(self.keys.unit)
         distinct = f"SELECT DISTINCT {unit_keys} FROM {PAIRS} WHERE {self._is_kept}"
         number_units(self.session, distinct, self.keys)
+        # Sums have 128 bits in the engine. Only those that fit 64 are asked for, so that no cast
+        # fails.
         summed = "".join(f", CAST(pair.{name} AS BIGINT) AS {name}" for name in sums)
         return self.session.arrow(
             "SELECT CAST(selected.cell AS INTEGER) AS cell, CAST(units.unit AS INTEGER) AS unit, "
@@ -121,7 +131,7 @@ class PairTable:
 
     def fetch_units(self) -> pa.Table:
         """Return the keys of all numbered units, in order; call `fetch_pairs` first."""
-        return self.session.arrow(f"SELECT {', '.join(self.keys.unit)} FROM units ORDER BY unit")
+        return numbered_units(self.session)
 
     def write(self, columns: str, target: str) -> None:
         """Copy columns of the pairs of kept records to a target of SQL's COPY."""
@@ -153,6 +163,7 @@ class PackedPairStore:
 
     def largest_count(self) -> int:
         """Return the largest number of records of a pair, in any cell."""
+        # Packed pairs are never empty: `pack` returns None without a kept record.
         return int(self.packed.sums["n"].max())
 
     def create_cells(self) -> None:
@@ -175,6 +186,7 @@ class PackedPairStore:
         """Copy columns of the pairs of kept records to a target of SQL's COPY."""
         self.session.register("packed_pairs", self.packed.keyed())
         self.session.run(f"COPY (SELECT {columns} FROM packed_pairs) {target}")
+        # The keys beside the sums are as large as all pairs: freed at once.
         self.session.forget("packed_pairs")
 
     def _selected_rows(self) -> NDArray[np.int64]:

@@ -23,7 +23,8 @@ from hexveil.records.duckdb.validation import (
     UNUSABLE,
 )
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
-from hexveil.records.progress import show_progress as in_progress
+from hexveil.records.progress import show_progress
+from hexveil.records.select import refuse_no_cell, selection_counts
 from hexveil.records.sources.source_files import MemoryTable
 from hexveil.records.units import refuse_single_records
 
@@ -45,7 +46,7 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
         If the source, a column or the selection leaves nothing that can be used.
     """
     with (
-        in_progress("Reading records"),
+        show_progress("Reading records"),
         Session(request.memory, scratch=request.scratch) as session,
     ):
         relation = open_source(session, source, request.column_names)
@@ -53,6 +54,7 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
             counted = count_source(session, relation, request)
         else:
             counted = count_cached(session, source, relation, request, request.cache)
+        # From here on all checks are of public counts, and none has looked at a sum.
         request, rules, stored = counted.request, counted.request.rules, counted.counts.pairs
         left_out, repeats = counted.counts.left_out, counted.counts.repeats
         refusals.refuse_unusable(session, counted.records, request, left_out)
@@ -62,9 +64,10 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
         request = check_offsets(session, counted.records, request)
         stored.create_cells()
         everything, enough, used = aggregation.select_cells(session, stored.keys, rules.select)
-        refusals.refuse_no_cell(everything, enough, request)
+        refuse_no_cell(everything, enough, rules.select.min_users)
         cells = aggregation.cell_table(session, rules.cells, stored.keys)
         refusals.refuse_swapped(cells, request)
+        # By the fullest pair of any cell, selected or not: the selection must not decide it.
         fit = squares_fit(stored.largest_count(), rules.scale)
         sum_names = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
         pairs = stored.fetch_pairs(sum_names)
@@ -72,15 +75,15 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
     # The engine's memory is free before the pairs are put in order.
     occupancy, sums, used_units = aggregation.to_occupancy(pairs)
     counts = rule_counts(request, left_out, repeats)
-    counts.update(aggregation.selection_counts(everything, used, int(occupancy.n.sum())))
-    facts = public_metadata(source.shown, request, occupancy, cells, counts)
+    counts.update(selection_counts(everything, used, int(occupancy.n.sum())))
+    facts = public_metadata(source.label, request, occupancy, cells, counts)
     facts = replace(facts, recount=DuckDBRegridder(source, request, facts))
     private = Sums(sums[aggregation.TOTAL], sums.get(aggregation.SQUARES))
     return Dataset(facts, private, units.take(used_units))
 
 
 def public_metadata(
-    shown: str,
+    label: str,
     request: ReadRequest,
     occupancy: Occupancy,
     cells: CellTable,
@@ -95,7 +98,7 @@ def public_metadata(
         value=request.columns.value,
         value_unit=request.value_unit,
         rules=counts,
-        identity=request.identity(shown),
+        identity=request.identity(label),
     )
 
 
@@ -118,6 +121,7 @@ def rule_counts(request: ReadRequest, left_out: Mapping[int, int], repeats: int)
 
 def refuse_overflow(records: int, request: ReadRequest) -> None:
     """Raise InputError if sums of so many records could overflow."""
+    # By the number of records, whatever their values: a refusal must say nothing about a sum.
     if records * request.rules.scale.span_quanta >= LARGEST_SUM:
         raise InputError(
             f"quantum: sums of {records} records in steps this fine could overflow; use a coarser "

@@ -53,8 +53,10 @@ def refuse_unusable(
     total = sum(left_out.values())
     if total == 0:
         raise InputError("source: there is no record in it.")
+    # A single one is refused: what its float was rounded to could be another vehicle's id.
     refuse_inexact_ids(left_out.get(INEXACT_USER, 0), request.columns.user)
     bad = {reason: left_out.get(reason, 0) for reason in UNUSABLE}
+    # The most frequent reason is named; of equals the first, in the order of the rules.
     worst = max(bad, key=lambda reason: bad[reason])
     n_kept = left_out.get(0, 0)
     if bad[worst] and (n_kept == 0 or sum(bad.values()) > request.rules.max_bad_rows * total):
@@ -64,7 +66,7 @@ def refuse_unusable(
         if sum(bad.values()) > request.rules.max_bad_rows * total:
             raise InputError(
                 f"{sum(bad.values())} of {total} records cannot be used, more than max_bad_rows="
-                f"{request.rules.max_bad_rows} allows; most of them are {_IS[worst]} "
+                f"{request.rules.max_bad_rows} allows; most of them are {REASONS[worst]} "
                 f"({bad[worst]}){hint}."
             )
     if n_kept == 0:
@@ -78,7 +80,6 @@ _NOTHING = {
     NO_TIME: "no record has a usable time",
     NO_PLACE: "no record has a usable place",
 }
-_IS = {reason: REASONS[reason] for reason in UNUSABLE}
 
 
 def _hint(session: Session, source: ValidatedRecords, request: ReadRequest, worst: int) -> str:
@@ -111,6 +112,7 @@ def _place_hint(session: Session, source: ValidatedRecords) -> str:
         f"count(*) FILTER (WHERE abs(lat) > 90 AND {_IN_RANGE.format('lon', 'lat')}) "
         f"FROM ({source.raw}) WHERE NOT coalesce({_IN_RANGE.format('lat', 'lon')}, false)"
     )[0]
+    # Most of the bad places, not all: a few may be wrong in other ways.
     if int(str(swapped)) * 2 > int(str(numbers)):
         return f"; {_SWAPPED}exchange them"
     return "; latitude runs from -90 to 90 and longitude from -180 to 180 degrees"
@@ -139,17 +141,6 @@ def _selected_away(
     )
 
 
-def refuse_no_cell(everything: int, enough: int, request: ReadRequest) -> None:
-    """Raise InputError if no cell is left after selection."""
-    if enough:
-        return
-    raise InputError(
-        f"no cell is left after selection: none of {everything} cells has min_users="
-        f"{request.rules.select.min_users} users; use larger cells, longer timeslots or a smaller "
-        "min_users."
-    )
-
-
 def refuse_swapped(cells: CellTable, request: ReadRequest) -> None:
     """Raise InputError if the cells would lie near the time zone's city once swapped.
 
@@ -159,6 +150,7 @@ def refuse_swapped(cells: CellTable, request: ReadRequest) -> None:
     city = None if request.rules.clock is None else zone_place(request.rules.clock)
     if city is None or cells.hexagon is None or request.rules.select.box is not None:
         return
+    # Eight to sixteen cells suffice to see on which continent they lie.
     sample = cells.hexagon[:: max(len(cells) // 8, 1)]
     places = [hexagons.outline(int(hexagon))[0] for hexagon in sample]
     if all(_looks_swapped(lat, lon, city) for lon, lat in places):
@@ -170,6 +162,7 @@ def refuse_swapped(cells: CellTable, request: ReadRequest) -> None:
 
 def _looks_swapped(lat: float, lon: float, city: tuple[float, float]) -> bool:
     """Return whether a place is far from a city, and near it with its degrees exchanged."""
+    # Exchanged, it would be no latitude.
     if abs(lon) > 90:
         return False
     return _degrees_apart((lat, lon), city) > 30 and _degrees_apart((lon, lat), city) < 20
@@ -179,4 +172,5 @@ def _degrees_apart(place: tuple[float, float], city: tuple[float, float]) -> flo
     """Return the great-circle distance of two (latitude, longitude), in degrees."""
     (a, b), (c, d) = ((math.radians(x), math.radians(y)) for x, y in (place, city))
     cosine = math.sin(a) * math.sin(c) + math.cos(a) * math.cos(c) * math.cos(b - d)
+    # Rounding can push the cosine of equal places above 1.
     return math.degrees(math.acos(max(-1.0, min(1.0, cosine))))

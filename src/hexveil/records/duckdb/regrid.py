@@ -20,6 +20,7 @@ from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.validation import validate_records
 from hexveil.records.progress import show_progress
+from hexveil.records.select import selection_counts
 
 if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata, Unit
@@ -36,8 +37,8 @@ class DuckDBRegridder:
 
     Attributes
     ----------
-    source : Files or Table
-    request : Request
+    source : Files or MemoryTable
+    request : ReadRequest
         As the data set was read.
     facts : PublicMetadata
         Of the data set, without its own `recount`.
@@ -69,6 +70,7 @@ class DuckDBRegridder:
     def _keep(self, session: Session, request: ReadRequest) -> None:
         # Repeats are looked for in all records, and only then is one of each kept.
         drop = aggregation.drops_repeats(request)
+        # Of repeats the one of smallest place stays: values break ties alone, and change no count.
         source = validate_records(
             session, open_source(session, self.source, request.column_names), request, parse=drop
         )
@@ -106,6 +108,7 @@ def metadata_on_grid(
     if isinstance(grid, Cells):
         cell = {"hexagon": "hexagon"}
         if grid.seconds is not None:
+            # `base` is shifted by a day, as whole-number division rounds towards zero.
             cell["slot"] = aggregation.slot("(base - 86400)", grid)
     else:
         read = request.rules.cells
@@ -126,7 +129,7 @@ def metadata_on_grid(
         return None
     occupancy, *_ = aggregation.to_occupancy(pairs.fetch_pairs(()))
     counts = dict(facts.rules)
-    counts.update(aggregation.selection_counts(everything, used, int(occupancy.n.sum())))
+    counts.update(selection_counts(everything, used, int(occupancy.n.sum())))
     return replace(
         facts,
         occupancy=occupancy,
@@ -164,6 +167,7 @@ def fine_keys(
 
 def _fine(grid: Cells | Labels) -> tuple[int, str | None] | None:
     """Return the key of a grid's fine count: resolution and time zone; None for labels."""
+    # Not from one resolution to a coarser one: H3's hexagons do not lie within their parents.
     return (grid.resolution, grid.timezone) if isinstance(grid, Cells) else None
 
 
@@ -178,5 +182,6 @@ def _hexagons(session: Session, grids: list[Cells]) -> dict[str, str]:
     lengths = [grid.seconds for grid in grids if grid.seconds is not None]
     if lengths:
         wall = local_second("time_us", grids[0].timezone or "UTC")
+        # The greatest common divisor: every requested slot is made of whole slots of this length.
         grouping["base"] = f"({wall} + 86400) // {math.gcd(*lengths)} * {math.gcd(*lengths)}"
     return grouping

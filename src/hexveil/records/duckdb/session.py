@@ -79,6 +79,7 @@ class Session:
             folder = opened.enter_context(scratch_folder.folder(scratch))
             self._connection = _connection(memory, threads, str(folder))
             opened.callback(self._connection.close)
+            # Only now is the session responsible: a failure above closes what was opened.
             self._close = opened.pop_all().close
         self._pixels: dict[int, PixelLookup] = {}
         self.sortable = int(memory_size(memory) * SORTABLE_PER_BYTE)
@@ -156,6 +157,7 @@ class Session:
             numbers = self._translate_errors(lambda: self._column(query, limit))
         if numbers is None:
             return None
+        # In place: np.unique of all numbers would copy them.
         numbers.sort()
         return np.unique(numbers[1:][numbers[1:] == numbers[:-1]])
 
@@ -196,12 +198,15 @@ def _connection(memory: str, threads: int | None, folder: str) -> duckdb.DuckDBP
             "memory_limit": memory,
             "temp_directory": folder,
             "threads": threads or _processors(),
+            # Order is never relied on; kept, it would hold back whole row groups in memory.
             "preserve_insertion_order": False,
+            # A query must never fetch code from the network, nor load what is not checked.
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "enable_external_file_cache": False,
         }
     )
+    # Else times without an offset would be read by the machine's own time zone.
     connection.execute("SET TimeZone='UTC'")
     # In a notebook without ipywidgets it is off, and turning it off is refused.
     if connection.sql("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:

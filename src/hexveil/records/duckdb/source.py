@@ -55,13 +55,13 @@ class Relation:
     ----------
     query : str
         A SELECT of all rows.
-    schema : mapping of str to Kind
+    schema : mapping of str to ColumnType
         What the columns hold.
     documents : bool
         Whether each row is one JSON document.
     skips : bool
         Whether malformed lines are missing from the rows; `skipped` then counts them.
-    part : function, or None
+    select_files : function, or None
         The SELECT of the rows of some of the files, by their paths; None for a table.
     respelled : frozenset of str
         Columns of text that hold numbers in some of the files, which the engine writes in its own
@@ -88,6 +88,8 @@ class Relation:
             return 0
         selected = "" if paths is None else ", ".join(literal(path) for path in paths)
         query = (
+            # Distinct: each scan of a file reports its bad lines anew, and a line may have several
+            # errors.
             "SELECT count(DISTINCT (s.file_path, e.line)) FROM reject_errors e "
             "JOIN reject_scans s USING (scan_id, file_id)"
             + (f" WHERE s.file_path IN ({selected})" if selected else "")
@@ -142,6 +144,7 @@ class Relation:
         role, column = missing.role, missing.column
         confirmed = is_confirmed(names, self.configured)
         if not self.documents:
+            # Parquet and tables declare their columns: their names are never records.
             typed = not self.skips
             hint = None if typed or confirmed else _unconfirmed_hint(len(names))
             return missing if hint is None else ColumnError(role, column, (), hint)
@@ -174,7 +177,7 @@ def open_source(
     Parameters
     ----------
     session : Session
-    source : Files or Table
+    source : Files or MemoryTable
     configured : collection of str
         Configured columns: see `Relation`.
 
@@ -211,25 +214,33 @@ def _open_parquet(session: Session, source: Files) -> Relation:
         _check_names(partial(safe_path, path, source.paths), file_schema.names)
         columns.append({f.name: str(f.type) for f in file_schema})
     _check_same(source, [sorted(c.items()) for c in columns], [set(c) for c in columns])
+    # Decided over all files, not over those of one query: a column must not come and go.
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
 
     def select_files(paths: Sequence[str]) -> str:
+        # By name: by position, a file with columns in another order would mix user and value.
         return f"SELECT * FROM read_parquet({_paths(paths)}, union_by_name=true, {folders})"
 
     query = select_files(source.paths)
     schema = _typed_schema(session, query)
     alike = all(types == columns[0] for types in columns)
-    parts = () if alike else (_typed_schema(session, select_files([path])) for path in source.paths)
-    return Relation(query, schema, select_files=select_files, respelled=_respelled(schema, parts))
+    file_schemas = (
+        () if alike else (_typed_schema(session, select_files([path])) for path in source.paths)
+    )
+    return Relation(
+        query, schema, select_files=select_files, respelled=_respelled(schema, file_schemas)
+    )
 
 
-def _respelled(schema: Schema, parts: Iterable[Schema]) -> frozenset[str]:
+def _respelled(schema: Schema, file_schemas: Iterable[Schema]) -> frozenset[str]:
     """Return the columns of text, or nested ones, that files of other types make ambiguous."""
     respelled = set()
-    for of_file in parts:
-        for name, kind in of_file.items():
+    for file_schema in file_schemas:
+        for name, kind in file_schema.items():
             merged = schema[name]
-            spelled = merged.name == "text" and kind.name == "number" and not kind.whole
+            # Whole numbers become text in one way; a float 7 becomes "7.0", another vehicle than
+            # "7".
+            spelled = merged.name == "text" and kind.name == "number" and not kind.is_integer
             if spelled or (merged.name in ("struct", "list") and kind != merged):
                 respelled.add(name)
     return frozenset(respelled)
@@ -263,6 +274,7 @@ def _open_csv(source: Files, configured: Collection[str]) -> Relation:
     headers = [_header(path, source.paths) for path in source.paths]
     names = [set(header.fields) for header in headers]
     _check_same(source, [sorted(n) for n in names], names, configured)
+    # One scan per header, as the columns of a scan are told by position.
     layouts: dict[FirstLine, list[str]] = {}
     for path, header in zip(source.paths, headers, strict=True):
         layouts.setdefault(header, []).append(path)
@@ -286,6 +298,8 @@ def _csv_scan(header: FirstLine, paths: Sequence[str]) -> str:
     return (
         f"SELECT * FROM read_csv({_paths(paths)}, columns={{{columns}}}, auto_detect=false, "
         f"""header=true, delim={literal(header.mark)}, quote='"', escape='"', """
+        # Every bad line is stored, to be counted; a limit would count some and drop the rest
+        # unseen.
         "hive_partitioning=false, null_padding=false, ignore_errors=true, store_rejects=true, "
         "rejects_limit=0)"
     )
@@ -319,6 +333,7 @@ def _json_part(paths: Sequence[str]) -> str:
 
 def _json_scan(path: str) -> str:
     array = first_bytes(path, 4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
+    # Errors can be ignored by line alone: an array that is damaged anywhere fails as a whole.
     how = "format='array'" if array else "format='newline_delimited', ignore_errors=true"
     files = f"{_paths([path])}, hive_partitioning=false"
     return f"SELECT json AS {DOCUMENT} FROM read_json_objects({files}, {how})"
@@ -352,6 +367,7 @@ def _check_names(
     """
     by_folded_name: dict[bytes, str] = {}
     for name in names:
+        # bytes.lower changes ASCII alone, as the engine does.
         earlier = by_folded_name.setdefault(name.encode(errors="replace").lower(), name)
         if name == earlier and list(names).count(name) > 1:
             raise InputError(f"source: {describe()} has two columns of one name; rename one.")
@@ -370,7 +386,7 @@ def _check_same(
     configured: Collection[str] = (),
 ) -> None:
     """Refuse files with different columns, unless the caller listed them one by one."""
-    if source.listed:
+    if source.enumerated:
         return
     for path, file_columns, file_names in zip(source.paths, columns, names, strict=True):
         if file_columns != columns[0]:
@@ -422,13 +438,14 @@ _FLOAT_BITS = {"float": 24, "double": 53}
 def _kind(duckdb_type: DuckDBPyType) -> ColumnType:
     name = duckdb_type.id
     children = {} if name not in _NESTED else dict(duckdb_type.children)
+    # An array's children include its size, a plain number.
     inner = {n: _kind(t) for n, t in children.items() if isinstance(t, DuckDBPyType)}
     if name == "struct":
         return ColumnType("struct", inner)
     if name in _NESTED:
         return ColumnType("list", element=inner["child"])
     if name.endswith(("int", "integer")):
-        return ColumnType("number", whole=True)
+        return ColumnType("number", is_integer=True)
     if name in _FLOAT_BITS:
         return ColumnType("number", float_bits=_FLOAT_BITS[name])
     return ColumnType(_KINDS.get(name, "other"))

@@ -32,6 +32,8 @@ from hexveil.records.duckdb.source import DOCUMENT, Relation
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.duckdb.session import Session
     from hexveil.records.read_request import ReadRequest
@@ -106,7 +108,7 @@ def validate_records(
     ----------
     session : Session
     relation : Relation
-    request : Request
+    request : ReadRequest
     parse : bool
         Whether records that are text are parsed now, into a temporary table, since they will be
         looked at more than once.
@@ -139,13 +141,22 @@ def validate_records(
     )
 
 
+def key_column(name: str, twins: Collection[str]) -> str:
+    """Return the column that identifies a column's texts: its integer column, if it has one."""
+    return INTEGER_KEY_PREFIX + name if INTEGER_KEY_PREFIX + name in twins else name
+
+
 def quanta(value: str, scale: ValueLattice) -> str:
     """Return a value as whole quanta above the lower bound: clamped, rounded, clamped again."""
     low, high = (number_literal(float(bound)) for bound in (scale.lower, scale.upper))
     top, bottom = (
         number_literal(float(term)) for term in (scale.quantum.denominator, scale.quantum.numerator)
     )
+    # Four bytes where they suffice: there is one for each record.
     size = "INTEGER" if scale.span_quanta < 2**31 else "BIGINT"
+    # Clamped before it is scaled, so that the product is finite and the cast never fails: an error
+    # for some values would reveal them. Clamped again after rounding, as a double may round past a
+    # bound.
     clamped = f"greatest(least({value}, {high}), {low})"
     whole_number = f"CAST(round({clamped} * {top} / {bottom}) AS BIGINT)"
     above = f"{whole_number} - {int(scale.lower / scale.quantum)}"
@@ -161,7 +172,7 @@ class _RawColumns:
         The query of all but the local wall clock `local_s`, which follows from `time_us`.
     labels : tuple of str
     twins : tuple of str
-        See `Checked`.
+        See `ValidatedRecords`.
     has_place : bool
     inexact_users : bool
         Whether there is a column `inexact_user`, that says whether an id is a float and not exact.
@@ -173,20 +184,21 @@ class _RawColumns:
         self.labels: tuple[str, ...] = ()
         self.twins: tuple[str, ...] = ()
         self.has_place = request.columns.has_place
-        columns = {**self._own(), **self._place(), **self._time(), **self._labels()}
+        columns = {**self._identity(), **self._place(), **self._time(), **self._labels()}
         self.twins = tuple(name for name in columns if name.startswith(INTEGER_KEY_PREFIX))
         select_list = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
         # By now every needed field was requested from the documents.
         rows = self._document.query(relation.query) if self._document else relation.query
         self.parsed = self._instants(f"SELECT {select_list} FROM ({rows})")
 
-    def _own(self) -> dict[str, str]:
+    def _identity(self) -> dict[str, str]:
         columns = self._request.columns
         value = self._relation.find(self._session, "value", columns.value)
         user = self._relation.find_user(self._session, columns.user)
         expression = canonical_id(user, self._document)
         self.inexact_users = expression.inexact is not None
         return {
+            # Malformed lines of CSV never become rows; they are counted by `Relation.skipped`.
             "malformed": "malformed" if self._document else "false",
             "value": number(value, "value", self._document),
             "user_id": expression.text,
@@ -232,14 +244,15 @@ class _RawColumns:
         return columns
 
     def key(self, name: str) -> str:
-        """Return the column that is null where a text is: its integer column, if it has one."""
-        return INTEGER_KEY_PREFIX + name if INTEGER_KEY_PREFIX + name in self.twins else name
+        """Return the column that is null where a text is."""
+        return key_column(name, self.twins)
 
     def _instants(self, query: str) -> str:
         """Replace UTC and wall-clock times by the instant: a separate step, computed once."""
         naive = self._request.rules.naive
         if self._request.columns.time is None:
             return query
+        # An offset in the text goes before the declared time zone.
         wall = "utc" if naive is None else f"coalesce(utc, {from_wall('wall', naive)})"
         two = ", utc IS NULL AND wall IS NOT NULL AS naive" * self._request.rules.two_clocks
         return f"SELECT * EXCLUDE (utc, wall), {wall} AS time_us{two} FROM ({query})"
@@ -257,14 +270,18 @@ def _reject_reason(request: ReadRequest, raw: _RawColumns) -> str:
     """Return the number of the first rule that rejects a record, 0 if none does."""
     tests = [
         (UNPARSABLE, "malformed"),
+        # Whether a value is usable is public by the promise; how large it is decides nothing here.
         (NO_VALUE, "value IS NULL OR NOT isfinite(value)"),
         *[(INEXACT_USER, "inexact_user")] * raw.inexact_users,
         (NO_USER, f"{raw.key('user_id')} IS NULL"),
     ]
     if request.columns.time is not None:
+        # IS NOT TRUE, since NULL BETWEEN is null, which a CASE takes for false: the record would
+        # stay.
         usable = f"time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
         tests.append((NO_TIME, f"({usable}) IS NOT TRUE"))
     tests += _place_tests(request, raw) + _selection_tests(request)
+    # The first rule that fires counts, so that each record has one reason.
     cases = " ".join(f"WHEN {test} THEN {reason}" for reason, test in tests)
     return f"CAST(CASE {cases} ELSE 0 END AS TINYINT)"
 
@@ -282,9 +299,11 @@ def _selection_tests(request: ReadRequest) -> list[tuple[int, str]]:
     select, tests = request.rules.select, []
     if select.drop_values:
         dropped_values = ", ".join(number_literal(float(value)) for value in select.drop_values)
+        # The one rule that looks at a value: asked for by name, and stated in what is published.
         tests.append((DROPPED, f"value IN ({dropped_values})"))
     if select.hours is not None:
         hours = ", ".join(map(str, select.hours))
+        # Shifted by a day: local seconds of 1970-01-01 are negative west of Greenwich.
         tests.append((HOURS, f"((local_s + {DAY}) // 3600) % 24 NOT IN ({hours})"))
     if select.days is not None:
         start, end = select.days

@@ -35,7 +35,7 @@ from hexveil.records.sources.versions import Versions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-FORMAT = 2
+FORMAT = 3
 """To be raised whenever equal queries make other tables, or a head has other fields."""
 HEAD, TABLE = ".entry", ".pairs"
 _NOTE = (
@@ -81,14 +81,14 @@ class CacheEntry:
 
     Attributes
     ----------
-    asked : str
+    query : str
         Hash of all that shapes the table, but for dates.
     window : str
         The dates for which it holds, "" if dates change nothing.
     maker : str
         Versions of the software that made it.
-    files : tuple of Stamp
-    spans : tuple of Span, or None
+    files : tuple of FileStamp
+    spans : tuple of TimeSpan, or None
         Of each file, where they were asked for.
     reasons : mapping of int to int
         Per reason (0: kept) how many records it covers.
@@ -98,7 +98,7 @@ class CacheEntry:
         Name and SHA-256 of the table; "" where there is none.
     """
 
-    asked: str
+    query: str
     window: str
     maker: str
     files: tuple[FileStamp, ...]
@@ -111,16 +111,17 @@ class CacheEntry:
     @property
     def key(self) -> str:
         """The name of its head: another for other files, versions, questions or dates."""
+        # Without sizes and times: a file that was touched finds its old head, and replaces it.
         files = sorted((f.name, f.version) for f in self.files)
-        return _hash([self.asked, self.window, files])[:32]
+        return _hash([self.query, self.window, files])[:32]
 
     def replaces(self, head: CacheEntry) -> bool:
-        """Return whether `other` is of no use once this entry is there."""
+        """Return whether `head` is of no use once this entry is there."""
         by_name = {f.name: f for f in self.files}
         common = [(by_name[f.name], f) for f in head.files if f.name in by_name]
         if not common:
             return False
-        same_query = self.asked == head.asked and self.window == head.window
+        same_query = self.query == head.query and self.window == head.window
         return same_query or self.maker != head.maker or any(a != b for a, b in common)
 
 
@@ -139,7 +140,7 @@ def resolve_cache(
 
     Parameters
     ----------
-    given : object
+    given_source : object
         The source as the caller wrote it.
     source : Files, or anything else
         What was found of it.
@@ -166,11 +167,12 @@ def resolve_cache(
     _refuse_among(
         folder, given_source if isinstance(given_source, (list, tuple)) else [given_source], source
     )
-    return Cache(folder, Versions.of(version))
+    return Cache(folder, Versions.parse(version))
 
 
 def _refuse_among(folder: Path, given_source: Sequence[object], source: Files) -> None:
     """Refuse a cache that a source would find among its files, or that holds records."""
+    # Links resolved: a cache among the records would be read as records.
     cache = os.path.realpath(folder)
     inside = any(_could_contain(str(item), cache) for item in given_source)
     around = any(Path(os.path.realpath(p)).is_relative_to(cache) for p in source.paths)
@@ -189,13 +191,13 @@ def _could_contain(source: str, cache: str) -> bool:
         return False
     folder = Path(source).parent
     terms = folder.parts
-    plain = next(
+    n_literal = next(
         (k for k, folder_name in enumerate(terms) if glob.has_magic(folder_name)), len(terms)
     )
-    start = os.path.realpath(Path(*terms[:plain]))
+    start = os.path.realpath(Path(*terms[:n_literal]))
     if "**" in terms:
         return Path(cache).is_relative_to(start)
-    return fnmatch.fnmatchcase(cache, str(Path(glob.escape(start), *terms[plain:])))
+    return fnmatch.fnmatchcase(cache, str(Path(glob.escape(start), *terms[n_literal:])))
 
 
 class CacheFolder:
@@ -229,8 +231,9 @@ class CacheFolder:
         status = [(path, _read_head(path)) for path in heads]
         return [e for path, e in status if e is not None and path.name == e.key + HEAD]
 
-    def whole(self, entry: CacheEntry) -> bool:
+    def is_intact(self, entry: CacheEntry) -> bool:
         """Return whether the table of an entry matches its head."""
+        # Read to its end: a table cut short by a full disk or a copy would lose users in silence.
         return not entry.table or _digest(self._folder / entry.table) == entry.digest
 
     def table(self, entry: CacheEntry) -> str:
@@ -244,6 +247,8 @@ class CacheFolder:
         """
         with _translate_errors("written"), contextlib.ExitStack() as cleanup:
             if write is not None:
+                # A new name each time: another process may be reading the table that this one
+                # replaces.
                 table = self._folder / (secrets.token_hex(16) + TABLE)
                 with atomic_files.file(table, mode=0o600) as temporary:
                     write(str(temporary))
@@ -254,11 +259,13 @@ class CacheFolder:
                 cleanup.enter_context(atomic_files.exclusive_lock(self._folder))
             head = self._folder / (entry.key + HEAD)
             existing = _read_head(head)
-            if existing is not None and existing.files == entry.files and self.whole(existing):
+            if existing is not None and existing.files == entry.files and self.is_intact(existing):
+                # An entry with time spans serves more requests than one without.
                 stands = existing if existing.spans is not None or entry.spans is None else entry
             else:
                 stands = entry
             if stands is entry:
+                # After the table is durable: a head always stands for a whole entry.
                 atomic_files.write(head, _head_text(entry), mode=0o600)
             self._clean(stands)
         return stands
@@ -275,6 +282,7 @@ class CacheFolder:
                     referenced.add(head.table)
         referenced.add(entry_kept.table)
         for path in list(self._folder.iterdir()):
+            # Under the lock no other process is between its table and its head.
             if path.name.endswith(TABLE) and path.name not in referenced:
                 path.unlink(missing_ok=True)
         atomic_files.remove_stale(self._folder)
@@ -298,8 +306,8 @@ def stamp_file(path: str, version: str) -> FileStamp:
 def refuse_changed_size(path: str, now: FileStamp, entries: Sequence[CacheEntry]) -> None:
     """Raise InputError if a file has another size than it had under the same version."""
     for entry in entries:
-        for then in entry.files:
-            if (then.name, then.version) == (now.name, now.version) and then.size != now.size:
+        for stamp in entry.files:
+            if (stamp.name, stamp.version) == (now.name, now.version) and stamp.size != now.size:
                 raise InputError(
                     f"version: the file {Path(path).name!r} has another size than when it was "
                     "read under this version, so it is not the same; declare a new version."
@@ -318,8 +326,8 @@ def _hash(terms: Sequence[object]) -> str:
 def _head_text(entry: CacheEntry) -> bytes:
     """Return a head as it is written: its fields, and their digest."""
     fields = asdict(entry) | {"reasons": {str(k): v for k, v in entry.reasons.items()}}
-    plain = json.loads(json.dumps(fields))
-    return json.dumps({"head": plain, "digest_of_head": _hash([plain])}).encode()
+    content = json.loads(json.dumps(fields))
+    return json.dumps({"head": content, "digest_of_head": _hash([content])}).encode()
 
 
 def _read_head(path: Path) -> CacheEntry | None:
@@ -327,6 +335,7 @@ def _read_head(path: Path) -> CacheEntry | None:
     try:
         content = _bytes(path)
         fields = json.loads(content) if content is not None else {}
+        # Counts of a damaged head would be published, with nothing to show that they are wrong.
         if fields.get("digest_of_head") != _hash([fields.get("head")]):
             return None
         return _parsed(fields["head"])
@@ -337,7 +346,7 @@ def _read_head(path: Path) -> CacheEntry | None:
 def _parsed(fields: dict[str, Any]) -> CacheEntry:
     spans = fields["spans"]
     return CacheEntry(
-        asked=fields["asked"],
+        query=fields["query"],
         window=fields["window"],
         maker=fields["maker"],
         files=tuple(FileStamp(**file) for file in fields["files"]),
@@ -357,6 +366,7 @@ def _bytes(path: Path) -> bytes | None:
     """Return the content of a file of our own; None if it is another's or open to others."""
     handle = os.open(path, _OPEN)
     with os.fdopen(handle, "rb") as file:
+        # Checked on the open file: between a look at the path and its opening it could be replaced.
         return file.read() if _safe(os.fstat(handle)) else None
 
 

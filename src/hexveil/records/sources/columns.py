@@ -27,11 +27,11 @@ class ColumnType:
     Attributes
     ----------
     name : str
-    fields : mapping of str to Kind
+    fields : mapping of str to ColumnType
         Of a struct, or of JSON objects as far as they were looked at.
-    element : Kind or None
+    element : ColumnType or None
         Of a list.
-    whole : bool
+    is_integer : bool
         Whether it is a number of a whole type: its text tells one from another.
     float_bits : int
         Bits of the significand of a binary float; 0 for every other type. Whole numbers below 2
@@ -41,7 +41,7 @@ class ColumnType:
     name: TypeName
     fields: Mapping[str, ColumnType] = field(default_factory=dict)
     element: ColumnType | None = None
-    whole: bool = False
+    is_integer: bool = False
     float_bits: int = 0
 
 
@@ -54,7 +54,7 @@ class ColumnRef:
     column : str
     path : tuple of str or int
         Field names and list positions (from 0) inside the column.
-    kind : Kind
+    kind : ColumnType
         What is found there.
     parsed : int
         How many leading parts of the path are followed by declared type; the rest are followed
@@ -96,6 +96,7 @@ def resolve_location(name: str, schema: Schema) -> tuple[ColumnRef, ColumnRef]:
     ref = _find_column(name, schema)
     if ref is not None:
         return _pair(name, ref)
+    # As flattened JSON names them: location/coordinates/0, or with dots.
     for mark in ("/", "."):
         for stem in (name, f"{name}{mark}coordinates"):
             lon, lat = (_find_column(f"{stem}{mark}{i}", schema) for i in (0, 1))
@@ -112,7 +113,9 @@ def _pair(name: str, ref: ColumnRef) -> tuple[ColumnRef, ColumnRef]:
         kind = inner
     if kind.name == "list" and kind.element is not None:
         lat, lon = (
-            ColumnRef(ref.column, (*ref.path, i), kind.element, ref.parsed + 1) for i in (1, 0)
+            # GeoJSON puts longitude first.
+            ColumnRef(ref.column, (*ref.path, i), kind.element, ref.parsed + 1)
+            for i in (1, 0)
         )
         return lat, lon
     if kind.name in ("json", "text"):
@@ -127,6 +130,7 @@ def _find_column(name: str, schema: Schema) -> ColumnRef | None:
     if name in schema:
         return ColumnRef(name, (), schema[name])
     names = name.split(".")
+    # The longest column name first, as a name may itself hold dots.
     for size in range(len(names) - 1, 0, -1):
         stem = ".".join(names[:size])
         if stem in schema:

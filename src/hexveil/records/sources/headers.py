@@ -93,11 +93,13 @@ def looks_like_header(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> b
     >>> looks_like_header(["bus", "line", "driver"], [["kr7731", "north", "Ann"]])
     False
     """
+    # A record may well repeat a text, a header cannot.
     distinct = len({name.casefold() for name in fields}) == len(fields)
-    usual = [is_known_name(name) for name in fields]
-    worded = all(known or _NAME.fullmatch(name) for known, name in zip(usual, fields, strict=True))
-    if not distinct or not worded or sum(usual) < MIN_KNOWN_NAMES or looks_like_record(fields):
+    n_known = sum(map(is_known_name, fields))
+    worded = all(is_known_name(name) or _NAME.fullmatch(name) for name in fields)
+    if not distinct or not worded or n_known < MIN_KNOWN_NAMES or looks_like_record(fields):
         return False
+    # Malformed lines are no evidence for or against.
     complete = [row for row in rows if len(row) == len(fields)]
     return any(_holds_data(column) for column in zip(*complete, strict=True))
 
@@ -151,6 +153,7 @@ def _lines(path: str, number: int) -> tuple[str, list[list[str]]] | None:
         io.TextIOWrapper(packed, "utf-8-sig", "surrogateescape", newline="") as text,
     ):
         header = text.readline()
+        # Of equal counts the first of MARKS; a line without any is a single column.
         mark = max(MARKS, key=header.count)
         text.seek(0)
         lines = list(islice(csv.reader(text, delimiter=mark), number))

@@ -23,7 +23,7 @@ class SourceSchema:
 
     Attributes
     ----------
-    schema : mapping of str to Kind
+    schema : mapping of str to ColumnType
     documents : bool
         Whether records are JSON documents, whose keys can be ids or values: a key is shown only
         if it is known to be none.
@@ -44,7 +44,7 @@ def inspect_schema(
     Parameters
     ----------
     source : as for `read`
-    known : collection of str
+    known_columns : collection of str
         Names of columns that the caller knows.
     trusted : bool
         Whether the caller declares that every first line is a header.
@@ -67,6 +67,7 @@ def inspect_schema(
     with Session(_MEMORY) as session:
         opened = open_source(session, resolved)
     if isinstance(resolved, Files) and resolved.kind == "csv" and not trusted:
+        # Each file by itself: the second day's export may lack the header that the first one has.
         for path in resolved.paths:
             _refuse_doubtful(path, resolved.paths, known_columns)
     return SourceSchema(opened.schema, opened.documents)

@@ -58,17 +58,17 @@ class Files:
     ----------
     kind : "parquet", "csv" or "json"
     paths : tuple of str
-        Sorted by name, unless listed one by one.
-    shown : str
+        Sorted by name, unless named one by one.
+    label : str
         The source as the caller wrote it.
-    listed : bool
+    enumerated : bool
         Whether the caller named every file; then their columns may differ.
     """
 
     kind: FileKind
     paths: tuple[str, ...]
-    shown: str
-    listed: bool = False
+    label: str
+    enumerated: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,7 +76,7 @@ class MemoryTable:
     """PRIVATE. A table in memory; its repr shows nothing of it."""
 
     data: pa.Table
-    shown: str = MEMORY_NAME
+    label: str = MEMORY_NAME
 
     def __repr__(self) -> str:
         return f"MemoryTable(columns={self.data.num_columns}, private)"
@@ -87,7 +87,7 @@ class Frame:
     """PRIVATE. A Spark DataFrame that is not read yet; its repr shows nothing of it."""
 
     data: Any
-    shown: str = FRAME_NAME
+    label: str = FRAME_NAME
 
     def __repr__(self) -> str:
         return "Frame(private)"
@@ -100,12 +100,12 @@ class Remote:
     Attributes
     ----------
     paths : tuple of str
-    shown : str
+    label : str
         The source as the caller wrote it.
     """
 
     paths: tuple[str, ...]
-    shown: str
+    label: str
 
 
 def safe_path(path: str, among: Sequence[str] = ()) -> str:
@@ -146,7 +146,7 @@ def resolve_spark_source(source: object) -> Files | MemoryTable | Frame | Remote
     Raises
     ------
     InputError
-        As `find` does, and if addresses and local files are mixed.
+        As `resolve_source` does, and if addresses and local files are mixed.
     """
     if is_spark(source, "DataFrame"):
         return Frame(source)
@@ -179,7 +179,7 @@ def resolve_source(source: object, *, unpack: bool = True) -> Files | MemoryTabl
         A file, folder or glob; a list of files; or a pandas, polars or Arrow table (anything
         with the Arrow PyCapsule interface).
     unpack : bool
-        Whether packed files are checked to their end (`check_pack`), or left to the caller.
+        Whether packed files are checked to their end (`check_compressed`), or left to the caller.
 
     Raises
     ------
@@ -187,13 +187,13 @@ def resolve_source(source: object, *, unpack: bool = True) -> Files | MemoryTabl
         If a file is missing or empty, no kind of file is recognised, or kinds are mixed.
     """
     if isinstance(source, (str, os.PathLike)):
-        return _files(str(source), _expand(str(source)), listed=False, unpack=unpack)
+        return _files(str(source), _expand(str(source)), enumerated=False, unpack=unpack)
     if isinstance(source, (list, tuple)):
         if not source or not all(isinstance(s, (str, os.PathLike)) for s in source):
             raise InputError("source, given as a list, must name one file or more.")
         names = [str(s) for s in source]
         paths = [path for name in names for path in _expand(name)]
-        return _files(", ".join(names), paths, listed=True, unpack=unpack)
+        return _files(", ".join(names), paths, enumerated=True, unpack=unpack)
     return MemoryTable(_readable(_table(source)))
 
 
@@ -201,6 +201,7 @@ def _readable(data: pa.Table) -> pa.Table:
     """Return the table with columns of types that engines do not know as text or double."""
     for i, column in enumerate(data.schema):
         if pa.types.is_decimal256(column.type):
+            # Through text, not double: an id of 40 digits must stay exact.
             data = data.set_column(i, column.name, _decimal_texts(data.column(i)))
         elif pa.types.is_float16(column.type):
             data = data.set_column(i, column.name, data.column(i).cast(pa.float64()))
@@ -247,6 +248,7 @@ def _matching_files(name: str) -> list[str]:
     if path.is_dir():
         _refuse_tables(path)
         candidates = (p for p in path.rglob("*") if p.is_file() and _kind(p) is not None)
+        # Writers of Parquet leave markers and checksums of such names beside the data.
         paths = [str(p) for p in candidates if not p.name.startswith((".", "_"))]
         if not paths:
             raise InputError(
@@ -256,6 +258,7 @@ def _matching_files(name: str) -> list[str]:
         return sorted(paths)
     if path.exists():
         return [name]
+    # Last: a file whose own name holds a bracket or an asterisk is that file.
     paths = [p for p in glob.glob(name, recursive=True) if Path(p).is_file()]  # noqa: PTH207
     if not paths and _ADDRESS.match(name):
         raise InputError(
@@ -282,10 +285,11 @@ def _kind(path: Path) -> FileKind | None:
     name = path.name.lower()
     suffix = Path(name.removesuffix(".gz")).suffix
     kind = _SUFFIXES.get(suffix)
+    # Parquet compresses inside; its footer must be at the end of the file.
     return None if kind == "parquet" and name.endswith(".gz") else kind
 
 
-def _files(shown: str, paths: list[str], *, listed: bool, unpack: bool) -> Files:
+def _files(label: str, paths: list[str], *, enumerated: bool, unpack: bool) -> Files:
     kinds = set()
     for path in paths:
         kind = _kind(Path(path))
@@ -301,10 +305,10 @@ def _files(shown: str, paths: list[str], *, listed: bool, unpack: bool) -> Files
             check_compressed(path, paths)
     if len(kinds) > 1:
         raise InputError(
-            f"source: {shown!r} holds files of several kinds ({', '.join(sorted(kinds))}); "
+            f"source: {label!r} holds files of several kinds ({', '.join(sorted(kinds))}); "
             "name files of one kind."
         )
-    return Files(kinds.pop(), tuple(paths), shown, listed)
+    return Files(kinds.pop(), tuple(paths), label, enumerated)
 
 
 def _check_name(path: str) -> None:
@@ -392,6 +396,7 @@ def _series(series: Any) -> pa.Array:  # noqa: ANN401  pandas is never imported
         return pa.Array.from_pandas(series)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         missing = series.isna().to_numpy()
+        # Half a letter has no UTF-8: the record then counts as without that field.
         texts = [None if m else _unicode(spell(v)) for v, m in zip(series, missing, strict=True)]
         return pa.array(texts, type=pa.string())
 

@@ -32,7 +32,7 @@ class Versions:
 
     Examples
     --------
-    >>> days = Versions.of({"2026-11-03.parquet": "2", "*.parquet": "1"})
+    >>> days = Versions.parse({"2026-11-03.parquet": "2", "*.parquet": "1"})
     >>> days.number("/data/2026-11-03.parquet"), days.number("/data/2026-11-04.parquet")
     (0, 1)
     >>> days.describe([1])
@@ -42,7 +42,7 @@ class Versions:
     declared: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, version: object) -> Versions:
+    def parse(cls, version: object) -> Versions:
         """Return the versions that a caller declared."""
         pairs = list(version.items()) if isinstance(version, Mapping) else [("", version)]
         if not pairs or not all(_is_text(text) for _, text in pairs):
@@ -57,6 +57,7 @@ class Versions:
     def number(self, path: str) -> int:
         """Return which of the declarations is that of a file."""
         for number, (pattern, _) in enumerate(self.declared):
+            # match compares from the right, so that a pattern need not know where the folder lies.
             if not pattern or PurePath(path).match(pattern):
                 return number
         raise InputError(

@@ -77,6 +77,7 @@ def is_known_name(name: str) -> bool:
     [True, True, False, False]
     """
     name_words = words(name)
+    # Other letters are not split into words, and so could hide an id between known ones.
     if not name_words or not _PLAIN.fullmatch(name):
         return False
     return _KNOWN.issuperset(_NUMBERED.sub("", " ".join(name_words)).split())

@@ -44,12 +44,14 @@ def pack_task(whole: WholeGroup, scale: ValueLattice) -> Callable[[pa.Table], pa
     def pack(table: pa.Table) -> pa.Table:
         columns = {name: table[name].to_numpy().astype(np.int64) for name in table.column_names}
         primary, secondary = ("cell", "user") if whole == "cells" else ("user", "cell")
+        # Spark keeps no order; a block that is lost and made again must have the same bytes.
         order = np.lexsort((columns[secondary], columns[primary]))
         columns = {name: column[order] for name, column in columns.items()}
         lowest = int(columns[primary][0])
         columns[primary] = columns[primary] - lowest
         sums = [columns[name] for name in ("total", "total_sq") if name in columns]
         if sums:
+            # Here, where all sums pass once: they never come together on one machine.
             check_sums(columns["n"], sums[0], sums[1] if sums[1:] else None, scale)
         pairs = _to_bytes([_narrow(columns[name]) for name in ("cell", "user", "n")])
         row = [[int(columns["block"][0])], [lowest], [pairs], [_to_bytes(sums)]]
@@ -67,7 +69,7 @@ def map_task(whole: WholeGroup, others: int, load_query: Callable[[], Given], *,
         What its blocks hold all pairs of.
     others : int
         Users in all of the map, if cells are whole; else its cells.
-    given : callable
+    load_query : callable
         Returns the question's function and its arrays of all cells and users, on the executor.
     sums : bool
         Whether the question is about sums too. PRIVATE: what is found is as private as the work.
@@ -78,6 +80,8 @@ def map_task(whole: WholeGroup, others: int, load_query: Callable[[], Given], *,
         for batch in batches:
             for i in range(batch.num_rows):
                 number, offset, pairs, private = (batch[name][i].as_py() for name in PACKED.names)
+                # Of sums too, even if only counts are asked: an answer must come from the first
+                # reading.
                 digest = _digest(pairs, private)
                 beside = _from_bytes(private) if sums else []
                 block = _partition(whole, offset, _from_bytes(pairs), others)
@@ -131,6 +135,7 @@ def _narrow(column: NDArray[np.int64]) -> NDArray[Any]:
 def _to_bytes(columns: Sequence[NDArray[Any]]) -> bytes:
     sink = io.BytesIO()
     for column in columns:
+        # No pickle: what is read back can be numbers alone.
         np.save(sink, column, allow_pickle=False)
     return sink.getvalue()
 

@@ -36,8 +36,8 @@ class CountedRecords:
         Cells before selection.
     squares : bool
         Whether `pairs` has sums of squares.
-    request : Request
-    shown : str
+    request : ReadRequest
+    label : str
         The source as the caller wrote it.
     """
 
@@ -49,7 +49,7 @@ class CountedRecords:
     everything: int
     squares: bool
     request: ReadRequest
-    shown: str
+    label: str
 
     def __repr__(self) -> str:
         return f"CountedRecords(n_cells={len(self.cells)}, n_pairs={self.n_pairs}, private)"

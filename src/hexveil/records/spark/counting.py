@@ -18,10 +18,11 @@ from hexveil.records.duckdb.reading import refuse_overflow, rule_counts
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.feasible_sums import squares_fit
+from hexveil.records.select import refuse_no_cell
 from hexveil.records.spark import tasks
 from hexveil.records.spark.counted_records import CountedRecords
 from hexveil.records.spark.error_translation import translate_errors
-from hexveil.records.spark.frames import collect, from_arrow, map_batches
+from hexveil.records.spark.frames import checkpoint, collect, from_arrow, map_batches
 from hexveil.records.spark.source_rows import open_records
 from hexveil.records.units import refuse_single_records
 
@@ -60,6 +61,7 @@ def count_records(
         grouping = aggregation.group_keys(
             session, rules.cells, rules.privacy_unit, task_records.records.places
         )
+        # Used several times below; without this each action would read the records anew.
         with persisted(count_groups(task_records, request, grouping)) as tally:
             summary = _summary(tally, grouping)
             measures = DistributedQueries(session, task_records)
@@ -70,7 +72,7 @@ def count_records(
             request = check_offsets(measures, task_records.records, request)
             session.register(aggregation.ALL_CELLS, summary.cells)
             everything, enough, _ = aggregation.select_cells(session, grouping, rules.select)
-            refusals.refuse_no_cell(everything, enough, request)
+            refuse_no_cell(everything, enough, rules.select.min_users)
             cells = aggregation.cell_table(session, rules.cells, grouping)
             refusals.refuse_swapped(cells, request)
             fit = squares_fit(summary.largest, rules.scale)
@@ -78,7 +80,7 @@ def count_records(
             pairs, n_pairs = _number_pairs(spark, session, tally, grouping, squares=fit)
     counts = rule_counts(request, summary.left_out, summary.repeats)
     return CountedRecords(
-        pairs, n_pairs, cells, units, counts, everything, fit, request, source.shown
+        pairs, n_pairs, cells, units, counts, everything, fit, request, source.label
     )
 
 
@@ -94,6 +96,7 @@ def count_groups(
     schema = _tally_schema(grouping, squares=squares)
     if aggregation.drops_repeats(request):
         return deduplicate_by_user(task_records, schema, task_grouping)
+    # Repeats are kept here: a pair's records may be counted in several tasks, and added up.
     partial = map_batches(
         task_records.rows,
         tasks.count_task(
@@ -126,6 +129,7 @@ def deduplicate_by_user(
     work = tasks.deduplicate_task(
         task_records.task_input.memory, schema, result_schema, task_grouping
     )
+    # By user alone: with the time too, one user's pair could be counted in several tasks.
     return map_batches(rows.repartition("user_id"), work, result_schema)
 
 
@@ -182,6 +186,7 @@ def _summary(tally: DataFrame, grouping: aggregation.GroupKeys) -> _Summary:
     records = table["records"].to_numpy()
     counts = {int(reason): int(records[reasons == reason].sum()) for reason in np.unique(reasons)}
     repeats = counts.pop(tasks.REPEATS, 0)
+    # Rows of repeats and of failures have reasons beyond those of records.
     left_out = {reason: n for reason, n in counts.items() if reason < len(REASONS)}
     left_out[0] = left_out.get(0, 0) + repeats
     cells = table.filter(pa.array(reasons == 0)).select([*grouping.cell, "users", "records"])
@@ -202,6 +207,7 @@ def raise_task_failure(notes: pa.ChunkedArray, reasons: np.ndarray) -> None:
     """Raise InputError if a task found that a source cannot be read."""
     messages = notes.filter(pa.array(reasons == tasks.FAILED)).to_pylist()
     if messages:
+        # The same sentence whichever task comes first.
         raise InputError(min(messages))
 
 
@@ -237,19 +243,19 @@ def _number_pairs(
         .join(_table(spark, units), list(grouping.unit))
         .select("cell", "unit", "n", "total", *["total_sq"] * squares)
     )
-    if spark.sparkContext.getCheckpointDir() is not None:
-        pairs = translate_errors(pairs.checkpoint)
-    pairs = pairs.persist(StorageLevel.MEMORY_AND_DISK)
+    pairs = checkpoint(pairs).persist(StorageLevel.MEMORY_AND_DISK)
     return pairs, translate_errors(pairs.count)
 
 
 def _table(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a table as a frame, which every task gets whole unless it is large."""
     frame = from_arrow(spark, table)
+    # A join with a broadcast table moves no pair between executors.
     return F.broadcast(frame) if table.nbytes < _SMALL else frame
 
 
 _SMALL = 2**26
+"""Bytes of a table that every task gets whole."""
 
 
 class DistributedQueries(Session):
@@ -268,5 +274,6 @@ class DistributedQueries(Session):
         renamed = f"SELECT * FROM ({query}) AS counts({', '.join(names)})"
         work = tasks.query_task(self._task_records.task_input, renamed, schema)
         frame = map_batches(self._task_records.rows, work, schema)
+        # Only counts are asked for in this way, which add up over tasks.
         total = collect(frame.agg(*(F.sum(name).alias(name) for name in names)))
         return [tuple(int(total[name][0].as_py() or 0) for name in names)]

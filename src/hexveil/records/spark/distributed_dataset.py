@@ -18,11 +18,17 @@ from hexveil.base.errors import StorageError
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import DistributedSums
-from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.reading import public_metadata
+from hexveil.records.select import selection_counts
 from hexveil.records.spark import blocks
 from hexveil.records.spark.error_translation import translate_errors
-from hexveil.records.spark.frames import collect, from_arrow
+from hexveil.records.spark.frames import (
+    checkpoint,
+    collect,
+    ddl_schema,
+    from_arrow,
+    map_batches,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +47,6 @@ _CHANGED = (
     "the records changed while they were in use: a part of them was lost and, read again, is "
     "another; read all of them again."
 )
-_TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.binary(): "binary"}
 
 
 def distribute(counted: CountedRecords, room: int = BLOCK_PAIRS) -> Dataset:
@@ -49,7 +54,7 @@ def distribute(counted: CountedRecords, room: int = BLOCK_PAIRS) -> Dataset:
 
     Parameters
     ----------
-    counted : Counted
+    counted : CountedRecords
         Cells, units and rule counts are on the driver, the pairs in Spark.
     room : int
         Pairs of a block.
@@ -67,6 +72,7 @@ def distribute(counted: CountedRecords, room: int = BLOCK_PAIRS) -> Dataset:
         },
         {"cells": n_users, "users": n_cells},
     )
+    # Both kinds of blocks are made by now; the pairs need not be kept beside them.
     counted.close()
     occupancy = DistributedOccupancy(store, n_cells, n_users, counted.n_pairs)
     # Both kinds of blocks are asked now, while they are of one reading: later answers are compared
@@ -74,8 +80,8 @@ def distribute(counted: CountedRecords, room: int = BLOCK_PAIRS) -> Dataset:
     if occupancy.records_per_user.sum() != occupancy.n_records:
         raise StorageError(_CHANGED)
     counts = dict(counted.counts)
-    counts.update(aggregation.selection_counts(counted.everything, n_cells, occupancy.n_records))
-    facts = public_metadata(counted.shown, counted.request, occupancy, counted.cells, counts)
+    counts.update(selection_counts(counted.everything, n_cells, occupancy.n_records))
+    facts = public_metadata(counted.label, counted.request, occupancy, counted.cells, counts)
     private = DistributedSums(store, squares=counted.squares)
     return Dataset(facts, private, counted.units.take(used))
 
@@ -107,7 +113,8 @@ class BlockStore:
     def map_sums(
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterator[tuple[NDArray[Any], ...]]:
-        """Return the answers of blocks of cells with their sums: see `SumsStore`. PRIVATE."""
+        """Return the answers of blocks of cells with their sums: `SumsPartitionStore`. PRIVATE."""
+        # Only blocks of cells have sums beside them.
         return self._map_blocks("cells", (work, tuple(cells), tuple(users)), sums=True)
 
     def _map_blocks(
@@ -121,8 +128,9 @@ class BlockStore:
 
         work = blocks.map_task(whole, self._others[whole], load_query, sums=sums)
         try:
-            rows = collect(table.mapInArrow(work, _shape(blocks.MAPPED))).sort_by("block")
+            rows = collect(map_batches(table, work, blocks.MAPPED)).sort_by("block")
         finally:
+            # Else each question's arrays would stay on every executor until the session ends.
             translate_errors(sent.destroy)
         numbers = rows["block"].to_pylist()
         self._check(whole, dict(zip(numbers, rows["digest"].to_pylist(), strict=True)))
@@ -165,14 +173,10 @@ def _blocks(
         columns += [name for name in ("total", "total_sq") if name in pairs.columns]
     rows = pairs.join(numbers, key).select(*columns).repartition(int(block[-1]) + 1, "block")
     packed = rows.groupBy("block").applyInArrow(
-        blocks.pack_task(whole, scale), _shape(blocks.PACKED)
+        blocks.pack_task(whole, scale), ddl_schema(blocks.PACKED)
     )
-    if pairs.sparkSession.sparkContext.getCheckpointDir() is not None:
-        return translate_errors(packed.checkpoint)
-    packed = packed.persist(StorageLevel.MEMORY_AND_DISK)
-    translate_errors(packed.count)
-    return packed
-
-
-def _shape(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)
+    stored = checkpoint(packed)
+    if stored is packed:
+        packed.persist(StorageLevel.MEMORY_AND_DISK)
+        translate_errors(packed.count)
+    return stored

@@ -34,6 +34,7 @@ def _translate(error: Exception) -> HexveilError:
         return HexveilError(
             "Spark's executors lack a package; install hexveil there as it is on the driver."
         )
+    # The sentence of `Session`, raised in a task: Spark passes errors on as text.
     if "more memory or disk than it may use" in text:
         return StorageError(
             f"a Spark task needs more memory or disk than it may use; raise {TASK_MEMORY}, or "

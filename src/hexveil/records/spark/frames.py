@@ -19,19 +19,37 @@ if TYPE_CHECKING:
 
     from hexveil.records.spark.tasks import Work
 
-_NAMES = {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string", pa.float64(): "double"}
+_DDL_TYPES = {
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.string(): "string",
+    pa.float64(): "double",
+    pa.binary(): "binary",
+}
 _ROWS_SENT = 1 << 16
 
 
 def column(name: str) -> Column:
     """Return a column of a frame by exactly this name, dots and all."""
+    # Without backticks a dot means a field inside a column.
     return F.col("`" + name.replace("`", "``") + "`")
 
 
 def map_batches(frame: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
     """Map a task over a frame's batches of rows; nothing runs yet."""
-    shape = ", ".join(f"{field.name} {_NAMES[field.type]}" for field in schema)
-    return frame.mapInArrow(work, shape)
+    return frame.mapInArrow(work, ddl_schema(schema))
+
+
+def ddl_schema(schema: pa.Schema) -> str:
+    """Return a schema as Spark writes it in DDL."""
+    return ", ".join(f"{field.name} {_DDL_TYPES[field.type]}" for field in schema)
+
+
+def checkpoint(frame: DataFrame) -> DataFrame:
+    """Return a frame checkpointed now, where the session has a folder for that; else as it is."""
+    if frame.sparkSession.sparkContext.getCheckpointDir() is None:
+        return frame
+    return translate_errors(frame.checkpoint)
 
 
 def with_arrow_types(frame: DataFrame) -> DataFrame:

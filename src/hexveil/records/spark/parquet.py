@@ -32,8 +32,9 @@ def local_parquet(
     spark: SparkSession, source: Files, relation: Relation, session: Session
 ) -> DataFrame:
     """Return local files, with the columns that their folders' names make."""
+    # Without a scheme Spark looks in its default file system, which on a cluster is not this disk.
     paths = [f"file:{_literally(str(Path(path).absolute()))}" for path in source.paths]
-    frame = _read(spark, paths, source.shown)
+    frame = _read(spark, paths, source.label)
     folders = [name for name in relation.schema if name not in frame.columns]
     return _with_folders(spark, frame, _folders(session, relation, source.paths, folders), folders)
 
@@ -51,10 +52,12 @@ def remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
                 f"source: {path!r} is a Delta table; pass "
                 f'spark.read.format("delta").load({path!r}) instead.'
             )
-    return _read(spark, source.paths, source.shown)
+    return _read(spark, source.paths, source.label)
 
 
 def _read(spark: SparkSession, paths: Sequence[str], label: str) -> DataFrame:
+    # CORRECTED: dates as they are written, whatever the session sets, never shifted to another
+    # calendar.
     reader = spark.read.option("mergeSchema", "true").option("datetimeRebaseMode", "CORRECTED")
     try:
         return reader.parquet(*paths)
@@ -120,6 +123,7 @@ def _with_folders(
     by_absolute_path = {str(Path(path).absolute()): values for path, values in folders.items()}
     by_address = {}
     for row in frame.select(column(_PATH)).distinct().collect():
+        # Spark reports files as percent-encoded addresses.
         path = unquote(urlsplit(row[0]).path)
         by_address[row[0]] = by_absolute_path[path]
     columns = {_PATH: pa.array(list(by_address), pa.string())}

@@ -11,6 +11,7 @@ from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.reading import public_metadata
 from hexveil.records.progress import show_progress
+from hexveil.records.select import selection_counts
 from hexveil.records.spark.counting import count_records
 from hexveil.records.spark.distributed_dataset import distribute
 from hexveil.records.spark.frames import collect
@@ -53,12 +54,13 @@ def collect_dataset(counted: CountedRecords) -> Dataset:
     try:
         pairs = fetch_pairs(counted)
     finally:
+        # Also after a failure: the session is the caller's, and lives on.
         counted.close()
     occupancy, sums, used_units = aggregation.to_occupancy(pairs)
     counts = dict(counted.counts)
     records, used = int(occupancy.n.sum()), len(counted.cells)
-    counts.update(aggregation.selection_counts(counted.everything, used, records))
-    facts = public_metadata(counted.shown, counted.request, occupancy, counted.cells, counts)
+    counts.update(selection_counts(counted.everything, used, records))
+    facts = public_metadata(counted.label, counted.request, occupancy, counted.cells, counts)
     private = Sums(sums[aggregation.TOTAL], sums.get(aggregation.SQUARES))
     return Dataset(facts, private, counted.units.take(used_units))
 
@@ -67,6 +69,7 @@ def fetch_pairs(counted: CountedRecords) -> pa.Table:
     """Return all pairs, in no order. PRIVATE."""
     n_slices = counted.n_pairs // _MAX_FETCHED + 1
     return pa.concat_tables(
+        # By cell: a public number, and slices of about one size.
         collect(counted.pairs.where(f"cell % {n_slices} = {slice_number}"))
         for slice_number in range(n_slices)
     )

@@ -45,8 +45,8 @@ class SparkRegridder:
     Attributes
     ----------
     engine : SparkSession
-    source : Files, Table, Frame or Remote
-    request : Request
+    source : Files, MemoryTable, Frame or Remote
+    request : ReadRequest
         As the data set was read.
     facts : PublicMetadata
         Of the data set, without its own `recount`.
@@ -81,6 +81,7 @@ class SparkRegridder:
                 failed = collect(
                     records.where(f"reject_reason = {tasks.FAILED}").select("reject_reason", "note")
                 )
+                # Before any count: rows of a failed task lack its records.
                 raise_task_failure(failed["note"], failed["reject_reason"].to_numpy())
                 for group in regrid.group_by_fine_grid(grids):
                     counts = self._fine(session, task_records, records, request, group)
@@ -114,11 +115,13 @@ class SparkRegridder:
             f"SELECT {names}, CAST(count(*) AS BIGINT) AS n FROM "
             f"(SELECT {columns} FROM {tasks.RECORDS} WHERE reject_reason = 0) GROUP BY {names}"
         )
+        # Listed records are columns, whatever the source was.
         task_input = tasks.TaskInput("columns", task_records.task_input.memory)
         resolution = grids[0].resolution if isinstance(grids[0], Cells) else None
         schema = pa.schema([*kinds.items(), ("n", pa.int64())])
         work = tasks.query_task(task_input, query, schema, resolution)
         fine = map_batches(records, work, schema).groupBy(*keys).agg(F.sum("n").alias("n"))
+        # Counted before it is fetched: what does not fit must not come to the driver.
         with persisted(fine) as stored:
             if translate_errors(stored.count) > pairs_on_driver(self.engine):
                 raise InputError(

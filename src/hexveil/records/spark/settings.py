@@ -31,4 +31,5 @@ def pairs_on_driver(engine: SparkSession) -> int:
 
 
 def _setting(engine: SparkSession, name: str) -> str:
+    # An empty setting counts as none.
     return engine.conf.get(name, _DEFAULTS[name]) or _DEFAULTS[name]

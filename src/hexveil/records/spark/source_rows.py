@@ -42,9 +42,9 @@ class TaskRecords:
     ----------
     rows : DataFrame
         What tasks are fed with.
-    given : Input
+    task_input : TaskInput
         How they get at the records.
-    records : Checked
+    records : ValidatedRecords
         The queries that they run.
     """
 

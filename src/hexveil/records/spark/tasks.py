@@ -95,6 +95,7 @@ class _Session(Session):
     """PRIVATE. A connection of one thread, which shares its process's lookup of hexagons."""
 
     def __init__(self, memory: str) -> None:
+        # Spark runs a task per core itself.
         super().__init__(memory, threads=1)
 
     def pixels(self, resolution: int) -> PixelLookup:
@@ -163,6 +164,7 @@ def list_task(task_input: TaskInput, query: str, schema: pa.Schema) -> Work:
                 continue
             counts = pc.value_counts(batch["reject_reason"]).to_pylist()
             left_out.update({pair["values"]: pair["counts"] for pair in counts if pair["values"]})
+            # Most batches hold kept records alone: no copy of those.
             kept_rows = (
                 batch if len(counts) == 1 else batch.filter(pc.equal(batch["reject_reason"], 0))
             )
@@ -188,9 +190,9 @@ def deduplicate_task(
     memory : str
     schema : pyarrow.Schema
         Of the listed records.
-    made : pyarrow.Schema
+    result_schema : pyarrow.Schema
         Of the result.
-    grouping : Grouping or None
+    grouping : TaskGrouping or None
         How to count the records; None lists them again.
     """
     names = record_columns(schema)
@@ -210,6 +212,7 @@ def deduplicate_task(
         with _Session(memory) as session:
             if not _register(session, _split_off_rejects(batches, rejects)):
                 return
+            # A stream of batches can be read once, and repeats are looked for twice.
             session.run(f"CREATE TEMP TABLE {_GOT} AS SELECT {column_list} FROM {RECORDS}")
             query, repeats = aggregation.deduplicate(session, source)
             if grouping is not None:
@@ -230,6 +233,7 @@ def query_task(
 
     def statement(session: Session) -> str:
         if resolution is not None:
+            # Registers the function that the query calls; the expression itself is not needed.
             session.hexagon("0", "0", resolution)
         return query
 
@@ -250,6 +254,7 @@ def _run_query(
                 yield batch if schema is None else _conform(batch, schema)
             n_scans += 1
         if task_input.skips and n_scans:
+            # After all scans, which fill the engine's table of rejected lines.
             skipped = Relation("", {}, skips=True).skipped(session)
             yield from _reject_rows(schema or _REASONS, {UNPARSABLE: skipped})
 
@@ -335,6 +340,7 @@ def catch_errors(work: Work, schema: pa.Schema, batches: Batches) -> Batches:
         failure = HexveilError(_LOST)
     else:
         return
+    # If fetching the input failed, the engine blames the source: Spark should try the task again.
     if isinstance(failure, InputError) and "note" in schema.names and not source.failed:
         row = pa.RecordBatch.from_pydict(
             {"reject_reason": [FAILED], "n": [0], "note": [str(failure)]}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hexveil.base.errors import InputError
-from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import Unit, ValueLattice
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
@@ -13,6 +11,7 @@ from hexveil.records.sql.sums_query import SumsQuery
 
 if TYPE_CHECKING:
     from hexveil.base.rational import Number
+    from hexveil.model.cells import Cells, Labels
 
 __all__ = ["SumsQuery", "sums_query"]
 
@@ -69,10 +68,6 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
     ...                  cells=Labels("ward"), dialect="duckdb").splitlines()[-1])
     GROUP BY "ward", "user";
     """
-    if not isinstance(cells, (Cells, Labels)):
-        raise InputError(f"cells must be Cells(...) or Labels(...), got {type(cells).__name__}.")
-    if not isinstance(select, Select):
-        raise InputError(f"select must be Select(...), got {type(select).__name__}.")
     rules = Rules(ValueLattice.of(bounds, quantum), cells, select, privacy_unit, repeats, timezone)
     request = ReadRequest(RecordColumns(user, value, lat, lon, location, time), rules)
     return SumsQuery(source, request).render(dialect)

@@ -24,7 +24,7 @@ class Dialect:
 
     Attributes
     ----------
-    double, whole, text, instant : str
+    double, integer, text, instant : str
         Names of types.
     decimal : str
         The type of decimals of at least `{width}` digits, `{places}` of them behind the point.
@@ -63,7 +63,7 @@ class Dialect:
     """
 
     double: str
-    whole: str
+    integer: str
     text: str
     instant: str
     decimal: str
@@ -93,6 +93,7 @@ class Dialect:
             )
         if self.backslashes and self.mark == "`":
             name = _escaped(name)
+            # BigQuery escapes a backtick by a backslash, where the others double it.
             return f"`{name.replace('`', _TICK)}`"
         return self.mark + name.replace(self.mark, 2 * self.mark) + self.mark
 
@@ -150,7 +151,7 @@ _SPARK_START = (
 DIALECTS: dict[DialectName, Dialect] = {
     "duckdb": Dialect(
         double="DOUBLE",
-        whole="BIGINT",
+        integer="BIGINT",
         text="VARCHAR",
         instant="TIMESTAMPTZ",
         # A product of two decimals of up to 18 digits would have to fit into 18.
@@ -158,6 +159,7 @@ DIALECTS: dict[DialectName, Dialect] = {
         mark='"',
         backslashes=False,
         rounded="round({x})",
+        # floor, since a cast would round to the next second.
         wall="CAST(floor(epoch(timezone({zone}, {t}))) AS BIGINT)",
         starts=_formatted("strftime(make_timestamp(({s}) * 1000000), '{f}')", *_PERCENT),
         hexagon="h3_latlng_to_cell({lat}, {lon}, {resolution})",
@@ -171,7 +173,7 @@ DIALECTS: dict[DialectName, Dialect] = {
     ),
     "postgres": Dialect(
         double="double precision",
-        whole="bigint",
+        integer="bigint",
         text="text",
         instant="timestamptz",
         decimal="numeric({width}, {places})",
@@ -210,7 +212,7 @@ DIALECTS: dict[DialectName, Dialect] = {
     ),
     "bigquery": Dialect(
         double="FLOAT64",
-        whole="INT64",
+        integer="INT64",
         text="STRING",
         instant="TIMESTAMP",
         decimal="BIGNUMERIC",
@@ -236,7 +238,7 @@ DIALECTS: dict[DialectName, Dialect] = {
     ),
     "spark": Dialect(
         double="DOUBLE",
-        whole="BIGINT",
+        integer="BIGINT",
         text="STRING",
         instant="TIMESTAMP",
         decimal="DECIMAL({width}, {places})",

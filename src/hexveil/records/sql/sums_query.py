@@ -39,7 +39,7 @@ class SumsQuery:
     source : str
         A table's name, dots between its parts; or a file, which DuckDB reads by itself and other
         engines are assumed to have loaded into a table named like it.
-    request : Request
+    request : ReadRequest
         Columns and rules, as for reading.
     """
 
@@ -155,6 +155,7 @@ class _Writer:
         if self._local:
             zone = self._sql.literal(self._rules.clock or "")
             selected["local_s"] = self._sql.wall.format(t="observed_at", zone=zone)
+        # Clamped before it is scaled, as in reading: no product can overflow, so no value fails.
         selected["scaled_value"] = f"LEAST(GREATEST(value, {low}), {high}) * {top} / {bottom}"
         return _select(selected, "identified", self._tests())
 
@@ -169,6 +170,7 @@ class _Writer:
         return self._labelled() or ["lat", "lon"]
 
     def _tests(self) -> list[str]:
+        # Infinity and NaN fail the comparison in each dialect; not all have a function for them.
         tests = [f"ABS(value) <= {_number(_LARGEST)}", "user_id IS NOT NULL"]
         if self._columns.time is not None:
             tests += [
@@ -196,7 +198,7 @@ class _Writer:
         selected = self._pass_through(
             [*(["observed_at"] * self._dedupes), *(["local_s"] * self._local)]
         )
-        location = f"CAST({sql.rounded.format(x='scaled_value')} AS {sql.whole})"
+        location = f"CAST({sql.rounded.format(x='scaled_value')} AS {sql.integer})"
         lowest, highest = (int(bound / scale.quantum) for bound in (scale.lower, scale.upper))
         selected["quanta"] = f"LEAST(GREATEST({location}, {lowest}), {highest})"
         tests = []
@@ -213,6 +215,7 @@ class _Writer:
         """Return the records, those of one user and time numbered from the one that stays."""
         collate = self._sql.by_bytes if self._labels else ""
         places = ", ".join(f"{name}{collate}" for name in self._places())
+        # The whole order is stated: on a tie an engine could keep another record each time.
         start = f"ROW_NUMBER() OVER (PARTITION BY user_id, observed_at ORDER BY {places}, quanta)"
         selected = self._pass_through([*(["local_s"] * self._local), "quanta"])
         return _select(selected | {"repeat_number": start}, "selected")
@@ -261,6 +264,8 @@ class _Writer:
         if not squares_fit(1, scale):
             return {}
         if self._decimals is not None:
+            # About 0, in value units: readable by whoever makes the table, and independent of the
+            # bounds.
             return {sql.name("sum_sq"): f"SUM({self._x} * {self._x})"}
         # No decimal text ends: as near as a double comes.
         terms = (scale.quantum.numerator, scale.quantum.denominator)
@@ -272,6 +277,7 @@ class _Writer:
         sql, quantum = self._sql, self._rules.scale.quantum
         names = [sql.name(name) for name in (*self._cell(), "user")]
         top, bottom = _number(float(quantum.numerator)), _number(float(quantum.denominator))
+        # Whole quanta are added up, and only the sum is scaled: the order of rows changes nothing.
         summed = sql.total.format(k=self._k)
         total = f"CAST({summed} AS {sql.double}) * {top} / {bottom}"
         selected = {name: name for name in names} | {"n": "COUNT(*)", sql.name("sum"): total}

@@ -39,16 +39,20 @@ def tangents(pairs: Names, per_degree: float, close: float) -> Floats:
     names, place = np.unique(pairs, return_inverse=True)
     rings = _rings(names)
     ring_a, ring_b = (rings[row] for row in place.reshape(pairs.shape))
+    # Per corner of the first hexagon its distance to the nearest corner of the second.
     distance = np.abs(ring_a[:, :, None] - ring_b[:, None]).max(axis=3).min(axis=2)
     shared = distance * per_degree < close
     usable = shared.sum(axis=1) == 2
+    # The two shared corners sort to the front; where there are not two, the result is not used.
     ends = np.take_along_axis(ring_a, np.argsort(~shared, kind="stable")[:, :2, None], axis=1)
     normal = np.cross(_vectors(ends[:, 0]), _vectors(ends[:, 1]))
     middle = ends.mean(axis=1)
+    # Turned so that the first hexagon is on the positive side.
     normal *= np.sign((normal * _vectors(ring_a.mean(axis=1))).sum(axis=1))[:, None]
     value = (normal * _vectors(middle)).sum(axis=1)
     slope = _slopes(normal, middle)
     constant = value - slope[0] * middle[:, 1] - slope[1] * middle[:, 0]
+    # NaN compares as false with every margin: such an edge decides no place.
     pixel = np.where(usable, np.hypot(*slope) / per_degree, np.nan)
     return np.asarray(np.stack((constant, *slope)) / pixel)
 

@@ -99,11 +99,11 @@ class PixelLookup:
         if self._resolution < COARSEST:
             hexagon = compute_hexagons(lat, lon, self._resolution)
             with self._lock:
-                return self._raster.numbers.of(hexagon)
+                return self._raster.numbers.number(hexagon)
         number, undecided, computed = self._decide(lat, lon)
         if undecided.size:
             with self._lock:
-                number[undecided] = self._raster.numbers.of(computed)
+                number[undecided] = self._raster.numbers.number(computed)
         return number
 
     def _of_arrays(self, lat: Floats, lon: Floats) -> Names:
@@ -132,7 +132,7 @@ class PixelLookup:
         all_there = bool(is_filled.all())
         if not all_there:
             code[~is_filled] = 0
-        number = _decide_by_line(self._raster.known, code, lat, lon)
+        number = _decide_by_line(self._raster.lines, code, lat, lon)
         undecided = np.flatnonzero(number == 0)
         computed = compute_hexagons(lat[undecided], lon[undecided], self._resolution)
         self._asked += lat.size
@@ -151,6 +151,7 @@ class PixelLookup:
 
     def _learn(self, lat: Floats, lon: Floats) -> None:
         """Count places in tiles that are not filled, and fill those that are frequent."""
+        # Nearer the poles no tile is ever decided, however many places it has.
         usable = np.abs(lat) < LARGEST_LATITUDE
         row, column = (
             ((degrees[usable] + offset) * self._raster.per_degree).astype(np.int64) >> TILE_BITS
@@ -168,6 +169,7 @@ class PixelLookup:
             for start in range(0, len(frequent), _AT_ONCE):
                 self._fill(frequent[start : start + _AT_ONCE])
             if len(self._seen) > _TABLE:
+                # A bound on memory: places scattered over the globe fill no tile.
                 self._seen.clear()
 
     def _fill(self, tiles: list[int]) -> None:

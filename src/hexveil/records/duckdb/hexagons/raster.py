@@ -70,7 +70,7 @@ class BorderLines:
 
     Attributes
     ----------
-    first, second : ndarray of int32
+    hexagon_a, hexagon_b : ndarray of int32
         The numbers of the hexagons of code -i < 0: where the line is above the margin, and below
         it. A code i > 0 is the number of a hexagon itself, and 0 decides none.
     line : ndarray of float, shape (3, n)
@@ -105,7 +105,7 @@ class HexagonNumbers:
         self._near: Names = np.zeros(1 << _NEAR_BITS, dtype=np.uint64)
         self._near_number: Codes = np.zeros(1 << _NEAR_BITS, dtype=np.int32)
 
-    def of(self, hexagon: Names) -> Codes:
+    def number(self, hexagon: Names) -> Codes:
         """Return the number of each hexagon, a new one if it has none; one thread at a time."""
         place = (hexagon * _SPREADING) >> np.uint64(64 - _NEAR_BITS)
         number: Codes = self._near_number[place]
@@ -141,14 +141,15 @@ class Raster:
     ----------
     per_degree : float
         Pixels in a degree.
-    known : Known
-    numbers : Numbers
+    lines : BorderLines
+    numbers : HexagonNumbers
     """
 
     def __init__(self, resolution: int) -> None:
         self._resolution = resolution
+        # Two pixels a square and eight squares an edge, as the proof above takes them.
         self.per_degree = 16 / (_EDGE_DEGREES / math.sqrt(7) ** resolution)
-        self.known = BorderLines.empty()
+        self.lines = BorderLines.empty()
         self.numbers = HexagonNumbers()
         self._line_of: dict[int, int] = {}
 
@@ -167,7 +168,10 @@ class Raster:
             shape = (row.size, side.size, side.size)
             lats = np.broadcast_to(lat[:, :, None], shape).ravel()
             lons = np.broadcast_to(lon[:, None, :], shape).ravel()
-            corner = self.numbers.of(compute_hexagons(lats, lons, self._resolution)).reshape(shape)
+            corner = self.numbers.number(compute_hexagons(lats, lons, self._resolution)).reshape(
+                shape
+            )
+            # Smallest equals largest where all 16 corners are in one hexagon.
             low, high = _over_blocks(np.minimum, corner), _over_blocks(np.maximum, corner)
             pixel_code = np.where(low == high, low, 0).repeat(size, axis=1).repeat(size, axis=2)
             if lines:
@@ -213,7 +217,7 @@ class Raster:
         for a, b, selected in ((0, 1, slice(None)), (1, 2, three), (0, 2, three)):
             pair = self._pairs(names[selected, a], names[selected, b])
             pairs[a + b - 1, selected] = pair
-            line = self.known.line[:, pair, None]
+            line = self.lines.line[:, pair, None]
             north, east = line[0] + line[1] * lat[selected], line[2] * lon[selected]
             agreed[selected] &= _lines_agree(
                 squares.corner[selected], names[selected, a], names[selected, b], north, east
@@ -226,7 +230,7 @@ class Raster:
         for i in range(3):
             index = np.nonzero(possible[i] & (n_possible == 1))
             code[index] = names[index[0], i]
-        lined = np.isfinite(self.known.line[0, pairs])
+        lined = np.isfinite(self.lines.line[0, pairs])
         for a, b in ((0, 1), (1, 2), (0, 2)):
             index = np.nonzero(
                 possible[a] & possible[b] & (n_possible == 2) & lined[a + b - 1, :, None, None]
@@ -240,21 +244,21 @@ class Raster:
         new = np.array([pair for pair in key.tolist() if pair not in self._line_of], dtype=np.int64)
         if new.size:
             sides = (new >> 32).astype(np.int32), (new & 0xFFFFFFFF).astype(np.int32)
-            known, names = self.known, self.numbers.names
+            lines, names = self.lines, self.numbers.names
             self._line_of.update(
                 zip(
                     new.tolist(),
-                    range(known.hexagon_a.size, known.hexagon_a.size + new.size),
+                    range(lines.hexagon_a.size, lines.hexagon_a.size + new.size),
                     strict=True,
                 )
             )
             line = tangents(
                 np.stack([names[side] for side in sides]), self.per_degree, MARGIN / 100.0
             )
-            self.known = BorderLines(
-                np.concatenate((known.hexagon_a, sides[0])),
-                np.concatenate((known.hexagon_b, sides[1])),
-                np.concatenate((known.line, line), axis=1),
+            self.lines = BorderLines(
+                np.concatenate((lines.hexagon_a, sides[0])),
+                np.concatenate((lines.hexagon_b, sides[1])),
+                np.concatenate((lines.line, line), axis=1),
             )
         number = np.array([self._line_of[pair] for pair in key.tolist()], dtype=np.int64)
         return np.asarray(number[inverse.ravel()])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.model.cells import Cells
-from hexveil.records.duckdb.validation import INTEGER_KEY_PREFIX
+from hexveil.records.duckdb.validation import INTEGER_KEY_PREFIX, key_column
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Field:
     @property
     def bits(self) -> int:
         """Number of bits of the largest value."""
+        # A field of a single value takes no bits at all.
         return ((self.largest - self.smallest) // self.step).bit_length()
 
     def read(self, packed: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -108,6 +109,7 @@ def make_layout(
     """Return the layout of records; None if it needs times and no record has one."""
     users = _number(session, source, USERS, {"user_id": "user_id"}, "number")
     labels = _number_labels(session, source) if source.labelled else ()
+    # Only times have a range that must be looked up; the others are numbered.
     clocked = {n: e for n, e in grouping.all.items() if n in ("slot", "day", "week")}
     ends: list[int | None] = []  # least and largest of each
     if clocked:
@@ -150,7 +152,7 @@ def _number(
 
     Whole numbers are told apart in place of their texts, and stand beside them.
     """
-    keys = [key_column(source, name) for name in column_names]
+    keys = [key_column(name, source.twins) for name in column_names]
     columns = [f"{key} AS {key}" for key in keys if key.startswith(INTEGER_KEY_PREFIX)]
     texts = [
         f"CAST({key} AS VARCHAR) AS {column_names[name]}"
@@ -163,22 +165,18 @@ def _number(
         f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT *, row_number() OVER (ORDER BY "
         f"{', '.join(column_names.values())}) - 1 AS {number} FROM ("
         f"SELECT {', '.join(columns + texts)} FROM ("
+        # Over raw records: a user whose records are all rejected gets a number too, and no pair.
         f"SELECT DISTINCT {', '.join(keys)} FROM ({source.raw})) WHERE {present})"
     )
     return int(str(session.rows(f"SELECT count(*) FROM {table}")[0][0]))
 
 
-def key_column(source: ValidatedRecords, name: str) -> str:
-    """Return the column that identifies a raw column's texts: the text, or its integer."""
-    return INTEGER_KEY_PREFIX + name if INTEGER_KEY_PREFIX + name in source.twins else name
-
-
 def join_numbers(source: ValidatedRecords) -> str:
     """Return the joins that give records the numbers of their users and labels."""
-    of_users = f" LEFT JOIN {USERS} USING ({key_column(source, 'user_id')})"
+    of_users = f" LEFT JOIN {USERS} USING ({key_column('user_id', source.twins)})"
     if not source.labelled:
         return of_users
-    keys = [key_column(source, f"raw_label{i}") for i in range(len(source.places))]
+    keys = [key_column(f"raw_label{i}", source.twins) for i in range(len(source.places))]
     columns = [
         key if key.startswith(INTEGER_KEY_PREFIX) else f"place{key.removeprefix('raw_label')}"
         for key in keys

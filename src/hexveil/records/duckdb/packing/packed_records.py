@@ -1,13 +1,13 @@
 """Counts and sums per (cell, unit) by sorting records that are packed into integers.
 
-Which field stands where: `layout`. Hexagons are numbered as they are met and then renumbered in
+Which field stands where: `bit_layout`. Hexagons are numbered as they are met and then renumbered in
 their order. Nothing is hashed or rounded, so equal numbers are equal records, and sorted numbers
 have the records of a pair side by side, pairs in the order of cells, then of units; `unpacking`
 makes the table of pairs of them. What comes out is what grouping by the engine gives, in a quarter
 of its time.
 
 It is done where it pays and fits: many records, in columns that can be scanned one by one (the
-users and the times are looked at before; text is parsed into such columns, see `rules.checked`),
+users and the times are looked at before; text is parsed into such columns, see `validate_records`),
 and 64 bits for all of it. Records are sorted in half of the memory that reading may use, 8 bytes
 each; where they do not fit, some users' records are read and sorted after others'. `pack` returns
 None elsewhere, and the engine groups.
@@ -27,7 +27,6 @@ from hexveil.records.duckdb.packing.bit_layout import (
     COMBINATION,
     USERS,
     join_numbers,
-    key_column,
     make_layout,
 )
 from hexveil.records.duckdb.packing.unpacking import (
@@ -38,6 +37,7 @@ from hexveil.records.duckdb.packing.unpacking import (
     sum_pairs,
     unpack,
 )
+from hexveil.records.duckdb.validation import key_column
 from hexveil.records.feasible_sums import squares_fit
 
 if TYPE_CHECKING:
@@ -78,17 +78,18 @@ def pack(
     Parameters
     ----------
     session : Session
-    source : Checked
+    source : ValidatedRecords
         All the records.
-    grouping : Keys
+    grouping : GroupKeys
     rules : Rules
-    alone : bool
-        Whether repeats were found, without which records are packed.
+    deduplicated : bool
+        Whether repeats were found: then records are packed without them.
     """
     if not source.columnar:
         return None
     placed = isinstance(rules.cells, Cells)
     records = int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
+    # Counted over raw records: an upper bound of those that are kept.
     if not MIN_RECORDS <= records <= MAX_PASSES * session.sortable:
         return None
     if deduplicated:  # without repeats there is text alone
@@ -123,7 +124,7 @@ def _user_ranges(
         return [_UserRange(0, 0, records, is_last=True)]
     counts = session.arrow(
         f"SELECT number, count(*) AS n FROM ({source.raw}) JOIN {USERS} "
-        f"USING ({key_column(source, 'user_id')}) "
+        f"USING ({key_column('user_id', source.twins)}) "
         "GROUP BY number ORDER BY number"
     )["n"].to_numpy()
     ranges, start = [], 0
@@ -140,9 +141,9 @@ def _user_ranges(
 
 @dataclass(frozen=True)
 class _UserRange:
-    """A range of user numbers, from `first` to before `end`, with its number of records.
+    """A range of user numbers, from `start` to before `end`, with its number of records.
 
-    The part that is first and last has all users.
+    The range that starts at 0 and is the last one has all users.
     """
 
     start: int
@@ -156,9 +157,9 @@ def _query(
 ) -> str:
     """Return the query of kept records: their places, and the bits below their hexagon.
 
-    Of a part of the users; records that are left out are in the first part, the reason below 0,
-    and so are those of users whom nobody knows, which are null. Where records are left `alone`,
-    without their repeats, these are chosen first: fewer are compared with what is repeated.
+    Only of the users of one range. Rejected records are in the first range, as minus their reason,
+    and so are those of unknown users, which are null. If records are deduplicated, the range is
+    selected first: fewer records are compared with the repeated ones.
     """
     places = "" if source.labelled else "".join(f"{name}, " for name in source.places)
     restriction = (
@@ -188,7 +189,7 @@ class _PairBuilder:
     Parameters
     ----------
     layout : Layout
-    pixels : Pixels or None
+    pixels : PixelLookup or None
         None where cells are labels.
     squares : bool
     """
@@ -201,6 +202,7 @@ class _PairBuilder:
 
     def add(self, session: Session, query: str, user_range: _UserRange) -> bool:
         """Sum the records of a range of users; return whether their hexagons fit."""
+        # Allocated once and filled: a list of batches would need twice the memory to join.
         records, size = np.empty(user_range.records, dtype=np.uint64), 0
         for batch in session.stream(query):
             for start in range(0, len(batch), PLACES):
@@ -209,6 +211,7 @@ class _PairBuilder:
                     raise InputError(_CHANGED)
                 records[size : size + packed.size] = packed
                 size += packed.size
+            # Found only while records are read: then the engine groups them from the start.
             if self._hexagons.size > 1 << (_BITS - self._layout.below):
                 return False
         self._left_out[0] += size
@@ -238,6 +241,7 @@ class _PairBuilder:
         *place, below = columns
         if self._pixels is None:
             return np.asarray(below.view(np.uint64))
+        # Numbers of hexagons in place of their 64 bits, of which a packed record has no room.
         numbers = self._pixels.numbers(*place).astype(np.int64)
         numbers <<= self._layout.below
         numbers |= below

@@ -93,11 +93,11 @@ class PackedPairs:
 def merge_sorted(
     ranges: list[PairSums], names: Numbers | None, bits: int
 ) -> tuple[PairSums, Numbers | None]:
-    """Return the pairs of all parts in order, and the hexagons that they number, in order.
+    """Return the pairs of all ranges in order, and the hexagons that they number, in order.
 
     Parameters
     ----------
-    parts : list of Summed
+    ranges : list of PairSums
         Each in order, with hexagons numbered as they were met. What they hold is used up.
     names : ndarray of uint64, or None
         The hexagon of each number; None where cells are labels.
@@ -159,6 +159,7 @@ def sum_pairs(records: Numbers, value_bits: int, *, squares: bool) -> PairSums:
         np.take(pair, starts, out=records[rows], mode="clip")  # not past what was read
         np.subtract(starts[1:], starts[:-1], out=sums["n"][rows][:-1])
         sums["n"][rows.stop - 1] = pair.size - starts[-1]
+        # Overflow wraps here, silently; sums of so many records are refused by their number alone.
         np.add.reduceat(k, starts, out=sums["total"][rows])
         if squares:
             k *= k
@@ -175,7 +176,7 @@ def unpack(
     Parameters
     ----------
     session : Session
-    found : Summed
+    pairs : PairSums
     hexagons : ndarray of uint64, or None
         The hexagon of each number; None where cells are labels.
     layout : Layout
@@ -201,7 +202,7 @@ def unpack(
 
 
 def _labels(session: Session, numbers: Whole) -> dict[str, pa.ChunkedArray]:
-    """Return the labels of numbered combinations, as `sums.keys` names them."""
+    """Return the labels of numbered combinations, as `group_keys` names them."""
     table = session.arrow(f"SELECT * FROM {LABELS} ORDER BY {COMBINATION}")
     texts = [name for name in table.column_names if name.startswith("place")]
     return {
@@ -231,6 +232,7 @@ def _units_of(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
     for block in _blocks(pair.size):
         np.bitwise_and(pair[block], _mask(bits), out=unit[block].view(np.uint64))
     reach = 1 << bits
+    # A table of flags of all possible units, unless it were larger than the pairs themselves.
     if reach > max(unit.size, _MIN_TABLE):
         distinct, place = np.unique(unit, return_inverse=True)
         return place.ravel(), distinct.view(np.uint64)

@@ -114,7 +114,9 @@ def test_what_has_no_room_is_said_and_costs_nothing_more(booked, monkeypatch):
     book = book_of(booked)
     with monkeypatch.context() as full:
         full.setattr(disk_space, "ReservedSpace", _full)
-        with pytest.raises(StorageError, match=r"no room for what would be drawn \(No space left"):
+        with pytest.raises(
+            StorageError, match=r"no space for the result of a draw \(No space left"
+        ):
             book.begin_draw("r", "cells", 5)
     assert book.find("r").state == "reserved"
     draw(book, "r", (1, 2))
@@ -130,14 +132,14 @@ def test_the_room_is_held_until_the_store_and_leaves_nothing(tmp_path):
     book = book_of(tmp_path)
     spend(book, "r", {"a": "0.5"})
     entry = book.begin_draw("r", "cells", 1000)
-    held = book._room[entry]
+    held = book._reserved_space[entry]
     stat = os.fstat(held.number)
     assert stat.st_size >= 2 * 8 * 1000 + disk_space.MARGIN
     assert stat.st_nlink == 0
     assert stat.st_blocks * 512 >= stat.st_size
     book.store("r", entry, np.ones(1000, dtype=np.int64))
     assert held.closed
-    assert book._room == {}
+    assert book._reserved_space == {}
     assert {file.name for file in tmp_path.iterdir()} <= {"ledger.sqlite", "ledger.sqlite.key"}
 
 

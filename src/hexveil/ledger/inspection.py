@@ -136,7 +136,7 @@ def unresolved(engine: Engine, dataset: str | None = None) -> tuple[Event, ...]:
 
 
 def hash_at(engine: Engine, entry: int) -> str | None:
-    """Return the hash of an event, or None if there is none of this number."""
+    """Return the hash of an event, or None if the ledger has no such entry."""
     events = tables.events
     with transaction(engine) as connection:
         query = sa.select(events.c.chain).where(events.c.entry == entry)

@@ -105,7 +105,7 @@ class Ledger:
         new_window = None if window is None else windows.check(window)
         self.dataset = dataset
         self._engine = connect(url)
-        self._room: dict[int, disk_space.ReservedSpace | None] = {}
+        self._reserved_space: dict[int, disk_space.ReservedSpace | None] = {}
         """Disk space reserved for the results of draws that began, by their entries."""
         # One transaction: two processes that open a new ledger must not both make its key.
         with transaction(self._engine) as connection:
@@ -323,10 +323,10 @@ class Ledger:
         Raises
         ------
         StorageError
-            If the result could not be stored: there is no room for it.
+            If the result could not be stored: the disk has no space for it.
         """
         # Before the event, which spends the booking for good.
-        room = disk_space.reserve_space(self._engine, entries)
+        space = disk_space.reserve_space(self._engine, entries)
         try:
             with transaction(self._engine) as connection:
                 history = events.request_events(connection, self.dataset, request)
@@ -336,11 +336,11 @@ class Ledger:
                 body = {"stage": stage, "entries": entries}
                 begun = self._add(connection, "marked", request, history[-1].account, body)
                 journal.create_row(connection, begun.entry, entries)
-            # From here the draw owns the room; until here a failure frees it.
-            self._room[begun.entry], room = room, None
+            # From here the draw owns the space; until here a failure frees it.
+            self._reserved_space[begun.entry], space = space, None
         finally:
-            if room is not None:
-                room.close()
+            if space is not None:
+                space.close()
         return begun.entry
 
     def store(self, request: str, entry: int, result: NDArray[np.int64]) -> None:
@@ -353,8 +353,8 @@ class Ledger:
         InputError
             If the request is not in the ledger: another file is in its place.
         """
-        # First: SQLite's log takes the room that was held for it.
-        self.free_room(entry)
+        # First: SQLite's log takes the space that was held for it.
+        self.free_space(entry)
         with transaction(self._engine) as connection:
             history = events.request_events(connection, self.dataset, request)
             if not history:
@@ -374,11 +374,11 @@ class Ledger:
             }
             self._add(connection, "measured", request, marked.account, body)
 
-    def free_room(self, entry: int) -> None:
+    def free_space(self, entry: int) -> None:
         """Release the space that is reserved for a draw's result, if any."""
-        room = self._room.pop(entry, None)
-        if room is not None:
-            room.close()
+        space = self._reserved_space.pop(entry, None)
+        if space is not None:
+            space.close()
 
     def complete(self, request: str) -> None:
         """Record that the results of all stages are stored: from here on they may be shown."""

@@ -44,7 +44,7 @@ class LedgerJournal:
                 row = draw()
                 self._ledger.store(self._request, entry, row[0])
             finally:
-                self._ledger.free_room(entry)
+                self._ledger.free_space(entry)
         return row
 
 

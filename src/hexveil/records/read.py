@@ -155,6 +155,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     rules = Rules(
         scale, cells, select, privacy_unit, repeats, timezone, max_bad_rows, accept_single_records
     )
+    # Quoted, so that no version can be spelled like the placeholder of a missing one.
     declared = None if isinstance(version, Mapping) or not version else quoted(str(version))
     request = ReadRequest(
         columns,

@@ -23,6 +23,7 @@ HASHED_FIELDS = ("entry", "account", "dataset", "request", "kind", "at", "body")
 
 def canonical_json(body: Mapping[str, Any]) -> str:
     """Serialize to JSON with sorted keys: equal contents give equal text."""
+    # In ASCII: neither the encoding nor the normal form of a text can change the hash.
     return json.dumps(dict(body), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
@@ -38,6 +39,7 @@ def chain_hash(previous: str, event: Mapping[str, Any]) -> str:
     """
     fields = {name: event[name] for name in HASHED_FIELDS}
     fields["units"] = _digest(event["units"])
+    # Unambiguous: a hash has no line break, and JSON names each field.
     return hashlib.sha256(f"{previous}\n{canonical_json(fields)}".encode()).hexdigest()
 
 

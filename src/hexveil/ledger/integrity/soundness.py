@@ -119,7 +119,7 @@ def _is_linked(row: Any, hashes: dict[int, str]) -> bool:  # noqa: ANN401  rows 
 
 
 def _scan_entries(connection: sa.Connection, dataset: str, request: str) -> list[int]:
-    """Return the entries of a request, found without an index."""
+    """Return the entries of a request by a scan of the table, without an index."""
     # For this transaction only: SET LOCAL ends with it, also when the query fails.
     for setting in _INDEX_SETTINGS:
         connection.exec_driver_sql(f"SET LOCAL {setting} = off")

@@ -1,9 +1,9 @@
 """Verification of a ledger: its hash chain, the order of its events, every sum derived from them.
 
-All events are walked once and everything that is derived from them is made anew beside the tables:
-budgets, data sets, the balance of each unit in each window, totals. What differs is named by entry
-or by table; of units only a number is said. A ledger that was restored whole to an older state is
-sound by itself: only a receipt of a later event shows that it was (`chain`).
+All events are read once, and everything derived from them is recomputed beside the tables: budgets,
+data sets, the balance of each unit in each window, totals. Differences are reported by entry or by
+table; of units, only their number. A ledger that was restored whole to an older state is consistent
+in itself: only the receipt of a later event reveals the rollback (`hash_chain`).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class _ChainWalk:
 
 
 class _StoredRows:
-    """Results and plans that the events name, against those that stand in their tables."""
+    """Comparison of the results and plans that events name with those in the tables."""
 
     def __init__(self) -> None:
         self._rows: dict[int, tuple[int, str | None, int]] = {}
@@ -179,7 +179,7 @@ def _gap_text(previous: int, following: int) -> str:
 
 
 def _rows(connection: sa.Connection) -> Iterator[Any]:
-    """Yield the events as they stand, oldest first."""
+    """Yield the stored events, oldest first, in batches."""
     events, position = tables.events, None
     while True:
         query = sa.select(events).order_by(events.c.entry).limit(BATCH)

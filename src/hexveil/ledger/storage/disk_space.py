@@ -1,7 +1,7 @@
 """Disk space for a stage's result, reserved from before its draw until it is stored.
 
-Otherwise a disk, a quota or a limit on file sizes could have room for the event that begins a draw,
-but not for its result: the draw would be lost for its size alone, and paid for twice.
+Otherwise a disk, a quota or a limit on file sizes could have space for the event that begins a
+draw, but not for its result: the draw would be lost for its size alone, and paid for twice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ReservedSpace:
     Raises
     ------
     OSError
-        If there is no such room.
+        If the disk has no such space.
     """
 
     def __init__(self, folder: Path, size: int) -> None:
@@ -43,18 +43,18 @@ class ReservedSpace:
             missing = size
             while missing > 0:  # written out: a sparse file reserves nothing
                 missing -= file.write(_BLOCK[:missing])
-            # The file has no name already: with its last descriptor its room is free, even after a
+            # The file has no name already: with its last descriptor its space is free, even after a
             # kill.
             self.number = os.dup(file.fileno())
         self._free = weakref.finalize(self, os.close, self.number)
 
     @property
     def closed(self) -> bool:
-        """Whether the room was freed."""
+        """Whether the space was freed."""
         return not self._free.alive
 
     def close(self) -> None:
-        """Free the room; so does the end of the object or of the process."""
+        """Free the space; the end of the object or of the process frees it too."""
         self._free()
 
 
@@ -67,7 +67,7 @@ def reserve_space(engine: sa.Engine, entries: int) -> ReservedSpace | None:
     Raises
     ------
     StorageError
-        If there is no such room.
+        If the disk has no such space.
     """
     if engine.dialect.name != "sqlite" or not engine.url.database:
         return None
@@ -79,7 +79,7 @@ def reserve_space(engine: sa.Engine, entries: int) -> ReservedSpace | None:
         return ReservedSpace(ledger.parent, size)
     except OSError as error:
         raise StorageError(
-            f"beside the ledger {describe_address(engine)} is no room for what would be drawn "
-            f"({error.strerror}), so nothing was drawn. Make room, then try again; it costs "
+            f"the disk of the ledger {describe_address(engine)} has no space for the result of a "
+            f"draw ({error.strerror}), so nothing was drawn. Free space, then try again; it costs "
             "nothing more."
         ) from None

@@ -1,4 +1,4 @@
-"""Timeouts of a ledger's database: waiting for other writers, and for any answer."""
+"""Timeouts of a ledger's database: for other writers, and for any answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Timeouts:
 
     @property
     def lock(self) -> float:
-        """For other writers and a connection; shorter than for an answer, to be reported."""
+        """For other writers and a connection; shorter than `answer`, so that it is reported."""
         return self.answer / 2
 
     @property
@@ -51,6 +51,7 @@ def read_timeouts() -> Timeouts:
     try:
         seconds = float(text)
     except ValueError:
+        # Fails the comparison below, as the text "nan" does.
         seconds = math.nan
     if not 0 < seconds <= MAX_TIMEOUT:
         raise InputError(

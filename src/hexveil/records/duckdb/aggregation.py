@@ -236,7 +236,7 @@ def _keep_smallest(source: ValidatedRecords, query: str) -> str:
 
 
 def select_cells(session: Session, grouping: GroupKeys, select: Select) -> tuple[int, int, int]:
-    """Create the table of used cells; return how many cells there are, suffice and are used."""
+    """Create the table of selected cells; return the numbers of all, eligible and selected ones."""
     names = ", ".join(grouping.cell)
     # Ties by the cell's name: rows have no order of their own, and the grid must be reproducible.
     top = "" if select.top is None else f" ORDER BY records DESC, {names} LIMIT {select.top}"

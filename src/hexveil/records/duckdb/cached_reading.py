@@ -314,7 +314,7 @@ class _CachedReading:
         pairs.write(columns, target)
 
     def _merge(self, entries: Sequence[CacheEntry]) -> None:
-        """Make the table of pairs by adding up those of entries."""
+        """Create the table of pairs as the sum of the entries' tables."""
         if not entries:
             return
         keys = ", ".join(self._grouping.all)
@@ -354,7 +354,7 @@ class _CachedReading:
 
 
 def group_overlapping(spans: Mapping[str, TimeSpan]) -> list[list[str]]:
-    """Return the files in groups, within which closed spans meet, directly or through others.
+    """Group files with overlapping time spans, directly or through others; spans are closed.
 
     Examples
     --------

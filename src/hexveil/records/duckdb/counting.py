@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PairCounts:
-    """Pairs of some records, and public counts of these records.
+    """Pairs of a set of records, and public counts of these records.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ def count_source(session: Session, relation: Relation, request: ReadRequest) -> 
 
 
 def check_offsets(session: Session, records: ValidatedRecords, request: ReadRequest) -> ReadRequest:
-    """Return the request, completed by whether every kept time has an offset if that matters."""
+    """Return the request with `offsets` set, where the identity of the reading depends on it."""
     if not records.naive:
         return request
     # Counted, so that Spark can add up what its tasks find; one such record decides.

@@ -181,7 +181,7 @@ def number(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
 
 
 def decimal(ref: ColumnRef, document: JsonDocument | None, places: int) -> str:
-    """Return the number in a field as a decimal of 38 digits, or null if it is none of those."""
+    """Return the number in a field as a decimal of 38 digits; null if it does not fit."""
     declared = document is None and ref.parsed == len(ref.path) and ref.kind.name == "number"
     value = typed_column(ref) if declared else text(ref, document)
     return f"TRY_CAST({value} AS DECIMAL(38, {places}))"
@@ -297,7 +297,7 @@ def from_wall(wall: str, naive: str) -> str:
 
 
 def typed_column(ref: ColumnRef) -> str:
-    """Return the column and the leading part of its path that its declared type covers."""
+    """Return the expression of a column and of the steps that its declared type covers."""
     expression = identifier(ref.column)
     for step in ref.path[: ref.parsed]:
         expression += f"[{step + 1}]" if isinstance(step, int) else f"[{literal(step)}]"

@@ -29,6 +29,7 @@ def run(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
     with ThreadPoolExecutor(1, "hexveil-engine") as worker:
         working = worker.submit(work)
         try:
+            # Waiting for a future is interruptible, unlike a call into the engine.
             return working.result()
         except KeyboardInterrupt:
             while not wait([working], timeout=_AGAIN).done:

@@ -43,7 +43,7 @@ _IN_RANGE = "{0} BETWEEN -90 AND 90 AND {1} BETWEEN -180 AND 180"
 def refuse_unusable(
     session: Session, source: ValidatedRecords, request: ReadRequest, left_out: Mapping[int, int]
 ) -> None:
-    """Raise InputError if there is no record, none is left, or too many cannot be used.
+    """Raise InputError if the source has no record, keeps none, or has too many unusable ones.
 
     Parameters
     ----------

@@ -177,7 +177,7 @@ def _places(read: Labels) -> list[str]:
 
 
 def _hexagons(session: Session, grids: list[Cells]) -> dict[str, str]:
-    """Return the grouping of places: the hexagon, and a slot that all timeslots are made of."""
+    """Return the keys of places: the hexagon, and a slot that divides all timeslots."""
     grouping = {"hexagon": session.hexagon("place0", "place1", grids[0].resolution)}
     lengths = [grid.seconds for grid in grids if grid.seconds is not None]
     if lengths:

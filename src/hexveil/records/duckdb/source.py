@@ -43,7 +43,7 @@ DOCUMENT = "document"
 """The one column of a relation of JSON documents."""
 _LOOKED_AT = 1000
 _NEAR = 0.8
-"""How alike a key of a JSON document must be to be told: keys can be ids."""
+"""Least similarity of a key of a JSON document that a message suggests: keys can be ids."""
 _KEYS = "check how the documents spell it; their keys are not listed, for keys can be data."
 
 
@@ -233,7 +233,7 @@ def _open_parquet(session: Session, source: Files) -> Relation:
 
 
 def _respelled(schema: Schema, file_schemas: Iterable[Schema]) -> frozenset[str]:
-    """Return the columns of text, or nested ones, that files of other types make ambiguous."""
+    """Return the text and nested columns that files with other types make ambiguous."""
     respelled = set()
     for file_schema in file_schemas:
         for name, kind in file_schema.items():
@@ -403,7 +403,7 @@ def _check_same(
 
 
 def _difference(names: set[str], other_names: set[str], *, show_names: bool) -> str:
-    """Return how the columns of two files differ; names that can be data are not told."""
+    """Return how the columns of two files differ, without names that can be data."""
     differing = sorted(names ^ other_names)
     if not differing:
         return "their types differ"

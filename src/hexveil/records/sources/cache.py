@@ -110,13 +110,13 @@ class CacheEntry:
 
     @property
     def key(self) -> str:
-        """The name of its head: another for other files, versions, questions or dates."""
+        """Name of the head, unique to the files, their versions, the query and the dates."""
         # Without sizes and times: a file that was touched finds its old head, and replaces it.
         files = sorted((f.name, f.version) for f in self.files)
         return _hash([self.query, self.window, files])[:32]
 
     def replaces(self, head: CacheEntry) -> bool:
-        """Return whether `head` is of no use once this entry is there."""
+        """Return whether this entry makes another one, `head`, useless."""
         by_name = {f.name: f for f in self.files}
         common = [(by_name[f.name], f) for f in head.files if f.name in by_name]
         if not common:
@@ -211,7 +211,7 @@ class CacheFolder:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Return the cache of a folder, which is made if it is not there.
+        """Open the cache of a folder; create the folder if it is missing.
 
         Raises
         ------
@@ -363,7 +363,7 @@ def _span(instants: list[int] | None, local: list[int] | None) -> TimeSpan:
 
 
 def _bytes(path: Path) -> bytes | None:
-    """Return the content of a file of our own; None if it is another's or open to others."""
+    """Return the content of a file; None if another user owns it or may read it."""
     handle = os.open(path, _OPEN)
     with os.fdopen(handle, "rb") as file:
         # Checked on the open file: between a look at the path and its opening it could be replaced.
@@ -371,7 +371,7 @@ def _bytes(path: Path) -> bytes | None:
 
 
 def _digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file of our own; None if there is none."""
+    """Return the SHA-256 of a file; None if it is missing, or another user owns or may read it."""
     try:
         handle = os.open(path, _OPEN)
         with os.fdopen(handle, "rb") as file:

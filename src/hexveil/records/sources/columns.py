@@ -141,7 +141,7 @@ def _find_column(name: str, schema: Schema) -> ColumnRef | None:
 
 
 def _descend(ref: ColumnRef, names: list[str]) -> ColumnRef | None:
-    """Follow a path by declared type as far as that goes, and inside JSON from there."""
+    """Follow a path as far as the declared type goes, and inside JSON from there."""
     if not names:
         return ref
     kind, step = ref.kind, names[0]

@@ -120,6 +120,7 @@ def safe_path(path: str, among: Sequence[str] = ()) -> str:
     >>> safe_path("bus=7/1.csv", ["bus=6/1.csv", "bus=7/1.csv"])
     "'bus=.../1.csv' (file 2 of 2)"
     """
+    # The key stays: it is the name of a column, and its value may be an id.
     masked = _KEY_VALUE_FOLDER.sub(r"\1\2=...", path)
     if masked == path or path not in among:
         return repr(masked)
@@ -312,7 +313,7 @@ def _files(label: str, paths: list[str], *, enumerated: bool, unpack: bool) -> F
 
 
 def _check_name(path: str) -> None:
-    """Refuse a name that is no text: engines are told names in UTF-8."""
+    """Refuse a name that is not UTF-8, in which engines get their names."""
     if _unicode(path) is None:
         raise InputError(
             f"source: the name of the file {safe_path(path)} is not in UTF-8; rename it."

@@ -195,7 +195,7 @@ def _summary(tally: DataFrame, grouping: aggregation.GroupKeys) -> _Summary:
 
 
 def _single_records(tally: DataFrame) -> tuple[int, int]:
-    """Return how many users there are, of any cell, and how many of them have a single record."""
+    """Return the number of users, and of those with a single record; in any cell."""
     users = tally.where("reject_reason = 0").groupBy("user_id").agg(F.sum("n").alias("n"))
     summary = collect(
         users.agg(F.count(F.lit(1)).alias("users"), F.count_if(F.col("n") == 1).alias("single"))
@@ -204,7 +204,7 @@ def _single_records(tally: DataFrame) -> tuple[int, int]:
 
 
 def raise_task_failure(notes: pa.ChunkedArray, reasons: np.ndarray) -> None:
-    """Raise InputError if a task found that a source cannot be read."""
+    """Raise InputError if a task reported that the source cannot be read."""
     messages = notes.filter(pa.array(reasons == tasks.FAILED)).to_pylist()
     if messages:
         # The same sentence whichever task comes first.
@@ -229,7 +229,7 @@ def _number_pairs(
     *,
     squares: bool,
 ) -> tuple[DataFrame, int]:
-    """Return the pairs of used cells by the numbers of cell and unit, kept, and how many."""
+    """Return the persisted pairs of selected cells, numbered by cell and unit; and their number."""
     cells = session.arrow(
         f"SELECT {', '.join(grouping.cell)}, CAST(cell AS INTEGER) AS cell FROM "
         f"{aggregation.SELECTED_CELLS}"

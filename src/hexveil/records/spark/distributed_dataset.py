@@ -153,7 +153,7 @@ def _counts(pairs: DataFrame, name: str) -> pa.Table:
 
 
 def _by_user_number(pairs: DataFrame, used: NDArray[np.int64]) -> DataFrame:
-    """Return the pairs with users counted among those of used cells, in place of units."""
+    """Return the pairs with units replaced by users, numbered among those of selected cells."""
     numbers = pa.table({"unit": used.astype(np.int32), "user": np.arange(used.size)})
     numbered = from_arrow(pairs.sparkSession, numbers)
     return pairs.join(numbered, "unit").drop("unit")
@@ -162,7 +162,7 @@ def _by_user_number(pairs: DataFrame, used: NDArray[np.int64]) -> DataFrame:
 def _blocks(
     pairs: DataFrame, whole: WholeGroup, size: NDArray[np.int64], room: int, scale: ValueLattice
 ) -> DataFrame:
-    """Return the rows of blocks, kept by Spark."""
+    """Return the packed blocks, stored by Spark."""
     key = "cell" if whole == "cells" else "user"
     block = partition_numbers(size, room)
     kind = np.int32 if whole == "cells" else np.int64  # as the pairs have it

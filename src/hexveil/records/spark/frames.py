@@ -68,8 +68,9 @@ def with_arrow_types(frame: DataFrame) -> DataFrame:
 
 
 def select_columns(frame: DataFrame, names: Iterable[str]) -> DataFrame:
-    """Return some columns of a frame, and never none, for its rows are counted too."""
+    """Select columns of a frame; a constant if there are none, since rows are counted too."""
     selected = [column(name) for name in names]
+    # A frame without columns loses its rows on the way to Arrow.
     return frame.select(*(selected or [F.lit(0).alias("nothing")]))
 
 

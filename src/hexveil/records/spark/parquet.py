@@ -86,7 +86,7 @@ def _literally(path: str) -> str:
 
 
 def _exists(spark: SparkSession, path: str) -> bool:
-    """Return whether there is such a file or folder; not where Spark does not know the scheme."""
+    """Return whether a file or folder exists; False for a scheme that Spark does not know."""
     context = spark.sparkContext
     try:
         target = context._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]  # noqa: SLF001  the only way to Hadoop's files

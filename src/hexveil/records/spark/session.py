@@ -1,4 +1,4 @@
-"""Which Spark session reads: the one given, that of a DataFrame, or the one that is there."""
+"""Choice of the Spark session: the argument, the DataFrame's own, or the active one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def session_of(engine: object, source: Any) -> SparkSession:  # noqa: ANN401  wh
     Parameters
     ----------
     engine : SparkSession, "spark" or None
-        "spark" is the session that is there, or a new one by the settings of `spark-submit`.
+        "spark" is the active session, or a new one with the settings of `spark-submit`.
     source : object
         A Spark DataFrame is read by its own session.
 

@@ -114,10 +114,11 @@ def is_text(key: str) -> bool:
 
 
 def select_counts(query: str, keys: aggregation.GroupKeys, *, squares: bool) -> str:
-    """Return the query of counts and sums of checked records, those that are left out by reason.
+    """Return the query of counts and sums of validated records; rejects are counted by reason.
 
     A sum beyond 64 bits is null: its records are then too many for sums, or for squares, at all.
     """
+    # Null keys for rejected records: a row for each reason, and no user or place of theirs.
     key_columns = "".join(
         f"CASE WHEN reject_reason = 0 THEN CAST({expression} AS "
         f"{'VARCHAR' if is_text(name) else 'BIGINT'}) END AS {name}, "
@@ -149,7 +150,7 @@ def count_task(
 
 
 def list_task(task_input: TaskInput, query: str, schema: pa.Schema) -> Work:
-    """Return the work of a task that lists kept records, and counts those that are left out."""
+    """Return the work of a task that lists kept records, and counts the rejected ones."""
     columns = "".join(
         f", CASE WHEN reject_reason = 0 THEN {name} END AS {name}"
         for name in record_columns(schema)
@@ -159,6 +160,7 @@ def list_task(task_input: TaskInput, query: str, schema: pa.Schema) -> Work:
     def work(batches: Batches) -> Batches:
         left_out: Counter[int] = Counter()
         for batch in _run_query(task_input, lambda _: statement, None, batches):
+            # Counts of skipped lines, which are no records.
             if "n" in batch.schema.names:
                 yield _conform(batch, schema)
                 continue
@@ -183,7 +185,7 @@ def record_columns(schema: pa.Schema) -> list[str]:
 def deduplicate_task(
     memory: str, schema: pa.Schema, result_schema: pa.Schema, grouping: TaskGrouping | None
 ) -> Work:
-    """Return the work of a task that has all listed records of some users, and drops repeats.
+    """Return the work of a task that drops repeats; it has all listed records of its users.
 
     Parameters
     ----------
@@ -263,7 +265,7 @@ _REASONS = pa.schema([("reject_reason", pa.int32()), ("n", pa.int64()), ("note",
 
 
 def _feed(session: Session, task_input: TaskInput, batches: Batches) -> Iterator[None]:
-    """Give the session the task's records, part by part."""
+    """Make the task's records available to the session, one input after another."""
     if task_input.feed == "files":
         for batch in batches:
             for scan in batch["scan"].to_pylist():
@@ -274,7 +276,7 @@ def _feed(session: Session, task_input: TaskInput, batches: Batches) -> Iterator
 
 
 def _register(session: Session, batches: Batches) -> bool:
-    """Give the session batches as its records; return whether there is any.
+    """Register batches as the session's records; return whether there are any.
 
     Spark's batches may differ in notes on their types; all are given as the first one has them.
     """
@@ -306,7 +308,7 @@ def _split_off_rejects(batches: Batches, rejects: list[pa.RecordBatch]) -> Batch
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch with the columns of `schema`; those it lacks are null."""
+    """Return a batch with the columns of `schema`; missing ones are null."""
     available = set(batch.schema.names)
     columns = [
         batch[field.name].cast(field.type)

@@ -144,7 +144,7 @@ class _Writer:
         return sql.literal(source)
 
     def _usable(self) -> str:
-        """Return the usable records, with `q`, the clamped value in quanta; and the wall clock."""
+        """Return the usable records with the clamped value in quanta and the wall clock."""
         scale = self._rules.scale
         low, high = (_number(float(bound)) for bound in (scale.lower, scale.upper))
         top, bottom = (
@@ -193,7 +193,7 @@ class _Writer:
         return f"CAST('{year}-01-01 00:00:00+00:00' AS {self._sql.instant})"
 
     def _selected(self) -> str:
-        """Return the records at the hours and dates asked for, with `k`, the value rounded."""
+        """Return the records within the hours and dates, with the rounded value in `quanta`."""
         sql, scale, select = self._sql, self._rules.scale, self._rules.select
         selected = self._pass_through(
             [*(["observed_at"] * self._dedupes), *(["local_s"] * self._local)]
@@ -212,7 +212,7 @@ class _Writer:
         return _select(selected, "usable", tests)
 
     def _ranked(self) -> str:
-        """Return the records, those of one user and time numbered from the one that stays."""
+        """Return the records with `repeat_number`: 1 for the one that is kept of repeats."""
         collate = self._sql.by_bytes if self._labels else ""
         places = ", ".join(f"{name}{collate}" for name in self._places())
         # The whole order is stated: on a tie an engine could keep another record each time.
@@ -318,7 +318,7 @@ class _Writer:
 
 
 def _unused_name(name: str, used_names: Iterable[str]) -> str:
-    """Return a name that none of those taken is, whatever the case of its letters."""
+    """Return a name that differs from all used ones, also without regard to case."""
     while name in {used.lower() for used in used_names}:
         name += "_"
     return name

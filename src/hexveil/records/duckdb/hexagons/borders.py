@@ -22,7 +22,7 @@ CORNERS = 6
 
 
 def tangents(pairs: Names, per_degree: float, close: float) -> Floats:
-    """Return the tangent of the edge between each two hexagons; not a number where there is none.
+    """Return the tangent of the edge between each two hexagons; NaN where they share none.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def tangents(pairs: Names, per_degree: float, close: float) -> Floats:
 def _rings(names: Names) -> Floats:
     """Return the corners of hexagons, longitude and latitude; shape (n, 6, 2).
 
-    Not numbers where there are more or fewer.
+    NaN for a hexagon with more or fewer corners.
     """
     rings = np.full((names.size, CORNERS, 2), np.nan)
     for i, name in enumerate(names.tolist()):

@@ -114,7 +114,7 @@ class PixelLookup:
         return hexagon
 
     def _decide(self, lat: Floats, lon: Floats) -> tuple[Codes, NDArray[np.int64], Names]:
-        """Return each place's number, 0 at those that were computed; which these are; theirs."""
+        """Return each place's hexagon number (0: undecided), undecided places, their hexagons."""
         # Both are 0 or more, so that cutting off the fraction rounds down.
         row: Places = ((lat + 90.0) * self._raster.per_degree).astype(np.uint32)
         column: Places = ((lon + 180.0) * self._raster.per_degree).astype(np.uint32)
@@ -173,7 +173,7 @@ class PixelLookup:
                 self._seen.clear()
 
     def _fill(self, tiles: list[int]) -> None:
-        """Fill tiles, as far as there is a place for them."""
+        """Fill tiles, as many as the hash table has free places for."""
         free: dict[int, tuple[int, np.uint32]] = {}
         for tile in tiles[: max(MAX_TILES - self._filled, 0)]:
             row, column = divmod(tile, 1 << 32)

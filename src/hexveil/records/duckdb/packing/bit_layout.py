@@ -89,10 +89,10 @@ class Layout:
 
     @property
     def expression(self) -> str:
-        """All below the hexagon as one number, made of these columns; null if one is not there.
+        """All fields below the hexagon as one number; null if a column is out of its range.
 
-        None can be, unless the records change after it was looked up how far they reach: then a
-        number that its bits cannot hold would be taken for a neighbour's.
+        Null only if the records change after their ranges were read: a number that its bits cannot
+        hold would otherwise be taken for a neighbour's.
         """
         number, tests = "CAST(0 AS BIGINT)", []
         for i, field in enumerate(self.fields):

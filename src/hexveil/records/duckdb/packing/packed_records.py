@@ -155,7 +155,7 @@ class _UserRange:
 def _query(
     source: ValidatedRecords, layout: Layout, user_range: _UserRange, *, deduplicated: bool
 ) -> str:
-    """Return the query of kept records: their places, and the bits below their hexagon.
+    """Return the query of kept records: their places, and the packed bits below the hexagon.
 
     Only of the users of one range. Rejected records are in the first range, as minus their reason,
     and so are those of unknown users, which are null. If records are deduplicated, the range is

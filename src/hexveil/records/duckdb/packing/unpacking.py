@@ -72,7 +72,7 @@ class PackedPairs:
         return pa.table(columns)
 
     def single_records(self) -> tuple[int, int]:
-        """Return how many users there are, and how many of them have a single record."""
+        """Return the number of users, and of those with a single record."""
         names = self.units["user_id"].combine_chunks()
         # Units of one user, its days or weeks, follow each other.
         is_start = np.ones(len(names), dtype=np.bool_)
@@ -116,7 +116,7 @@ def merge_sorted(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PairSums:
-    """PRIVATE. Counts and sums of pairs, told by their packed numbers."""
+    """PRIVATE. Counts and sums of pairs, identified by their packed numbers."""
 
     pair: Numbers
     sums: dict[str, Whole]
@@ -227,7 +227,7 @@ def _columns(fields: Sequence[Field], packed: Numbers) -> tuple[dict[str, Any], 
 
 
 def _units_of(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
-    """Return the place of each pair's unit among the distinct ones, and those in order."""
+    """Return the rank of each pair's unit among the distinct units, and the sorted units."""
     unit = np.empty(pair.size, dtype=np.int64)
     for block in _blocks(pair.size):
         np.bitwise_and(pair[block], _mask(bits), out=unit[block].view(np.uint64))

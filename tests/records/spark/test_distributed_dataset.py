@@ -103,7 +103,7 @@ def test_a_release_becomes_a_table_of_spark(spark, here, tmp_path):
 
 def test_blocks_that_are_made_again_must_be_the_same(elsewhere):
     """Another digest than the first is refused, in a sentence without a number of them."""
-    store = vars(elsewhere.occupancy)["_store"]
+    store = elsewhere.occupancy.store
     digests = vars(store)["_digests"]
     assert set(digests) == {"cells", "users"}  # both were asked when they were made
     digests["cells"][0] = b"another"

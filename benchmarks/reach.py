@@ -36,7 +36,7 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.planning.release_allocation import allocation_of, with_outputs
-from hexveil.publishing.estimates.smoothed_estimates import smoothed
+from hexveil.publishing.estimates.smoothed_estimates import smooth_release
 from hexveil.publishing.private_sums import private_sums
 from hexveil.simulation.flights import departures
 from hexveil_research.papers import drawing
@@ -204,7 +204,7 @@ def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[d
         values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
         made = {"raw": np.clip(values["mean"], plan.lower, plan.upper)}
         if run < smooth:
-            made["smoothed"] = smoothed(shown, facts, values)["mean"].estimate
+            made["smoothed"] = smooth_release(shown, facts, values)["mean"].estimate
         yield made
 
 

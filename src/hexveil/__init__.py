@@ -58,7 +58,8 @@ if TYPE_CHECKING:
     from hexveil.planning.feasibility.advice import GridTooFineWarning
     from hexveil.planning.feasibility.capacity import Capacity, capacity
     from hexveil.planning.plan import Plan
-    from hexveil.publishing.pipeline import Release, release
+    from hexveil.publishing.pipeline import release
+    from hexveil.publishing.published_numbers import Release
     from hexveil.publishing.verification.verify import verify
     from hexveil.records.dataset import Dataset
     from hexveil.records.from_sums import from_sums

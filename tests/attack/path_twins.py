@@ -66,14 +66,15 @@ def clamping_after_summing():
 def forgotten():
     """Answer a request that was answered before with fresh noise, at no cost."""
     module, seen = sys.modules["hexveil.publishing.pipeline"], []
-    booked = module._with_booked
+    select = module._select_plan
 
     def noted(dataset, plan, book):
-        seen.append((dataset, booked(dataset, plan, book)))
-        return seen[-1][1]
+        selected = select(dataset, plan, book)
+        seen.append((dataset, selected[0]))
+        return selected
 
     with (
-        patch.object(module, "_with_booked", noted),
+        patch.object(module, "_select_plan", noted),
         patch.object(module, "replay", lambda *_: executed(*seen[-1])[1]),
     ):
         yield

@@ -29,8 +29,8 @@ from hexveil.cli import app
 from hexveil.model.cells import CellTable
 from hexveil.publishing import folder
 from hexveil.publishing.dossier.dossier import dossier
-from hexveil.publishing.estimates.table import released
-from hexveil.publishing.manifest import manifest
+from hexveil.publishing.estimates.table import build_table
+from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.markup import clean
 from hexveil.publishing.verification import verify
 from publishing import measuring
@@ -97,10 +97,10 @@ def release_of(names, place, *, name=NAME, columns=(ROUTE, HOUR)):
     )
     plan = plan_of(dataset, 1, 0.7, epsilon=Fraction(1000))
     numbers = {"mean": 31 - 7 * np.arange(len(names))}
-    table = released(
+    table = build_table(
         plan, dataset.public, measuring.values_of(numbers, plan, dataset.public.lattice)
     )
-    said = manifest(name, dataset.public, plan, "0" * 64, {"entry": 7, "chain": "ab" * 32})
+    said = build_manifest(name, dataset.public, plan, "0" * 64, {"entry": 7, "chain": "ab" * 32})
     return SimpleNamespace(table=table, said=said, folder=folder.write(table, said, place))
 
 

@@ -37,7 +37,7 @@ from hexveil.mechanisms.released_ranges import (
 from hexveil.mechanisms.two_stage.two_stage_mean import FIRST_MEANS, TwoStageAllocation
 from hexveil.mechanisms.weighted import weighted_mean
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.estimates.smoothed_estimates import smoothed
+from hexveil.publishing.estimates.smoothed_estimates import smooth_release
 from hexveil.publishing.private_sums import private_sums
 from hexveil_research.audit import loss_bound
 from publishing.drawing import stage_draw
@@ -169,7 +169,7 @@ class Attacker:
         facts = self.plan.facts
         shown = found_by(self.plan, numbers, facts)
         values = {"mean": means(numbers, self.plan, facts.lattice)}
-        more = [smoothed(shown, facts, values)["mean"].estimate] if LONG else []
+        more = [smooth_release(shown, facts, values)["mean"].estimate] if LONG else []
         stored = [numbers[name] for name in sorted(numbers)]
         return np.concatenate([[self.evidence(numbers)], *stored, values["mean"], *more])
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hexveil.publishing.manifest import manifest
+from hexveil.publishing.manifest import build_manifest
 from publishing.setting import dataset_of, plan_of
 
 
@@ -14,7 +14,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = dataset_of([[3, 2], [1, 4]], value="speed", value_unit="km/h")
     (tmp_path / "map").mkdir()
-    said = manifest("buses", data.public, plan_of(data, 1), "0" * 64)
+    said = build_manifest("buses", data.public, plan_of(data, 1), "0" * 64)
     (tmp_path / "map" / "manifest.json").write_text(json.dumps(said))
     return tmp_path
 

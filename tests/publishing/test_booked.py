@@ -202,7 +202,7 @@ def test_sums_of_days_say_their_day_or_are_refused(ledger):
         columns = {"cell": ["x"] * 3, "user": list(ids), "n": [1] * 3, "sum": [5.0] * 3}
         return hv.from_sums(pa.table(columns), bounds=(0, 60), privacy_unit="user-day", min_users=1)
 
-    with pytest.raises(InputError, match="needs the day of each") as refused:
+    with pytest.raises(InputError, match="needs the day of each id") as refused:
         released(sums("canary 2026-11-20", "canary 2026-11-21", "canary"), book)
     assert "canary" not in str(refused.value)
     assert book.entries() == ()

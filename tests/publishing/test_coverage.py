@@ -14,7 +14,7 @@ import pytest
 import hexveil as hv
 from hexveil.mechanisms import map_quantiles, noise
 from hexveil.planning.release_allocation import with_outputs
-from hexveil.publishing.estimates.smoothed_estimates import smoothed
+from hexveil.publishing.estimates.smoothed_estimates import smooth_release
 from hexveil.simulation.city import City
 from hexveil.simulation.flights import departures
 from publishing.drawing import executed
@@ -142,7 +142,7 @@ def held(dataset, intervals, draws):
         shown = with_outputs(plan, allocation, outputs)
         values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
         clamped = np.clip(values["mean"], shown.lower, shown.upper)
-        done = smoothed(shown, facts, values)["mean"]
+        done = smooth_release(shown, facts, values)["mean"]
         off = np.abs(clamped - projected(dataset, shown))
         bound = off <= shown.error_models["mean"].bound95 * (1 + 1e-12)
         inside = (done.low <= truth) & (truth <= done.high)

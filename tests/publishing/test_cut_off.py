@@ -16,8 +16,8 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.released_ranges import STRATEGIES
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.dossier.dossier import dossier
-from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff, cut_off
-from hexveil.publishing.estimates.table import cells_cut_off, released
+from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff, find_cut_off
+from hexveil.publishing.estimates.table import build_table, cells_cut_off
 from hexveil.publishing.verification import verify
 from publishing.setting import dataset_of, hexagons
 from publishing.stepping import CENTRES, found_by, in_classes, numbers_of, taking, tiny
@@ -157,7 +157,7 @@ def test_without_a_private_range_nothing_is_cut_off(tmp_path):
     assert made.manifest["cut_off"] == []
     assert "cut off" not in (folder / "README.txt").read_text("utf-8").lower()
     assert 'class="swatch cut-off"' not in (folder / "report.html").read_text("utf-8")
-    assert cut_off(plan, {"mean": np.zeros(CELLS, dtype=np.int64)}) == {}
+    assert find_cut_off(plan, {"mean": np.zeros(CELLS, dtype=np.int64)}) == {}
 
 
 def interval_plan(ends, steps=100):
@@ -182,7 +182,7 @@ def test_the_margin_is_the_noise_of_the_bound(away):
     assert noise.max() < 15
     top = np.rint((60 - noise) * total - 4 * away).astype(np.int64)
     bottom = np.rint((20 + noise) * total + 4 * away).astype(np.int64)
-    above, below = (cut_off(plan, {"mean": one})["mean"] for one in (top, bottom))
+    above, below = (find_cut_off(plan, {"mean": one})["mean"] for one in (top, bottom))
     cut = away < 0
     assert above.above.tolist() == below.below.tolist() == [cut, cut]
     assert not above.below.any()
@@ -193,8 +193,8 @@ def test_an_end_at_a_bound_cuts_nothing_off():
     """No value lies beyond the bounds of the records."""
     for ends, below, above in (((0, 60), False, True), ((20, 100), True, False)):
         plan, total = interval_plan(ends)
-        low = cut_off(plan, {"mean": ends[0] * total})["mean"]
-        high = cut_off(plan, {"mean": ends[1] * total})["mean"]
+        low = find_cut_off(plan, {"mean": ends[0] * total})["mean"]
+        high = find_cut_off(plan, {"mean": ends[1] * total})["mean"]
         assert low.below.all() == below
         assert high.above.all() == above
 
@@ -211,7 +211,7 @@ def test_a_range_around_a_centre_ends_at_the_bounds():
     ):  # fmt: skip
         numbers[CENTRES][:] = centre
         numbers["mean"][:] = side * half * total
-        made = cut_off(found_by(plan, numbers, plan.facts), numbers)["mean"]
+        made = find_cut_off(found_by(plan, numbers, plan.facts), numbers)["mean"]
         assert (made.above if side > 0 else made.below).all() == cut
         assert not (made.below if side > 0 else made.above).any()
 
@@ -233,11 +233,11 @@ def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
         "mean": np.array([60, 50]) * total,
         "variance": np.array([2**18, 2**20]) * total,
     }
-    made = cut_off(plan, noisy)
+    made = find_cut_off(plan, noisy)
     assert made["mean"].above.tolist() == [True, False]
     assert made["variance"].below.tolist() == [True, False]
     assert made["variance"].above.tolist() == [True, True]
-    table = released(
+    table = build_table(
         plan, dataset.public, {"mean": np.array([60.0, 50.0]), "variance": np.array([0.0, 400.0])},
         cut_off=made,
     )  # fmt: skip
@@ -260,7 +260,7 @@ def test_noise_stays_what_a_cell_is_graded():
         ),
     )
     both = np.array([True, True])
-    table = released(
+    table = build_table(
         loud, plan.facts, {"mean": np.array([59.0, 60.0])}, cut_off={"mean": CutOff(~both, both)}
     ).to_pydict()
     assert table["mean_quality"] == ["noise", "noise"]

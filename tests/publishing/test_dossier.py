@@ -19,7 +19,7 @@ from hexveil.publishing import receipt
 from hexveil.publishing.dossier import schema
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.dossier.wording import SPANS, insider_certainty
-from hexveil.publishing.manifest import epsilon_text, manifest
+from hexveil.publishing.manifest import build_manifest, epsilon_text
 from hexveil.report.promise import (
     exact_counts,
     factor_words,
@@ -69,7 +69,7 @@ def said_of(privacy_unit="user-day", *, kept=1, noise=0.7, cells=None, ledger=PL
         identity={"source": "buses.parquet", "columns": "user=bus", "drop_values": "none"},
     )
     plan = plan_of(data, kept, noise, **request)
-    said = manifest("buses", data.public, plan, "0" * 64, ledger)
+    said = build_manifest("buses", data.public, plan, "0" * 64, ledger)
     return json.loads(json.dumps(said, allow_nan=False))
 
 

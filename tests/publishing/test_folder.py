@@ -19,8 +19,8 @@ from hexveil.base import csv_safety
 from hexveil.base import hexagons as h3_door
 from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import check_writable, folder
-from hexveil.publishing.estimates.table import released
-from hexveil.publishing.manifest import manifest
+from hexveil.publishing.estimates.table import build_table
+from hexveil.publishing.manifest import build_manifest
 from publishing.setting import dataset_of, plan_of
 
 MAPPED = {
@@ -34,8 +34,8 @@ def release_of(dataset, noise=0.7):
     """Return table and manifest of a release whose noisy numbers are chosen."""
     plan = plan_of(dataset, 2, noise)
     noisy = 10.0 + np.arange(dataset.occupancy.n_cells) / 3
-    table = released(plan, dataset.public, {"mean": noisy})
-    return table, manifest("buses", dataset.public, plan, "0" * 64)
+    table = build_table(plan, dataset.public, {"mean": noisy})
+    return table, build_manifest("buses", dataset.public, plan, "0" * 64)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_readme_explains_exactly_the_columns(city, tmp_path):
     assert listed(made, "COLUMNS") == pq.read_table(made / "cells.parquet").column_names
     text = (made / "README.txt").read_text("utf-8")
     assert "mean_raw [km/h]: " in text
-    assert "users: units of privacy" in text
+    assert "users: privacy units that" in text
     assert max(map(len, text.splitlines())) <= 92
 
 
@@ -224,7 +224,7 @@ def test_a_failure_midway_leaves_nothing(city, tmp_path, monkeypatch, step):
         "parquet": (pq, "write_table"),
         "csv": (pa.csv, "write_csv"),
         "page": (report, "render"),
-        "readme": (folder, "readme"),
+        "readme": (folder, "render_readme"),
         "settle": (os, "fsync"),
         "rename": (Path, "rename"),
     }[step]

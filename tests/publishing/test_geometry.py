@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from hexveil.base import hexagons as h3_door
-from hexveil.publishing.estimates.table import released
+from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.geometry import geojson, with_geometry
 from publishing.setting import dataset_of, hexagons, labels, plan_of
 
@@ -17,7 +17,7 @@ from publishing.setting import dataset_of, hexagons, labels, plan_of
 def table_of(cells):
     """Return a released table of one user in each of three cells."""
     dataset = dataset_of([[1, 1, 1]], cells=cells)
-    return released(plan_of(dataset, [1, 1, 1]), dataset.public, {"mean": np.arange(3.0)})
+    return build_table(plan_of(dataset, [1, 1, 1]), dataset.public, {"mean": np.arange(3.0)})
 
 
 def ring_of(wkb):

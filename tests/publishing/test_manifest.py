@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.manifest import (
+    build_manifest,
     epsilon_text,
     fingerprint,
-    manifest,
     request_of,
     schema,
 )
@@ -27,7 +27,7 @@ from publishing.setting import dataset_of, hexagons, labels, plan_of
 def manifest_of(dataset, plan=None):
     """Return the manifest of a plan as it would be written and read again."""
     plan = plan or plan_of(dataset, 1)
-    text = json.dumps(manifest("buses", dataset.public, plan, "0" * 64), allow_nan=False)
+    text = json.dumps(build_manifest("buses", dataset.public, plan, "0" * 64), allow_nan=False)
     return json.loads(text)
 
 
@@ -218,7 +218,7 @@ def test_ids_values_and_places_of_files_are_not_in_the_manifest(tmp_path):
         file, user="who", value="speed", bounds=(0, 60), cells=hv.Labels("route"), version="7"
     )
     plan = hv.plan(dataset, epsilon=1, advise=False)
-    said = json.dumps(manifest("buses", dataset.public, plan, "0" * 64))
+    said = json.dumps(build_manifest("buses", dataset.public, plan, "0" * 64))
     check(json.loads(said))
     for text in (said, json.dumps(request_of("buses", dataset.public, plan))):
         assert "PLANTED" not in text

@@ -23,7 +23,7 @@ from hexveil.mechanisms.clipped.clipped_mean import ClippedMean
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.manifest import schema
-from hexveil.publishing.readme import readme
+from hexveil.publishing.readme import render_readme
 from hexveil.records.dataset import Dataset
 from hexveil.report.promise import promise
 from publishing.setting import dataset_of, hexagons, labels, plan_of, units_of
@@ -309,7 +309,7 @@ def test_a_release_of_constants_books_nothing(city, book, door):
     page = report.render(released.table, released.manifest)
     assert "No value is read: had the values of one user been anything else" in page
     assert "each with a constant: no value was read" in page
-    said = " ".join(readme(released.table, released.manifest, mapped=True).split())
+    said = " ".join(render_readme(released.table, released.manifest, mapped=True).split())
     assert "No value is read" in said
     assert "would claim" not in said
 
@@ -728,7 +728,7 @@ def test_a_plan_of_something_else_is_refused(city, book, door):
         hv.release(city, city.public, ledger=book, accept_noise=True)
     counts = [[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]
     days = dataset_of(counts, cells=city.public.cells, privacy_unit="user-day")
-    with pytest.raises(InputError, match="unit of privacy"):
+    with pytest.raises(InputError, match="privacy unit"):
         hv.release(city, plan_of(days, 2), ledger=book, accept_noise=True)
     with pytest.raises(InputError, match="names of the cells"):
         hv.release(city, plan_of(dataset_of(counts), 2), ledger=book, accept_noise=True)

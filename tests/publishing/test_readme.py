@@ -6,9 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hexveil.publishing.estimates.table import COLUMNS, released
-from hexveil.publishing.manifest import manifest
-from hexveil.publishing.readme import readme
+from hexveil.publishing.estimates.columns import COLUMNS, describe_column
+from hexveil.publishing.estimates.table import build_table
+from hexveil.publishing.manifest import build_manifest
+from hexveil.publishing.readme import render_readme
 from hexveil.report.promise import promise
 from publishing.setting import dataset_of, plan_of
 
@@ -17,27 +18,30 @@ from publishing.setting import dataset_of, plan_of
 def parts(city):
     """Return table and manifest of a map."""
     plan = plan_of(city, [2, 2, 0], 2.0)
-    table = released(plan, city.public, {"mean": np.arange(3.0)})
-    return table, manifest("buses", city.public, plan, "0" * 64)
+    table = build_table(plan, city.public, {"mean": np.arange(3.0)})
+    return table, build_manifest("buses", city.public, plan, "0" * 64)
 
 
 def text_of(table, said, *, mapped=True):
     """Return README.txt on one line."""
-    return " ".join(readme(table, said, mapped=mapped).split())
+    return " ".join(render_readme(table, said, mapped=mapped).split())
 
 
 def test_the_first_line_says_what_it_is(parts):
     """Value, unit of measure, data set and number of cells open the text."""
-    assert readme(*parts, mapped=True).splitlines()[0] == "Average speed (km/h) of buses, 3 cells"
+    assert (
+        render_readme(*parts, mapped=True).splitlines()[0]
+        == "Average speed (km/h) of buses, 3 cells"
+    )
 
 
 def test_without_a_unit_of_measure_none_is_said():
     """A value without unit has no empty brackets."""
     dataset = dataset_of([[1], [2]])
     plan = plan_of(dataset, [2])
-    text = readme(
-        released(plan, dataset.public, {"mean": np.zeros(1)}),
-        manifest("wards", dataset.public, plan, "0" * 64),
+    text = render_readme(
+        build_table(plan, dataset.public, {"mean": np.zeros(1)}),
+        build_manifest("wards", dataset.public, plan, "0" * 64),
         mapped=False,
     )
     assert text.splitlines()[0] == "Average value of wards, 1 cell"
@@ -86,5 +90,5 @@ def test_each_column_has_its_own_words(parts):
     """Every column of the table is explained by the dictionary, none twice."""
     text = text_of(*parts)
     for name in parts[0].column_names:
-        assert f": {COLUMNS[name]}" in text
-    assert len(set(COLUMNS.values())) == len(COLUMNS)
+        assert f": {describe_column(name)}" in text
+    assert len(set(map(describe_column, COLUMNS))) == len(COLUMNS)

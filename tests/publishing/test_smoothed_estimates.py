@@ -9,9 +9,9 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.estimates.smoothed_estimates import effective_users, groupings_of
-from hexveil.publishing.estimates.table import released
+from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.manifest import schema
-from hexveil.publishing.readme import readme
+from hexveil.publishing.readme import render_readme
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
 from hexveil.report.manifest_view import ManifestView, format_roughly
@@ -185,7 +185,7 @@ def test_where_no_epsilon_would_do_it_is_said(book):
     plan = hv.plan(dataset, epsilon=2, advise=False)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
     made.manifest["smoothing"][0] |= {"signal_share": 0.0, "epsilon_half_distinguishable": None}
-    text = " ".join(readme(made.table, made.manifest, mapped=False).split())
+    text = " ".join(render_readme(made.table, made.manifest, mapped=False).split())
     assert "0% of the variation" in text
     assert "At no practical epsilon would half of the cells be distinguishable" in text
 
@@ -211,12 +211,12 @@ def test_estimates_are_a_function_of_noisy_numbers_and_public_facts(book):
     other = dataset_of(
         one.occupancy.n.reshape(12, 60).T, 0, scale=one.public.lattice, cells=hexagons(12)
     )
-    from hexveil.publishing.estimates.smoothed_estimates import smoothed  # noqa: PLC0415  as the release does
+    from hexveil.publishing.estimates.smoothed_estimates import smooth_release  # noqa: PLC0415  as the release does
 
     noisy = {"mean": np.random.default_rng(3).normal(30, 5, 12)}
     tables = []
     for dataset in (one, other):
         plan = hv.plan(dataset, epsilon=2, advise=False)
-        found = smoothed(plan, dataset.public, noisy)
-        tables.append(released(plan, dataset.public, noisy, found))
+        found = smooth_release(plan, dataset.public, noisy)
+        tables.append(build_table(plan, dataset.public, noisy, found))
     assert tables[0].equals(tables[1])

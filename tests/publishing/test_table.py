@@ -9,7 +9,8 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.estimates.table import COLUMNS, check_labels, released
+from hexveil.publishing.estimates.columns import COLUMNS
+from hexveil.publishing.estimates.table import build_table, check_labels
 from publishing.setting import SLOT, dataset_of, hexagons, labels, plan_of
 
 NUMBERS = [name for name in COLUMNS if name.startswith("mean_") and name != "mean_quality"]
@@ -17,13 +18,13 @@ NUMBERS = [name for name in COLUMNS if name.startswith("mean_") and name != "mea
 
 def rows_of(dataset, plan, noisy):
     """Return the released rows for chosen noisy means."""
-    return released(plan, dataset.public, {"mean": np.array(noisy, dtype=float)}).to_pylist()
+    return build_table(plan, dataset.public, {"mean": np.array(noisy, dtype=float)}).to_pylist()
 
 
 def flags(plan):
     """Return the flag of each cell's mean."""
     middle = {"mean": (plan.lower + plan.upper) / 2}
-    return released(plan, plan.facts, middle)["mean_quality"].to_pylist()
+    return build_table(plan, plan.facts, middle)["mean_quality"].to_pylist()
 
 
 def one_cell_with_bound(share):
@@ -95,7 +96,7 @@ def rows_with_variance(noise, variance, upper=60):
     made = {"variance_cap": live.astype(np.int64), "variance_noise": np.array(noise)}
     plan = plan_of(dataset, 1, rows=made, statistics=ALL, upper=upper)
     noisy = {"mean": np.full(n_cells, 30.0), "variance": np.array(variance, dtype=float)}
-    table = released(plan, dataset.public, noisy)
+    table = build_table(plan, dataset.public, noisy)
     return plan, table, table.to_pylist()
 
 
@@ -160,7 +161,7 @@ def hours(slot, kind):
 def names_of(cells):
     """Return the columns that say where, and the row, of one cell."""
     dataset = dataset_of([[1]], cells=cells)
-    table = released(plan_of(dataset, [1]), dataset.public, {"mean": np.zeros(1)})
+    table = build_table(plan_of(dataset, [1]), dataset.public, {"mean": np.zeros(1)})
     where = table.column_names[: table.column_names.index("users")]
     return where, table.to_pylist()[0]
 
@@ -189,7 +190,7 @@ def test_labels_keep_their_own_columns():
     grid = hv.Labels("route", "mean_of_travel")
     cells = CellTable(grid, labels={"route": ("7/a",), "mean_of_travel": ("bus",)})
     dataset = dataset_of([[1]], cells=cells, value_unit="km/h")
-    table = released(plan_of(dataset, [1]), dataset.public, {"mean": np.zeros(1)})
+    table = build_table(plan_of(dataset, [1]), dataset.public, {"mean": np.zeros(1)})
     assert table.column_names[:3] == ["cell", "route", "mean_of_travel"]
     assert table.to_pylist()[0]["cell"] == "7\\/a/bus"
     assert b"unit" not in table.schema.field("mean_of_travel").metadata
@@ -199,7 +200,7 @@ def test_labels_keep_their_own_columns():
 def test_units_of_measure_stand_in_the_metadata(unit):
     """Each number in value units says its unit; counts, names and flags have none."""
     dataset = dataset_of([[1]], value="speed", value_unit=unit)
-    table = released(plan_of(dataset, [1]), dataset.public, {"mean": np.zeros(1)})
+    table = build_table(plan_of(dataset, [1]), dataset.public, {"mean": np.zeros(1)})
     said = {f.name: f.metadata.get(b"unit", b"").decode() for f in table.schema}
     assert said == {f.name: unit if f.name in NUMBERS else "" for f in table.schema}
     assert table.schema.metadata[b"value"] == b"speed"

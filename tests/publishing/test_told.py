@@ -244,7 +244,7 @@ def test_the_bound_is_described_as_it_was_made(release):
     bias, scale, bound = (table[f"mean_{key}"].to_numpy() for key in ("bias", "scale", "bound95"))
     holds = np.allclose(bias + scale * np.log(20), bound)
     assert holds == ("mean_scale * ln 20" in columns["mean_bound95"]) == (way != "user_residuals")
-    assert ("classes" in columns["mean_noisy"]) == (way == "user_residuals")
+    assert ("clusters" in columns["mean_noisy"]) == (way == "user_residuals")
     assert ("centre" in columns["mean_noisy"]) == (way == "cell_residuals")
     for name in ("mean_low", "mean_high"):
         assert "mean_bound95" in columns[name]

@@ -16,8 +16,8 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.model.cells import CellTable
 from hexveil.publishing import folder, receipt
-from hexveil.publishing.estimates.table import released
-from hexveil.publishing.manifest import manifest
+from hexveil.publishing.estimates.table import build_table
+from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.verification import verify
 from publishing import measuring
 from publishing.setting import dataset_of, plan_of
@@ -34,8 +34,8 @@ def write(dataset, place, *, statistics=("mean",), ledger=LEDGER):
     )
     numbers = {"mean": 7 * np.arange(n_cells) + 31 if kept else middle}
     noisy = measuring.values_of(numbers, plan, dataset.public.lattice)
-    table = released(plan, dataset.public, noisy)
-    said = manifest("buses", dataset.public, plan, "0" * 64, ledger)
+    table = build_table(plan, dataset.public, noisy)
+    said = build_manifest("buses", dataset.public, plan, "0" * 64, ledger)
     return folder.write(table, said, place)
 
 

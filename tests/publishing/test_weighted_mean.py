@@ -167,7 +167,8 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     )
     folder = made.write(tmp_path / "map")
     assert verify.find_problems(folder) == ()
-    assert "projected to the private interval" in (folder / "README.txt").read_text()
+    words = " ".join((folder / "README.txt").read_text("utf-8").split())
+    assert "user averages clipped to the private range" in words
     page = (folder / "report.html").read_text()
     assert " by a stated prior; 95% bounds per cell below" in page
     assert "one range found privately for all cells" in page

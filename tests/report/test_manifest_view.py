@@ -43,7 +43,7 @@ def test_digits_follow_the_span(city, upper, decimals):
 def test_intervals_are_rounded_outwards(city):
     """An interval as text is never narrower than the interval."""
     facts = ManifestView.from_manifest(city.manifest)
-    assert facts.interval(1.29, 3.01) == "1.2 to 3.1\u00a0km/h"
+    assert facts.interval(1.29, 3.01) == ("1.2", "3.1\u00a0km/h")
     assert facts.amount_up(0.3) == "0.3\u00a0km/h"
 
 

@@ -14,7 +14,7 @@ from hexveil import report
 from hexveil.base import atomic_files, csv_safety
 from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import geometry, receipt, signing
-from hexveil.publishing.readme import readme
+from hexveil.publishing.readme import render_readme
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def _write_files(
     (folder / "report.html").write_text(page, "utf-8")
     text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "manifest.json").write_text(text + "\n", "utf-8")
-    (folder / "README.txt").write_text(readme(table, manifest, mapped=mapped), "utf-8")
+    (folder / "README.txt").write_text(render_readme(table, manifest, mapped=mapped), "utf-8")
     receipt.write(folder, manifest)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base import hexagons
+from hexveil.publishing.estimates.columns import describe_column
 
 GEOPARQUET = "1.1.0"
 
@@ -30,12 +31,8 @@ def with_geometry(table: pa.Table) -> pa.Table:
         "bbox": [*corners.min(axis=0).tolist(), *corners.max(axis=0).tolist()],
     }
     geo = {"version": GEOPARQUET, "primary_column": "geometry", "columns": {"geometry": column}}
-    metadata_of_column = {
-        "description": "outline of the hexagon, WKB, longitude and latitude (WGS 84)"
-    }
-    merged = table.append_column(
-        pa.field("geometry", pa.binary(), metadata=metadata_of_column), geometry
-    )
+    description = {"description": describe_column("geometry")}
+    merged = table.append_column(pa.field("geometry", pa.binary(), metadata=description), geometry)
     metadata = dict(table.schema.metadata or {}) | {b"geo": json.dumps(geo).encode()}
     return merged.replace_schema_metadata(metadata)
 

@@ -22,7 +22,7 @@ from hexveil.planning.allocation import TwoStageRange
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 from hexveil.planning.goal import goal
 from hexveil.planning.release_allocation import grids_of
-from hexveil.publishing.estimates.smoothed_estimates import statement as smoothing_statement
+from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps
 from hexveil.report.promise import (
     assumptions,
@@ -78,7 +78,7 @@ def fingerprint(request: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
-def manifest(
+def build_manifest(
     dataset: str,
     facts: PublicMetadata,
     plan: Plan,

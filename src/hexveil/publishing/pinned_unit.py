@@ -1,4 +1,4 @@
-"""The unit of privacy that an account pins, with the clocks by which its days begin."""
+"""The privacy unit that an account pins, with the clocks by which its days begin."""
 
 from __future__ import annotations
 

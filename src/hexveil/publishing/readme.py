@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LOSSES = ("p99", "p90", "median", "mean")
 
 
-def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
+def render_readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
     """Return the text of README.txt.
 
     Parameters

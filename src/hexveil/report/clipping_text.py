@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.rational import to_fraction
-from hexveil.report.manifest_view import NOUNS, format_rounded_up
+from hexveil.report.manifest_view import format_rounded_up, noun
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def describe_cut_off(counts: Sequence[Step], cells: int) -> list[str]:
         render_sentence(
             _TEMPLATE,
             "cut_off",
-            statistic=NOUNS[count["statistic"]],
+            statistic=noun(count["statistic"]),
             count=f"{count['cells']:,}",
             cells=f"{cells:,}",
         )

@@ -17,10 +17,11 @@ MAX_CELLS = 40
 
 @dataclass(frozen=True)
 class Bar:
-    """A cell of the chart: its name, its text, and positions in per cent of the width."""
+    """A cell of the chart: its name, its number and interval, and positions in per cent."""
 
     name: str
-    text: str
+    amount: str
+    interval: tuple[str, str]
     quality: str
     dot: float
     start: float
@@ -51,7 +52,8 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
     bars = tuple(
         Bar(
             name=names[i],
-            text=f"{view.amount(float(value[i]))}, {view.interval(float(low[i]), float(high[i]))}",
+            amount=view.amount(float(value[i])),
+            interval=view.interval(float(low[i]), float(high[i])),
             quality=str(qualities[i]),
             dot=_percent(value[i] - axis_start, width),
             start=_percent(low[i] - axis_start, width),

@@ -10,6 +10,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
+from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 RANGE = {"mean": 1.0, "variance": 0.25, "sd": 0.5}
 """Range of a statistic for bounds of width 1: quality grades are relative to it."""
-NOUNS = {"mean": "average", "variance": "variance", "sd": "standard deviation"}
 _NEEDED = ("dataset", "guarantee", "bounds", "grid", "plan")
 
 
@@ -126,7 +126,7 @@ class ManifestView:
     @property
     def noun(self) -> str:
         """The noun of the statistic shown: "average"."""
-        return NOUNS[self.statistic]
+        return noun(self.statistic)
 
     @property
     def heading(self) -> str:
@@ -182,11 +182,22 @@ class ManifestView:
         scale = 10.0**self.decimals
         return self.amount(math.ceil(number * scale - 1e-6) / scale)
 
-    def interval(self, low: float, high: float) -> str:
-        """Return "from to" rounded outwards, with the digits shown."""
+    def interval(self, low: float, high: float) -> tuple[str, str]:
+        """Return the ends of an interval rounded outwards, with the digits shown."""
         scale = 10.0**self.decimals
         start = math.floor(low * scale + 1e-6) / scale
-        return f"{start:,.{self.decimals}f} to {self.amount_up(high)}"
+        return f"{start:,.{self.decimals}f}", self.amount_up(high)
+
+
+def noun(statistic: str) -> str:
+    """Return the name of a statistic in sentences.
+
+    Examples
+    --------
+    >>> noun("mean"), noun("sd")
+    ('average', 'standard deviation')
+    """
+    return render_sentence("statistics.txt", "noun", statistic=statistic)
 
 
 def format_heading(statistics: Sequence[str], value: str) -> str:
@@ -197,9 +208,7 @@ def format_heading(statistics: Sequence[str], value: str) -> str:
     >>> format_heading(("mean",), "speed"), format_heading(("mean", "variance", "sd"), "speed")
     ('Average speed', 'Average, variance and standard deviation of speed')
     """
-    nouns = [NOUNS[name] for name in statistics]
-    listing = " and ".join([", ".join(nouns[:-1]), nouns[-1]] if len(nouns) > 1 else nouns)
-    return f"{listing.capitalize()}{'' if nouns == ['average'] else ' of'} {value}"
+    return render_sentence("statistics.txt", "heading", statistics=statistics, value=value)
 
 
 def squared(unit: str) -> str:

@@ -16,7 +16,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.model.public_metadata import UNITS
 from hexveil.report import clipping_text
-from hexveil.report.manifest_view import NOUNS, format_roughly, format_rounded_up, with_unit
+from hexveil.report.manifest_view import format_roughly, format_rounded_up, noun, with_unit
 from hexveil.report.promise import exact_counts, in_common, presence
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def template_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         # A fact that a manifest leaves out is empty text, and its row is not shown.
         **{section: defaultdict(str, manifest[section]) for section in _PARTS},
         "software": manifest.get("software") or {},
-        "statistics": [NOUNS[name] for name in view.statistics],
+        "statistics": list(map(noun, view.statistics)),
         "nothing_read": view.constant,
         "presence": presence(),
         "exact_counts": exact_counts(),
@@ -108,7 +108,7 @@ def _clipping(view: ManifestView) -> dict[str, Any]:
     }
 
 
-def _errors(table: pa.Table, view: ManifestView) -> dict[str, str]:
+def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     """Return errors, bounds, noise scales and biases in units of the statistic shown."""
     bound = _column(table, view, "bound95")
     error, largest = view.planned_error, view.planned("max_error")
@@ -120,11 +120,12 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, str]:
         # A planned error is a bound where bias is worst-case, and a prediction under a private
         # range.
         "error_model": {None: "bound", "cell_residuals": "declipped"}.get(strategy, "predicted"),
-        "bounds_text": f"{view.lower:g} to {with_unit(f'{view.upper:g}', view.value_unit)}",
+        "lower_bound_text": f"{view.lower:g}",
+        "upper_bound_text": with_unit(f"{view.upper:g}", view.value_unit),
         "median_bound": view.amount_up(float(np.median(bound))),
         "largest_bound": view.amount_up(float(bound.max())),
-        "noise_scale": _quartiles(table, view, "scale"),
-        "worst_case_bias": _quartiles(table, view, "bias"),
+        "noise_scale": _quantiles(table, view, "scale"),
+        "worst_case_bias": _quantiles(table, view, "bias"),
         "baseline_error": ""
         if baseline is None or view.statistic == "sd"
         else view.amount(float(to_fraction(baseline, "baseline error"))),
@@ -135,14 +136,14 @@ def _column(table: pa.Table, view: ManifestView, key: str) -> np.ndarray:
     return np.asarray(table[f"{view.statistic}_{key}"].to_numpy(), dtype=np.float64)
 
 
-def _quartiles(table: pa.Table, view: ManifestView, key: str) -> str:
+def _quantiles(table: pa.Table, view: ManifestView, key: str) -> dict[str, str]:
     """Return least, middle and largest number of a column; a root has no noise of its own."""
     if view.statistic == "sd":
-        return ""
+        return {}
     numbers = _column(table, view, key)
     # Rounded up, because they are limits: a smaller scale would understate the noise.
     low, middle, high = (view.amount_up(float(np.quantile(numbers, q))) for q in (0, 0.5, 1))
-    return low if low == high else f"{low} to {high}, median {middle}"
+    return {"low": low, "median": middle, "high": high}
 
 
 def _optimality(view: ManifestView) -> dict[str, Any]:
@@ -191,9 +192,12 @@ def _losses(losses: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _epsilon(text: object) -> str:
-    """Return a loss rounded up to six digits: long decimals and ratios help no reader."""
+def _epsilon(text: object) -> dict[str, Any]:
+    """Return a loss, rounded up to six digits if it has many; empty if it is not stated."""
     if text is None:
-        return ""
+        return {}
+    # Long decimals and ratios help no reader; the manifest has the exact one.
+    if len(str(text)) <= 12:
+        return {"number": str(text), "rounded_up": False}
     number = float(to_fraction(str(text), "epsilon"))
-    return str(text) if len(str(text)) <= 12 else f"at most {format_rounded_up(number, 6)}"
+    return {"number": format_rounded_up(number, 6), "rounded_up": True}

@@ -16,6 +16,7 @@ import numpy as np
 from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.context import lines_of
 from hexveil.report.projection import Ring, align_with, centred_projection, unwrapped_rings
+from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 QUALITIES = ("good", "caution", CUT_OFF, "noise")
 MAX_CONTEXT_POINTS = 150_000
-_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
 def script_json(value: object) -> str:
@@ -92,18 +92,23 @@ def ticks(low: float, high: float) -> list[float]:
 
 def slot_text(start: str, end: str) -> str:
     """Return a slot for people: "19 Feb 2024, 15:00-16:00", or "15:00-16:00" if pooled."""
-    if "T" not in start:
-        return f"{start}\u2013{end}" if end else start
-    day, clock = start.split("T")
-    year, month, date = day.split("-")
-    name = f"{int(date)} {_MONTHS[int(month) - 1]} {year}"
-    if not end:
-        return f"{name}, {clock}"
-    end_day, end_clock = end.split("T")
-    if clock == end_clock == "00:00":
-        return name
+    date, _, clock = start.rpartition("T")
+    end_date, _, end_clock = end.rpartition("T")
+    year, month, day = date.split("-") if date else ("", "0", "0")
+    if date and clock == end_clock == "00:00":
+        clock = ""
     # The end of a day is read as 24:00 of that day, not as the next morning.
-    return f"{name}, {clock}\u2013{'24:00' if end_day != day else end_clock}"
+    elif end_date != date and end:
+        end_clock = "24:00"
+    return render_sentence(
+        "page/slot.txt",
+        "slot",
+        day=int(day),
+        month=int(month),
+        year=year,
+        start=clock,
+        end=end_clock,
+    )
 
 
 def _nice_step(rough: float) -> float:

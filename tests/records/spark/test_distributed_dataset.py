@@ -97,7 +97,7 @@ def test_a_release_becomes_a_table_of_spark(spark, here, tmp_path):
     frame = shown.to_spark(spark)
     assert frame.columns == shown.table.column_names
     assert [row["mean_raw"] for row in frame.collect()] == shown.table["mean_raw"].to_pylist()
-    with pytest.raises(InputError, match="a Spark session is needed, got NoneType"):
+    with pytest.raises(InputError, match="to_spark needs a Spark session, got NoneType"):
         shown.to_spark(None)
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.rational import decimal_text
 from hexveil.report import clipping_text
 from hexveil.report.manifest_view import (
-    NOUNS,
     format_heading,
     format_rounded_up,
+    noun,
     squared,
     with_unit,
 )
@@ -36,17 +36,15 @@ CERTAIN = 1000
 def template_values(facts: ReleaseFacts) -> dict[str, Any]:
     """Return everything that the dossier's template names."""
     manifest, loss = facts.manifest, facts.loss
-    dataset, rules = manifest["dataset"], manifest["rules"]
+    dataset = manifest["dataset"]
     # Constants lose nothing, however often: one row says it.
     repeated = [_at_loss(times, loss) for times in (1, *SPANS[facts.unit]) if times == 1 or loss]
-    unit = f" ({dataset['value_unit']})" if dataset["value_unit"] else ""
     return {
         "manifest": manifest,
         "checksum": facts.checksum,
         "has_receipt": facts.has_receipt,
         "unit": facts.unit,
-        "heading": format_heading(manifest["plan"]["statistics"], dataset["value"] or "value")
-        + unit,
+        "heading": format_heading(manifest["plan"]["statistics"], dataset["value"] or "value"),
         "nothing_read": not loss,
         "promise": promise(facts.unit, loss),
         "epsilon": decimal_text(loss),
@@ -60,8 +58,7 @@ def template_values(facts: ReleaseFacts) -> dict[str, Any]:
         | {"upper": with_unit(manifest["bounds"]["upper"], dataset["value_unit"])},
         "errors": planning_errors(facts),
         "largest_bias": with_unit(format_rounded_up(facts.largest_bias), dataset["value_unit"]),
-        "unparsable": rules.get("unparsable", "number not stated"),
-        "cells_left_out": rules.get("cells left out by selection", 0),
+        "cells_left_out": manifest["rules"].get("cells left out by selection", 0),
     } | _clipping(facts)
 
 
@@ -111,7 +108,7 @@ def insider_certainty(factor: float) -> str:
     return decimal_text(Fraction(math.ceil(share * 1000), 10))
 
 
-def planning_errors(facts: ReleaseFacts) -> list[dict[str, str]]:
+def planning_errors(facts: ReleaseFacts) -> list[dict[str, Any]]:
     """Return the planning error of each noised statistic; one of all where they were added up."""
     plan = facts.manifest["plan"]
     names = [entry["statistic"] for entry in facts.manifest["cells"][0]["noised"]]
@@ -128,14 +125,15 @@ def planning_errors(facts: ReleaseFacts) -> list[dict[str, str]]:
     return [_error(names[0], mean, largest, facts)]
 
 
-def _error(name: str, mean: float, largest: float, facts: ReleaseFacts) -> dict[str, str]:
+def _error(name: str, mean: float, largest: float, facts: ReleaseFacts) -> dict[str, Any]:
     """Return one planning error, rounded up, with its unit of measure."""
     unit = facts.manifest["dataset"]["value_unit"]
     unit = squared(unit) if name == "variance" else unit
-    ranged = clipping_text.get_strategy(facts.manifest["plan"]["privacy_steps"]) is not None
+    strategy = clipping_text.get_strategy(facts.manifest["plan"]["privacy_steps"])
     return {
-        "statistic": NOUNS.get(name, name),
-        "bias": "predicted" if ranged else "worst-case",
+        "statistic": noun(name),
+        # Under a private range a bias is predicted by a model; otherwise it is a bound.
+        "predicted": strategy is not None,
         "mean": with_unit(format_rounded_up(mean), unit),
         "max": with_unit(format_rounded_up(largest), unit),
     }

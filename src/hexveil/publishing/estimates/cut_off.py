@@ -69,7 +69,7 @@ class CutOff:
         return int(np.count_nonzero(self.either))
 
 
-def cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
+def find_cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
     """Return the cells that are cut off, for each statistic of a plan with a private range.
 
     Parameters

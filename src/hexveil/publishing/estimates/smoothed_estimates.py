@@ -42,7 +42,9 @@ NORMAL = math.sqrt(math.pi / 2.0)
 """Standard deviation of a normal bias, of its average size."""
 
 
-def smoothed(plan: Plan, facts: PublicMetadata, noisy: Mapping[str, Floats]) -> dict[str, Smoothed]:
+def smooth_release(
+    plan: Plan, facts: PublicMetadata, noisy: Mapping[str, Floats]
+) -> dict[str, Smoothed]:
     """Return the smoothed estimates of each statistic that noise was added to.
 
     Raises
@@ -76,7 +78,7 @@ def groupings_of(cells: CellTable) -> tuple[RandomEffect, ...]:
     return smoothing.group_labels(cells.labels)
 
 
-def statement(plan: Plan, found: Mapping[str, Smoothed]) -> list[dict[str, Any]]:
+def smoothing_statement(plan: Plan, found: Mapping[str, Smoothed]) -> list[dict[str, Any]]:
     """Return the manifest's statement on smoothing: the model, and the quality of the map."""
     return [
         {

@@ -19,8 +19,9 @@ import pyarrow.csv
 
 from hexveil.base import csv_safety, hexagons
 from hexveil.publishing import geometry
-from hexveil.publishing.estimates.table import ALL, cells_cut_off, quality
-from hexveil.publishing.readme import readme
+from hexveil.publishing.estimates.columns import ALL_COLUMNS, STATISTICS
+from hexveil.publishing.estimates.table import cells_cut_off, grade
+from hexveil.publishing.readme import render_readme
 from hexveil.publishing.verification import untrusted_files
 from hexveil.report.manifest_view import RANGE
 
@@ -125,7 +126,7 @@ def _is_close_place(place: object, expected: object) -> bool:
 def compare_readme(folder: Path, table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield if README.txt does not agree with table and manifest; see `is_same_version`."""
     mapped = (folder / "cells.geojson").exists()
-    expected = readme(without_geometry(table), manifest, mapped=mapped).encode()
+    expected = render_readme(without_geometry(table), manifest, mapped=mapped).encode()
     if (
         is_same_version(manifest)
         and untrusted_files.read_content(folder / "README.txt") != expected
@@ -149,7 +150,7 @@ def without_geometry(table: pa.Table) -> pa.Table:
 def check_columns(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield columns that no release has, that are missing, or that hold no numbers."""
     labels = manifest["grid"].get("columns", [])
-    strange = sorted({*without_geometry(table).column_names} - {*ALL, *labels})
+    strange = sorted({*without_geometry(table).column_names} - {*ALL_COLUMNS, *labels})
     if strange:
         yield f"cells.parquet has a column {strange[0]!r}, which no release has."
     for name in (*_needed_columns(manifest), *labels):
@@ -166,9 +167,7 @@ def check_columns(table: pa.Table, manifest: Json) -> Iterator[str]:
 def _needed_columns(manifest: Json) -> tuple[str, ...]:
     """Return the columns that follow from the manifest."""
     statistics = manifest["plan"]["statistics"]
-    derived = {"raw", "bound95", "low", "high", "quality"}
-    noised = {*derived, "noisy", "scale", "bias", "error"}
-    columns = [f"{s}_{key}" for s in statistics for key in sorted(derived if s == "sd" else noised)]
+    columns = [f"{name}_{key}" for name in statistics for key in sorted(STATISTICS[name])]
     geography = ("hexagon", "geometry") if manifest["grid"]["kind"] == "hexagons" else ()
     smoothed = [f"{entry['statistic']}_smoothed" for entry in manifest["smoothing"]]
     return ("cell", "users", "records", *geography, *columns, *smoothed)
@@ -251,7 +250,7 @@ def _check_derived(
             yield f"{name}_error is not bias and scale."
         has_noise = statistic.scale > 0
         # Grades follow from the public bound, so they can be recomputed.
-        flags = np.array(quality(statistic.bound95, high - low, has_noise))
+        flags = np.array(grade(statistic.bound95, high - low, has_noise))
         # A constant has its own rule for cells whose statistic is known beforehand.
         if (flags != table[f"{name}_quality"].to_numpy())[has_noise].any():
             yield f"{name}_quality is not that of its bound."

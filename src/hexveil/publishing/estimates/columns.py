@@ -1,0 +1,56 @@
+"""Columns of a release: their names, and their descriptions by templates/columns.txt."""
+
+from __future__ import annotations
+
+from hexveil.report.templates import render_sentence
+
+PLACE = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc", "users", "records")
+NOISED = ("noisy", "raw", "scale", "bias", "error", "bound95", "low", "high", "quality")
+ROOT = ("raw", "bound95", "low", "high", "quality")
+"""A standard deviation has no noise of its own, so it has neither scale nor bias."""
+STATISTICS = {"mean": NOISED, "variance": NOISED, "sd": ROOT}
+COLUMNS = (*PLACE, *(f"{name}_{key}" for name, keys in STATISTICS.items() for key in keys))
+"""Columns of releases without smoothed estimates; those that no step made are absent."""
+SMOOTHED = tuple(f"{name}_smoothed" for name in STATISTICS)
+ALL_COLUMNS = frozenset((*COLUMNS, *SMOOTHED))
+_TEMPLATE = "columns.txt"
+
+
+def split_column(name: str) -> tuple[str, str]:
+    """Return the statistic and the key of a released column; two empty texts for other columns.
+
+    Examples
+    --------
+    >>> split_column("mean_raw"), split_column("users"), split_column("mean_of_travel")
+    (('mean', 'raw'), ('', ''), ('', ''))
+    """
+    # A label column may begin like a statistic: the whole name decides.
+    if name not in ALL_COLUMNS or name in PLACE:
+        return "", ""
+    statistic, _, key = name.partition("_")
+    return statistic, key
+
+
+def describe_column(name: str, strategy: str = "", *, smoothed: bool = False) -> str:
+    """Return the description of a column.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column; any name but those of a release is that of a label.
+    strategy : str
+        Strategy of the private clipping range, as in the manifest; "" within public bounds.
+    smoothed : bool
+        Whether the release has smoothed estimates.
+
+    Examples
+    --------
+    >>> describe_column("mean_raw"), describe_column("route")
+    ('average with its noise, clamped to the bounds', 'public label of the cell')
+    """
+    statistic, key = split_column(name)
+    if not statistic:
+        return render_sentence(_TEMPLATE, "place", name=name)
+    return render_sentence(
+        _TEMPLATE, key, statistic=statistic, strategy=strategy, smoothed=smoothed
+    )

@@ -1,0 +1,115 @@
+"""Refusals of a release before anything is spent, from public metadata alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexveil.base.errors import InputError
+from hexveil.ledger import Ledger
+from hexveil.planning import Plan
+from hexveil.planning.feasibility.advice import advice
+from hexveil.planning.release_allocation import check_allocation
+from hexveil.publishing.estimates.smoothed_estimates import groupings_of
+from hexveil.publishing.estimates.table import check_labels
+from hexveil.records.dataset import Dataset
+
+if TYPE_CHECKING:
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.release_allocation import ReleaseAllocation
+
+SMOOTHED = "smoothed"
+
+
+def check_arguments(
+    dataset: Dataset, plan: Plan, ledger: Ledger | None, estimates: tuple[str, ...] | str
+) -> Ledger:
+    """Return the ledger of a release that can be made from these arguments.
+
+    Raises
+    ------
+    InputError
+        See `release`.
+    """
+    if not isinstance(dataset, Dataset):
+        raise InputError(f"a release needs the records as read, got {type(dataset).__name__}.")
+    if not isinstance(ledger, Ledger):
+        raise InputError(
+            "a release needs a ledger with a budget, where its privacy loss is booked first: "
+            'ledger=hv.Ledger("ledger.sqlite", dataset="buses", budget="5").'
+        )
+    _check_estimates(estimates, dataset.public)
+    _check_units(dataset)
+    _check_records(dataset, plan)
+    check_labels(dataset.public)
+    return ledger
+
+
+def _check_estimates(estimates: tuple[str, ...] | str, facts: PublicMetadata) -> None:
+    """Refuse unknown estimates, and smoothing where there is nothing to borrow from."""
+    names = (estimates,) if isinstance(estimates, str) else tuple(estimates)
+    if names not in (("raw",), ("raw", SMOOTHED)):
+        raise InputError(f'estimates must be ("raw",) or ("raw", "smoothed"), got {estimates!r}.')
+    if SMOOTHED in names and facts.occupancy.n_cells < 2:
+        raise InputError(
+            "smoothed needs more than one cell to borrow from; request raw alone, or a finer grid."
+        )
+    if SMOOTHED in names:
+        # Called for its refusals: after the booking they would cost the budget for nothing.
+        groupings_of(facts.cells)
+
+
+def _check_units(dataset: Dataset) -> None:
+    """Refuse privacy units with losses that the ledger could not add up."""
+    if dataset.units is None:
+        raise InputError(
+            "a release books the loss of each privacy unit, and these records have no ids; "
+            "read them with hv.read, or name the column of ids."
+        )
+    if dataset.public.privacy_unit != "user" and dataset.units.periods() is None:
+        raise InputError(
+            f"user: a release of {dataset.public.privacy_unit}s needs the day of each id, because "
+            "the losses of one user add up over days; end every id of the sums with a space and "
+            'the day (of a week, its Monday), like "bus 7 2026-11-20", as the query of hexveil '
+            "inspect --sql does."
+        )
+
+
+def _check_records(dataset: Dataset, plan: Plan) -> None:
+    """Refuse a plan that was made for other records."""
+    if not isinstance(plan, Plan):
+        raise InputError(f"a release needs a plan made by hv.plan, got {type(plan).__name__}.")
+    if plan.facts is None:
+        raise InputError("the plan was made for a bare occupancy; plan the records as read.")
+    here, there = dataset.public, plan.facts
+    # One at a time, the most general first: a message names the cause, not its consequences.
+    if plan.occupancy.fingerprint != here.occupancy.fingerprint:
+        differs = "who reported how often where"
+    elif there.lattice != here.lattice:
+        differs = "the bounds or the quantum they were read with"
+    elif there.privacy_unit != here.privacy_unit:
+        differs = f"the privacy unit, {there.privacy_unit} and not {here.privacy_unit},"
+    elif there.cells.names() != here.cells.names():
+        differs = "the names of the cells"
+    else:
+        return
+    raise InputError(
+        f"the plan was made for other records ({differs} differs); plan these records again."
+    )
+
+
+def check_plan(
+    dataset: Dataset, plan: Plan, allocation: ReleaseAllocation, *, accept_noise: bool
+) -> None:
+    """Refuse plans that cannot be computed or noised, or that are no better than a constant.
+
+    Raises
+    ------
+    InputError
+        See `release`.
+    """
+    check_allocation(allocation, plan, dataset.public.lattice, has_squares=dataset.has_squares)
+    if not (accept_noise or plan.support.beats_constant):
+        raise InputError(
+            f"nothing was spent: {advice(plan).text.removesuffix('.')}; accept_noise=True releases "
+            "the map anyway."
+        )

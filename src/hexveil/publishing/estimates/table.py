@@ -35,7 +35,6 @@ GOOD, CAUTION = 10, 4
 """A bound within range/10 is good, within range/4 a caution; beyond, or a constant, is noise."""
 
 
-
 def build_table(
     plan: Plan,
     facts: PublicMetadata,

@@ -8,7 +8,7 @@ import pytest
 import hexveil as hv
 from hexveil.config import FIELDS
 from hexveil.config.arguments import option
-from hexveil.publishing.estimates.columns import COLUMNS
+from hexveil.publishing.estimates.released_columns import COLUMNS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SOURCE = DOCS.parent / "src" / "hexveil"

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hexveil.publishing.estimates.columns import COLUMNS, describe_column
+from hexveil.publishing.estimates.released_columns import COLUMNS, describe_column
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.readme import render_readme

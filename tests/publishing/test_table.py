@@ -9,7 +9,7 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.estimates.columns import COLUMNS
+from hexveil.publishing.estimates.released_columns import COLUMNS
 from hexveil.publishing.estimates.table import build_table, check_labels
 from publishing.setting import SLOT, dataset_of, hexagons, labels, plan_of
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base import hexagons
-from hexveil.publishing.estimates.columns import describe_column
+from hexveil.publishing.estimates.released_columns import describe_column
 
 GEOPARQUET = "1.1.0"
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.planning.allocation import WithinBounds
 from hexveil.planning.release_allocation import released_strategy
-from hexveil.publishing.estimates.columns import ALL_COLUMNS, describe_column, split_column
+from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, describe_column, split_column
 from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE, squared
 

@@ -19,7 +19,7 @@ import pyarrow.csv
 
 from hexveil.base import csv_safety, hexagons
 from hexveil.publishing import geometry
-from hexveil.publishing.estimates.columns import ALL_COLUMNS, STATISTICS
+from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, STATISTICS
 from hexveil.publishing.estimates.table import cells_cut_off, grade
 from hexveil.publishing.readme import render_readme
 from hexveil.publishing.verification import untrusted_files

@@ -120,7 +120,7 @@ def written(parameter: Any) -> str:  # noqa: ANN401  the same
 
 def meaning(parameter: Any) -> str:  # noqa: ANN401  the same
     """Return what a parameter does, and what counts where it is left out."""
-    text = re.sub(r"\s*\[default: (.+)\]$", r" Default: \1.", cell(parameter.help or ""))
+    text = re.sub(r"\s*\\?\[default: (.+)\]$", r" Default: \1.", cell(parameter.help or ""))
     default = parameter.default
     if isinstance(default, bool) or default in (None, (), []) or callable(default):
         return text + (" Needed." if parameter.required and not is_argument(parameter) else "")

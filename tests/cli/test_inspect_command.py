@@ -91,7 +91,7 @@ def test_labels_are_counted_by_each_choice_of_columns(here, call):
     assert said.code == 0, said.err
     assert "combinations of lat, lon" in said.out
     assert "Resolution" not in said.out
-    assert "unit user: 3 cells, error 0.49 against 2.3 of one" in " ".join(said.out.split())
+    assert "unit user: 3 cells, error 0.49, baseline error 2.3." in " ".join(said.out.split())
     found = json.loads(call("inspect", "run.toml", "--json").out)
     assert [one["labels"] for one in found["capacity"]] == [["lat", "lon"], ["lat"], ["lon"]]
     assert found["proposal"].startswith("proposed: l")

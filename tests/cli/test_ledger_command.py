@@ -138,6 +138,8 @@ def test_a_release_stands_in_the_book(here, call):
     kinds = [e["kind"] for e in told(call, "history", "run.toml")]
     steps = ["opened", "joined", "unit", "reserved", "marked", "measured", "stored"]
     assert kinds == steps
+    reserved = call("ledger", "history", "run.toml").out.splitlines()[steps.index("reserved")]
+    assert "epsilon" in reserved
     assert call("ledger", "history", "run.toml", "--limit", "1").out.split()[2] == "stored"
     checked = call("ledger", "verify", "run.toml")
     assert checked.code == 0

@@ -11,7 +11,7 @@ from hexveil.planning.feasibility.advice import epsilon_needed
 def test_warning_names_what_would_do():
     """A grid that is too fine is warned of, with the finest resolution and the ε that would do."""
     with pytest.warns(
-        hv.GridTooFineWarning, match="finest grid that is not too fine is resolution 5"
+        hv.GridTooFineWarning, match="use resolution 5.*, the finest usable grid"
     ) as caught:
         plan = hv.plan(fleet(7, recount=recount), epsilon=1)
     assert not plan.support.beats_constant

@@ -25,7 +25,7 @@ def test_one_grid_is_proposed():
     rows = found.to_arrow().to_pylist()
     assert [row["proposed"] for row in rows] == [row["resolution"] == 5 for row in rows]
     assert found.sentence.startswith("proposed: resolution 5 in 1h slots, unit user: 4 cells")
-    assert "Finer, resolution 6 in 1h slots (16 cells) would do at epsilon" in found.sentence
+    assert "The finer resolution 6 in 1h slots (16 cells) needs epsilon" in found.sentence
 
 
 def test_the_named_loss_halves():

@@ -40,8 +40,8 @@ def test_the_finest_that_halves_is_proposed():
     offers = (coarse, OFFER, fine)
     assert recommend(offers, "user") is OFFER
     assert recommendation_text(offers, "user", 1.0) == (
-        "proposed: resolution 6 in 6h slots, unit user: 41 cells, error 1.9 against 4.5 of one "
-        "constant. Finer, resolution 7 in 6h slots (90 cells) would do at epsilon 7.5."
+        "proposed: resolution 6 in 6h slots, unit user: 41 cells, error 1.9, baseline error 4.5. "
+        "The finer resolution 7 in 6h slots (90 cells) needs epsilon 7.5."
     )
 
 
@@ -64,8 +64,8 @@ def test_where_no_grid_halves_the_cheapest_is_named():
     """The grid that would take the least loss, and that loss."""
     offers = (short(2.4), short(7.5, resolution=7, cells=90), short(None, resolution=8, cells=400))
     assert recommendation_text(offers, "user", 1.0) == (
-        "no grid tried says much at epsilon 1: resolution 6 in 6h slots (41 cells) would at "
-        "epsilon 2.4."
+        "no grid has an error below half the baseline at epsilon 1; resolution 6 in 6h slots "
+        "(41 cells) needs epsilon 2.4."
     )
     assert "nor at ten times that" in recommendation_text((short(None),), "user", 0.1)
 
@@ -98,4 +98,4 @@ def test_the_unit_is_never_changed(unit, other, named):
     assert ("With a weaker promise: " in said) is named
     assert (f"unit {other}: 99 cells" in said) is named
     said = recommendation_text((short(3.0, privacy_unit=unit), elsewhere), unit, 1.0)
-    assert said.startswith("no grid tried says much at epsilon 1: ")
+    assert said.startswith("no grid has an error below half the baseline at epsilon 1; ")

@@ -21,6 +21,7 @@ def command() -> None:
     """Run the command as a process of its own, and exit with its code."""
     with interrupts.watched() as watch:
         code = _run(None, watch)
+        # The work is done and has its code: a late signal must not change it.
         interrupts.ignore()
         if code == interrupts.CODE:
             interrupts.leave()
@@ -44,6 +45,7 @@ def _run(arguments: Sequence[str] | None, watch: interrupts.Watch) -> int:
     if code == interrupts.CODE or (watch.arrived and code):
         code, line = interrupts.CODE, "interrupted."
     if line is not None:
+        # On one line, although a name that is quoted may have line breaks.
         print("hexveil: " + " ".join(line.split()), file=sys.stderr)  # noqa: T201  the one place
     return code
 

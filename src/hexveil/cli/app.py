@@ -25,13 +25,13 @@ from hexveil.cli.lazy_commands import LaterCommand, LaterGroup
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The parser is the library's own copy or the one it depends on; its error type is reached
-# through a name that both export.
 _UNEXPECTED = (
     "an unexpected {} stopped the work; its text is hidden because it could contain values. "
     "HEXVEIL_DEBUG=1 shows it to you alone; SECURITY.md explains how to report it."
 )
 
+# The parser is the library's own copy or the one it depends on; its error type is reached
+# through a name that both export.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 
@@ -67,6 +67,7 @@ class CommandEntry:
     def _module(self) -> Any:  # noqa: ANN401  a module has any names
         if not self.installed:
             return import_module(f"hexveil.cli.commands.{self.name}_command")
+        # By entry point: this package imports nothing of research.
         (point,) = entry_points(group="hexveil.commands", name=self.name)
         return import_module(point.module)
 
@@ -172,6 +173,7 @@ app = typer.Typer(
     name="hexveil",
     cls=_Desk,
     rich_markup_mode="rich",
+    # A pretty traceback prints local variables, and these hold values.
     pretty_exceptions_enable=False,
 )
 
@@ -199,6 +201,7 @@ def _top(
 def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:
     """Run the command; return its exit code and the line for stderr, if there is one."""
     try:
+        # Not standalone: the parser would print errors and exit with codes of its own.
         code = app(arguments, prog_name="hexveil", standalone_mode=False)
     except HexveilError as error:
         from hexveil.publishing.markup import clean  # noqa: PLC0415  where there is an error
@@ -210,6 +213,7 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:
         command_path = getattr(getattr(error, "ctx", None), "command_path", "hexveil")
         joined = f"{sentence} See" if sentence.endswith("?") else f"{sentence}; see"
         return 2, f"{joined} {command_path} --help."
+    # The parser turns an interruption into an error of its own.
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED, "interrupted."
     except BrokenPipeError:
@@ -220,5 +224,6 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:
         if os.environ.get("HEXVEIL_DEBUG") == "1":
             traceback.print_exc()
         return 1, _UNEXPECTED.format(type(error).__name__)
+    # A command that returns nothing has succeeded.
     code = code if isinstance(code, int) else 0
     return code, "interrupted." if code == INTERRUPTED else None

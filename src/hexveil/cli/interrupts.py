@@ -41,6 +41,7 @@ class Watch:
 
     def handle(self, _number: int, _frame: FrameType | None) -> None:
         """Take a signal."""
+        # Noted even where nothing is raised: see stop_if_asked.
         self.arrived = True
         now = time.monotonic()
         if self._closed or now - self._raised < TOGETHER:
@@ -78,6 +79,7 @@ def watched() -> Iterator[Watch]:
             for number, handler in handlers.items()
             if handler not in (signal.SIG_IGN, None)
         }
+    # Before the handlers: a signal in between must find its watch.
     _watches.append(watch)
     for number in previous:
         signal.signal(number, watch.handle)
@@ -87,6 +89,7 @@ def watched() -> Iterator[Watch]:
         watch.close()
         _watches.remove(watch)
         for number, handler in previous.items():
+            # A handler that a library has installed meanwhile stays.
             if signal.getsignal(number) == watch.handle:
                 signal.signal(number, handler)
 

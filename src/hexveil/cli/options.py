@@ -80,6 +80,7 @@ def run_command(
     parameters = [_parameter("source", _Source, None), *own_parameters]
     for key, info in fields.items():
         parameters.append(_parameter(_parameter_name(*key), _option_type(*key, info), None))
+    # The parser reads signature, name and documentation of a function, and calls it by keywords.
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__name__ = body.__name__
     command.__doc__ = body.__doc__
@@ -95,6 +96,7 @@ def _parameters(body: Callable[..., int | None]) -> list[inspect.Parameter]:
 
 
 def _parameter_name(section: str, field: str) -> str:
+    # Sections share field names, such as timezone, so a parameter carries its section.
     return f"{section or 'top'}_{field}"
 
 
@@ -106,6 +108,7 @@ def _parameter(name: str, annotation: object, default: object) -> inspect.Parame
 def _option_type(section: str, field: str, info: FieldInfo) -> object:
     """Return the annotation of one option; a value is text, checked where the file's are."""
     name, panel, help_text = option(section, field), PANELS[section], _help(info)
+    # None, not False, where a switch is not used: then the file decides.
     if info.annotation == (field_types.Switch | None):
         return Annotated[bool | None, typer.Option(name, help=help_text, rich_help_panel=panel)]
     shape = next(word for kind, word in SHAPES if info.annotation == (kind | None))
@@ -119,4 +122,5 @@ def _help(info: FieldInfo) -> str:
     extra = info.json_schema_extra
     default = extra.get("library") if isinstance(extra, dict) else None
     text = f"{info.description} [default: {default}]" if default else str(info.description)
+    # Otherwise [longitude, latitude] would be read as markup, and vanish.
     return rich.markup.escape(text)

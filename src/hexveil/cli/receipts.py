@@ -62,9 +62,11 @@ def check_behind(url: str, place: Archive, *releases: CurrentRelease | None) -> 
         nothing may be booked.
     """
     stands = place.ledger_positions(*releases)
+    # The first release in a place has nothing to be compared with.
     if not stands:
         return
     try:
+        # Never created here: a new, empty ledger would hide that the old one is gone.
         engine = inspection.connect_existing(url)
     except InputError:
         raise StorageError(

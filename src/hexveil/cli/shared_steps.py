@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 def reached(run: Run, path: Path) -> Path:
     """Return a path of the run relative to the caller's folder."""
+    # A run file is often named from elsewhere (../x/run.toml): messages show the short path.
     return Path(os.path.normpath(run.folder / path))
 
 
@@ -69,12 +70,14 @@ def planned(run: Run, facts: PublicMetadata) -> Plan:
 
 def _plan_with(options: dict[str, Any], facts: PublicMetadata) -> Plan:
     with show_progress("Planning"):
+        # Commands print the advice as a line of theirs, not as a warning of Python.
         return make_plan(facts, **options, advise=False)
 
 
 def coarser(run: Run, facts: PublicMetadata) -> Plan | None:
     """Return the plan one resolution coarser; None if there is none."""
     grid = facts.cells.grid
+    # Sums that were made elsewhere have no records to count again.
     if facts.recount is None or not isinstance(grid, Cells) or grid.resolution == 0:
         return None
     (coarse_facts,) = facts.recount(
@@ -134,6 +137,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
 def capacity(run: Run, facts: PublicMetadata, epsilon: str) -> Capacity:
     """Return the capacity of the fleet at `epsilon`."""
+    # Targets and splits are of one grid; grids are compared at one epsilon.
     plan_fields = run.plan.explicit_fields()
     shared_fields = ("method", "objective", "baseline_error", "clipping_range", "range_share")
     same: dict[str, Any] = {
@@ -152,6 +156,7 @@ def grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
     """
     facts = plan.facts
     assert facts is not None  # noqa: S101  plans are made for records here
+    # Constants cost nothing on any grid: there is nothing to compare.
     if not plan.requested_epsilon:
         return None
     units = [facts.privacy_unit]

@@ -93,6 +93,7 @@ def plan_arguments(run: Run, door: Callable[..., object]) -> Arguments:
             "price, which determines the errors, or the errors, which determine the price."
         )
     if "epsilon" in fields:
+        # Refused here already, because reading the records may take minutes.
         to_positive_fraction(fields["epsilon"], "epsilon")
     else:
         check_goals(fields["target_error"])
@@ -134,6 +135,7 @@ def complete(door: Callable[..., object], fields: Arguments) -> Arguments:
         if parameter.default is parameter.empty
         and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
+    # Arguments without a field of the run are for the caller to give.
     missing = [name for name in needed if name not in fields and home(name) is not None]
     if missing:
         begin = BEGIN if {"user", "value"} <= set(missing) else ""

@@ -79,6 +79,7 @@ class _Choice:
             for number, (name, kind) in enumerate(self.free(role))
             if (score := _score(role, name)) is not None
         ]
+        # Ties go to the column that comes first, so that a file always gives one draft.
         return [(name, kind) for _, _, name, kind in sorted(scored, key=lambda one: one[:2])]
 
     def free(self, role: str) -> Iterator[tuple[str, ColumnType]]:

@@ -30,6 +30,7 @@ def _text(value: object) -> str:
 
 def _number(value: object) -> str:
     """Return a number as exact text; the library judges its size."""
+    # A bool is an int in Python, and no number in a file.
     if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
         return _text_of(value)
     if isinstance(value, str) and value.strip():
@@ -46,12 +47,14 @@ def _integer(value: object) -> int:
 
 def _share(value: object) -> float:
     try:
+        # A share limits no loss, so a double is exact enough.
         return float(_number(value))
     except ValueError:
         raise ValueError(f"must be a number from 0 to 1, got {_text_of(value)}") from None
 
 
 def _switch(value: object) -> bool:
+    # Booleans alone: the text "false" would count as true.
     if isinstance(value, bool):
         return value
     raise ValueError(f"must be true or false, got {_text_of(value)}")
@@ -74,6 +77,7 @@ def _items(value: object) -> list[object]:
 
 def as_list(value: object) -> list[object]:
     """Return a list as it is, and a single value as a list of one."""
+    # TOML gives lists, options of the command tuples.
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 

@@ -64,6 +64,7 @@ def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None 
     for (section, field), value in (overrides or {}).items():
         table = raw.setdefault(section, {}) if section else raw
         if isinstance(table, dict):
+            # An option starts in the current folder, a field of the file in the folder of the file.
             table[field] = _from(folder, value) if (section, field) in _PATHS else value
             # A price on the command line replaces the targets of the file, and vice versa.
             replaced_field = _INSTEAD.get(field) if section == "plan" else None
@@ -99,7 +100,9 @@ def checked(raw: Raw, origin: str, options: Collection[tuple[str, str]] = ()) ->
 
 def _parsed(path: Path) -> Raw:
     try:
+        # Decimals keep 0.1 one tenth: as a double it would be another epsilon.
         return tomllib.loads(path.read_text("utf-8"), parse_float=_decimal)
+    # A file may be nested more deeply than the parser can follow.
     except (OSError, ValueError, RecursionError) as error:
         failure = _unreadable(path, error)
     # Outside of the handler: an error about letters holds the whole file.
@@ -147,6 +150,7 @@ def _sentence(
 
     `known_names` holds the top-level names of the file that exist in a run file.
     """
+    # The first alone: one mistake in a file often causes several.
     problem = error.errors(include_url=False)[0]
     place = tuple(str(key) for key in problem["loc"])
     if (

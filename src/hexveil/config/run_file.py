@@ -42,6 +42,7 @@ def _field(description: str, default: str | None = None) -> Any:  # noqa: ANN401
 class Section(BaseModel):
     """A table of the run file: only known fields, none of them required."""
 
+    # Strict: our own checks see what was written, before anything is converted.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     def explicit_fields(self) -> dict[str, Any]:
@@ -63,7 +64,7 @@ class Columns(Section):
 class ValuesSection(Section):
     """The range of values."""
 
-    bounds: Numbers | None = _field("Smallest and largest value, as 0,65; others are clamped.")
+    bounds: Numbers | None = _field("Smallest and largest value, such as 0,65; others are clamped.")
     quantum: Exact | None = _field("Step to which values are rounded.", "0.001")
     value_unit: Text | None = _field('Unit of measure, for example "km/h".')
 
@@ -81,10 +82,10 @@ class Grid(Section):
 class Selection(Section):
     """Records and cells to include, by public metadata."""
 
-    hours: Words | None = _field("Local hours of the day to include, as 6-9,17.")
+    hours: Words | None = _field("Local hours of the day to include, such as 6-9,17.")
     dates: Words | None = _field("First and last local day to include.")
     box: Numbers | None = _field("West, south, east and north end of the area, in degrees.")
-    min_users: Whole | None = _field("Least number of users in a cell.", "10")
+    min_users: Whole | None = _field("Smallest number of users in a cell.", "10")
     top: Whole | None = _field("Number of cells to keep, those with the most records.")
     drop_values: Numbers | None = _field('Values that mean "no reading".')
 
@@ -121,7 +122,7 @@ class Planning(Section):
 
     epsilon: Exact | None = _field("Privacy price: the largest loss of any unit.")
     target_error: Goals | None = _field(
-        "Largest planning error, instead of epsilon, at the least price: 2, 5% (of the span), or "
+        "Largest planning error, instead of epsilon, at the lowest price: 2, 5% (of the span), or "
         "mean=2,variance=5%."
     )
     statistics: Names | None = _field('Published statistics: "mean", "variance", "sd".')
@@ -141,7 +142,7 @@ class Planning(Section):
     )
     clipping_range: Ends | None = _field(
         '"bounds"; "private" estimates a range privately, and weights users; "two-stage" adds a '
-        'narrower second stage, for means alone; "auto" selects the least predicted error.',
+        'narrower second stage, for means alone; "auto" selects the lowest predicted error.',
         "bounds",
     )
     range_share: Exact | None = _field("Share of epsilon for the clipping range.")
@@ -196,6 +197,7 @@ class Run(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
+    # Private, so that it is not part of the run: equal files are equal requests.
     _folder: Path = PrivateAttr(default=Path())
 
     source: Paths | None = _field("File, folder or pattern of the records.")
@@ -217,6 +219,7 @@ class Run(BaseModel):
     def standing_in(self, folder: Path) -> Run:
         """Return a copy of the run with paths relative to another folder."""
         run = self.model_copy()
+        # The model is frozen for its users, so a copy is changed before anyone has it.
         run._folder = folder  # noqa: SLF001  of the same class
         return run
 

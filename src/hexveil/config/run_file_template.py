@@ -231,6 +231,7 @@ def _field(
 
 def _toml(key: tuple[str, str], value: Any) -> str:  # noqa: ANN401  of any kind of field
     """Return a checked value of a field in TOML; a number stays as exact as it was written."""
+    # Before numbers, because a bool is an int in Python.
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (int, float)):
@@ -245,6 +246,7 @@ def _toml(key: tuple[str, str], value: Any) -> str:  # noqa: ANN401  of any kind
 
 def _text(text: str) -> str:
     """Return text as a string of TOML, without a character that is not seen."""
+    # A string of JSON is one of TOML as well, but for characters that are not printable.
     quoted = json.dumps(text, ensure_ascii=False)
     return "".join(
         char

@@ -55,9 +55,11 @@ def write(
     Until the last step they stand under a temporary name. If a step fails, they go, and with them
     the folders above that were made for them. `sign` names the private key that signs them.
     """
+    # Key and context are read first: a mistake in either must not leave a folder behind.
     signer = None if sign is None else signing.read_signing_key(sign)
     lines = None if context is None else report.read_context(context)
     path = check_writable(folder)
+    # Noted before the first is made, so that only our own empty folders are removed.
     missing = [above for above in path.absolute().parents if not above.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,6 +94,7 @@ def _write_files(
     text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "manifest.json").write_text(text + "\n", "utf-8")
     (folder / "README.txt").write_text(render_readme(table, manifest, mapped=mapped), "utf-8")
+    # Last: it has the checksum of every other file.
     receipt.write(folder, manifest)
 
 

@@ -64,12 +64,15 @@ def _outlines(table: pa.Table) -> dict[str, list[tuple[float, float]]] | None:
 
 def _wkb(ring: list[tuple[float, float]]) -> bytes:
     """Return a closed polygon of one ring as little-endian well-known binary."""
+    # A ring of the standard ends where it begins.
     corners = [*ring, ring[0]]
     flat = [coordinate for corner in corners for coordinate in corner]
+    # Byte order, type polygon, one ring, its number of corners; then the coordinates.
     return struct.pack(f"<BIII{len(flat)}d", 1, 3, 1, len(corners), *flat)
 
 
 def _json_value(value: object) -> object:
+    # JSON has neither infinity nor NaN.
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, datetime):

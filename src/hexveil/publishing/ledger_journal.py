@@ -38,9 +38,11 @@ class LedgerJournal:
 
     def draw_once(self, name: str, entries: int, draw: Callable[[], Ints]) -> Ints:
         """Mark the stage as begun, draw, store the row durably, and return it as stored."""
+        # Between mark and row an interruption would lose the draw, and its epsilon with it.
         with defer_interrupts():
             entry = self._ledger.begin_draw(self._request, name, entries)
             try:
+                # Its space was reserved with the mark: a full disk must not lose what was drawn.
                 row = draw()
                 self._ledger.store(self._request, entry, row[0])
             finally:

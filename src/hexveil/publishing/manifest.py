@@ -58,6 +58,7 @@ def request_of(dataset: str, facts: PublicMetadata, plan: Plan) -> dict[str, str
 
     Equal requests replay, so it holds no file name, and no number that a solver found.
     """
+    # A moved or renamed file holds the same records: its name would make it another request.
     identity = {k: v for k, v in facts.identity.items() if k != "source"}
     return {
         "dataset": dataset,
@@ -75,6 +76,7 @@ def request_of(dataset: str, facts: PublicMetadata, plan: Plan) -> dict[str, str
 
 def fingerprint(request: dict[str, str]) -> str:
     """Return the SHA-256 of a public request."""
+    # JSON keeps fields apart: joined text could be the same for different requests.
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
@@ -151,6 +153,7 @@ def _guarantee(facts: PublicMetadata, plan: Plan) -> dict[str, Any]:
 
 def epsilon_text(epsilon: Fraction) -> str:
     """Return ε as decimal text of at most 12 places, rounded up."""
+    # Up, because a stated loss must not be below the real one.
     return decimal_text(Fraction(math.ceil(epsilon * 10**12), 10**12))
 
 

@@ -25,6 +25,7 @@ def unit_of(facts: PublicMetadata) -> str:
     clock = facts.identity.get("timezone", "none")
     clock_text = "clock not named" if clock == "none" else clock
     other_clock = facts.identity.get("naive_times", "none")
+    # Times that all have an offset are instants: no second clock decides their day.
     if other_clock not in (*_NO_CLOCK, clock):
         clock_text += f"; times without an offset: {other_clock}"
     return f"{facts.privacy_unit} ({clock_text})"

@@ -102,6 +102,7 @@ def _coarse(rest: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]
 
 def _step(name: str, epsilon: Fraction, spent: Fraction) -> dict[str, Any]:
     """Return a private step and its largest cost to a user, rounded up."""
+    # Up to the ledger's precision, so that no step is understated.
     up = Fraction(math.ceil(epsilon * PICO_EPSILON), PICO_EPSILON)
     return {"step": name, "epsilon": decimal_text(up), "share": float(epsilon / spent)}
 

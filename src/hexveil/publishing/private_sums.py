@@ -42,6 +42,7 @@ class DistributedPairSums(PrivateSums):
 def private_sums(dataset: Dataset) -> PrivateSums:
     """Return the sums of a data set, a batch of one. PRIVATE."""
     sums = dataset.sums
+    # The one place where a release asks where its sums are.
     if isinstance(sums, DistributedSums):
         return DistributedPairSums(sums)
     return PrivateSums(sums.total, sums.total_sq)

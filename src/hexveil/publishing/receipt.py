@@ -50,6 +50,7 @@ def parse_checksums(content: bytes | None) -> dict[str, str] | None:
     if (
         not isinstance(content, dict)
         or find_problem(content)
+        # A path in a stranger's receipt must not lead out of the folder.
         or not all(map(_is_file_name, content["files"]))
     ):
         return None

@@ -128,6 +128,7 @@ def signed_message(files: Mapping[str, str]) -> bytes:
         Checksum of each file as hex text, by its name.
     """
     digests = sorted((name.encode(), bytes.fromhex(digest)) for name, digest in files.items())
+    # The purpose comes first, so that a signature made for something else never fits.
     fields = [PURPOSE, len(digests).to_bytes(8, "big")]
     for name, digest in digests:
         fields += [len(name).to_bytes(8, "big"), name, digest]
@@ -234,6 +235,7 @@ def _read_key_file(path: Path, *, private: bool) -> bytes:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise InputError(f"{path} is no file; name the file of a key.")
+            # Other systems have no such bits to check.
             if private and os.name == "posix" and status.st_mode & 0o077:
                 raise InputError(
                     f"{path} can be read or changed by others than its owner, so it proves "

@@ -67,6 +67,7 @@ def _to_integers(column: pa.ChunkedArray | pa.Array, path: Path) -> NDArray[np.i
 
 def _of_json(path: Path) -> pa.Array:
     counts = json.loads(path.read_text("utf-8"))
+    # type, not isinstance: true and false are integers in Python.
     if not isinstance(counts, list) or not all(type(item) is int for item in counts):
         raise InputError(f"the counts {path} must be one list of whole numbers, like [9, 3, 1].")
     return pa.array(counts, pa.int64())
@@ -74,6 +75,7 @@ def _of_json(path: Path) -> pa.Array:
 
 def _of_csv(path: Path) -> pa.ChunkedArray:
     with path.open(encoding="utf-8") as file:
+        # A first line of digits is a count, and no name of a column.
         bare = file.readline().strip().isdigit()
     how = pyarrow.csv.ReadOptions(autogenerate_column_names=bare)
     return _column(pyarrow.csv.read_csv(path, read_options=how), path)

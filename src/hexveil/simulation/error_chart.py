@@ -77,6 +77,7 @@ def _lines(table: pa.Table) -> list[Line]:
         epsilon, mae, error = (column[names == name] for column in columns)
         order = np.argsort(epsilon, kind="stable")
         lines.append((name, epsilon[order], mae[order], BAR * error[order]))
+    # In the order in which lines lie above each other, so that the legend reads like the figure.
     return sorted(lines, key=lambda line: -float(line[2].mean()))
 
 

@@ -64,7 +64,9 @@ class _Setting:
             for start in range(0, trials, _TRIALS):
                 yield self.source, min(_TRIALS, trials - start)
             return
+        # Stream 0 draws values, streams [seed, 1, i] draw noise: no mechanism changes another's.
         generator = np.random.default_rng([seed, 0])
+        # A whole number of trials, so that a chunk never splits one.
         step = max(1, _CHUNK // self.counts.size)
         for start in range(0, trials, step):
             size = min(step, trials - start)
@@ -264,6 +266,7 @@ def _mean_errors(
     trials and nothing is lost to rounding.
     """
     generators = [np.random.default_rng([seed, 1, i]) for i in range(len(plans))]
+    # The target is the mean of all samples, in which a user weighs by its count.
     share = setting.counts / setting.counts.sum()
     mean, squares = np.zeros(len(plans)), np.zeros(len(plans))
     done = 0
@@ -271,7 +274,9 @@ def _mean_errors(
         sums, truth = plans[0].cell.sums(means), means @ share
         for i, (plan, generator) in enumerate(zip(plans, generators, strict=True)):
             estimates = plan.estimates(sums, SimulatedNoise(generator, size))
+            # A mechanism without noise has one estimate for all trials.
             errors = np.broadcast_to(np.abs(estimates - truth), (size,))
+            # Chan's update of mean and squares: a plain sum of squares would cancel.
             here = float(errors.mean())
             gap = here - mean[i]
             mean[i] += gap * size / (done + size)

@@ -57,6 +57,7 @@ def style() -> Iterator[None]:
     import matplotlib as mpl  # noqa: PLC0415  an extra, loaded where it draws
 
     with mpl.rc_context(), warnings.catch_warnings():
+        # A reader's own settings must not change a figure: equal figures have equal bytes.
         mpl.rcdefaults()
         mpl.rcParams.update({"font.size": 9.0, "svg.hashsalt": "hexveil", "text.parse_math": False})
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # drawn as a box
@@ -66,6 +67,7 @@ def style() -> Iterator[None]:
 def images(figure: Figure) -> dict[str, bytes]:
     """Return a figure as "png" and "svg", without date and version: same figure, same bytes."""
     files = {}
+    # Version and date in a file's metadata would make equal figures differ.
     for kind, about in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
         buffer = io.BytesIO()
         figure.savefig(buffer, format=kind, dpi=200, metadata=about)

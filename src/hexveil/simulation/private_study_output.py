@@ -152,6 +152,7 @@ def _is_release(folder: Path) -> bool:
         manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return False
+    # A manifest that cannot be read may be a release's: writing beside it is not risked.
     except (OSError, ValueError):
         return True
     return isinstance(manifest, dict) and {"guarantee", "schema_version"} <= manifest.keys()
@@ -173,6 +174,7 @@ def write_files(folder: str | Path, files: Mapping[str, bytes], *, private: bool
     """
     place = Path(folder)
     check_folder(place)
+    # The process's umask still applies to files that are not private.
     mode = 0o600 if private else 0o666
     try:
         place.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)

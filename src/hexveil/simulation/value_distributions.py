@@ -128,6 +128,7 @@ class Drift:
     ) -> NDArray[np.float64]:
         """Return samples before projection: see `ValueDistribution.draw`."""
         total = int(counts.sum())
+        # A sample's number among its user's: moments are the same for all users.
         first_record = np.repeat(np.cumsum(counts) - counts, counts)
         passed = (np.arange(total) - first_record) / max(int(counts.max()) - 1, 1)
         samples = generator.normal(0.0, self.sd, (trials, total))

@@ -79,11 +79,13 @@ def prepared(show: Show, parent: Path) -> tuple[Run, Where]:
 
 def new_folder(parent: Path, name: str) -> Path:
     """Create and return the first new folder among parent/name-1, -2, ..."""
+    # Creating is the test: two demos at once must not get the same folder.
     for number in itertools.count(1):
         folder = parent / f"{name}-{number}"
         try:
             folder.mkdir(parents=True)
         except FileExistsError:
+            # The parent itself is a file: no number would help.
             if not parent.is_dir():
                 break
         except OSError:

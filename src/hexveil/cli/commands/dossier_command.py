@@ -48,6 +48,7 @@ def check_out(out: Path, folder: Path) -> None:
         raise InputError(f"--out: there is no folder {out.parent}; create it, or name another.")
     if out.is_dir():
         raise InputError(f"--out: {out} is a folder; name a file.")
+    # Resolved, because a link could lead into the folder, whose receipt would no longer fit.
     if out.resolve().is_relative_to(folder.resolve()):
         raise InputError(
             f"--out: {out} is in the release folder, which must not change; name a file elsewhere."

@@ -62,7 +62,7 @@ Chosen = Annotated[
     list[str] | None,
     typer.Option(
         "--mechanism",
-        help="Mechanism, for example 'Levy(gamma=0.2)'; repeatable. [default: all]",
+        help="Mechanism, for example 'Levy(gamma=0.2)'; repeatable. \\[default: all]",
         metavar="TEXT",
     ),
 ]
@@ -99,6 +99,7 @@ def evaluate(  # noqa: PLR0913  the options of the command
     the records: then all output is PRIVATE.
     """
     if out is not None:
+        # Before the simulation, which may take minutes.
         private_study_output.check_folder(out)
         figure_style.check_installed()
     study_arguments: dict[str, Any] = {
@@ -171,6 +172,7 @@ def write(table: pa.Table, out: Path, title: str, run: Run) -> list[Path]:
         if private
         else b""
     )
+    # Writing begins at the start otherwise, over the stamp.
     text.seek(0, io.SEEK_END)
     pyarrow.csv.write_csv(table, text)
     files = {"evaluate.csv": text.getvalue()}

@@ -60,6 +60,7 @@ def inspect(
     hexveil inspect records.parquet --init > run.toml
     """
     if init:
+        # The draft ends its last line itself, because it goes into a file.
         typer.echo(begun(run, alone=not as_json and sql is None, trust=trust), nl=False)
         return
     if trust:

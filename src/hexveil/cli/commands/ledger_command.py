@@ -75,6 +75,7 @@ def open_ledger(run: Run, dataset: str | None) -> Ledger:
     if dataset is None:
         raise InputError("dataset (in [ledger], or --dataset) is needed: name the data set.")
     assert run.ledger.url is not None  # noqa: S101  asked
+    # Refuses an unknown data set: Ledger() would register a mistyped name.
     inspection.overview(engine_of(run), dataset)
     with contextlib.chdir(run.folder):
         return Ledger(run.ledger.url, dataset=dataset, key=run.ledger.key)
@@ -271,7 +272,7 @@ def keygen(
 ) -> None:
     """Create a key pair for signing release folders.
 
-    A run signs with the private key if [release] has sign = FILE. Recipients check a folder with
+    A run signs with the private key that sign (or --sign) names. Recipients check a folder with
     hexveil verify --key FILE.pub.
     """
     public = signing.generate_key_pair(file)

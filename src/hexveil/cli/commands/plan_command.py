@@ -45,8 +45,8 @@ Grids = Annotated[
     bool | None,
     typer.Option(
         "--grids/--no-grids",
-        help="Print the whole table of other grids and privacy units, or skip it. [default: "
-        "only the proposed grid]",
+        help="Print the whole table of other grids and privacy units, or skip it. "
+        "\\[default: only the proposed grid]",
     ),
 ]
 Curve = Annotated[
@@ -82,6 +82,7 @@ def plan(
     """Show the price and the expected error of a release; nothing is spent."""
     shared_steps.price_named(run)
     if curve is not None:
+        # Checked before the records are read, which may take minutes.
         curve = shared_steps.typed(curve)
         curves.check(curve)
     facts = shared_steps.read(run).public
@@ -309,7 +310,7 @@ def _stages_text(plan: Plan) -> str:
     return (
         f" The {float(RESIDUAL_QUANTILE):.0%} quantile of the distances from users' own averages "
         f"is estimated at {_epsilon_share(plan, stages.epsilon)}. The remaining epsilon is spent "
-        f"by the strategy with the least predicted error: this range alone; {classes} (at most "
+        f"by the strategy with the lowest predicted error: this range alone; {classes} (at most "
         f"{formatting.price(in_classes)} of a user's loss) and distances from users' own averages "
         f"(at most {formatting.price(in_cells)}); or a first average of each cell "
         f"({float(FIRST_STAGE_SHARE):.0%} of the remainder) and distances from it."

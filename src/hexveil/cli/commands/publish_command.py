@@ -122,6 +122,7 @@ def publish(
             break  # later days cost as much
     if as_json:
         typer.echo(json.dumps([asdict(day_date) for day_date in outcomes], indent=2))
+    # The gravest code: a scheduler must notice one failed day among many.
     return max(day_date.code for day_date in outcomes)
 
 
@@ -159,7 +160,9 @@ def waiting(text: str) -> timedelta:
 
 def ready_at(day: date, *, clock: zoneinfo.ZoneInfo, wait: timedelta) -> datetime:
     """Return the time from which a day can be published: its local end plus the wait."""
+    # The start of the next day, because a local day has 23 to 25 hours.
     end = datetime.combine(day + timedelta(1), datetime.min.time(), clock)
+    # Added in UTC: by the local clock it is an hour off on days when clocks change.
     return end.astimezone(UTC) + wait
 
 
@@ -173,6 +176,7 @@ def attempt(
 ) -> Outcome:
     """Publish one day; an error is its outcome and does not stop the command."""
     name, ready_time = day.isoformat(), ready_at(day, **ready)
+    # A dry run shows the price of any day, over or not.
     if now() < ready_time and not dry_run:
         return Outcome(name, "not ready", f"ready at {ready_time:%Y-%m-%d %H:%M} UTC.", code=2)
     try:
@@ -230,6 +234,7 @@ def _published(
             )
             return Outcome(day, "restored", message)
         return Outcome(day, "published before", f"{place.address}: the same request, at no cost.")
+    # Before the booking: a folder that cannot be written must cost nothing.
     place.check(target)
     published = release_command.publish(run, dataset, plan, book)
     place.write_release(

@@ -56,6 +56,7 @@ def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) ->
     folder, account = destination(run, planned=reviewed is not None)
     dataset = shared_steps.read(run)
     plan, warning = supported(run, dataset, reviewed)
+    # Opened only now, because it registers the data set: a run refused above leaves no trace.
     book = Ledger(**account)
     # A repeated request keeps its first plan: solvers differ in late digits between machines.
     booked = booked_plan(dataset, plan, book)

@@ -39,6 +39,7 @@ def verify(folder: Folder, *, key: Public = None, as_json: AsJson = False) -> in
         typer.echo(json.dumps({"folder": str(folder)} | asdict(verdict), indent=2))
     else:
         typer.echo("\n".join(lines(folder, verdict)))
+    # Bad input, not a failure of the machine.
     return 2 if verdict.problems else 0
 
 
@@ -50,6 +51,7 @@ def lines(folder: Path, verdict: FolderVerdict) -> list[str]:
             *(f"  {problem}" for problem in verdict.problems),
         ]
     manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text("utf-8"))
+    # The name is a stranger's: clean removes characters that could move the cursor.
     ledger, name = manifest["ledger"], clean(manifest["dataset"]["name"])
     ledger_place = "cost nothing" if ledger is None else f"entry {ledger['entry']} of its ledger"
     return [

@@ -86,6 +86,7 @@ def place_name(row: dict[str, Any]) -> str:
     north = (lat - LATITUDE) * METRES_PER_DEGREE
     east = (lon - LONGITUDE) * METRES_PER_DEGREE * math.cos(math.radians(LATITUDE))
     distance_km = math.hypot(north, east) / 1000
+    # Within a hexagon of the centre a direction says nothing.
     if distance_km < 1:
         return "in the centre"
     wind = WINDS[round(math.atan2(north, east) / (math.pi / 4)) % len(WINDS)]

@@ -47,6 +47,7 @@ def check(file: Path) -> None:
     if not file.parent.is_dir():
         raise InputError(f"the folder of {file} does not exist; create it first.")
     for kind in KINDS:
+        # A figure that someone keeps is never replaced.
         if file.with_suffix(f".{kind}").exists():
             raise InputError(f"{file.with_suffix(f'.{kind}')} exists; name a new file.")
 
@@ -105,6 +106,7 @@ def points(plan: Plan | None) -> Points:
     if plan is None:
         return []
     curve = []
+    # Ratios, not differences, because errors are inverse to prices.
     for times in np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist():
         # Some prices admit no plan; the curve leaves them out.
         with contextlib.suppress(InputError):

@@ -28,6 +28,7 @@ def show(table: Capacity, value_unit: str) -> None:
     for offer in table.offers:
         row = _row(offer, proposed=offer is table.proposed)
         printed.add_row(*([offer.privacy_unit, *row] if several else row))
+    # Labels come from the records: they must not be read as markup.
     Console(width=100, highlight=False, markup=False).print(printed)
     unit = f" in {value_unit}" if value_unit else ""
     typer.echo(

@@ -111,6 +111,7 @@ def standing_lines(status: AccountStatus) -> list[str]:
     spend, this = status.spend, f" in {status.spend.label}" if status.spend.label else ""
     states = ", ".join(f"{many:,} {state}" for state, many in status.releases.items())
     units = f"{spend.units:,} with a privacy loss{this}, {spend.exhausted:,} exhausted"
+    # The sum over all units of one owner: what user-day accounts do not limit.
     ever = f"{loss(spend.lifetime)}, for an owner present throughout"
     return [
         *formatting.wrapped(
@@ -151,7 +152,7 @@ def event_line(event: Event) -> str:
 def _about(event: Event) -> str:
     """Return the first characters of the request and the details of an event."""
     details = [event.request[:16]] if event.request else []
-    if "parts" in event.body:
+    if "pico_epsilon" in event.body:
         details.append(f"epsilon {formatting.price(event.body['pico_epsilon'] / PICO_EPSILON)}")
     if "budget" in event.body:
         details.append(f"epsilon {event.body['budget']}")

@@ -158,17 +158,16 @@ def finest_supported(plan: Plan) -> Plan | None:
 def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:
     cells = plan.support.cells
     sentence = (
-        "this grid is too fine for this fleet: the error to expect is "
-        f"{plan.support.mean_error:.3g} on "
-        f"average, while one constant for all {cells:,} cells is assumed to miss "
-        f"{plan.support.baseline_error:.3g}"
+        "this grid is too fine for this fleet: its expected error is "
+        f"{plan.support.mean_error:.3g} on average, and the assumed error of one number for all "
+        f"{cells:,} cells is {plan.support.baseline_error:.3g}"
     )
     options = []
     if coarser is not None:
-        options.append(f"the finest grid that is not too fine is {_described(coarser)}")
+        options.append(f"{_described(coarser)}, the finest usable grid")
     if needed is not None:
-        options.append(f"this grid would need epsilon {needed:g}")
-    return sentence + ("; " + ", and ".join(options) if options else "") + "."
+        options.append(f"this grid with epsilon {needed:g}")
+    return sentence + ("; use " + ", or ".join(options) if options else "") + "."
 
 
 def _described(plan: Plan) -> str:

@@ -68,21 +68,21 @@ def recommendation_text(offers: tuple[GridAssessment, ...], unit: Unit, epsilon:
             [assessment for assessment in offers if assessment.cells > recommended.cells], unit
         )
         sentences = [
-            f"proposed: {_told(recommended)}.",
-            *([] if finer is None else [_would(finer)]),
+            f"proposed: {_describe(recommended)}.",
+            *([] if finer is None else [_describe_finer(finer)]),
         ]
     return " ".join([*sentences, *_weaker(offers, unit, recommended)])
 
 
-def _told(offer: GridAssessment) -> str:
+def _describe(offer: GridAssessment) -> str:
     return (
         f"{offer.grid}, unit {offer.privacy_unit}: {offer.cells:,} cells, error "
-        f"{offer.predicted_error:.2g} against {offer.baseline_error:.2g} of one constant"
+        f"{offer.predicted_error:.2g}, baseline error {offer.baseline_error:.2g}"
     )
 
 
-def _would(offer: GridAssessment) -> str:
-    return f"Finer, {offer.grid} ({offer.cells:,} cells) would do at epsilon {_loss(offer)}."
+def _describe_finer(offer: GridAssessment) -> str:
+    return f"The finer {offer.grid} ({offer.cells:,} cells) needs epsilon {_loss(offer)}."
 
 
 def _loss(offer: GridAssessment) -> str:
@@ -98,11 +98,11 @@ def _nothing(offers: tuple[GridAssessment, ...], unit: Unit, epsilon: float) -> 
     ]
     if not maps:
         return "no grid tried leaves a map of three cells."
-    sentences = f"no grid tried says much at epsilon {epsilon:g}"
+    sentence = f"no grid has an error below half the baseline at epsilon {epsilon:g}"
     would = cheapest(maps, unit)
     if would is None:
-        return f"{sentences} (an error under half of one constant's), nor at ten times that."
-    return f"{sentences}: {would.grid} ({would.cells:,} cells) would at epsilon {_loss(would)}."
+        return f"{sentence}, nor at ten times that."
+    return f"{sentence}; {would.grid} ({would.cells:,} cells) needs epsilon {_loss(would)}."
 
 
 def _weaker(
@@ -118,4 +118,4 @@ def _weaker(
     best = max(finest_weaker, key=lambda assessment: assessment.cells, default=None)
     if best is None or best.cells <= cells:
         return []
-    return [f"With a weaker promise: {_told(best)}."]
+    return [f"With a weaker promise: {_describe(best)}."]

@@ -97,6 +97,7 @@ def _in_range(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff
     number = noisy / interval.totals(plan.occupancy.local())
     low, high = _interval_ends(interval)
     near = _near(number, low, high, plan.mean_noise * (high - low))
+    # An end of the range that is a bound of the records cuts nothing off.
     return CutOff(near.below & (low > 0), near.above & (high < (interval.span_quanta or 0)))
 
 
@@ -145,5 +146,6 @@ def _variance(plan: Plan, interval: PrivateClippingRange, noisy: Ints, mean: Boo
         _interval_ends(interval), steps, interval.radius or Fraction(1)
     )
     second = noisy / (interval.totals(plan.occupancy.local()) * 2.0**BITS)
+    # Only the upper end of second moments is clipped: their lower end is 0.
     reached = second >= 1.0 - QUANTILE * plan.allocation.variance_noise
     return CutOff(mean, mean | (reached & (radius < max(middle, steps - middle))))

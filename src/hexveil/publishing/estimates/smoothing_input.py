@@ -128,6 +128,7 @@ def _around_users(
     moved = mix(share, np.clip(found.cluster_means, *found.user_mean_range) - found.cluster_means)
     common = share.mean(axis=0)
     noise = quantum[0] * (found.user_mean_range[1] - found.user_mean_range[0]) * steps.cluster_noise
+    # What cells share of the clusters' noise moves the whole map, and no contrast in it.
     unshared = (share - common) ** 2 @ noise**2
     return SmoothingInput(
         noisy + quantum * moved,

@@ -183,6 +183,7 @@ def _widen_cut_off(
 def _root(error: ErrorModel, variance: Mapping[str, Any], span: Floats) -> dict[str, Any]:
     """Return the columns of the standard deviation from those of the variance."""
     raw, low, high = (np.sqrt(variance[key]) for key in ("raw", "low", "high"))
+    # The root bends the interval, so the larger side is stated.
     bound = np.maximum(raw - low, high - raw)
     flags = grade(bound, span * RANGE["sd"], error.informative)
     return {

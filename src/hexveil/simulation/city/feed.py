@@ -41,6 +41,7 @@ FIRST_STOP, FIRST_TRIP = 1_000, 10_000_000
 MOST_RUNS = 1000
 """Of one bus on one day, so that numbers of trips do not meet."""
 
+# Texts repeat in thousands of records: a dictionary holds each once.
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _TIME = pa.timestamp("ms", TIMEZONE)
 SCHEMA = pa.schema(
@@ -168,6 +169,7 @@ def _of_stop(
         + (arrival - driven.start[first_stop])
         - (driven.due[last_stop] - driven.due[first_stop])
     )
+    # Missing per leg, not per record: a real feed lacks a field for a while.
     lacks = generator.random((2, last_stop.size), dtype=np.float32)
     no_delay = (~has_stop | (lacks[0] < NO_DELAY))[fixes.of]
     no_time = (~has_stop | (lacks[1] < NO_STOP_TIME))[fixes.of]
@@ -183,6 +185,7 @@ def _of_stop(
 
 def _distinct(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the distinct small numbers in order, and for each number its place among them."""
+    # Small numbers: a table of flags is much faster than sorting, as np.unique does.
     occurs = np.zeros(int(numbers.max(initial=0)) + 1, dtype=bool)
     occurs[numbers] = True
     return np.flatnonzero(occurs), (np.cumsum(occurs, dtype=np.int32) - 1)[numbers]
@@ -218,6 +221,7 @@ def _places(fixes: gps_fixes.Seen) -> pa.Array:
     """Return GeoJSON points: longitude first, six decimals."""
     places = np.empty((fixes.x.size, 2))
     places[:, 1], places[:, 0] = to_degrees(fixes.x, fixes.y)
+    # Six decimals, as in the real feed; in place, because this is the largest array.
     np.rint(np.multiply(places, 1e6, out=places), out=places)
     places /= 1e6
     ends = pa.array(np.arange(0, places.size + 1, 2, dtype=np.int32))

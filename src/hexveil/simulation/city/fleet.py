@@ -84,6 +84,7 @@ class Duties:
 
 def buy(network: Network, users: int, generator: np.random.Generator) -> Fleet:
     """Return the buses of the city."""
+    # A long tail: most units lose about a tenth of their fixes, a few a third.
     missing = generator.beta(1.2, 8.0, users)
     # One bus in 25 has a unit that is hardly ever heard.
     missing = np.where(generator.random(users) < 0.04, generator.uniform(0.6, 0.97, users), missing)
@@ -131,6 +132,7 @@ def duties(fleet: Fleet, users: slice, *, sunday: bool, generator: np.random.Gen
     # Hours of the first duty, and of the second, which only the rush hours have.
     start = np.choose(kind, [5.7, np.where(late, 13.2, 5.9), 6.8, noon]) + spread[0]
     end = np.choose(kind, [22.4, np.where(late, 22.6, 14.2), 10.8, noon + 2.5]) + spread[1]
+    # Rush-hour buses go back to the depot around noon: their day is two duties.
     second_shift = works & (kind == RUSH)
     user = np.arange(users.start, users.start + kind.size)
     user = np.concatenate([user[works], user[second_shift]])
@@ -138,8 +140,10 @@ def duties(fleet: Fleet, users: slice, *, sunday: bool, generator: np.random.Gen
     end = np.concatenate([end[works], 20.3 + spread[3][second_shift]])
     broken = generator.random(user.size) < BREAKDOWN
     end = np.where(broken, start + (end - start) * generator.random(user.size), end)
+    # By bus, then by time: what follows compares a duty with the next one in the list.
     order = np.lexsort((start, user))
     user, start, end = user[order], np.clip(start[order], FIRST_HOUR, None), end[order]
+    # A late bus stops reporting when its next duty begins, so that it is in one place at a time.
     next_start = np.where(
         np.append(user[1:] == user[:-1], [False]), np.append(start[1:], 0), LAST_HOUR
     )

@@ -81,6 +81,7 @@ class City:
             ("seed", 0, 2**63 - 1),
         ):
             _check_integer(name, getattr(self, name), minimum, maximum)
+        # The class is frozen, and callers may write dates and intervals as text.
         object.__setattr__(self, "start", _date(self.start))
         object.__setattr__(self, "interval", _interval(self.interval))
 
@@ -92,6 +93,7 @@ class City:
     @property
     def block(self) -> int:
         """Return how many buses a batch has, at most."""
+        # A batch keeps its size in records, whatever the interval: memory must not depend on it.
         per_bus = SECONDS_ON_DUTY // int(self.interval) + 1
         return min(max(ROWS // per_bus, 1), MOST_BUSES)
 
@@ -160,6 +162,7 @@ class City:
 
     def _generator(self, *key: int) -> np.random.Generator:
         return np.random.Generator(
+            # Spawned keys give independent streams, whatever the order in which they are used.
             np.random.SFC64(np.random.SeedSequence(self.seed, spawn_key=key))
         )
 

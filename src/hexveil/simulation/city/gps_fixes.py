@@ -73,6 +73,7 @@ def arriving(
     # A bus reports at the same second of every interval all day, whatever its duties.
     phase = generator.integers(0, interval, bus[-1] - bus[0] + 1)[bus - bus[0]]
     drive_leg, second = moments(driven, phase[driven.run], interval)
+    # 2 is above every random number below 1: of a dark run no fix arrives.
     missing = np.where(generator.random(bus.size) < DARK, 2, city.fleet.missing[bus])
     heard = (
         generator.random(drive_leg.size, dtype=np.float32)
@@ -86,6 +87,7 @@ def arriving(
     x = legs.x[network_leg] + share * legs.dx[network_leg] + drift[0]
     y = legs.y[network_leg] + share * legs.dy[network_leg] + drift[1]
     kmh = reported(speed, city.fleet.decimals[bus][driven.run][drive_leg], generator)
+    # Repeated last, so that both copies are equal to the last digit.
     copies = 1 + (generator.random(drive_leg.size, dtype=np.float32) < REPEATED)
     return Seen(*(np.repeat(column, copies) for column in (drive_leg, second, x, y, kmh)))
 
@@ -131,6 +133,7 @@ def observe(
     moving = driven.moving.astype(np.float32)[leg]
     passed = (second - driven.start[leg]).astype(np.float32)
     halts = passed >= moving
+    # In a halt the bus stays where its leg ended.
     passed = np.minimum(passed, moving)
     top = driven.top[leg]
     gained = top - driven.entry[leg]

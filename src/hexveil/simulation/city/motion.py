@@ -114,6 +114,7 @@ def drive(
     chain = _chain(runs, duties)
     leg = chain.leg
     at_terminal = chain.last_of_run & (runs.way[chain.run] <= DOWN)
+    # Due at the terminal, not at the end of the layover there.
     wait = timetable.LAYOVER * at_terminal
     due = chain.clock(seconds[leg] + wait) - wait
     street, hour = legs.street[leg], np.minimum(due / HOUR, RUSH_HOURS.size - 1).astype(np.int64)
@@ -122,8 +123,11 @@ def drive(
     cruise *= np.exp(_unevenness(runs.count.size, chain.run, generator))
     cruise = np.clip(cruise, SLOWEST, FASTEST) / 3.6
     halt = _halts(city, leg, at_terminal, generator)
+    # No bus corners faster than the slower of two legs allows.
     passing = CORNER * np.minimum(cruise, np.append(cruise[1:], 0.0))
+    # A halt has speed exactly 0, as in real feeds, where zeros are a spike of their own.
     leave = np.where((halt > 0) | chain.last_of_run, 0.0, passing)
+    # The speed at which a leg is left is that at which the next one is entered.
     entry = np.append(0.0, leave[:-1])
     top, moving = _top_speed(legs.length[leg].astype(np.float64), entry, cruise, leave)
     end = chain.clock(moving + halt)
@@ -146,6 +150,7 @@ class _Chain:
         """Return when each leg is done if it takes so many seconds."""
         elapsed = np.cumsum(seconds)
         begins = np.flatnonzero(self.first_of_duty)
+        # One cumulative sum for all duties, less what had passed when each began.
         passed = elapsed[begins] - seconds[begins]
         return elapsed - np.repeat(passed, np.diff(np.append(begins, elapsed.size))) + self.start
 
@@ -169,6 +174,7 @@ def _unevenness(
 ) -> NDArray[np.float64]:
     """Return the noise of the logarithm of each leg's speed: of its trip, and of legs near it."""
     log = generator.standard_normal(run.size + MEMORY.size - 1, dtype=np.float32)
+    # Scaled so that sharing noise between legs leaves its standard deviation unchanged.
     weights = LEG_SD * MEMORY / np.sqrt((MEMORY**2).sum())
     log = np.convolve(log, weights.astype(np.float32), "valid")
     return np.asarray(log + generator.normal(0.0, TRIP_SD, n_runs)[run])
@@ -192,6 +198,7 @@ def _halts(
     """Return the seconds of the halt at the end of each leg, 0 for none."""
     legs = city.network.legs
     busy = np.clip((BUSY_BELOW / city.streets.speed) ** 1.5, 0.15, 1.5)[legs.street[leg]]
+    # One number decides all kinds of halts of a leg: busy streets have more of each.
     chance = generator.random(leg.size, dtype=np.float32) / busy
     longer = generator.standard_exponential(leg.size, dtype=np.float32)
     at_stop = (legs.stop[leg] >= 0) & (chance < SERVED)

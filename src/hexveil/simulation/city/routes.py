@@ -102,6 +102,7 @@ def draw(streets: Streets, users: int, generator: np.random.Generator) -> Networ
     legs = _legs(streets, _shortest_paths(streets, origin, destination, depots[depot]))
     distance = np.hypot(streets.x[origin], streets.y[origin]) / streets.radius
     share = generator.lognormal(0.0, POPULARITY_SD, n_routes) * np.exp(-FRINGE * distance)
+    # Cut off, or a single route could have half of all buses.
     share = np.minimum(share, MOST_POPULAR * share.mean())
     return Network(legs, depot, share / share.sum())
 
@@ -170,6 +171,7 @@ def _shortest_paths(
     depot: NDArray[np.int64],
 ) -> list[NDArray[np.int64]]:
     """Return the crossings of each way of each route in turn, by the quickest streets."""
+    # One search per distinct terminal and depot: routes share many of them.
     roots, row = np.unique(origin, return_inverse=True)
     matrix, paths = streets.matrix(), []
     _, predecessors = dijkstra(matrix, directed=False, indices=roots, return_predecessors=True)
@@ -186,6 +188,7 @@ def _shortest_paths(
 def _path(predecessors: NDArray[np.int32], end: int) -> NDArray[np.int64]:
     """Return the crossings from a root to an end."""
     path = [int(end)]
+    # The library marks a root by a negative predecessor.
     while (step := int(predecessors[path[-1]])) >= 0:
         path.append(step)
     return np.array(path[::-1], dtype=np.int64)
@@ -198,6 +201,7 @@ def _legs(streets: Streets, paths: list[NDArray[np.int64]]) -> Legs:
         for ends in (slice(-1), slice(1, None))
     )
     street = streets.between(a, b)
+    # At least one leg per street, however short the street is.
     pieces = np.maximum(np.rint(streets.length[street] / LEG), 1).astype(np.int64)
     edge = np.repeat(np.arange(a.size), pieces)
     piece = np.arange(edge.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)

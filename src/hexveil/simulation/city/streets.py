@@ -82,6 +82,7 @@ class Streets:
 
     def between(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of the street between each two neighbouring crossings."""
+        # Streets are sorted by both ends, so their combined key is sorted, too.
         keys = self.tail * self.x.size + self.head
         return np.searchsorted(keys, np.minimum(a, b) * self.x.size + np.maximum(a, b))
 
@@ -111,6 +112,7 @@ def to_degrees(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[np.float64], N
 def lay(users: int, generator: np.random.Generator) -> Streets:
     """Return the streets of a city of so many buses."""
     radius = radius_for(users)
+    # Larger than the wavy edge of the city, which _inside then cuts out.
     side = 2 * math.ceil(1.2 * radius / SPACING) + 1
     column, row = (
         axis.ravel() - side // 2 for axis in np.meshgrid(np.arange(side), np.arange(side))
@@ -172,6 +174,7 @@ def _one_piece(
     street = np.flatnonzero(is_built)
     graph = csr_matrix((np.ones(street.size), (tail[street], head[street])), (size, size))
     _, piece = connected_components(graph, directed=False)
+    # A bus must reach every crossing: islands that chance has cut off are left out.
     inside = piece == np.bincount(piece).argmax()
     return np.flatnonzero(inside), street[inside[tail[street]]]
 
@@ -184,6 +187,7 @@ def _free_speed(
     """Return the factor of each street's speed: slow in the centre, alike in the neighbourhood."""
     x, y = middle
     slow = CENTRE + (1 - CENTRE) * np.minimum(np.hypot(x, y) / (0.7 * radius), 1.0)
+    # A sum of a few random waves is smooth in space, and needs no covariance matrix.
     waves = generator.normal(0.0, 2 * math.pi / NEIGHBOURHOOD, (12, 2))
     turns = generator.uniform(0, 2 * math.pi, 12)
     smooth = np.cos(np.outer(x, waves[:, 0]) + np.outer(y, waves[:, 1]) + turns).mean(axis=1)

@@ -80,9 +80,11 @@ def plan(city: Ground, duties: Duties, seconds: NDArray[np.float64]) -> Runs:
     trip = of_way[:, : DOWN + 1].mean(axis=1) + LAYOVER
     outbound = of_way[:, OUT] + of_way[:, HOME_FROM_FIRST : HOME_FROM_LAST + 1].mean(axis=1)
     room = (duties.end - duties.start) * city.fleet.pace[duties.user] - outbound
+    # Every duty has a trip, however short it is: a bus never leaves the depot for nothing.
     trips = np.maximum(room // trip, 1).astype(np.int64)
     duty = np.repeat(np.arange(trips.size), trips + 2)
     number = np.arange(duty.size) - np.searchsorted(duty, duty)
+    # After an even number of trips a bus is back where it began.
     home = np.where(trips % 2 == 0, HOME_FROM_FIRST, HOME_FROM_LAST)[duty]
     way = np.where(number == 0, OUT, np.where(number > trips[duty], home, (number - 1) % 2))
     key = route[duty], way

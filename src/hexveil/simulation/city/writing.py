@@ -85,12 +85,14 @@ def write(path: Path, batches: Iterable[pa.RecordBatch], progress: Callable[[int
 def _parquet(path: Path) -> Iterator[Writer]:
     """Yield a writer of Parquet, a row group per batch; an empty batch has none."""
     with pyarrow.parquet.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+        # An empty row group would be one more for every reader to open.
         yield lambda batch: writer.write_batch(batch) if batch.num_rows else None
 
 
 @contextmanager
 def _csv(path: Path) -> Iterator[Writer]:
     """Yield a writer of CSV with a heading."""
+    # The heading comes from a batch without rows: CSV has other columns than a record.
     empty = _csv_table(pa.RecordBatch.from_pylist([], schema=SCHEMA))
     options = pyarrow.csv.WriteOptions(quoting_style="needed")
     with pyarrow.csv.CSVWriter(path, empty.schema, write_options=options) as writer:
@@ -183,6 +185,7 @@ def _json(batch: pa.RecordBatch, prefix: str, suffix: str) -> Iterator[memoryvie
     """Yield the records as JSON objects in turn, each between two pieces of text."""
     for start in range(0, batch.num_rows, AT_ONCE):
         lines = _objects(batch.slice(start, AT_ONCE), prefix, suffix)
+        # Arrow keeps texts end to end in one buffer: they are written without a copy.
         size = pc.sum(pc.binary_length(lines)).as_py()
         yield memoryview(lines.buffers()[2])[:size]
 

@@ -100,7 +100,7 @@ def test_many_records_in_many_threads(tmp_path, monkeypatch):
             "time": 1_641_000_000 + 977 * k + 90 * day,
         }
         for day in range(DAYS)
-        for k, row in enumerate(canaries.allocation())
+        for k, row in enumerate(canaries.rows())
     ]
     table = pa.Table.from_pylist(rows)
     found = []

@@ -17,7 +17,7 @@ import os, signal, sys
 from pathlib import Path
 import hexveil as hv
 from hexveil.base import atomic_files
-from hexveil.mechanisms import secure
+from hexveil.mechanisms import noise
 from hexveil.publishing import folder as folders
 from publishing.setting import small_fleet
 
@@ -36,7 +36,7 @@ def after(owner, name):
 if step in ("reserve", "begin_draw", "store", "complete"):
     after(hv.Ledger, step)
 elif step == "noise":
-    after(secure, "add_laplace")
+    after(noise, "add_laplace")
 elif step == "first file":
     after(folders.pa.parquet, "write_table")
 elif step == "all files":

@@ -6,8 +6,10 @@ import stat
 
 import pytest
 
+from hexveil.mechanisms import REGISTRY
 from hexveil.simulation import figure_style
 from hexveil.simulation.private_study_output import NOT_COVERED, STAMP
+from user_average import UserAverage
 
 SIMULATED = ("evaluate", "--counts", "counts.json", "--values", "normal:20,10", "--bounds", "0,65")
 OWN = ("evaluate", "run.toml", "--cell", "0")
@@ -38,6 +40,15 @@ def test_every_mechanism_is_compared(here, call):
     assert all(loss in shown for loss in ("0.25", "0.5", "1", "2"))
     assert "PRIVATE" not in said.out
     assert names(here) == ["buses.parquet", "counts.json", "run.toml"]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_new_mechanism_needs_a_line_of_the_registry(call, monkeypatch):
+    """The command compares it, alone and among all, without a change of its own."""
+    monkeypatch.setitem(REGISTRY, "UserAverage", UserAverage)
+    said = call(*SIMULATED, *FEW, "--mechanism", "UserAverage", "--epsilon", "1", "--json")
+    assert [row["mechanism"] for row in json.loads(said.out)["rows"]] == ["UserAverage()"]
+    assert "UserAverage()" in call(*SIMULATED, *FEW, "--epsilon", "1").out
 
 
 def test_json_has_the_rows(here, call):

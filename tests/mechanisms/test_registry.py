@@ -1,19 +1,23 @@
 """Mechanisms by name and from text; a new one is a class and a line of the registry."""
 
-from dataclasses import dataclass
+import ast
+import inspect
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import hexveil as hv
+import user_average
 from hexveil import mechanisms
-from hexveil.base.errors import InputError
+from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import REGISTRY, CellMechanism, parse
-from hexveil.mechanisms.contract import EstimateGrid, ProvenError
-from hexveil.mechanisms.single_cell.cell_allocation import LN20, CellAllocation, CellProblem
-from hexveil.mechanisms.single_cell.linear.linear_sum import LinearSum
+from hexveil.mechanisms.contract import MemoryJournal, Meter, PrivateSums, execute
+from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from stage_laws import ExactLoss, Problem
+from user_average import UserAverage
 
 
 @pytest.mark.parametrize("name", REGISTRY)
@@ -81,51 +85,27 @@ def test_anything_else_is_refused(text, message):
     assert len(str(error.value)) < 600
 
 
-# ---- a new mechanism: one file, which this stands for, and one line of the registry ----
+# ---- a new mechanism: one file, tests/user_average.py, and one line of the registry ----
 
 
-@dataclass(frozen=True, eq=False)
-class MeanOfUserMeans(CellAllocation):
-    """Every user counts the same: Σ floor(s/m) over the number of users."""
-
-    kind = "mean-of-user-means"
-
-    def estimate(self, outputs):
-        """Return the estimates: see `CellAllocation.estimate`."""
-        return outputs["mean"][:, 0] / (1024 * self.cell.counts.size)
-
-    def sensitivity(self, width):
-        """Return U/L."""
-        return width / self.cell.counts.size
-
-    def error(self, width):
-        """Return the proven error: see `CellAllocation.error`."""
-        share = self.cell.counts / self.cell.total
-        bias = width * float(np.maximum(share - 1 / share.size, 0).sum())
-        scale = self.sensitivity(width) / float(self.epsilon)
-        return ProvenError(np.array([scale]), np.array([bias]), np.array([bias + scale * LN20]))
-
-    def grid(self):
-        """Return multiples of a part of a quantum over L."""
-        return EstimateGrid(np.zeros(1), np.array([1 / (1024 * self.cell.counts.size)]))
-
-
-@dataclass(frozen=True, repr=False)
-class UserAverage(CellMechanism):
-    """The mean of user means, each to 1/1024 of a quantum."""
-
-    def allocate_cell(self, cell, epsilon):
-        """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
-        weight = np.full_like(cell.counts, 1024)
-        ends = np.zeros_like(weight), weight * cell.span
-        stage = LinearSum("mean", cell.counts, weight, *ends, cell.span, epsilon)
-        return MeanOfUserMeans(cell, epsilon, (stage,))
-
-
-def test_a_new_mechanism_is_a_class_and_a_line(monkeypatch):
-    """It is parsed, planned, evaluated, compared by Auto, run on a map, and its law is exact."""
+@pytest.fixture
+def mechanism(monkeypatch):
+    """Add the line to the registry, and return the mechanism by its text."""
     monkeypatch.setitem(REGISTRY, "UserAverage", UserAverage)
-    mechanism = parse("UserAverage()")
+    return parse("UserAverage()")
+
+
+def test_a_new_mechanism_uses_public_names_alone():
+    """Its file imports nothing private of the package, and nothing but what it builds on."""
+    tree = ast.parse(inspect.getsource(user_average))
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert not [alias for node in imported for alias in node.names if alias.name[0] == "_"]
+    ours = {node.module for node in imported} - {"dataclasses"}
+    assert all(module.startswith("hexveil.mechanisms") for module in ours), ours
+
+
+def test_a_new_mechanism_is_studied(mechanism):
+    """It is parsed, planned, evaluated, and compared by Auto."""
     assert repr(mechanism) == "UserAverage()"
     counts, means = [9, 4, 2, 1], [10.0, 20.0, 30.0, 60.0]
     plan = mechanism.plan(counts, bounds=(0, 65), epsilon=1)
@@ -141,8 +121,28 @@ def test_a_new_mechanism_is_a_class_and_a_line(monkeypatch):
     assert gap <= plan.worst_case_bias
     auto = hv.Auto(hv.Normal(32, 1), [mechanism, hv.Baseline()])
     assert auto.plan(counts, bounds=(0, 65), epsilon="0.1").chosen == mechanism
+
+
+def test_a_new_mechanism_loses_what_it_states(mechanism):
+    """Over all neighbours and all outcomes of a small cell: epsilon for each user, exactly."""
     cell = CellProblem(np.array([2, 1, 1]), Fraction(0), Fraction(1), 3)
     allocation = mechanism.allocate_cell(cell, Fraction(2))
     exact = ExactLoss(Problem((2, 1, 1), 3), allocation)
     assert exact.worst == pytest.approx(allocation.losses())
     assert exact.worst == pytest.approx([2, 2, 2])
+
+
+def test_a_new_mechanism_is_released_on_a_map(mechanism):
+    """The loop, the meter and the vetted noise of a release run it on many cells."""
+    occupancy = hv.Occupancy.from_dense([[2, 0, 3], [1, 5, 0], [4, 1, 1]])
+    problem = MapProblem(occupancy, Fraction(0), Fraction(1), 60)
+    allocation = PerCell(mechanism).allocate(problem, Fraction(200))
+    booked, journal = allocation.losses(), MemoryJournal()
+    assert 190 <= booked.max() <= 200
+    sums = PrivateSums(occupancy.n * 30)  # everybody's mean is 30
+    outputs = execute(allocation, sums, VettedNoise(), journal, Meter(booked))
+    (mean,) = allocation.decode(outputs)
+    assert mean.estimate[0] == pytest.approx([30, 30, 30], abs=10)  # 30 scales and more
+    assert execute(allocation, sums, VettedNoise(), journal, Meter(booked)) == outputs
+    with pytest.raises(HexveilError, match="booked"):
+        execute(allocation, sums, VettedNoise(), MemoryJournal(), Meter(booked / 2))

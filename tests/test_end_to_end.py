@@ -75,7 +75,7 @@ def test_real_records_become_a_map_in_one_command(shared, tmp_path, name, option
 def test_warsaw_is_told_which_grid_it_supports(plan, resolution, floor):
     """At a price of 1, resolutions 5 to 8 are too fine for Warsaw's fleet, and 4 is named."""
     said = plan("warsaw_buses", WARSAW, "--resolution", str(resolution), "--epsilon", "1")
-    assert not said["supported"]
+    assert not said["beats_constant"]
     assert said["floor"] == pytest.approx(floor, rel=0.02)
     assert "too fine" in said["warning"]
     assert "resolution 4" in said["warning"]
@@ -87,7 +87,7 @@ def test_warsaw_is_told_which_grid_it_supports(plan, resolution, floor):
 def test_surat_is_told_which_price_it_needs(plan):
     """At a price of 1, resolution 5 is too fine for Surat's fleet; 2 would do."""
     said = plan("surat_itms", SURAT, "--resolution", "5", "--epsilon", "1")
-    assert not said["supported"]
+    assert not said["beats_constant"]
     assert said["mean_error"] == pytest.approx(5.85, abs=0.05)
     assert "would need epsilon 2" in said["warning"]
 
@@ -114,7 +114,7 @@ def test_cells_planned_alone_have_their_known_errors(plan, name, options, error)
 def test_a_grid_that_is_supported_gets_a_yes(plan, name, options, resolution, epsilon, error):
     """Where the price or the grid suits the fleet, the plan does not warn."""
     said = plan(name, options, "--resolution", resolution, "--epsilon", epsilon)
-    assert said["supported"]
+    assert said["beats_constant"]
     assert said["mean_error"] == pytest.approx(error, abs=0.05)
     assert said["warning"] is None
 

@@ -147,7 +147,7 @@ def test_json(here, call):
     assert said["users"] == 400
     assert said["records"] == 1200
     assert said["epsilon"] <= said["epsilon_requested"] == 1
-    assert said["supported"]
+    assert said["beats_constant"]
     assert said["warning"] is None
     assert said["coarser"]["cells"] <= 3
 

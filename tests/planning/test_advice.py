@@ -85,7 +85,7 @@ def test_capacity_lists_each_grid_once():
     ).to_arrow()
     rows = table.to_pylist()
     assert len(rows) == 16
-    assert [r["supported"] for r in rows[:8]] == [False] * 2 + [True] * 2 + [False] * 4
+    assert [r["beats_constant"] for r in rows[:8]] == [False] * 2 + [True] * 2 + [False] * 4
     assert rows[0]["cells"] == 0
     assert rows[4]["floor"] == pytest.approx(10 * 16 / 200)
     assert rows[4]["epsilon_needed"] == pytest.approx(1.7, abs=0.15)

@@ -42,7 +42,7 @@ def test_what_is_certainly_too_fine_is_not_planned():
     """Its error is said to be above a bound; of cells that say more nothing is said."""
     seven, nine = table().offers[-2:]
     for one in (seven, nine):
-        assert (one.planned, one.supported, one.halved) == (False, False, False)
+        assert (one.planned, one.beats_constant, one.halved) == (False, False, False)
         assert one.better is None
         assert one.predicted_error >= one.baseline_error
     assert seven.epsilon_needed == pytest.approx(6.5, abs=0.15)
@@ -55,14 +55,14 @@ def test_the_data_sets_own_grid_has_the_plans_figures():
     made = hv.plan(fleet(6, recount=recount), epsilon=1, advise=False)
     row = next(one for one in table().offers if one.resolution == 6)
     assert row.predicted_error == pytest.approx(made.expected_error, rel=1e-12)
-    assert (row.better, row.supported) == (made.support.better, made.support.beats_constant)
+    assert (row.better, row.beats_constant) == (made.support.better, made.support.beats_constant)
     assert row.floor == pytest.approx(made.support.floor)
 
 
 def test_where_nothing_is_left_there_are_no_figures():
     """A grid without cells has nulls for figures, also for machines."""
     empty = table().offers[0]
-    assert (empty.cells, empty.supported, empty.halved) == (0, False, False)
+    assert (empty.cells, empty.beats_constant, empty.halved) == (0, False, False)
     assert math.isnan(empty.predicted_error)
     row = table().to_arrow().to_pylist()[0]
     assert row["predicted_error"] is None

@@ -131,7 +131,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "baseline_error": support.baseline_error,
         "floor": support.floor,
         "better": support.better,
-        "supported": support.beats_constant,
+        "beats_constant": support.beats_constant,
     }
 
 

@@ -53,7 +53,7 @@ def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
         # Grids that are far too fine are not planned: their error is a lower bound.
         ("" if offer.planned else "> ") + formatting.number_text(offer.predicted_error),
         formatting.number_text(offer.baseline_error),
-        "yes" if offer.supported else "no",
+        "yes" if offer.beats_constant else "no",
         _half(offer) + (", proposed" if proposed else ""),
     ]
 

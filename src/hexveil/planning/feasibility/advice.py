@@ -53,7 +53,7 @@ def advice(plan: Plan) -> Advice:
     if not plan.occupancy.is_local:  # each plan tried would be a search of its own
         return Advice(None, None, _text(plan, None, None))
     needed = epsilon_needed(plan)
-    coarser = finest_supported(plan)
+    coarser = finest_useful(plan)
     return Advice(needed, coarser, _text(plan, needed, coarser))
 
 
@@ -135,7 +135,7 @@ def coarser_grids(grid: Cells) -> tuple[Cells, ...]:
     return tuple(grids[1:])
 
 
-def finest_supported(plan: Plan) -> Plan | None:
+def finest_useful(plan: Plan) -> Plan | None:
     """Return the plan of the coarser grid of most cells that says more than one constant."""
     facts = plan.facts
     if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):

@@ -25,7 +25,7 @@ class GridAssessment:
     planned : bool
         False where the error is certainly above one constant's: `predicted_error` then is a bound
         that it is above.
-    supported, halved : bool
+    beats_constant, halved : bool
         Whether the error is below what one constant misses, and below half of that.
     epsilon_needed, epsilon_halved : float or None
         Where it is not: the loss at which it would be. None also where that is above 100, or above
@@ -46,7 +46,7 @@ class GridAssessment:
     baseline_error: float
     better: int | None
     planned: bool
-    supported: bool
+    beats_constant: bool
     halved: bool
     epsilon_needed: float | None
     epsilon_halved: float | None

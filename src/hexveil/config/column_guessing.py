@@ -106,8 +106,8 @@ def propose(
 
     Parameters
     ----------
-    look : Look
-    known : mapping of role to name
+    look : SourceSchema
+    known_columns : mapping of role to name
         Columns whose role is known; they are left out.
     """
     known_columns = known_columns or {}

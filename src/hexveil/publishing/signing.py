@@ -259,11 +259,11 @@ def find_problem(content: Any, files: Mapping[str, str], key: VerificationKey | 
 
     Parameters
     ----------
-    said : JSON
+    content : object
         Content of signature.json.
     files : mapping of str to str
         SHA-256 of each other file of the folder, as it is there.
-    key : Reader or None
+    key : VerificationKey or None
         The holder's key; None takes the key named in the signature, which proves only that the
         signer had it.
     """

@@ -41,7 +41,7 @@ class ClippingRange:
     ----------
     lower, upper : float
         Ends of the range, in value units; infinite where nothing can lie beyond.
-    spread : float
+    within_cell_sd : float
         Standard deviation of user averages within a cell, in value units.
     """
 
@@ -82,7 +82,7 @@ def skewness_bias(quantile: float, widening: float) -> float:
     ----------
     quantile : float
         Share of the distribution below the range, and above it, before the range is widened.
-    stretch : float
+    widening : float
         Factor by which the range is widened around its middle.
 
     Examples

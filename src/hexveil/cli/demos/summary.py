@@ -24,8 +24,8 @@ def lines(cells: pa.Table, place_name: Where, value_unit: str) -> list[str]:
     ----------
     cells : pyarrow.Table
         A release.
-    where : callable
-        Says where a row's cell is.
+    place_name : callable
+        Returns the name of a cell's place, from its row.
     value_unit : str
     """
     every = cells.to_pylist()

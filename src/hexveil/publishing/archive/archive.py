@@ -55,7 +55,7 @@ class Archive:
 
     Attributes
     ----------
-    where : str
+    address : str
         The archive as the user named it, for messages.
     files : pyarrow.fs.FileSystem
     root : str
@@ -175,7 +175,7 @@ class Archive:
 
         Parameters
         ----------
-        pointer : CurrentRelease
+        release : CurrentRelease
         signer : SigningKey, optional
             The key that must have signed the folder.
         """
@@ -351,7 +351,7 @@ def open_archive(address: str, dataset: str, scratch: str | None = None) -> Arch
 
     Parameters
     ----------
-    where : str
+    address : str
         A folder, or an address that pyarrow knows, as "s3://bucket/maps".
     dataset : str
     scratch : str, optional

@@ -230,7 +230,7 @@ def check_manifest(manifest: dict[str, Any], path: Path) -> None:
 
     Parameters
     ----------
-    said : dict
+    manifest : dict
         A manifest as read.
     path : Path
         Where it was read, for the message.

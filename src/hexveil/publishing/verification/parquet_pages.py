@@ -120,13 +120,13 @@ def read_pages(file: BinaryIO, start: int, size: int, max_pages: int) -> Iterato
     file : binary file
     start, size : int
         Where the chunk begins, and its bytes in the file.
-    most : int
+    max_pages : int
         Pages that it may have.
 
     Raises
     ------
     ValueError
-        If something there is no page header, or there are more pages than `most`.
+        If something there is no page header, or there are more pages than `max_pages`.
     """
     position, remaining = start, max_pages
     while position < start + size:

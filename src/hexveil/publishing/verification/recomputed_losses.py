@@ -93,7 +93,7 @@ class StatedStatistic:
     Attributes
     ----------
     name : "mean" or "variance"
-    kept, scale, bias, bound95, start, step : ndarray of float, shape (n_cells,)
+    contribution_cap, scale, bias, bound95, start, step : ndarray of float, shape (n_cells,)
     """
 
     name: str
@@ -113,7 +113,7 @@ class ReleaseStatements:
     ----------
     manifest : dict
     users, records, lower, upper : ndarray of float, shape (n_cells,)
-    parts : dict of str to Part
+    statistics : dict of str to StatedStatistic
     """
 
     manifest: Json

@@ -138,7 +138,7 @@ def error_claims(
 
     Parameters
     ----------
-    place, where
+    place, subject
         As for `loss_claims`.
     span, runs, joint
         As for `error_panel`.

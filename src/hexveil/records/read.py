@@ -1,7 +1,7 @@
 """Read records: from a file or table to counts, sums and sums of squares.
 
-Rules: DESIGN, "Rules that guard the proof". Assumption: whether a record carries a usable value
-(present, finite, a number) is public, as are its user, place and time.
+The rules and their order: docs/reference/python.md. Assumption: whether a record carries a usable
+value (present, finite, a number) is public, as are its user, place and time.
 """
 
 from __future__ import annotations

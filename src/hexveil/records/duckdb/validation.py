@@ -1,9 +1,9 @@
 """The rules that a record passes before it is counted, as one query; rejects have a public reason.
 
-Order (DESIGN, "Rules that guard the proof"): records that are malformed, or without a usable
-value, user, time or place (records whose id is an inexact float are counted apart, and refused);
-then drop_values, hours, dates and box. The value is clamped as a double, rounded to the quantum
-half away from zero, and clamped again in integers. Nothing in here can fail on a value: see
+Order (docs/reference/python.md): records that are malformed, or without a usable value, user, time
+or place (records with an inexact float as id are counted apart, and refused); then drop_values,
+hours, dates and box. The value is clamped as a double, rounded to the quantum half away from zero,
+and clamped again in integers. Nothing in here can fail on a value: see
 `hexveil.model.public_metadata.ValueLattice`.
 
 Columns of the validating query: `reject_reason` (0 where the record is kept), `user_id`, `time_us`

@@ -1,9 +1,9 @@
 """One query that makes the table of `from_sums` from a table of records, in four dialects.
 
-By the rules of reading (DESIGN, "Rules that guard the proof"), as `records.duckdb.validation` has
-them: unusable records, then drop_values, hours, dates and box leave; of several with the same
-user and time the one of smallest place, on a tie of smallest value, stays; values are clamped,
-rounded to the quantum half away from zero, and clamped again.
+By the rules of reading (docs/reference/python.md), as in `records.duckdb.validation`: unusable
+records, then drop_values, hours, dates and box leave; of several with the same user and time the
+one of smallest place, on a tie of smallest value, stays; values are clamped, rounded to the quantum
+half away from zero, and clamped again.
 """
 
 from __future__ import annotations

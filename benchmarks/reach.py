@@ -35,6 +35,7 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.planning.allocation import TwoStageRange, WithinBounds
 from hexveil.planning.release_allocation import allocation_of, with_outputs
 from hexveil.publishing.estimates.smoothed_estimates import smooth_release
 from hexveil.publishing.private_sums import private_sums
@@ -252,9 +253,9 @@ def measured(
 
 def taken(plan: Plan) -> str:
     """Return which intervals a plan by "auto" took."""
-    if plan.allocation.clipping_range is None:
+    if isinstance(plan.allocation.clipping, WithinBounds):
         return "bounds"
-    return "private" if plan.allocation.two_stage is None else "two-stage"
+    return "two-stage" if isinstance(plan.allocation.clipping, TwoStageRange) else "private"
 
 
 def automatic(

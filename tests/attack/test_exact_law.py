@@ -16,6 +16,7 @@ import hexveil as hv
 from attack import exact_cases, exact_law
 from attack.exact_cases import KINDS
 from hexveil.mechanisms import permute_and_flip
+from hexveil.planning.allocation import WithinBounds
 
 LONG = int(os.environ.get("HEXVEIL_ATTACK") or 0)
 PLAIN = (
@@ -94,7 +95,7 @@ def test_the_worlds_are_of_every_shape():
         for case in cases(name):
             rows, occupancy = case.plan.allocation, case.dataset.occupancy
             dropped, caps = rows.suppressed_pairs, rows.contribution_cap
-            plain = rows.clipping_range is None
+            plain = isinstance(rows.clipping, WithinBounds)
             seen["several"] += (occupancy.cells_per_user > 1).any()
             seen["uneven"] += np.unique(occupancy.n).size > 1
             seen["cut"] += plain and dropped is not None and dropped.any()

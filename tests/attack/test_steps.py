@@ -42,7 +42,7 @@ from hexveil.publishing.private_sums import private_sums
 from hexveil_research.audit import loss_bound
 from publishing.drawing import stage_draw
 from publishing.measuring import costs, range_choice, residual_choice
-from publishing.setting import dataset_of
+from publishing.setting import dataset_of, with_stages
 from publishing.stepping import (
     CENTRES,
     CLUSTERS,
@@ -111,7 +111,7 @@ class Attacker:
 
     def __init__(self, left, right, plan):
         self.both, self.plan, self.two_stage = (left, right), plan, plan.facts.lattice.span_quanta
-        interval = plan.allocation.clipping_range
+        interval = plan.allocation.clipping.range
         self.requested_epsilon = range_choice(plan.facts, interval.quantiles, interval.epsilon)
         candidates = self.requested_epsilon.candidates
         self.points = candidates.points(np.arange(candidates.size))
@@ -138,12 +138,12 @@ class Attacker:
             odds = joint[np.tril_indices(points.size)].sum() + joint[0, -1]
         else:
             odds = joint[np.searchsorted(points, base[0]), np.searchsorted(points, base[1])]
-        first = widened(base, self.two_stage, self.plan.allocation.two_stage.widening)
+        first = widened(base, self.two_stage, self.plan.allocation.clipping.stages.widening)
         asked = residual_choice(
             self.plan.occupancy,
             first[1] - first[0],
             RESIDUAL_QUANTILE,
-            self.plan.allocation.two_stage.epsilon,
+            self.plan.allocation.clipping.stages.epsilon,
         )
         inside = chances(*costs(self.both[which], asked), asked.scale)
         return np.log(odds) + np.log(inside[np.searchsorted(asked.candidates.quanta, half)])
@@ -336,9 +336,7 @@ class Alone:
 
     def claim(self):
         """Return what is booked for the target beside interval and h."""
-        shared = (
-            self.plan.allocation.clipping_range.epsilon + self.plan.allocation.two_stage.epsilon
-        )
+        shared = self.plan.allocation.clipping.shared_epsilon
         return float(Fraction(claim_of(self.left, self.plan)) - shared)
 
     def sources(self):
@@ -480,10 +478,9 @@ def test_the_choice_of_h_does_not_refute_its_loss():
     assert 1 < Choice().proven(CHOICES) <= 2
     dataset = dataset_of(PAIRS, NEAR, scale=ValueLattice.of((0, 12), 1))
     plan = planned(dataset, epsilon=1)
-    steps = replace(plan.allocation.two_stage, epsilon=Fraction(2))
+    steps = replace(plan.allocation.clipping.stages, epsilon=Fraction(2))
     booked, before = (
-        replace(plan, allocation=replace(plan.allocation, two_stage=one)).losses()[0]
-        for one in (steps, plan.allocation.two_stage)
+        with_stages(plan, one).losses()[0] for one in (steps, plan.allocation.clipping.stages)
     )
     assert before <= 1
     assert booked >= 2

@@ -45,7 +45,7 @@ def clipped_means(dataset, plan):
     occupancy, scale = dataset.occupancy, dataset.public.lattice
     low, span = float(scale.lower), float(scale.span)
     total = dataset.sums.total * float(scale.quantum)
-    room = (occupancy.n - plan.mean_contributions) * span / 2
+    room = (occupancy.n - plan.contributions("mean")) * span / 2
     clipped = np.clip(total, room, occupancy.n * span - room)
     size = occupancy.records_per_cell
     true, kept = (np.bincount(occupancy.cell, x) / size + low for x in (total, clipped))

@@ -79,7 +79,7 @@ def test_further_private_steps_are_said_with_their_shares(here, call):
     assert said.err == ""
     text = " ".join(said.out.split())
     made = hv.plan(_facts(), epsilon=8, clipping_range="two-stage", advise=False)
-    interval, more = made.allocation.clipping_range, made.allocation.two_stage
+    interval, more = made.allocation.clipping.range, made.allocation.clipping.stages
     for share, epsilon in (("10%", interval.epsilon), ("5%", more.epsilon)):
         assert f"at epsilon {float(epsilon):g} ({share})" in text
     assert "The 80% quantile of the distances from users' own averages" in text

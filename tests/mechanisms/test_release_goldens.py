@@ -15,6 +15,7 @@ import pytest
 import hexveil as hv
 from hexveil.mechanisms import noise
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.allocation import PrivateRange, TwoStageRange
 from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION, PrivateClippingRange
 from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 from publishing.setting import dataset_of, plan_of
@@ -76,7 +77,7 @@ def weighted(dataset, **more):
     """Return a plan with a private clipping range."""
     noise_records = np.array([30.0, 40.0, 20.0])
     rows = {
-        "clipping_range": INTERVAL,
+        "clipping": PrivateRange(INTERVAL),
         "noise_scale_records": noise_records,
         "contribution_factor": np.ones(4),
     } | more
@@ -92,8 +93,8 @@ def weighted(dataset, **more):
 
 def with_variance(dataset):
     """Return the same with variances; the last cell has one record, hence none."""
-    interval = replace(INTERVAL, radius=Fraction(3, 2))
-    return weighted(dataset, clipping_range=interval, variance_noise=np.array([2.5, 3.5, 0.0]))
+    clipping = PrivateRange(replace(INTERVAL, radius=Fraction(3, 2)))
+    return weighted(dataset, clipping=clipping, variance_noise=np.array([2.5, 3.5, 0.0]))
 
 
 def two_stage(dataset, *, noise=30.0, users=0.5):
@@ -109,7 +110,9 @@ def two_stage(dataset, *, noise=30.0, users=0.5):
         ),
         noise=np.array([0.5, 1.0, 1.5]) * users,
     )
-    plan = weighted(dataset, two_stage=steps, noise_scale_records=np.array([1.0, 1.5, 0.5]) * noise)
+    clipping = TwoStageRange(INTERVAL, steps)
+    records = np.array([1.0, 1.5, 0.5]) * noise
+    plan = weighted(dataset, clipping=clipping, noise_scale_records=records)
     return replace(plan, request=replace(plan.request, clipping_range="two-stage"))
 
 

@@ -61,7 +61,7 @@ def test_users_shrunk_are_those_not_kept_whole(statistics):
     )
     occupancy, cut = plan.occupancy, set()
     for name, part in plan.error_models.items():
-        kept = plan.mean_contributions if name == "mean" else plan.variance_contributions
+        kept = plan.contributions("mean") if name == "mean" else plan.contributions("variance")
         for cell, user, n, k in zip(occupancy.cell, occupancy.user, occupancy.n, kept, strict=True):
             if part.noised[cell] and k < n:
                 cut.add(int(user))

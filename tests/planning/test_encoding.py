@@ -12,8 +12,8 @@ from hypothesis import given
 
 import hexveil as hv
 from hexveil.base.errors import InputError, StorageError
-from hexveil.planning.serialization import encoding
-from hexveil.planning.serialization.encoding import decode, encode, made_by
+from hexveil.planning.serialization import plan_codec
+from hexveil.planning.serialization.plan_codec import decode, encode, made_by
 
 COUNTS = np.array([[2, 1, 4], [1, 0, 1], [1, 3, 1], [5, 1, 2]])
 ASKED = {
@@ -69,14 +69,14 @@ def test_the_version_that_made_it_is_known():
 
 def changed(kept, change):
     """Return a kept plan whose header was changed."""
-    start = len(encoding._MAGIC) + 8
+    start = len(plan_codec.MAGIC) + 8
     size = int.from_bytes(kept[start - 8 : start], "little")
     plain = pa.decompress(kept[start:], size, codec="zstd", asbytes=True)
     end = 8 + int.from_bytes(plain[:8], "little")
     words = json.dumps(change(json.loads(plain[8:end]))).encode()
     whole = len(words).to_bytes(8, "little") + words + plain[end:]
     packed = pa.compress(whole, codec="zstd", asbytes=True)
-    return encoding._MAGIC + len(whole).to_bytes(8, "little") + packed
+    return plan_codec.MAGIC + len(whole).to_bytes(8, "little") + packed
 
 
 def test_a_later_format_is_refused_by_its_version():

@@ -80,7 +80,7 @@ def test_clip_user_suppresses_whole_pairs():
     )
     dropped = plan.allocation.suppressed_pairs
     assert dropped.any()
-    assert not plan.mean_contributions[dropped].any()
-    assert np.array_equal(plan.mean_contributions[~dropped], occupancy.n[~dropped])
+    assert not plan.contributions("mean")[dropped].any()
+    assert np.array_equal(plan.contributions("mean")[~dropped], occupancy.n[~dropped])
     assert plan.epsilon <= 1
     assert plan.l0_epsilon > 2 * plan.epsilon

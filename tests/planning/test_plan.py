@@ -24,7 +24,7 @@ def general_losses(plan):
     """Return the losses of a plan of means by theory.privacy_loss, of its own sensitivities."""
     total = plan.occupancy.records_per_cell[plan.occupancy.cell]
     scale = np.where(plan.scale > 0, plan.scale, np.inf)
-    moved = 20.0 * plan.mean_contributions / total
+    moved = 20.0 * plan.contributions("mean") / total
     return theory.privacy_loss(plan.occupancy, scale, None, 20.0, mean_sensitivity=moved)
 
 

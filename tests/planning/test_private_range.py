@@ -11,6 +11,7 @@ import pytest
 import hexveil as hv
 from hexveil.accounting.error_model import LN20
 from hexveil.base.errors import InputError
+from hexveil.planning.allocation import WithinBounds
 from hexveil.planning.clipping_range.private_range import (
     PRIOR_SD,
     WITHIN_CELL_SHARE,
@@ -18,7 +19,7 @@ from hexveil.planning.clipping_range.private_range import (
     half_width_sd,
     range_epsilon_share,
 )
-from hexveil.planning.serialization.encoding import encode
+from hexveil.planning.serialization.plan_codec import encode
 from publishing.setting import dataset_of
 
 CROWD = hv.Occupancy.from_dense([[1, 2]] * 150 + [[3, 0]] * 50 + [[0, 40]])
@@ -36,7 +37,7 @@ def planned(occupancy=CROWD, epsilon=1, **options):
 def test_the_interval_is_charged_in_full_to_everybody(epsilon):
     """Each user loses the interval's ε and its weights over the noise, at most what was asked."""
     plan = planned(epsilon=epsilon)
-    interval, part = plan.allocation.clipping_range, plan.error_models["mean"]
+    interval, part = plan.allocation.clipping.range, plan.error_models["mean"]
     exact = [interval.epsilon] * plan.occupancy.n_users
     totals = interval.totals(plan.occupancy)
     rows = zip(
@@ -54,8 +55,8 @@ def test_the_interval_is_charged_in_full_to_everybody(epsilon):
 
 def test_a_share_can_be_named():
     """The interval then costs just that part of ε."""
-    assert planned(range_share="0.25").allocation.clipping_range.epsilon == Fraction(1, 4)
-    assert planned(epsilon=2, range_share=0.05).allocation.clipping_range.epsilon == Fraction(1, 10)
+    assert planned(range_share="0.25").allocation.clipping.range.epsilon == Fraction(1, 4)
+    assert planned(epsilon=2, range_share=0.05).allocation.clipping.range.epsilon == Fraction(1, 10)
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5])
@@ -94,7 +95,7 @@ def test_a_share_without_an_interval_and_unknown_words_are_refused():
 def test_the_errors_are_those_of_the_assumed_width():
     """Scale, bias, error and bound follow from width, weights, noise and prior."""
     plan = planned()
-    part, interval = plan.error_models["mean"], plan.allocation.clipping_range
+    part, interval = plan.error_models["mean"], plan.allocation.clipping.range
     width = 60 * interval.width
     assert np.allclose(part.scale, width * part.noise)
     assert np.allclose(part.bias, width * interval.max_bias(CROWD))
@@ -152,7 +153,7 @@ def test_auto_takes_an_interval_where_it_is_predicted_to_help(cells, epsilon, he
     assert (with_one < without) == helps
     facts = dataset_of(counts).public
     chosen = hv.plan(facts, epsilon=epsilon, clipping_range="auto", advise=False)
-    assert (chosen.allocation.clipping_range is not None) == helps
+    assert (not isinstance(chosen.allocation.clipping, WithinBounds)) == helps
     assert chosen.expected_error == min(
         hv.plan(facts, epsilon=epsilon, clipping_range=way, advise=False).expected_error
         for way in ("private", "bounds")
@@ -167,7 +168,7 @@ def test_auto_is_none_where_an_interval_cannot_be():
         {"objective": "max"},
     ):  # fmt: skip
         plan = hv.plan(facts, epsilon=3, clipping_range="auto", advise=False, **options)
-        assert plan.allocation.clipping_range is None
+        assert isinstance(plan.allocation.clipping, WithinBounds)
         assert plan.request.clipping_range == "bounds"
 
 

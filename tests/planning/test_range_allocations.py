@@ -8,6 +8,7 @@ import pytest
 import hexveil as hv
 from fleets import fleet, recount
 from hexveil.base.errors import InputError
+from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range import range_allocations, strategies, two_stage
 from hexveil.planning.clipping_range.private_range import range_is_affordable
 from hexveil.planning.comparison import same_request
@@ -42,7 +43,7 @@ def test_the_noise_uses_up_what_was_asked(clipping_range, epsilon):
     """The most exposed user loses what was asked for, no more and hardly less."""
     plan = planned(FEW, clipping_range, epsilon)
     assert Fraction(epsilon) * (1 - Fraction(1, 10**9)) < plan.epsilon <= Fraction(epsilon)
-    assert (plan.allocation.two_stage is not None) == (clipping_range == "two-stage")
+    assert (isinstance(plan.allocation.clipping, TwoStageRange)) == (clipping_range == "two-stage")
     assert plan.mechanism == "weights"
 
 
@@ -67,11 +68,9 @@ def test_auto_takes_the_least_predicted_error(epsilon):
     least = min(one.expected_error for one in tried.values())
     assert chosen.expected_error == pytest.approx(least, rel=1e-9)
     of = tried[
-        "two-stage"
-        if chosen.allocation.two_stage
-        else "private"
-        if chosen.allocation.clipping_range
-        else "bounds"
+        {WithinBounds: "bounds", PrivateRange: "private", TwoStageRange: "two-stage"}[
+            type(chosen.allocation.clipping)
+        ]
     ]
     assert chosen.expected_error == pytest.approx(of.expected_error, rel=1e-9)
 
@@ -84,7 +83,7 @@ def test_auto_takes_steps_where_they_are_predicted_to_help(monkeypatch):
     monkeypatch.setattr(two_stage, "EXPECTED_WIDTHS", narrow)
     facts = dataset_of(COUNTS["many"]).public
     chosen = auto("many", "0.5")
-    assert chosen.allocation.two_stage is not None
+    assert isinstance(chosen.allocation.clipping, TwoStageRange)
     errors = {
         way: hv.plan(facts, epsilon="0.5", clipping_range=way, advise=False).expected_error
         for way in ("bounds", "private", "two-stage")
@@ -99,14 +98,14 @@ def test_auto_has_no_interval_for_users_too_few_to_find_it():
     promised = planned(FEW, "two-stage").expected_error
     chosen = auto("few", 1)
     assert promised < chosen.expected_error
-    assert chosen.allocation.clipping_range is None
-    assert auto("few", 5).allocation.clipping_range is not None
+    assert isinstance(chosen.allocation.clipping, WithinBounds)
+    assert not isinstance(auto("few", 5).allocation.clipping, WithinBounds)
 
 
 def test_auto_of_users_in_one_cell_each_has_no_steps():
     """It takes one interval where several steps cannot be, and does not complain."""
     chosen = auto("apart", "0.3")
-    assert chosen.allocation.two_stage is None
+    assert not isinstance(chosen.allocation.clipping, TwoStageRange)
     assert chosen.expected_error == min(
         planned(APART, way, "0.3").expected_error for way in ("bounds", "private")
     )
@@ -120,8 +119,8 @@ def test_another_grid_without_users_in_two_cells_is_planned_by_the_interval_alon
     fine = hv.plan(fleet(6, recount=recount), epsilon=5, clipping_range="two-stage", advise=False)
     facts = dataset_of(COUNTS["apart"]).public
     other = regrid(fine, facts)
-    assert other.allocation.clipping_range is not None
-    assert other.allocation.two_stage is None
+    assert not isinstance(other.allocation.clipping, WithinBounds)
+    assert not isinstance(other.allocation.clipping, TwoStageRange)
     assert ErrorPredictor(fine, facts).plan_at(Fraction(5)).expected_error == other.expected_error
 
 
@@ -134,8 +133,8 @@ def test_methods_are_compared_without_the_interval():
         alone = hv.plan(
             FEW, epsilon=1, bounds=(0, 60), method=method, objective=objective, advise=False
         )
-        assert other.allocation.clipping_range is None
-        assert other.allocation.two_stage is None
+        assert isinstance(other.allocation.clipping, WithinBounds)
+        assert not isinstance(other.allocation.clipping, TwoStageRange)
         assert other.expected_error == alone.expected_error
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.model.distributed_occupancy import DistributedOccupancy
+from hexveil.planning.allocation import WithinBounds
 from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.planning.goal import goal
 from hexveil.planning.optimizers import mean_error
@@ -21,7 +22,7 @@ from hexveil.planning.optimizers.user_factors import (
     InverseScales,
     clipping_problem,
 )
-from hexveil.planning.serialization.encoding import encode
+from hexveil.planning.serialization.plan_codec import encode
 from spread_blocks import blocks_of, spread_out
 from strategies import occupancies
 
@@ -193,7 +194,7 @@ def test_auto_is_no_interval_where_pairs_stay_elsewhere():
     """The choice is made among what can be planned."""
     apart = spread_out(fleet(6), 40)
     chosen, plain = (planned(apart, epsilon=1, clipping_range=i) for i in ("auto", "bounds"))
-    assert chosen.allocation.clipping_range is None
+    assert isinstance(chosen.allocation.clipping, WithinBounds)
     np.testing.assert_array_equal(
         chosen.allocation.noise_scale_records, plain.allocation.noise_scale_records
     )

@@ -17,7 +17,7 @@ import hexveil as hv
 from examples import examples
 from hexveil.publishing.manifest import fingerprint, request_of
 from planning.test_saving import assert_same, cell_of, edited, refused, word
-from publishing.setting import dataset_of, hexagons
+from publishing.setting import dataset_of, hexagons, with_stages
 from publishing.stepping import classed, planned, taking
 from strategies import occupancies
 
@@ -72,14 +72,14 @@ def test_a_loaded_plan_is_the_saved_one(occupancy, epsilon, share):
     with tempfile.TemporaryDirectory() as folder:
         loaded = hv.Plan.load(plan.save(Path(folder) / "plan"))
     assert_same(loaded, plan)
-    assert_same_steps(loaded.allocation.two_stage, plan.allocation.two_stage)
+    assert_same_steps(loaded.allocation.clipping.stages, plan.allocation.clipping.stages)
 
 
 def test_classes_come_back(city, plan, saved):
     """The classes of users are a column, and the request is one and the same."""
     loaded = hv.Plan.load(saved)
     assert_same(loaded, plan)
-    assert_same_steps(loaded.allocation.two_stage, plan.allocation.two_stage)
+    assert_same_steps(loaded.allocation.clipping.stages, plan.allocation.clipping.stages)
     names = {fingerprint(request_of("buses", city.public, one)) for one in (plan, loaded)}
     assert len(names) == 1
     told = json.loads((saved / "plan.json").read_text("utf-8"))
@@ -230,19 +230,15 @@ def test_steps_without_an_interval_are_refused(city, plan, tmp_path):
     """Where "auto" was asked, steps still need an interval."""
     auto = replace(plan, request=replace(plan.request, clipping_range="auto"))
     folder = auto.save(tmp_path / "auto")
-    assert_same_steps(hv.Plan.load(folder).allocation.two_stage, plan.allocation.two_stage)
+    loaded = hv.Plan.load(folder)
+    assert_same_steps(loaded.allocation.clipping.stages, plan.allocation.clipping.stages)
     edited(folder, "plan.json", word("plan", "interval", to=None), sealed=True)
     refused(folder, "do not fit together|states a loss")
 
 
 def test_what_makes_a_loss_smaller_is_not_believed(city, plan, saved, tmp_path):
     """Noise and loss changed together load, and the release books what the rows cost."""
-    louder = replace(
-        plan,
-        allocation=replace(
-            plan.allocation, two_stage=plan.allocation.two_stage.with_noise_scaled(0.5)
-        ),
-    )
+    louder = with_stages(plan, plan.allocation.clipping.stages.with_noise_scaled(0.5))
     assert louder.epsilon > plan.epsilon
     folder = louder.save(tmp_path / "half")
     loaded = hv.Plan.load(folder)

@@ -16,10 +16,12 @@ from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms import released_ranges
+from hexveil.planning.allocation import TwoStageRange
 from hexveil.planning.clipping_range import strategies, user_clusters
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected_bias, max_bias
+from publishing.setting import with_stages
 
 ENDS = st.tuples(st.integers(0, 10**6), st.integers(1, 10**6)).map(
     lambda two: (two[0], two[0] + two[1])
@@ -242,9 +244,9 @@ def chosen(plan, noise=1.0, **found):
     widths = {"direct": 0.32, "width": 0.32, "half": 0.096} | found
     return strategies.select_strategy(
         plan.occupancy,
-        replace(plan.allocation.clipping_range, width=widths["direct"]),
+        replace(plan.allocation.clipping.range, width=widths["direct"]),
         plan.mean_noise * noise,
-        plan.allocation.two_stage.with_noise_scaled(noise),
+        plan.allocation.clipping.stages.with_noise_scaled(noise),
         tuple(widths.values()),
     )
 
@@ -313,10 +315,12 @@ def stated(plan, way, **found):
     )
     rows = replace(
         plan.allocation,
-        clipping_range=plan.allocation.clipping_range.with_ends(given["ends"], steps),
-        two_stage=replace(
-            plan.allocation.two_stage,
-            outputs=StageOutputs(way, given["ends"], half, given["inside"], steps, own),
+        clipping=TwoStageRange(
+            plan.allocation.clipping.range.with_ends(given["ends"], steps),
+            replace(
+                plan.allocation.clipping.stages,
+                outputs=StageOutputs(way, given["ends"], half, given["inside"], steps, own),
+            ),
         ),
     )
     return replace(plan, allocation=rows).error_models["mean"], rows
@@ -327,21 +331,21 @@ def test_direct_is_the_interval_alone(plan):
     part, rows = stated(plan, "single_stage")
     width = 60 * 0.5
     assert part.scale == pytest.approx(width * plan.mean_noise)
-    assert part.bias == pytest.approx(width * rows.clipping_range.max_bias(plan.occupancy))
+    assert part.bias == pytest.approx(width * rows.clipping.range.max_bias(plan.occupancy))
     assert part.bound95 == pytest.approx(part.bias + part.scale * LN20)
-    assert part.error == pytest.approx(part.scale + width * rows.clipping_range.expected_bias(
+    assert part.error == pytest.approx(part.scale + width * rows.clipping.range.expected_bias(
         plan.occupancy))  # fmt: skip
 
 
 def test_cells_have_seven_tenths_of_the_loss_for_the_second_step(plan):
     """Noise is that of the range ±h' at 1 - COARSE of the loss; the error says more."""
     part, rows = stated(plan, "cell_residuals")
-    width = 60 * 2 * rows.two_stage.outputs.half_width / 60_000
+    width = 60 * 2 * rows.clipping.stages.outputs.half_width / 60_000
     assert part.scale == pytest.approx(width * plan.mean_noise / 0.7)
-    assert part.bias == pytest.approx(width * rows.clipping_range.max_bias(plan.occupancy))
+    assert part.bias == pytest.approx(width * rows.clipping.range.max_bias(plan.occupancy))
     assert part.bound95 == pytest.approx(part.bias + part.scale * LN20)
     undone, off = strategies.predict_cell_residual_error(
-        plan.occupancy, rows.clipping_range, plan.mean_noise, 0.5, 3_000 / 60_000
+        plan.occupancy, rows.clipping.range, plan.mean_noise, 0.5, 3_000 / 60_000
     )
     assert part.error == pytest.approx(60 * (undone + off))
     assert (part.error > part.scale).all()
@@ -350,7 +354,7 @@ def test_cells_have_seven_tenths_of_the_loss_for_the_second_step(plan):
 def test_users_have_noise_of_classes_and_of_distances(plan):
     """Scale, worst case and bound are made of both, in whole quanta as they were found."""
     part, rows = stated(plan, "user_residuals")
-    occupancy, steps = plan.occupancy, rows.two_stage
+    occupancy, steps = plan.occupancy, rows.clipping.stages
     grouping = steps.clusters(occupancy)
     own = 60 * (steps.outputs.user_mean_range[1] - steps.outputs.user_mean_range[0]) / 60_000
     fine = 60 * 2 * steps.outputs.half_width / 60_000
@@ -371,10 +375,10 @@ def test_users_have_noise_of_classes_and_of_distances(plan):
 def test_before_a_release_the_prior_says_what_will_be_found(plan, times, expected):
     """The way and the widths are then those expected, and the error is the one of that way."""
     interval, steps = (
-        plan.allocation.clipping_range,
-        plan.allocation.two_stage.with_noise_scaled(times),
+        plan.allocation.clipping.range,
+        plan.allocation.clipping.stages.with_noise_scaled(times),
     )
-    plan = replace(plan, allocation=replace(plan.allocation, two_stage=steps))
+    plan = with_stages(plan, steps)
     widths = strategies.expected_widths(interval)
     assert widths == (interval.width, *strategies.EXPECTED_WIDTHS)
     way = strategies.select_strategy(plan.occupancy, interval, plan.mean_noise, steps, widths)
@@ -397,6 +401,7 @@ def test_what_was_found_is_told_as_parts_of_the_span():
 
 def test_classes_of_a_grouping_are_those_of_the_steps(plan):
     """What is predicted is about the classes that will be published."""
-    grouping = plan.allocation.two_stage.clusters(plan.occupancy)
-    again = user_clusters.clusters_from_labels(plan.occupancy, plan.allocation.two_stage.labels)
+    stages = plan.allocation.clipping.stages
+    grouping = stages.clusters(plan.occupancy)
+    again = user_clusters.clusters_from_labels(plan.occupancy, stages.labels)
     assert (grouping.share == again.share).all()

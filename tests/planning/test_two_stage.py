@@ -21,7 +21,7 @@ from hexveil.planning.clipping_range.two_stage import (
     residual_epsilon_share,
 )
 from hexveil.planning.clipping_range.user_clusters import MIN_CLUSTER_USERS
-from hexveil.planning.serialization.encoding import encode
+from hexveil.planning.serialization.plan_codec import encode
 
 CROWD = hv.Occupancy.from_dense(
     [[1, 2, 0]] * 150 + [[3, 0, 0]] * 50 + [[0, 4, 9]] * 30 + [[0, 40, 1]]
@@ -50,8 +50,8 @@ def exact_losses(plan):
     """Return what each user loses by interval, h and either kind of way, as exact numbers."""
     occupancy, interval, more = (
         plan.occupancy,
-        plan.allocation.clipping_range,
-        plan.allocation.two_stage,
+        plan.allocation.clipping.range,
+        plan.allocation.clipping.stages,
     )
     shared = interval.epsilon + more.epsilon
     straight, classed = ([Fraction(0)] * occupancy.n_users for _ in range(2))
@@ -92,7 +92,7 @@ def test_nobody_loses_more_than_was_asked(occupancy, epsilon):
 def test_either_way_uses_the_loss_up(occupancy, epsilon):
     """The most exposed user loses what is left by the cells, and as much by classes and cells."""
     plan = planned(occupancy, epsilon)
-    interval, more = plan.allocation.clipping_range, plan.allocation.two_stage
+    interval, more = plan.allocation.clipping.range, plan.allocation.clipping.stages
     left = float(Fraction(epsilon) - interval.epsilon - more.epsilon)
     classed = sum(more.losses(occupancy)).max()
     straight = np.bincount(occupancy.user, plan.pair_losses()).max()
@@ -102,7 +102,7 @@ def test_either_way_uses_the_loss_up(occupancy, epsilon):
 
 def test_losses_of_the_way_users_are_those_of_a_plain_loop():
     """A user's weight over its class's sum and noise; then cell by cell."""
-    more = planned().allocation.two_stage
+    more = planned().allocation.clipping.stages
     in_classes, in_cells = more.losses(CROWD)
     classed, found = np.zeros(CROWD.n_users), np.zeros(CROWD.n_users)
     for user in range(CROWD.n_users):
@@ -122,7 +122,7 @@ def test_losses_of_the_way_users_are_those_of_a_plain_loop():
 def test_counting_cells_claims_no_less(occupancy, epsilon):
     """What is said that counting would have charged has interval and h in it, and both ways."""
     plan = planned(occupancy, epsilon)
-    shared = plan.allocation.clipping_range.epsilon + plan.allocation.two_stage.epsilon
+    shared = plan.allocation.clipping.range.epsilon + plan.allocation.clipping.stages.epsilon
     assert plan.l0_epsilon >= plan.epsilon
     most, terms = np.zeros(occupancy.n_cells), plan.pair_losses()
     np.maximum.at(most, occupancy.cell, terms)
@@ -133,7 +133,7 @@ def test_counting_cells_claims_no_less(occupancy, epsilon):
 def test_counting_cells_charges_a_class_its_most():
     """Of two users of one class the lighter one is claimed to lose what the heavier one does."""
     plan = planned()
-    more = plan.allocation.two_stage
+    more = plan.allocation.clipping.stages
     claimed = more.composed_losses(CROWD)
     parts, in_cells = more.losses(CROWD)
     assert (claimed >= parts + in_cells).all()
@@ -157,14 +157,14 @@ def test_h_has_a_share_of_the_loss_that_falls_with_users():
         if MIN_RESIDUAL_SHARE < wanted < MAX_RESIDUAL_SHARE:
             assert 0 <= share - wanted < Fraction(1, 1000)
     plan = planned(epsilon=2)
-    assert plan.allocation.two_stage.epsilon == 2 * residual_epsilon_share(CROWD, Fraction(2))
+    assert plan.allocation.clipping.stages.epsilon == 2 * residual_epsilon_share(CROWD, Fraction(2))
 
 
 def test_quantile_and_stretch_are_the_surest_that_can_be_found():
     """Many users can find quantiles further out; the stretch then is the one that goes with it."""
     for users in (300, 4000, 20_000):
         plan = planned(hv.Occupancy.from_dense(np.ones((users, 2), dtype=int)))
-        quantile = plan.allocation.clipping_range.quantiles[0]
+        quantile = plan.allocation.clipping.range.quantiles[0]
         sure = [
             q
             for q in QUANTILE_WIDENINGS
@@ -172,15 +172,15 @@ def test_quantile_and_stretch_are_the_surest_that_can_be_found():
             <= private_range.MAX_RANGE_SHARE
         ]
         assert quantile == (sure or list(QUANTILE_WIDENINGS)[-1:])[0]
-        assert plan.allocation.two_stage.widening == QUANTILE_WIDENINGS[quantile]
-        assert plan.allocation.clipping_range.widening in SINGLE_STAGE_WIDENINGS
+        assert plan.allocation.clipping.stages.widening == QUANTILE_WIDENINGS[quantile]
+        assert plan.allocation.clipping.range.widening in SINGLE_STAGE_WIDENINGS
 
 
 def test_a_share_can_be_named():
     """The interval then costs just that part of ε, and h its own."""
     plan = planned(epsilon=2, range_share="0.25")
-    assert plan.allocation.clipping_range.epsilon == Fraction(1, 2)
-    assert plan.allocation.two_stage.epsilon == 2 * residual_epsilon_share(CROWD, Fraction(2))
+    assert plan.allocation.clipping.range.epsilon == Fraction(1, 2)
+    assert plan.allocation.clipping.stages.epsilon == 2 * residual_epsilon_share(CROWD, Fraction(2))
 
 
 @pytest.mark.slow
@@ -192,7 +192,7 @@ def test_no_other_number_of_classes_or_part_is_predicted_to_be_better(monkeypatc
     def error(plan):
         return np.hypot(
             *strategies.predict_user_residual_error(
-                crowd, plan.allocation.two_stage, *strategies.EXPECTED_WIDTHS
+                crowd, plan.allocation.clipping.stages, *strategies.EXPECTED_WIDTHS
             )
         ).mean()
 
@@ -203,7 +203,7 @@ def test_no_other_number_of_classes_or_part_is_predicted_to_be_better(monkeypatc
             monkeypatch.setattr(two_stage, "CLUSTER_EPSILON_SHARES", (part,))
             alone = planned(crowd)
             assert best <= error(alone) * (1 + 1e-9)
-            classed, in_cells = alone.allocation.two_stage.losses(crowd)
+            classed, in_cells = alone.allocation.clipping.stages.losses(crowd)
             assert classed.max() / (classed + in_cells).max() <= float(part) * (1 + 1e-6)
 
 
@@ -212,7 +212,7 @@ def test_classes_of_few_users_are_not_made():
     rng = np.random.default_rng(4)
     counts = rng.integers(0, 4, (200, 5))
     counts[:, 0] += 1
-    sizes = np.bincount(planned(hv.Occupancy.from_dense(counts)).allocation.two_stage.labels)
+    sizes = np.bincount(planned(hv.Occupancy.from_dense(counts)).allocation.clipping.stages.labels)
     assert sizes.min() >= MIN_CLUSTER_USERS
     assert sizes.size <= 50
 

@@ -13,9 +13,10 @@ import hexveil as hv
 from hexveil.accounting.error_model import LN40, SECOND_MOMENT_ROUNDING, WeightedVarianceErrorModel
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.released_ranges import centre_and_radius
+from hexveil.planning.allocation import PrivateRange, WithinBounds
 from hexveil.planning.clipping_range import private_range, variance_range
 from hexveil.planning.clipping_range.private_range import PRIOR_SD, WITHIN_CELL_SHARE, half_width_sd
-from hexveil.planning.serialization.encoding import encode
+from hexveil.planning.serialization.plan_codec import encode
 from publishing.setting import dataset_of
 
 CROWD = hv.Occupancy.from_dense([[1, 2]] * 150 + [[3, 0]] * 50 + [[0, 40]])
@@ -40,7 +41,7 @@ def planned(occupancy=CROWD, epsilon=1, statistics=BOTH, **options):
 def test_each_user_is_charged_interval_mean_and_second_moment(epsilon, statistics):
     """A user loses the interval's ε and its weights over both noises, at most what was asked."""
     plan = planned(epsilon=epsilon, statistics=statistics)
-    interval, occupancy = plan.allocation.clipping_range, plan.occupancy
+    interval, occupancy = plan.allocation.clipping.range, plan.occupancy
     exact = [interval.epsilon] * occupancy.n_users
     totals = interval.totals(occupancy)
     rows = zip(
@@ -91,14 +92,14 @@ def test_radius_and_split_are_those_of_least_predicted_error(statistics, monkeyp
         chosen.allocation.variance_noise[0]
         / (chosen.mean_noise + chosen.allocation.variance_noise)[0]
     )
-    assert chosen.allocation.clipping_range.radius in variance_range.RADII
+    assert chosen.allocation.clipping.range.radius in variance_range.RADII
     assert min(abs(split - float(one)) for one in variance_range.SPLITS) < 1e-9
     radii = variance_range.RADII
     for radius in radii[::2]:
         monkeypatch.setattr(variance_range, "RADII", (radius,))
         for other in ("0.2", "0.5", "0.8"):
             plan = planned(statistics=statistics, split=other)
-            assert plan.allocation.clipping_range.radius == radius
+            assert plan.allocation.clipping.range.radius == radius
             assert chosen.objective_errors().mean() <= plan.objective_errors().mean() * (1 + 1e-9)
 
 
@@ -131,7 +132,7 @@ def test_the_radius_reaches_the_interval_and_no_further_than_the_bounds(steps, d
 
 def test_before_a_release_the_middle_is_that_of_the_bounds():
     """The assumed radius is at most half of the span, and reaches what is assumed of means."""
-    interval = planned().allocation.clipping_range
+    interval = planned().allocation.clipping.range
     half, radius = interval.half_width_and_radius()
     assert half == interval.width / 2
     assert half <= radius <= max(half, 0.5)
@@ -153,7 +154,7 @@ def test_what_the_radius_cuts_is_what_simulation_says(k, n):
 
 def test_the_mean_s_part_is_about_what_simulation_says():
     """With normal cells and Laplace noise, what the mean adds is near the average distance."""
-    interval = planned().allocation.clipping_range
+    interval = planned().allocation.clipping.range
     noise, likely = np.array([0.05]), np.array([0.0])
     half, radius = interval.half_width_and_radius()
     end = half_width_sd(interval.quantiles[0], interval.widening)
@@ -170,7 +171,7 @@ def test_the_mean_s_part_is_about_what_simulation_says():
 def test_the_figures_are_those_of_weights_noise_and_rounding():
     """Scale, bias and bound follow from radius, interval, weights and both noises."""
     plan = planned()
-    interval, part = plan.allocation.clipping_range, plan.error_models["variance"]
+    interval, part = plan.allocation.clipping.range, plan.error_models["variance"]
     half, radius = (60 * one for one in interval.half_width_and_radius())
     assert isinstance(part, WeightedVarianceErrorModel)
     assert np.allclose(part.scale, radius**2 * plan.allocation.variance_noise)
@@ -214,7 +215,7 @@ def test_auto_takes_an_interval_for_variances_where_it_is_predicted_to_help():
     plans = [hv.plan(facts, clipping_range=way, **options) for way in ("private", "bounds", "auto")]
     errors = [float(one.objective_errors().mean()) for one in plans]
     assert errors[2] == min(errors[:2]) == errors[0]
-    assert plans[2].allocation.clipping_range is not None
+    assert not isinstance(plans[2].allocation.clipping, WithinBounds)
     sure = hv.plan(
         dataset_of(counts[:, :2]).public,
         epsilon=50,
@@ -222,18 +223,17 @@ def test_auto_takes_an_interval_for_variances_where_it_is_predicted_to_help():
         statistics=("sd",),
         advise=False,
     )
-    assert sure.allocation.clipping_range is None
+    assert isinstance(sure.allocation.clipping, WithinBounds)
 
 
 def test_another_radius_is_another_plan():
     """The radius is part of what is kept of a plan, and there is none for means alone."""
     one, same, other = planned(), planned(), planned(statistics=("mean",))
     assert encode(one) == encode(same)
-    wider = replace(one.allocation.clipping_range, radius=one.allocation.clipping_range.radius + 1)
-    assert encode(replace(one, allocation=replace(one.allocation, clipping_range=wider))) != encode(
-        one
-    )
-    assert other.allocation.clipping_range.radius is None
+    interval = one.allocation.clipping.range
+    wider = PrivateRange(replace(interval, radius=interval.radius + 1))
+    assert encode(replace(one, allocation=replace(one.allocation, clipping=wider))) != encode(one)
+    assert other.allocation.clipping.range.radius is None
 
 
 def test_the_table_of_such_a_plan():
@@ -242,4 +242,4 @@ def test_the_table_of_such_a_plan():
     assert plan.table["variance_scale"].to_pylist() == plan.error_models["variance"].scale.tolist()
     assert set(plan.worst_case_error) == {"mean", "variance"}
     found = private_range.range_candidates(CROWD, Fraction(1), None, part=0.5)
-    assert plan.allocation.clipping_range.quantiles in [one.quantiles for one, _ in found]
+    assert plan.allocation.clipping.range.quantiles in [one.quantiles for one, _ in found]

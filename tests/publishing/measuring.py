@@ -159,6 +159,6 @@ def second_moments(dataset, plan, ends):
 
 def weighted_variances(noisy, shown):
     """Return published variances from the integers of all cells, for a plan with its range."""
-    public, interval = weighted_variance_of(shown), shown.allocation.clipping_range
+    public, interval = weighted_variance_of(shown), shown.allocation.clipping.range
     parts = public.estimates(noisy["variance"], noisy["mean"], interval.ends, interval.span_quanta)
     return parts * public.grid(shown.error_models["variance"].unit).step

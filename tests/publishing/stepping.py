@@ -20,7 +20,7 @@ from hexveil.planning.clipping_range.two_stage import calibrate_two_stage_noise
 from hexveil.planning.release_allocation import allocation_of, check_allocation, with_outputs
 from hexveil.publishing.private_sums import private_sums
 from publishing.drawing import executed
-from publishing.setting import dataset_of
+from publishing.setting import dataset_of, with_stages
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 2], [0, 1]])
 CLASSES = (0, 1, 1, 0)
@@ -55,17 +55,14 @@ def classed(plan, of, weight=None):
     of = np.array(of, dtype=np.int64)
     given = np.full(of.size, WEIGHT_RESOLUTION // 2) if weight is None else np.array(weight)
     noise = np.full(int(of.max()) + 1, 1.0)
-    steps = replace(plan.allocation.two_stage, labels=of, cluster_weight=given, cluster_noise=noise)
-    left = plan.requested_epsilon - plan.allocation.clipping_range.epsilon - steps.epsilon
+    steps = replace(
+        plan.allocation.clipping.stages, labels=of, cluster_weight=given, cluster_noise=noise
+    )
+    left = plan.requested_epsilon - plan.allocation.clipping.range.epsilon - steps.epsilon
     # The classes take about a third.
     lost = steps.losses(plan.occupancy)
     steps = replace(steps, cluster_noise=noise * 3.0 * lost[0].max() / float(left))
-    return replace(
-        plan,
-        allocation=replace(
-            plan.allocation, two_stage=calibrate_two_stage_noise(plan.occupancy, steps, left)
-        ),
-    )
+    return with_stages(plan, calibrate_two_stage_noise(plan.occupancy, steps, left))
 
 
 def in_classes(dataset, **options):
@@ -88,7 +85,7 @@ def parts_of(plan):
     """Return range, steps, and the noise of the strategy `single_stage`."""
     rows = plan.allocation
     return SimpleNamespace(
-        interval=rows.clipping_range, steps=rows.two_stage, noise=plan.mean_noise
+        interval=rows.clipping.range, steps=rows.clipping.stages, noise=plan.mean_noise
     )
 
 
@@ -99,7 +96,7 @@ def numbers_of(plan, base, half, way):
         RANGES: 4,
         COARSE_SUMS: cells,
         CENTRES: cells,
-        CLUSTERS: plan.allocation.two_stage.cluster_noise.size,
+        CLUSTERS: plan.allocation.clipping.stages.cluster_noise.size,
         "mean": cells,
     }
     numbers = {name: np.zeros(size, dtype=np.int64) for name, size in sizes.items()}
@@ -149,7 +146,7 @@ def found_by(plan, numbers, facts):
 
 def ranges(plan, numbers, _steps=None):
     """Return the ranges that a release found."""
-    return found_by(plan, numbers, plan.facts).allocation.two_stage.outputs
+    return found_by(plan, numbers, plan.facts).allocation.clipping.stages.outputs
 
 
 def means(numbers, plan, scale):

@@ -75,7 +75,7 @@ def test_sensitivity_is_exact_and_loss_is_booked(case):
         moved = np.abs(table[:, :, None, :] - table[:, None, :, :]).reshape(-1, live.size)
         most = np.zeros(occupancy.n_cells, dtype=np.int64)
         cell = occupancy.cell[own]
-        kept = plan.mean_contributions[own] * where.steps[cell]
+        kept = plan.contributions("mean")[own] * where.steps[cell]
         assert kept == pytest.approx(np.rint(kept), abs=1e-9)
         most[cell] = 2 * np.rint(kept)
         assert moved.max(axis=0).tolist() == most[live].tolist()
@@ -122,7 +122,7 @@ def test_what_is_kept_is_whole_and_never_above_the_plan(m, steps, parts, t):
     scale = ValueLattice.of((0, steps), 1)
     dataset = dataset_of([[m]], scale=scale)
     plan = plan_of(dataset, [t], rows={"contribution_factor": np.array([parts / 2**30])})
-    kept = plan.mean_contributions
+    kept = plan.contributions("mean")
     width = int(half_widths(kept, np.array([m]), np.array([steps]))[0])
     exact = Fraction(parts, 2**30) * min(m, t) * steps
     assert exact - 1 < width <= exact * (1 + Fraction(1, 2**49))

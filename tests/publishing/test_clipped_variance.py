@@ -155,7 +155,7 @@ def test_no_neighbour_moves_more_than_is_booked(case):
     for user in range(len(case[0])):
         moved = moves(numbers, user)
         most_mean, most_variance = moved.max(axis=0).tolist()
-        assert most_mean == round(2 * POINTS * float(plan.mean_contributions[user]))
+        assert most_mean == round(2 * POINTS * float(plan.contributions("mean")[user]))
         assert Fraction(most_variance, STEPS) <= booked[user]
         worst = max(
             Fraction(a) / Fraction(float(where.noise[0])) + Fraction(b, STEPS)

@@ -13,6 +13,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import map_quantiles, noise
+from hexveil.planning.allocation import TwoStageRange, WithinBounds
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.estimates.smoothed_estimates import smooth_release
 from hexveil.simulation.city import City
@@ -115,10 +116,11 @@ def averages(dataset, total):
 
 def projected(dataset, shown):
     """Return what the numbers of a plan are about: averages of what was projected."""
-    n, total, interval = dataset.occupancy.n, dataset.sums.total, shown.allocation.clipping_range
-    if interval is None:
+    n, total, clipping = dataset.occupancy.n, dataset.sums.total, shown.allocation.clipping
+    if isinstance(clipping, WithinBounds):
         return averages(dataset, total)
-    found = None if shown.allocation.two_stage is None else shown.allocation.two_stage.outputs
+    interval = clipping.range
+    found = clipping.stages.outputs if isinstance(clipping, TwoStageRange) else None
     if found is None or found.strategy == "single_stage":
         low, high = interval.ends
         return averages(dataset, np.clip(total, low * n, high * n))

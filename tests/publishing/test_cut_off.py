@@ -15,6 +15,7 @@ import hexveil as hv
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.released_ranges import STRATEGIES
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.allocation import PrivateRange
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff, find_cut_off
 from hexveil.publishing.estimates.table import build_table, cells_cut_off
@@ -165,8 +166,8 @@ def interval_plan(ends, steps=100):
     counts = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
     dataset = dataset_of(counts, 0, scale=ValueLattice.of((0, steps), 1))
     plan = hv.plan(dataset, epsilon=40, clipping_range="private", advise=False)
-    interval = plan.allocation.clipping_range.with_ends(ends, steps)
-    found = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
+    interval = plan.allocation.clipping.range.with_ends(ends, steps)
+    found = replace(plan, allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
     return found, interval.totals(plan.occupancy)
 
 
@@ -204,8 +205,8 @@ def test_a_range_around_a_centre_ends_at_the_bounds():
     plan = in_classes(tiny(steps=100), epsilon=2000)
     numbers = numbers_of(plan, (10, 90), 20, "cell_residuals")
     found = found_by(plan, numbers, plan.facts)
-    half = found.allocation.two_stage.outputs.half_width
-    total = found.allocation.clipping_range.totals(plan.occupancy)
+    half = found.allocation.clipping.stages.outputs.half_width
+    total = found.allocation.clipping.range.totals(plan.occupancy)
     for centre, side, cut in (
         (50, 1, True), (50, -1, True), (100 - half, 1, False), (half, -1, False), (half, 1, True),
     ):  # fmt: skip
@@ -226,8 +227,8 @@ def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
         dataset, epsilon=400, clipping_range="private", statistics=("mean", "variance", "sd"),
         advise=False,
     )  # fmt: skip
-    interval = replace(plan.allocation.clipping_range.with_ends((40, 60), 100), radius=Fraction(2))
-    plan = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
+    interval = replace(plan.allocation.clipping.range.with_ends((40, 60), 100), radius=Fraction(2))
+    plan = replace(plan, allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
     total = interval.totals(plan.occupancy)
     noisy = {
         "mean": np.array([60, 50]) * total,

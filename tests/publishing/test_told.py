@@ -73,7 +73,7 @@ def release(request, tmp_path_factory):
         made=made,
         raw=raw,
         folder=folder / "map",
-        found=kept[0].allocation.two_stage.outputs,
+        found=kept[0].allocation.clipping.stages.outputs,
     )
 
 
@@ -115,15 +115,15 @@ def test_every_step_is_listed_with_its_price(release):
         assert step["share"] == pytest.approx(float(step["epsilon"]) / spent, abs=1e-9)
     rows = release.plan.allocation
     prices = {
-        "clipping_range": rows.clipping_range.epsilon,
-        "residual_scale": rows.two_stage.epsilon,
+        "clipping_range": rows.clipping.range.epsilon,
+        "residual_scale": rows.clipping.stages.epsilon,
     }
     for name, price in prices.items():
         assert steps_of(release)[name]["epsilon"] == decimal_text(price)
     shares = sum(step["share"] for step in steps)
     if release.way == "user_residuals":
         for name, lost in zip(
-            ("user_clusters", "cells"), rows.two_stage.losses(fleet().occupancy), strict=True
+            ("user_clusters", "cells"), rows.clipping.stages.losses(fleet().occupancy), strict=True
         ):
             assert float(steps_of(release)[name]["epsilon"]) == pytest.approx(lost.max())
     else:
@@ -140,10 +140,9 @@ def test_numbers_of_a_manifest_are_plain(release):
 def test_the_ranges_are_those_that_sums_were_cut_to(release):
     """Ends, stretch and widths are of the way taken, in units of the values above the bounds."""
     steps, found = steps_of(release), release.found
-    rows = release.plan.allocation
-    stretch = (
-        rows.clipping_range.widening if release.way == "single_stage" else rows.two_stage.widening
-    )
+    clipping = release.plan.allocation.clipping
+    single = release.way == "single_stage"
+    stretch = clipping.range.widening if single else clipping.stages.widening
     assert steps["clipping_range"]["widening"] == decimal_text(stretch)
     assert ends(steps["clipping_range"]) == pytest.approx([-40 + end / 10 for end in found.ends])
     assert steps["residual_scale"]["half_width"] == pytest.approx(found.residual_radius / 10)
@@ -156,7 +155,7 @@ def test_the_ranges_are_those_that_sums_were_cut_to(release):
             [-40 + end / 10 for end in found.user_mean_range]
         )
         assert ends(steps["user_clusters"]) != ends(steps["clipping_range"])
-        assert steps["user_clusters"]["n_clusters"] == rows.two_stage.cluster_noise.size
+        assert steps["user_clusters"]["n_clusters"] == clipping.stages.cluster_noise.size
 
 
 def test_centres_are_said_where_distances_are_from_them(release):

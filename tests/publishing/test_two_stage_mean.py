@@ -33,7 +33,7 @@ from hexveil.publishing import pipeline
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.publishing.verification import verify
 from publishing.measuring import chosen_ends, costs, range_choice, residual_choice
-from publishing.setting import dataset_of
+from publishing.setting import dataset_of, with_stages
 from publishing.stepping import (
     CENTRES as CENTRES_OF_CELLS,
 )
@@ -197,7 +197,7 @@ def test_distances_from_users_own_means_reach_both_ends():
     numbers = numbers_of(plan, (0, 9), 2, "user_residuals")
     found = [handed(one, plan, numbers)[0][-2:] for one in neighbours(0, 9)]
     own = plan.occupancy.user == 0
-    most[plan.occupancy.cell[own]] = plan.allocation.two_stage.weight[own]
+    most[plan.occupancy.cell[own]] = plan.allocation.clipping.stages.weight[own]
     assert (np.max(found, axis=0) - np.min(found, axis=0)).tolist() == (most * 4).tolist()
 
 
@@ -208,7 +208,7 @@ def log_law(costs, scale):
 
 def found_ranges(data, plan):
     """Yield each outcome of interval and h, and the logarithm of its odds under each data set."""
-    interval, steps = plan.allocation.clipping_range, plan.allocation.two_stage
+    interval, steps = plan.allocation.clipping.range, plan.allocation.clipping.stages
     choice = range_choice(plan.facts, interval.quantiles, interval.epsilon)
     two = np.array([[log_law(c, choice.scale) for c in costs(one, choice)] for one in data])
     for i, j in itertools.product(range(choice.candidates.size), repeat=2):
@@ -255,12 +255,7 @@ def test_all_that_a_user_can_lose_is_booked(user, epsilon):
 def test_the_loss_is_that_of_the_most_expensive_way(user, noise):
     """Range, h, and the larger of both sums: by fractions, and by a hair more."""
     plan = MADE[STEPS]
-    plan = replace(
-        plan,
-        allocation=replace(
-            plan.allocation, two_stage=plan.allocation.two_stage.with_noise_scaled(noise)
-        ),
-    )
+    plan = with_stages(plan, plan.allocation.clipping.stages.with_noise_scaled(noise))
     made, occupancy = parts_of(plan), plan.occupancy
     steps, lost = made.steps, {"single_stage": Fraction(0)}
     own = steps.labels[user]
@@ -285,8 +280,8 @@ def test_what_is_left_beside_interval_and_h_is_lost(way):
     plan = MADE[STEPS]
     left = (
         plan.requested_epsilon
-        - plan.allocation.clipping_range.epsilon
-        - plan.allocation.two_stage.epsilon
+        - plan.allocation.clipping.range.epsilon
+        - plan.allocation.clipping.stages.epsilon
     )
     lost = [
         most_by_noise(neighbours(user), plan, numbers_of(plan, base, half, way), way)
@@ -343,7 +338,7 @@ def test_scales_are_rounded_up_and_no_further(way):
 def test_ranges_are_those_of_the_way():
     """It is h for users, h' for cells, one interval for direct; own means lie within the first."""
     plan, numbers = MADE[9], numbers_of(MADE[9], (2, 6), 2, "single_stage")
-    interval, steps = plan.allocation.clipping_range, plan.allocation.two_stage
+    interval, steps = plan.allocation.clipping.range, plan.allocation.clipping.stages
     direct = ranges(plan, numbers, 9)
     assert direct.ends == widened((2, 6), 9, interval.widening)
     first = widened((2, 6), 9, steps.widening)
@@ -481,7 +476,7 @@ def own_of(dataset, found):
 
 def mixed(dataset, shown):
     """Return what classes give to each cell, in quanta."""
-    steps = shown.allocation.two_stage
+    steps = shown.allocation.clipping.stages
     own = own_of(dataset, steps.outputs)
     part = steps.cluster_weight / steps.cluster_totals()[steps.labels]
     means = np.bincount(steps.labels, weights=part * own)
@@ -576,8 +571,8 @@ def test_a_draw_that_stops_midway_is_lost_and_paid_again(door, call, flock, book
 def test_what_is_asked_is_the_goal_and_no_array(flock):
     """Ranges are part of the request that the ledger knows; what a solver found is not."""
     dataset, plan = flock
-    steps = replace(plan.allocation.two_stage, noise=plan.allocation.two_stage.noise * 2)
-    same = replace(plan, allocation=replace(plan.allocation, two_stage=steps))
+    steps = plan.allocation.clipping.stages
+    same = with_stages(plan, replace(steps, noise=steps.noise * 2))
     wide = hv.plan(dataset, epsilon=3, clipping_range="private", advise=False)
     names = [fingerprint(request_of("buses", dataset.public, one)) for one in (plan, same, wide)]
     assert names[0] == names[1] != names[2]
@@ -613,9 +608,7 @@ def test_what_would_not_have_the_stated_loss_is_refused(change, flock):
     """A class or a cell without weights or noise is refused."""
     dataset, plan = flock
     check(plan, dataset.public.lattice)
-    wrong = replace(
-        plan, allocation=replace(plan.allocation, two_stage=change(plan.allocation.two_stage))
-    )
+    wrong = with_stages(plan, change(plan.allocation.clipping.stages))
     with pytest.raises(InputError, match="without weights or noise"):
         check(wrong, dataset.public.lattice)
 
@@ -627,12 +620,7 @@ def test_what_does_not_fit_is_refused_before_it_is_booked(book):
         hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)
     fine = planned(tiny())
     check(fine, tiny().public.lattice)
-    loud = replace(
-        fine,
-        allocation=replace(
-            fine.allocation, two_stage=fine.allocation.two_stage.with_noise_scaled(2.0**40)
-        ),
-    )
+    loud = with_stages(fine, fine.allocation.clipping.stages.with_noise_scaled(2.0**40))
     with pytest.raises(InputError, match="does not fit whole numbers"):
         hv.release(tiny(), loud, ledger=book, accept_noise=True)
     assert book.entries() == ()
@@ -661,7 +649,7 @@ def test_records_beyond_whole_numbers_are_refused(clipping_range, records, book)
 
 def truth_of(dataset, shown, numbers):
     """Return, in quanta, the bias and bound of a strategy (clipping_range/strategies.py)."""
-    occupancy, found = dataset.occupancy, shown.allocation.two_stage.outputs
+    occupancy, found = dataset.occupancy, shown.allocation.clipping.stages.outputs
     pairs, _ = parts_by_floats(dataset, shown, numbers)
     if found.strategy == "user_residuals":
         pairs = pairs + own_of(dataset, found)[occupancy.user]
@@ -776,12 +764,13 @@ def test_noise_is_what_the_plan_states(way, flock):
 
 def test_classes_of_the_tests_are_as_they_should(flock):
     """Two classes with different weights; the fleet has several classes, none below ten users."""
-    steps = MADE[STEPS].allocation.two_stage
+    steps = MADE[STEPS].allocation.clipping.stages
     assert steps.cluster_noise.size == 2
     assert len(set(steps.cluster_weight.tolist())) > 2
     assert MADE[STEPS].epsilon <= 2
     _, plan = flock
-    assert np.bincount(plan.allocation.two_stage.labels).min() >= 10
-    assert plan.allocation.two_stage.cluster_noise.size > 1
+    assert np.bincount(plan.allocation.clipping.stages.labels).min() >= 10
+    assert plan.allocation.clipping.stages.cluster_noise.size > 1
     one = classed(planned(tiny()), (0, 0, 0, 0))
-    assert one.allocation.two_stage.cluster_totals().tolist() == [4 * (WEIGHT_RESOLUTION // 2)]
+    totals = one.allocation.clipping.stages.cluster_totals()
+    assert totals.tolist() == [4 * (WEIGHT_RESOLUTION // 2)]

@@ -77,7 +77,7 @@ def test_the_sensitivity_is_exact(user, interval):
     """Over all neighbours a user moves each cell by W (b - a), reached, and no other cell."""
     dataset = tiny()
     plan = planned(dataset)
-    weight = plan.allocation.clipping_range.weight
+    weight = plan.allocation.clipping.range.weight
     found = [weighted_statistic(tiny(totals), plan, interval) for totals in neighbours(user)]
     moved = np.max(found, axis=0) - np.min(found, axis=0)
     own = np.zeros(2, dtype=np.int64)
@@ -94,7 +94,7 @@ def test_all_that_a_user_can_lose_is_booked(user):
     distance d changes odds by exp(d / R) at most, which is reached.
     """
     plan = planned(tiny())
-    interval, loss = plan.allocation.clipping_range, plan.losses()[user]
+    interval, loss = plan.allocation.clipping.range, plan.losses()[user]
     asked = range_choice(plan.facts, interval.quantiles, interval.epsilon)
     data = [tiny(totals) for totals in neighbours(user)]
     laws = [
@@ -121,7 +121,7 @@ def test_all_that_a_user_can_lose_is_booked(user):
 def test_scales_are_rounded_up_and_no_further():
     """Whatever the interval, a pair's loss by its scale is at most its share over the noise."""
     plan = planned(tiny())
-    interval, noise = plan.allocation.clipping_range, plan.error_models["mean"].noise
+    interval, noise = plan.allocation.clipping.range, plan.error_models["mean"].noise
     totals = interval.totals(plan.occupancy)
     for width in (1, 2, 3):
         for scale, total, r in zip(weighted_scales(plan, width), totals, noise, strict=True):
@@ -157,7 +157,7 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     assert (step["lower"], step["upper"]) == (pytest.approx(low / 1000), pytest.approx(high / 1000))
     assert 5 < step["lower"] < 30
     assert 30 < step["upper"] < 55
-    assert Fraction(step["widening"]) == plan.allocation.clipping_range.widening >= 1
+    assert Fraction(step["widening"]) == plan.allocation.clipping.range.widening >= 1
     assert step["share"] + cells["share"] == pytest.approx(1)
     both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])
     assert plan.epsilon <= both < plan.epsilon + Fraction(1, 10**12)
@@ -188,7 +188,7 @@ def test_without_noise_it_is_the_weighted_mean_of_projected_user_means(book, mon
     low, high = interval_of(book.entries()[0], dataset, plan)
     occupancy = dataset.occupancy
     means = np.clip(dataset.sums.total / occupancy.n, low, high) / 1000
-    share = plan.allocation.clipping_range.shares(occupancy)
+    share = plan.allocation.clipping.range.shares(occupancy)
     expected = np.bincount(occupancy.cell, weights=share * means)
     assert made.table["mean_noisy"].to_numpy() == pytest.approx(expected, abs=0.001)
 

@@ -19,6 +19,7 @@ from hexveil.mechanisms.permute_and_flip import law
 from hexveil.mechanisms.released_ranges import centre_and_radius, widened
 from hexveil.mechanisms.weighted import weighted_variance
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.allocation import PrivateRange
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
 from publishing.drawing import executed, interval_of
@@ -112,7 +113,7 @@ def test_the_largest_sums_stay_within_64_bits(high):
 def test_the_sensitivity_is_exact(user, pair):
     """Over all neighbours a user moves each cell by 2^20 W, reached, and no other cell."""
     plan = planned(tiny())
-    interval, occupancy = plan.allocation.clipping_range, plan.occupancy
+    interval, occupancy = plan.allocation.clipping.range, plan.occupancy
     found = [second_moments(one, plan, pair) for one in neighbours(user)]
     moved = np.max(found, axis=0) - np.min(found, axis=0)
     own = np.zeros(2, dtype=np.int64)
@@ -131,7 +132,7 @@ def test_all_that_a_user_can_lose_is_booked(user, statistics):
     the variance as well, whether the mean is published or not.
     """
     plan = planned(tiny(), statistics=statistics)
-    interval, loss = plan.allocation.clipping_range, plan.losses()[user]
+    interval, loss = plan.allocation.clipping.range, plan.losses()[user]
     asked = range_choice(plan.facts, interval.quantiles, interval.epsilon)
     data = list(neighbours(user))
     odds = np.log(
@@ -171,7 +172,7 @@ def test_all_that_a_user_can_lose_is_booked(user, statistics):
 def test_what_is_booked_for_the_cells_is_what_they_can_cost(user, pair):
     """Beside the interval a user is charged its largest moves over both scales, and no more."""
     plan = planned(tiny())
-    interval, data = plan.allocation.clipping_range, list(neighbours(user))
+    interval, data = plan.allocation.clipping.range, list(neighbours(user))
     cost = 0.0
     for numbers, scales in (
         (
@@ -192,7 +193,7 @@ def test_what_is_booked_for_the_cells_is_what_they_can_cost(user, pair):
 def test_scales_are_rounded_up_and_no_further():
     """A pair's loss by its scale is at most its share over the noise, whatever the interval."""
     plan = planned(tiny())
-    totals = plan.allocation.clipping_range.totals(plan.occupancy)
+    totals = plan.allocation.clipping.range.totals(plan.occupancy)
     rows = zip(
         weighted_variance_of(plan).scales, totals, plan.allocation.variance_noise, strict=True
     )
@@ -244,7 +245,7 @@ def test_one_booking_covers_all_three_steps(book, tmp_path):
     both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])
     assert plan.epsilon <= both < plan.epsilon + Fraction(1, 10**12)
     low, high = interval_of(entry, dataset, plan)
-    radius = centre_and_radius((low, high), 60_000, plan.allocation.clipping_range.radius)[2]
+    radius = centre_and_radius((low, high), 60_000, plan.allocation.clipping.range.radius)[2]
     assert step["radius"] == pytest.approx(radius / 1000)
     noise = float(plan.allocation.variance_noise[0])
     assert cells["mean_share"] == pytest.approx(noise / (noise + plan.mean_noise[0]))
@@ -303,7 +304,7 @@ def projected(dataset, plan, pair, shares):
     """Return Σ p min(q, r²) - (Σ p clip(mean) - middle)² of each cell in value units, by floats."""
     occupancy, scale = dataset.occupancy, dataset.public.lattice
     middle, _, radius = centre_and_radius(
-        pair, scale.span_quanta, plan.allocation.clipping_range.radius
+        pair, scale.span_quanta, plan.allocation.clipping.range.radius
     )
     total, square = dataset.sums.total / occupancy.n, dataset.sums.total_sq / occupancy.n
     q = np.minimum(square - 2 * middle * total + middle**2, radius**2)
@@ -319,7 +320,7 @@ def test_without_noise_it_is_the_projected_variance(book, monkeypatch):
     monkeypatch.setattr(noise_library, "add_laplace", lambda values, _: values)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     pair = interval_of(book.entries()[0], dataset, plan)
-    shares = plan.allocation.clipping_range.shares(dataset.occupancy)
+    shares = plan.allocation.clipping.range.shares(dataset.occupancy)
     b = plan.mean_noise * (pair[1] - pair[0]) / 1000
     expected = projected(dataset, plan, pair, shares) + 2 * b**2
     radius = made.manifest["plan"]["privacy_steps"][0]["radius"]
@@ -362,8 +363,8 @@ def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
     assume((dataset.occupancy.records_per_cell > 1).any())
     plan = planned(dataset, epsilon=epsilon, statistics=("variance",))
     scale, occupancy = dataset.public.lattice, dataset.occupancy
-    interval = plan.allocation.clipping_range.with_ends(pair, scale.span_quanta)
-    found = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
+    interval = plan.allocation.clipping.range.with_ends(pair, scale.span_quanta)
+    found = replace(plan, allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
     noisy = {
         "mean": weighted_statistic(dataset, plan, pair),
         "variance": second_moments(dataset, plan, pair),
@@ -447,8 +448,8 @@ def test_noise_adds_no_bias():
     dataset, _ = fleet(30, cells=1)
     plan = planned(dataset, epsilon=1)
     pair = (20_000, 40_000)
-    interval = plan.allocation.clipping_range.with_ends(pair, 60_000)
-    found = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
+    interval = plan.allocation.clipping.range.with_ends(pair, 60_000)
+    found = replace(plan, allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
     exact = {
         "mean": weighted_statistic(dataset, plan, pair),
         "variance": second_moments(dataset, plan, pair),

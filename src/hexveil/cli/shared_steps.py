@@ -103,15 +103,15 @@ def too_fine(plan: Plan) -> str | None:
         return advice(plan).text
 
 
-def gap(plan: Plan) -> float | None:
-    """Return the gap of the plan's certificate, which can take longer than the plan."""
+def certified(plan: Plan) -> Plan:
+    """Return the plan with its lower bound, which can take longer than the plan."""
     with show_progress("Computing the lower bound"):
-        return plan.gap
+        return plan.with_lower_bound()
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
     """Return the figures of a plan as JSON data; all of it is public."""
-    support = plan.support
+    support, bounded = plan.support, certified(plan)
     return {
         "cells": support.cells,
         "users": support.users,
@@ -124,9 +124,9 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "mean_error": plan.expected_error,
         "max_error": plan.worst_case_error,
         "certificate": {
-            "about": plan.bound_kind,
-            "gap": gap(plan),
-            "lower_bound": plan.lower_bound,
+            "about": bounded.bound_kind,
+            "gap": bounded.gap,
+            "lower_bound": bounded.lower_bound,
         },
         "baseline_error": support.baseline_error,
         "floor": support.floor,

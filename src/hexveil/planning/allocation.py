@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,25 @@ class WithinBounds:
 class PrivateRange:
     """User means are clipped to a range that a release finds privately."""
 
-    interval: PrivateClippingRange
+    range: PrivateClippingRange
+
+    @property
+    def shared_epsilon(self) -> Fraction:
+        """Loss of every user of the map: whoever is in it may move the range."""
+        return self.range.epsilon
 
 
 @dataclass(frozen=True, eq=False)
 class TwoStageRange:
-    """The same, and a second stage may clip residuals to a narrower range."""
+    """A second stage may clip residuals to a range narrower than that of user means."""
 
-    interval: PrivateClippingRange
-    steps: TwoStagePlan
+    range: PrivateClippingRange
+    stages: TwoStagePlan
+
+    @property
+    def shared_epsilon(self) -> Fraction:
+        """Loss of every user of the map: whoever is in it may move the range and h."""
+        return self.range.epsilon + self.stages.epsilon
 
 
 Clipping: TypeAlias = WithinBounds | PrivateRange | TwoStageRange
@@ -72,12 +83,9 @@ class PlanAllocation(ReadOnlyArrays):
         What no plan of the class can go below, rounded down.
     bound_kind : str or None
         What `lower_bound` is about: "loss", "max error" or "mean error".
-    clipping_range : PrivateClippingRange or None
-        A private interval for user means, and their weights; then the mean's Laplace scale is the
-        interval's width times r / N.
-    two_stage : TwoStagePlan or None
-        With an interval: the further steps of a plan by clipping_range "two-stage"; the noise is
-        then that of its strategy `single_stage`.
+    clipping : WithinBounds, PrivateRange or TwoStageRange
+        Kind of the plan. Under a private range the mean's Laplace scale is the range's width times
+        r / N; the noise of a two-stage plan is that of its strategy `single_stage`.
     """
 
     mechanism: str
@@ -86,21 +94,16 @@ class PlanAllocation(ReadOnlyArrays):
     variance_cap: Ints
     variance_noise: Floats
     contribution_factor: Floats
-    suppressed_pairs: NDArray[np.bool_] | None = None
+    suppressed_pairs: Bools | None = None
     cell_epsilon: Fraction | None = None
     lower_bound: float | None = None
     bound_kind: str | None = None
-    clipping_range: PrivateClippingRange | None = None
-    two_stage: TwoStagePlan | None = None
+    clipping: Clipping = WithinBounds()
 
     @property
-    def clipping(self) -> Clipping:
-        """Clipping of values: the kind of the plan."""
-        if self.clipping_range is None:
-            return WithinBounds()
-        if self.two_stage is None:
-            return PrivateRange(self.clipping_range)
-        return TwoStageRange(self.clipping_range, self.two_stage)
+    def suppressed(self) -> tuple[Bools, ...]:
+        """Suppressed pairs as the further column of each pair; no column where none are."""
+        return () if self.suppressed_pairs is None else (self.suppressed_pairs,)
 
     def with_noise_scaled(self, times: float) -> PlanAllocation:
         """Return the same rows with noise larger by a factor, rounded up."""

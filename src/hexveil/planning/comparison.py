@@ -102,7 +102,7 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
 
 def _line(plan: Plan, method: Method, objective: Objective) -> ComparisonRow:
     try:
-        result = same_request(plan, method, objective)
+        result = same_request(plan, method, objective).with_lower_bound()
     except InputError as error:
         return ComparisonRow(method, objective, trouble=str(error))
     errors = result.objective_errors()
@@ -126,11 +126,7 @@ def shrunk(plan: Plan) -> int:
     """Return how many users are not kept whole in some cell."""
     occupancy = plan.occupancy.local()
     is_unclipped = np.ones(occupancy.n_pairs, dtype=bool)
-    for name, capped in (
-        ("mean", plan.mean_contributions),
-        ("variance", plan.variance_contributions),
-    ):
-        if name in plan.error_models:
-            live = plan.error_models[name].noised[occupancy.cell]
-            is_unclipped &= ~live | (capped >= occupancy.n)
+    for name, model in plan.error_models.items():
+        is_noised = model.noised[occupancy.cell]
+        is_unclipped &= ~is_noised | (plan.contributions(name) >= occupancy.n)
     return int(np.unique(occupancy.user[~is_unclipped]).size)

@@ -28,10 +28,13 @@ from hexveil.accounting.error_model import (
 )
 from hexveil.accounting.privacy_loss import LossParameters
 from hexveil.base.rational import round_up, sum_upper_bounds
+from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range import strategies
 from hexveil.planning.clipping_range.variance_range import variance_error_model
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
@@ -95,22 +98,23 @@ def contributions(problem: PlanningProblem, allocation: PlanAllocation, statisti
         *caps_and_quanta(problem, allocation, statistic),
         allocation.contribution_factor,
     )
-    suppressed = allocation.suppressed_pairs
-    return capped if suppressed is None else np.where(suppressed, 0.0, capped)
+    for suppressed in allocation.suppressed:
+        capped = np.where(suppressed, 0.0, capped)
+    return capped
 
 
 def clipped_share(problem: PlanningProblem, allocation: PlanAllocation, statistic: str) -> Floats:
     """Return the share of each cell's records that a statistic moves to the midpoint."""
     occupancy = problem.occupancy
-    if allocation.suppressed_pairs is None:
+    if allocation.suppressed:
+        counted = contributions(problem, allocation, statistic)
+        clipped = occupancy.map_cells(clipped_per_cell, pairs=(counted,))
+    else:  # no array per pair, so that distributed pairs stay where they are
         clipped = occupancy.map_cells(
             clipped_by_caps,
             caps_and_quanta(problem, allocation, statistic),
             (allocation.contribution_factor,),
         )
-    else:
-        counted = contributions(problem, allocation, statistic)
-        clipped = occupancy.map_cells(clipped_per_cell, pairs=(counted,))
     return np.asarray(clipped / occupancy.records_per_cell, dtype=np.float64)
 
 
@@ -125,34 +129,40 @@ def error_models(problem: PlanningProblem, allocation: PlanAllocation) -> dict[s
 
 def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> ErrorModel:
     occupancy, span, noise = problem.occupancy, problem.span, mean_noise(problem, allocation)
-    clipping_range, constant = allocation.clipping_range, constant_error("mean", occupancy)
-    if clipping_range is None:
-        return ErrorModel("mean", span, noise, clipped_share(problem, allocation, "mean"), constant)
-    if allocation.two_stage is not None:
-        return strategies.two_stage_error_model(
-            occupancy.local(), span, clipping_range, noise, allocation.two_stage
-        )
-    return WeightedMeanErrorModel(
-        "mean",
-        span * clipping_range.width,
-        noise,
-        np.zeros_like(noise),
-        constant,
-        max_bias=clipping_range.max_bias(occupancy.local()),
-        expected_bias=clipping_range.expected_bias(occupancy.local()),
-    )
+    constant = constant_error("mean", occupancy)
+    match allocation.clipping:
+        case WithinBounds():
+            share = clipped_share(problem, allocation, "mean")
+            return ErrorModel("mean", span, noise, share, constant)
+        case PrivateRange(range=clipping_range):
+            return WeightedMeanErrorModel(
+                "mean",
+                span * clipping_range.width,
+                noise,
+                np.zeros_like(noise),
+                constant,
+                max_bias=clipping_range.max_bias(occupancy.local()),
+                expected_bias=clipping_range.expected_bias(occupancy.local()),
+            )
+        case TwoStageRange(range=clipping_range, stages=stages):
+            return strategies.two_stage_error_model(
+                occupancy.local(), span, clipping_range, noise, stages
+            )
 
 
 def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> ErrorModel:
     occupancy, span, noise = problem.occupancy, problem.span, allocation.variance_noise
-    if allocation.clipping_range is None:
-        share = clipped_share(problem, allocation, "variance")
-        return ErrorModel("variance", span**2, noise, share, constant_error("variance", occupancy))
-    noises = mean_noise(problem, allocation), noise
-    return variance_error_model(allocation.clipping_range, occupancy.local(), span, noises)
+    match allocation.clipping:
+        case WithinBounds():
+            share = clipped_share(problem, allocation, "variance")
+            constant = constant_error("variance", occupancy)
+            return ErrorModel("variance", span**2, noise, share, constant)
+        case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
+            noises = mean_noise(problem, allocation), noise
+            return variance_error_model(clipping_range, occupancy.local(), span, noises)
 
 
-def objective_errors(request: Request, span: Floats, models: dict[str, ErrorModel]) -> Floats:
+def objective_errors(request: Request, span: Floats, models: Mapping[str, ErrorModel]) -> Floats:
     """Return the error of each cell that the objective is about.
 
     The planning error of the one statistic; the sum of both where requested; else the largest (for
@@ -172,7 +182,7 @@ def objective_errors(request: Request, span: Floats, models: dict[str, ErrorMode
 def loss_parameters(
     problem: PlanningProblem,
     allocation: PlanAllocation,
-    models: dict[str, ErrorModel] | None = None,
+    models: Mapping[str, ErrorModel] | None = None,
 ) -> Parameters:
     """Return the arrays that decide the loss of pairs: per cell, per user, and per pair.
 
@@ -181,7 +191,7 @@ def loss_parameters(
     n_cells, noised = problem.occupancy.n_cells, problem.request.noised
 
     def unclipped(name: str) -> Bools:
-        if name not in noised or allocation.clipping_range is not None:
+        if name not in noised or not isinstance(allocation.clipping, WithinBounds):
             return np.ones(n_cells, dtype=bool)
         known = None if models is None else models[name].clipped_share
         share = clipped_share(problem, allocation, name) if known is None else known
@@ -199,39 +209,40 @@ def loss_parameters(
         publishes_mean=np.full(n_cells, "mean" in noised),
         publishes_variance=np.full(n_cells, "variance" in noised),
     )
-    suppressed = allocation.suppressed_pairs
-    per_pair = () if suppressed is None else (suppressed,)
-    return cells, (allocation.contribution_factor,), per_pair
+    return cells, (allocation.contribution_factor,), allocation.suppressed
 
 
 def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Floats:
     """Return the privacy loss of each (cell, user) pair, not yet rounded up."""
     occupancy = problem.occupancy.local()
-    if allocation.clipping_range is not None:
-        # The mean is needed for the variance as well, and its loss adds to the variance's.
-        noises = [mean_noise(problem, allocation)]
-        noises += [allocation.variance_noise] if "variance" in problem.request.noised else []
-        shares = allocation.clipping_range.shares(occupancy)
-        inverse = [np.divide(1.0, b, out=np.zeros_like(b), where=b > 0) for b in noises]
-        return np.asarray(sum(shares * scale[occupancy.cell] for scale in inverse))
-    cells, users, pairs = loss_parameters(problem, allocation)
-    return privacy_loss.pair_losses(occupancy, *cells, *users, *pairs)
+    match allocation.clipping:
+        case WithinBounds():
+            cells, users, pairs = loss_parameters(problem, allocation)
+            return privacy_loss.pair_losses(occupancy, *cells, *users, *pairs)
+        case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
+            # The mean is needed for the variance as well, and its loss adds to the variance's.
+            noises = [mean_noise(problem, allocation)]
+            noises += [allocation.variance_noise] if "variance" in problem.request.noised else []
+            shares = clipping_range.shares(occupancy)
+            inverse = [np.divide(1.0, b, out=np.zeros_like(b), where=b > 0) for b in noises]
+            return np.asarray(sum(shares * scale[occupancy.cell] for scale in inverse))
 
 
 def losses_per_user(
     problem: PlanningProblem, allocation: PlanAllocation, parameters: Parameters | None = None
 ) -> Floats:
     """Return the privacy loss of each user over all cells, rounded up."""
-    occupancy = problem.occupancy
-    if allocation.clipping_range is None:
+    occupancy, clipping = problem.occupancy, allocation.clipping
+    if isinstance(clipping, WithinBounds):
         parameters = parameters or loss_parameters(problem, allocation)
         return np.asarray(occupancy.map_users(privacy_loss.user_losses, *parameters))
     terms = losses_per_pair(problem, allocation)
     losses = privacy_loss.compose_losses(occupancy.local().user, terms, occupancy.n_users)
-    if allocation.two_stage is not None:
-        by_clusters, by_cells = allocation.two_stage.losses(occupancy.local())
+    if isinstance(clipping, TwoStageRange):
+        # The strategy is selected from noisy numbers, so that a user is charged the costlier one.
+        by_clusters, by_cells = clipping.stages.losses(occupancy.local())
         losses = np.maximum(losses, np.nextafter(by_clusters + by_cells, np.inf))
-    return np.asarray(np.nextafter(losses + round_up(_shared_epsilon(allocation)), np.inf))
+    return np.asarray(np.nextafter(losses + round_up(clipping.shared_epsilon), np.inf))
 
 
 def max_user_loss(problem: PlanningProblem, allocation: PlanAllocation) -> Fraction:
@@ -243,8 +254,8 @@ def l0_epsilon(
     problem: PlanningProblem, allocation: PlanAllocation, parameters: Parameters | None = None
 ) -> Fraction:
     """Return the loss that counting cells claims: each cell's largest loss, for all its users."""
-    occupancy = problem.occupancy
-    if allocation.clipping_range is None:
+    occupancy, clipping = problem.occupancy, allocation.clipping
+    if isinstance(clipping, WithinBounds):
         cells, users, pairs = parameters or loss_parameters(problem, allocation)
         if allocation.cell_epsilon is not None:
             charged = occupancy.map_users(privacy_loss.count_charged_cells, cells, users, pairs)
@@ -257,15 +268,10 @@ def l0_epsilon(
     terms = losses_per_pair(problem, allocation)
     local = occupancy.local()
     largest = np.maximum.reduceat(terms, local.start[:-1])[local.cell]
+    # A user without weight in a cell is not charged there, whatever the others lose.
     composed = np.where(terms > 0, largest, 0.0)
     per_user = sum_upper_bounds(local.user, composed, occupancy.n_users)
-    if allocation.two_stage is not None:
-        per_user = np.maximum(per_user, allocation.two_stage.composed_losses(local))
+    if isinstance(clipping, TwoStageRange):
+        per_user = np.maximum(per_user, clipping.stages.composed_losses(local))
     claimed = float(per_user.max(initial=0.0))
-    return Fraction(math.nextafter(claimed + round_up(_shared_epsilon(allocation)), math.inf))
-
-
-def _shared_epsilon(allocation: PlanAllocation) -> Fraction:
-    """Return the loss of every user by the private range: whoever is in the map may move it."""
-    stages = (allocation.clipping_range, allocation.two_stage)
-    return sum((stage.epsilon for stage in stages if stage is not None), Fraction(0))
+    return Fraction(math.nextafter(claimed + round_up(clipping.shared_epsilon), math.inf))

@@ -1,336 +1,26 @@
-"""A plan is data, made in public: a row per cell, a row per user, before any value is read.
-
-Of a (cell, user) pair with m records, f min(m, t) are kept: t is the cell's, f the user's; the
-rest is put at the middle of the bounds. The sensitivity of the pair, and its loss, are formulas of
-what is kept and of the cell's noise (accounting/error_model.py; mechanisms/clipped/clipped_mean.py
-for the statistic).
-
-Neighbours: all values of one user, in all its cells at once, change within the bounds.
-Loss of a user: the sum over its cells and statistics of its own sensitivity / scale (ERRATA 3;
-proof in accounting/privacy_loss.py). For the mean that is kept / r, r the noise scale counted in
-records (scale = U r / N). The variance is published on a lattice of 2^-30 of its noise scale, and a
-user is charged that step in each of its cells as well (mechanisms/clipped/clipped_variance.py).
-"""
+"""Plan of a release: frozen data that can be saved, loaded and certified."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-
-from hexveil.base.rational import round_up
-from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.planning import guarantees
-from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
-from hexveil.planning.guarantees import PlanningProblem
-from hexveil.planning.optimizers.mean_error import ObjectiveWeights, mean_error_lower_bound
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
-from hexveil.planning.serialization import loading, saving
+from hexveil.planning import lower_bounds
+from hexveil.planning.plan_data import PlanData
+from hexveil.planning.serialization import plan_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from numpy.typing import NDArray
 
-    from hexveil.accounting.error_model import (
-        ErrorModel,
-    )
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.request import Request
+class Plan(PlanData):
+    """Plan of a release: clipping and noise of each cell, and the loss of each user."""
 
-    Floats = NDArray[np.float64]
+    def with_lower_bound(self) -> Plan:
+        """Return the plan with the lower bound of its error or loss computed and stored.
 
-
-@dataclass(frozen=True, eq=False)
-class Plan(ReadOnlyArrays):
-    """Plan of a release: clipping and noise of each cell, and the loss of each user.
-
-    Every array is public; value units unless said otherwise.
-
-    Attributes
-    ----------
-    occupancy : Occupancy
-    lower, upper : ndarray of float, shape (n_cells,)
-        Bounds of each cell; a float means its shortest decimal text.
-    allocation : PlanAllocation
-        What is kept and how much noise is added: see there.
-    request : Request
-        What was asked for: the loss or the targets, the statistics, the method.
-    baseline_error : float
-        What one constant for all cells is assumed to miss on average (public, from outside).
-    facts : PublicMetadata or None
-        None for a bare occupancy, which can be planned but not released.
-    """
-
-    occupancy: Occupancy
-    lower: Floats
-    upper: Floats
-    allocation: PlanAllocation
-    request: Request
-    baseline_error: float
-    facts: PublicMetadata | None = None
-
-    def __repr__(self) -> str:
-        return (
-            f"Plan(method={self.method!r}, mechanism={self.mechanism!r}, "
-            f"n_cells={self.occupancy.n_cells}, n_users={self.occupancy.n_users}, "
-            f"epsilon={float(self.epsilon):.6g}, mean_error={_shown(self.expected_error)})"
-        )
-
-    @property
-    def problem(self) -> PlanningProblem:
-        """The public input that the plan answers."""
-        return PlanningProblem(self.occupancy, self.span, self.request, self.facts)
-
-    @property
-    def method(self) -> str:
-        """How cells were planned together."""
-        return self.request.method
-
-    @property
-    def mechanism(self) -> str:
-        """How one cell was planned; "factors" for a joint plan."""
-        return self.allocation.mechanism
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """Statistics published of each cell."""
-        return self.request.statistics
-
-    @property
-    def requested_epsilon(self) -> Fraction:
-        """Requested epsilon; where targets were given, their cost."""
-        return self.epsilon if self.request.epsilon is None else self.request.epsilon
-
-    @property
-    def contribution_cap(self) -> NDArray[np.int64]:
-        """t: samples kept of a user for the mean; 0 publishes the middle of the bounds."""
-        return self.allocation.contribution_cap
-
-    @property
-    def noise_scale_records(self) -> Floats:
-        """r: Laplace scale of the sum, in records times span; 0 where nothing is kept."""
-        return self.allocation.noise_scale_records
-
-    @property
-    def cell_epsilon(self) -> Fraction | None:
-        """The loss of one cell, where every cell has the same."""
-        return self.allocation.cell_epsilon
-
-    @property
-    def lower_bound(self) -> float | None:
-        """Lower bound on the error of every plan of the joint plan's class: see `bound_kind`."""
-        if self.bound_kind == "mean error" and self.allocation.lower_bound is None:
-            return self._average_bound
-        return self.allocation.lower_bound
-
-    @cached_property
-    def _average_bound(self) -> float:
-        """Return the lower bound of an average, which takes longer than the plan itself."""
-        noises = (
-            self.noise_scale_records / self.occupancy.records_per_cell,
-            self.allocation.variance_noise,
-        )
-        rates = (np.divide(1.0, n, out=np.zeros_like(n), where=n > 0) for n in noises)
-        return mean_error_lower_bound(
-            ClippingProblem(self.occupancy),
-            ObjectiveWeights.of(self.request, self.span, self.occupancy),
-            float(self.requested_epsilon),
-            InverseScales(*rates),
-            self.allocation.contribution_factor,
-        )
-
-    @property
-    def bound_kind(self) -> str | None:
-        """Subject of `lower_bound`: the "loss", the "max error" or the "mean error".
-
-        None without one: a bound of the mean error looks at each pair, so that there is none where
-        pairs stay elsewhere.
+        The bound of a mean error is a search of its own, longer than that of the plan.
         """
-        kind = self.allocation.bound_kind
-        return kind if self.occupancy.is_local or kind != "mean error" else None
-
-    @property
-    def gap(self) -> float | None:
-        """(value - lower_bound) / value, 0 where both are 0; None without a certificate."""
-        if self.lower_bound is None:
-            return None
-        value = self._certified()
-        return (value - self.lower_bound) / value if value else 0.0
-
-    def _certified(self) -> float:
-        """Return the figure that the certificate is about, in its units."""
-        if self.bound_kind == "loss":
-            return round_up(self.epsilon)
-        errors = self.objective_errors()
-        return float(errors.max() if self.bound_kind == "max error" else errors.mean())
-
-    def objective_errors(self) -> Floats:
-        """Return the error of each cell that the objective is about.
-
-        The planning error of the one statistic; the sum of both where asked for; else the
-        largest (for objective "mean" the average) of both as shares of what a constant can miss.
-        """
-        return guarantees.objective_errors(self.request, self.span, self.error_models)
-
-    @property
-    def span(self) -> Floats:
-        """Width of each cell's bounds."""
-        return self.upper - self.lower
-
-    @cached_property
-    def mean_contributions(self) -> Floats:
-        """Samples of each pair that the mean keeps; with records at hand, in whole quanta."""
-        return guarantees.contributions(self.problem, self.allocation, "mean")
-
-    @cached_property
-    def variance_contributions(self) -> Floats:
-        """Samples of each pair that the variance keeps."""
-        return guarantees.contributions(self.problem, self.allocation, "variance")
-
-    def caps_and_quanta(self, name: str) -> tuple[NDArray[np.int64], Floats]:
-        """Return the contribution caps of a statistic, and the bounds' width in quanta."""
-        return guarantees.caps_and_quanta(self.problem, self.allocation, name)
-
-    @cached_property
-    def error_models(self) -> dict[str, ErrorModel]:
-        """Error model of each noised statistic, by its name."""
-        return guarantees.error_models(self.problem, self.allocation)
-
-    @property
-    def mean_noise(self) -> Floats:
-        """Laplace scale of each cell's mean, for bounds or a clipping range of width 1."""
-        return guarantees.mean_noise(self.problem, self.allocation)
-
-    @property
-    def primary_statistic(self) -> ErrorModel:
-        """The first statistic with noise: the mean, unless only the variance was asked for."""
-        return next(iter(self.error_models.values()))
-
-    @property
-    def scale(self) -> Floats:
-        """Laplace scale of each cell's first statistic; 0: a constant."""
-        return self.primary_statistic.scale
-
-    @property
-    def bias(self) -> Floats:
-        """Worst-case bias of each cell's first statistic."""
-        return self.primary_statistic.bias
-
-    @property
-    def error(self) -> Floats:
-        """Planning error of each cell's first statistic: worst-case bias plus expected |noise|."""
-        return self.primary_statistic.error
-
-    @property
-    def bound95(self) -> Floats:
-        """Error of the first statistic not exceeded with probability 95 percent."""
-        return self.primary_statistic.bound95
-
-    def losses(self) -> Floats:
-        """Loss of each user over all cells, in epsilon, rounded up; shape (n_users,)."""
-        return self._losses.copy()
-
-    @cached_property
-    def _losses(self) -> Floats:
-        return guarantees.losses_per_user(self.problem, self.allocation, self.loss_parameters)
-
-    def pair_losses(self) -> Floats:
-        """Return the privacy loss of each (cell, user) pair, not yet rounded up."""
-        return guarantees.losses_per_pair(self.problem, self.allocation)
-
-    @cached_property
-    def loss_parameters(self) -> guarantees.Parameters:
-        """Arrays that decide the loss of pairs: per cell, per user, and per pair."""
-        return guarantees.loss_parameters(self.problem, self.allocation, self.error_models)
-
-    @cached_property
-    def epsilon(self) -> Fraction:
-        """Privacy loss of the most exposed user, rounded up: the cost of the release."""
-        return Fraction(float(self._losses.max(initial=0.0)))
-
-    @cached_property
-    def l0_epsilon(self) -> Fraction:
-        """Epsilon under naive accounting: each cell's loss charged to all of its users."""
-        return guarantees.l0_epsilon(self.problem, self.allocation, self.loss_parameters)
-
-    @property
-    def worst_case_error(self) -> float | dict[str, float]:
-        """Largest planning error of a cell: by statistic where several are planned apart."""
-        return self._errors(np.max)
-
-    @property
-    def expected_error(self) -> float | dict[str, float]:
-        """Average planning error over cells: by statistic where several are planned apart."""
-        return self._errors(np.mean)
-
-    def _errors(self, over_cells: Callable[[Floats], np.floating[Any]]) -> float | dict[str, float]:
-        if len(self.error_models) == 1 or self.request.error == "sum":
-            return float(over_cells(self.objective_errors()))
-        return {name: float(over_cells(model.error)) for name, model in self.error_models.items()}
-
-    @cached_property
-    def support(self) -> UtilityAssessment:
-        """Whether the map would say more than one constant, by the public prior."""
-        return assess_utility(
-            self.occupancy,
-            self.primary_statistic,
-            self.span,
-            float(self.requested_epsilon),
-            self.baseline_error,
-        )
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """One readable name per cell."""
-        if self.facts is not None:
-            return self.facts.cells.names()
-        return tuple(str(i) for i in range(self.occupancy.n_cells))
-
-    @cached_property
-    def table(self) -> pa.Table:
-        """Table with a row per cell: public counts, contribution cap, noise and expected errors."""
-        occupancy = self.occupancy
-        columns = {
-            "cell": pa.array(self.names, type=pa.string()),
-            "users": occupancy.users_per_cell,
-            "records": occupancy.records_per_cell,
-            "mechanism": pa.array([self.mechanism] * occupancy.n_cells, type=pa.string()),
-            "lower": self.lower,
-            "upper": self.upper,
-            "kept": self.contribution_cap
-            if "mean" in self.error_models
-            else self.allocation.variance_cap,
-        }
-        for name, model in self.error_models.items():
-            columns |= {
-                f"{name}_scale": model.scale,
-                f"{name}_bias": model.bias,
-                f"{name}_error": model.error,
-                f"{name}_bound95": model.bound95,
-            }
-        return pa.table(columns)
-
-    @cached_property
-    def users(self) -> pa.Table:
-        """A row per user (by number): cells, records, factor and loss."""
-        occupancy = self.occupancy
-        return pa.table(
-            {
-                "user": np.arange(occupancy.n_users),
-                "cells": occupancy.cells_per_user,
-                "records": occupancy.records_per_user,
-                "factor": self.allocation.contribution_factor,
-                "loss": self._losses,
-            }
-        )
+        return lower_bounds.with_lower_bound(self)
 
     def save(self, folder: str | Path) -> Path:
         """Write the plan into a new folder, to be reviewed and then released; return its path.
@@ -352,7 +42,7 @@ class Plan(ReadOnlyArrays):
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        return saving.save(self, folder)
+        return plan_folder.save(self, folder)
 
     @staticmethod
     def load(folder: str | Path) -> Plan:
@@ -367,10 +57,4 @@ class Plan(ReadOnlyArrays):
         StorageError
             If a file cannot be read.
         """
-        return loading.load(folder, Plan)
-
-
-def _shown(error: float | dict[str, float]) -> str:
-    if isinstance(error, dict):
-        return "{" + ", ".join(f"{name}: {value:.4g}" for name, value in error.items()) + "}"
-    return f"{error:.4g}"
+        return plan_folder.load(folder, Plan)

@@ -25,6 +25,7 @@ from hexveil.mechanisms.two_stage.two_stage_mean import TwoStageAllocation
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
+from hexveil.planning import guarantees
 from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range import private_range, strategies
 from hexveil.planning.clipping_range.strategies import released_widths
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.clipped.clipped_allocation import ClippedStatistic
     from hexveil.mechanisms.contract import EstimateGrid, Outputs
     from hexveil.model.public_metadata import ValueLattice
+    from hexveil.planning.allocation import Clipping
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.plan import Plan
 
@@ -62,8 +64,8 @@ def allocation_of(plan: Plan, scale: ValueLattice) -> ReleaseAllocation:
             return _clipped(plan, scale)
         case PrivateRange(interval):
             return _weighted(plan, scale, interval)
-        case TwoStageRange(interval, steps):
-            return _two_stage(plan, scale, interval, steps)
+        case TwoStageRange() as clipping:
+            return _two_stage(plan, scale, clipping)
 
 
 def check_allocation(
@@ -154,19 +156,18 @@ def lattice_of(plan: Plan, scale: ValueLattice) -> CellLattice:
 def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
     _check_rows(plan)
     lattice, rows = lattice_of(plan, scale), plan.allocation
-    dropped = () if rows.suppressed_pairs is None else (rows.suppressed_pairs,)
     statistics: list[ClippedStatistic] = []
     mean_cells = variance_cells = np.zeros(0, dtype=np.int64)
     noise = clipped_mean.laplace_scales(lattice.width, plan.noise_scale_records)
     if "mean" in plan.error_models:
-        kept = plan.caps_and_quanta("mean")
+        kept = guarantees.caps_and_quanta(plan.problem, rows, "mean")
         mean = ClippedMean(
             plan.occupancy,
             lattice,
             noise,
             *kept,
             rows.contribution_factor,
-            dropped,
+            rows.suppressed,
             plan.error_models["mean"],
         )
         mean.check_room(float(plan.requested_epsilon))
@@ -179,12 +180,12 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
             rows.variance_noise,
             rows.variance_cap,
             rows.contribution_factor,
-            dropped,
+            rows.suppressed,
             plan.error_models["variance"],
         )
         statistics.append(variance)
         variance_cells = variance.noised_cells
-    charges = plan.loss_parameters
+    charges = guarantees.loss_parameters(plan.problem, rows, plan.error_models)
     report = ClippedSensitivity(plan.occupancy, *charges, lattice.width, mean_cells, variance_cells)
     return ClippedAllocation(ClippedStage(tuple(statistics), report), plan.losses())
 
@@ -265,17 +266,21 @@ def _check_range(plan: Plan, scale: ValueLattice) -> None:
 
 
 def _with_range(plan: Plan, lattice_steps: int, ends: tuple[int, int]) -> Plan:
-    interval = _interval(plan).with_ends(ends, lattice_steps)
-    return replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
+    match plan.allocation.clipping:
+        case PrivateRange(interval):
+            return _with_clipping(plan, PrivateRange(interval.with_ends(ends, lattice_steps)))
+    return plan
+
+
+def _with_clipping(plan: Plan, clipping: Clipping) -> Plan:
+    return replace(plan, allocation=replace(plan.allocation, clipping=clipping))
 
 
 # ---- two stages ----
 
 
-def _two_stage(
-    plan: Plan, scale: ValueLattice, interval: PrivateClippingRange, steps: TwoStagePlan
-) -> TwoStageAllocation:
-    occupancy = plan.occupancy.local()
+def _two_stage(plan: Plan, scale: ValueLattice, clipping: TwoStageRange) -> TwoStageAllocation:
+    occupancy, interval, steps = plan.occupancy.local(), clipping.range, clipping.stages
     share = steps.clusters(occupancy).share
     mean = WeightedMean(occupancy, interval.weight, plan.mean_noise)
     residuals = WeightedMean(occupancy, steps.weight, steps.noise)
@@ -292,17 +297,21 @@ def _two_stage(
         clusters,
         lattice_of(plan, scale),
         scale.span_quanta,
-        partial(select_release_strategy, plan, scale.span_quanta),
-        partial(_strategy_error, plan, scale.span_quanta),
+        partial(select_release_strategy, plan, clipping, scale.span_quanta),
+        partial(_strategy_error, plan, clipping, scale.span_quanta),
         plan.losses(),
     )
 
 
 def select_release_strategy(
-    plan: Plan, lattice_steps: int, released: tuple[int, int], residual_quantile: int
+    plan: Plan,
+    clipping: TwoStageRange,
+    lattice_steps: int,
+    released: tuple[int, int],
+    residual_quantile: int,
 ) -> str:
     """Return the strategy of least predicted error for released ends and h."""
-    interval, steps = _interval(plan), _steps(plan)
+    interval, steps = clipping.range, clipping.stages
     direct = interval.with_ends(widened(released, lattice_steps, interval.widening), lattice_steps)
     first = widened(released, lattice_steps, steps.widening)
     found = StageOutputs("single_stage", first, 1, residual_quantile, lattice_steps)
@@ -311,14 +320,18 @@ def select_release_strategy(
     )
 
 
-def _strategy_error(plan: Plan, lattice_steps: int, ranges: ReleasedRanges) -> ErrorModel:
-    return _with_ranges(plan, lattice_steps, ranges).error_models["mean"]
+def _strategy_error(
+    plan: Plan, clipping: TwoStageRange, lattice_steps: int, ranges: ReleasedRanges
+) -> ErrorModel:
+    released = _released_ranges(clipping, lattice_steps, ranges)
+    return _with_clipping(plan, released).error_models["mean"]
 
 
-def _with_ranges(plan: Plan, lattice_steps: int, ranges: ReleasedRanges) -> Plan:
-    """Return the plan with released ranges, before the numbers of its strategy."""
-    interval, steps = _interval(plan), _steps(plan)
-    found = StageOutputs(
+def _released_ranges(
+    clipping: TwoStageRange, lattice_steps: int, ranges: ReleasedRanges
+) -> TwoStageRange:
+    """Return the released ranges, before the numbers of their strategy."""
+    outputs = StageOutputs(
         ranges.strategy,
         ranges.ends,
         ranges.half_width,
@@ -326,39 +339,30 @@ def _with_ranges(plan: Plan, lattice_steps: int, ranges: ReleasedRanges) -> Plan
         lattice_steps,
         ranges.user_means if ranges.strategy == "user_residuals" else None,
     )
-    direct = widened(ranges.released, lattice_steps, interval.widening)
-    rows = replace(
-        plan.allocation,
-        clipping_range=interval.with_ends(direct, lattice_steps),
-        two_stage=replace(steps, outputs=found),
-    )
-    return replace(plan, allocation=rows)
+    ends = widened(ranges.released, lattice_steps, clipping.range.widening)
+    interval = clipping.range.with_ends(ends, lattice_steps)
+    return TwoStageRange(interval, replace(clipping.stages, outputs=outputs))
 
 
 def _with_strategy(plan: Plan, allocation: TwoStageAllocation, outputs: Outputs) -> Plan:
-    ranges = allocation.ranges(outputs)
-    shown = _with_ranges(plan, allocation.lattice_steps, ranges)
-    steps = _steps(shown)
-    match ranges.strategy, steps.outputs:
-        case "cell_residuals", StageOutputs() as found:
+    match plan.allocation.clipping:
+        case TwoStageRange() as planned:
+            ranges = allocation.ranges(outputs)
+            released = _released_ranges(planned, allocation.lattice_steps, ranges)
+            return _with_clipping(plan, _with_numbers(released, allocation, outputs))
+    return plan
+
+
+def _with_numbers(
+    released: TwoStageRange, allocation: TwoStageAllocation, outputs: Outputs
+) -> TwoStageRange:
+    """Return the released ranges with the numbers that later texts and estimates need."""
+    match released.stages.outputs:
+        case StageOutputs(strategy="cell_residuals") as found:
             first, centre = allocation.first_means(outputs), allocation.cell_centres(outputs)
             found = replace(found, first_stage_means=first, centre=centre)
-        case "user_residuals", StageOutputs() as found:
+        case StageOutputs(strategy="user_residuals") as found:
             found = replace(found, cluster_means=allocation.cluster_means(outputs))
         case _:
-            return shown
-    return replace(
-        shown, allocation=replace(shown.allocation, two_stage=replace(steps, outputs=found))
-    )
-
-
-def _interval(plan: Plan) -> PrivateClippingRange:
-    interval = plan.allocation.clipping_range
-    assert interval is not None  # noqa: S101  allocations of this kind have one
-    return interval
-
-
-def _steps(plan: Plan) -> TwoStagePlan:
-    steps = plan.allocation.two_stage
-    assert steps is not None  # noqa: S101  two-stage allocations have them
-    return steps
+            return released
+    return replace(released, stages=replace(released.stages, outputs=found))

@@ -170,7 +170,7 @@ def _grid(grid: Cells | Labels) -> dict[str, Any]:
 
 
 def _plan(plan: Plan) -> dict[str, Any]:
-    support = plan.support
+    support, bounded = plan.support, plan.with_lower_bound()
     return {
         "method": plan.method,
         "mechanism": plan.mechanism,
@@ -179,8 +179,8 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "mean_error": plan.expected_error,
         "max_error": plan.worst_case_error,
         "certifies": plan.bound_kind,
-        "lower_bound": plan.lower_bound,
-        "gap": plan.gap,
+        "lower_bound": bounded.lower_bound,
+        "gap": bounded.gap,
         "baseline_error": support.baseline_error,
         "noise_floor": support.floor,
         "cells_better_than_constant": support.better,
@@ -224,7 +224,7 @@ def _losses(plan: Plan) -> dict[str, Any]:
 def _centres(plan: Plan) -> dict[str, list[float]]:
     """Return the centres of residuals, under the strategy cell_residuals; in value units."""
     match plan.allocation.clipping:
-        case TwoStageRange(steps=steps):
+        case TwoStageRange(stages=steps):
             match steps.outputs:
                 case StageOutputs(
                     strategy="cell_residuals", centre=np.ndarray() as centre, span_quanta=width

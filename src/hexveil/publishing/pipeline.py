@@ -11,7 +11,7 @@ from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.planning.release_allocation import allocation_of, with_outputs
-from hexveil.planning.serialization import encoding
+from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.estimates.cut_off import find_cut_off
 from hexveil.publishing.estimates.smoothed_estimates import smooth_release
 from hexveil.publishing.estimates.table import build_table, cells_cut_off
@@ -140,7 +140,7 @@ def _book_and_draw(dataset: Dataset, plan: Plan, book: Ledger, request: dict[str
             ),
             privacy_unit=unit_of(dataset.public),
             facts=request,
-            plan=book.plan_of(name) or encoding.encode(plan),
+            plan=book.plan_of(name) or plan_codec.encode(plan),
         )
         if booking.complete:
             return _replay(plan, allocation, booking)
@@ -198,14 +198,14 @@ def booked_plan(dataset: Dataset, plan: Plan, ledger: Ledger) -> Plan | None:
     encoded = ledger.plan_of(name)
     if encoded is None:
         return None
-    booking, version = ledger.find(name), encoding.made_by(encoded)
+    booking, version = ledger.find(name), plan_codec.made_by(encoded)
     # Stages measured so far are of that version's arithmetic: another one could not go on.
     if booking is not None and booking.state == "measured" and version != hexveil_version():
         raise InputError(
             f"hexveil {version} has drawn noise for some stages of this release; finish it with "
             "that version, or abandon it (hexveil ledger resolve)."
         )
-    return encoding.decode(encoded, plan)
+    return plan_codec.decode(encoded, plan)
 
 
 def hexveil_version() -> str:

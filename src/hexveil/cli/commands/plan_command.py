@@ -18,6 +18,7 @@ from hexveil.cli.output import grid_table as tables
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
+from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.comparison import ComparisonRow, compare
 from hexveil.records.progress import show_progress
 from hexveil.report.promise import promise
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity, Plan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+    from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
     Files = dict[str, list[Path]]
 
@@ -262,9 +264,13 @@ def _errors(plan: Plan, unit: str) -> str:
 
 def _interval(plan: Plan) -> list[str]:
     """Return the price and the assumptions of the private clipping range."""
-    clipping_range = plan.allocation.clipping_range
-    if clipping_range is None:
-        return []
+    match plan.allocation.clipping:
+        case WithinBounds():
+            return []
+        case PrivateRange(clipping_range):
+            second_stage = ""
+        case TwoStageRange(clipping_range, stages):
+            second_stage = _stages_text(plan, stages)
     low, high = (f"{float(quantile):.0%}" for quantile in clipping_range.quantiles)
     wider = (
         ""
@@ -276,7 +282,7 @@ def _interval(plan: Plan) -> list[str]:
         f"users' averages are clipped to their quantiles {low} and {high}, estimated privately at "
         f"{_epsilon_share(plan, clipping_range.epsilon)}{wider}; assumed width: "
         f"{clipping_range.width:.0%} of the span.{_variance_text(plan, clipping_range)}"
-        f"{_stages_text(plan)} The expected error is a prediction from these assumptions, not a "
+        f"{second_stage} The expected error is a prediction from these assumptions, not a "
         "bound.",
     )
 
@@ -299,11 +305,8 @@ def _variance_text(plan: Plan, clipping_range: PrivateClippingRange) -> str:
     )
 
 
-def _stages_text(plan: Plan) -> str:
+def _stages_text(plan: Plan, stages: TwoStagePlan) -> str:
     """Return sentences about the second stage and its price."""
-    stages = plan.allocation.two_stage
-    if stages is None:
-        return ""
     in_classes, in_cells = (float(losses.max()) for losses in stages.losses(plan.occupancy.local()))
     size = stages.cluster_noise.size
     classes = f"averages of {size} user clusters" if size > 1 else "the average of all users"
@@ -319,7 +322,7 @@ def _stages_text(plan: Plan) -> str:
 
 def _certificate(plan: Plan) -> list[str]:
     """Return the optimality gap of the plan within its class, if known."""
-    gap = shared_steps.gap(plan)
+    gap = shared_steps.certified(plan).gap
     if gap is None:
         return []
     figure_names = {"loss": "price", "max error": "largest error", "mean error": "average error"}

@@ -2,7 +2,7 @@
 
 For cell g with bounds [a, b] on the lattice (quanta above the lower bound of the records), let
 S = b - a. Let a user with m records have the sum s, and let k be what the plan keeps of them
-(`plan.mean_contributions`, at most m): the user's factor times min(m, t), in whole quanta, so that
+(at most m): the user's factor times min(m, t), in whole quanta, so that
 w = k S is a whole number. The user's contribution, in half quanta, is
 
     c = clip(2 s', S m - w, S m + w)  with  s' = clip(s - a m, 0, S m).

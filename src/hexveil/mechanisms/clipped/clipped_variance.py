@@ -1,7 +1,7 @@
 """From private sums to one whole number per cell, for the variance.
 
 Let a cell have N samples and bounds of width U; distances are taken from the middle of the bounds.
-Of a user with m samples the plan keeps q = f min(m, t) (`plan.variance_contributions`): each of its
+Of a user with m samples the plan keeps q = f min(m, t): each of its
 samples gets the weight q/m, and the weight m - q is put at the middle. The variance of all this is
 
     V = A/N - (B/N)²,   A = Σ (q/m) Σ_j (x_j - middle)²,   B = Σ (q/m) Σ_j (x_j - middle).

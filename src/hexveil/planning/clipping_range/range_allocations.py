@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.planning.allocation import PlanAllocation, full_factors
+from hexveil.planning.allocation import PlanAllocation, PrivateRange, TwoStageRange, full_factors
 from hexveil.planning.clipping_range import (
     fast_prediction,
     private_range,
@@ -48,7 +48,7 @@ def allocate_two_stage(occupancy: LocalOccupancy, request: Request) -> PlanAlloc
     interval, noise, more = two_stage.plan_two_stage(occupancy, requested, request.range_share)
     direct = replace(request, epsilon=requested - more.epsilon)
     rows = _fitted(occupancy, direct, interval, (noise, np.zeros_like(noise)))
-    return replace(rows, two_stage=more)
+    return replace(rows, clipping=TwoStageRange(interval, more))
 
 
 def supports_two_stages(occupancy: Occupancy, request: Request) -> bool:
@@ -81,7 +81,7 @@ def _fitted(
         variance_cap=np.where(noise[1] > 0, largest, 0),
         variance_noise=noise[1],
         contribution_factor=full_factors(occupancy),
-        clipping_range=interval,
+        clipping=PrivateRange(interval),
     )
     flat = np.ones(occupancy.n_cells)
     losses = max_user_loss(PlanningProblem(occupancy, flat, request), rows)

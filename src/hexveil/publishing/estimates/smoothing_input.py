@@ -102,9 +102,9 @@ def _around_cells(
     plan: Plan, clipping: TwoStageRange, found: StageOutputs, noisy: Floats
 ) -> SmoothingInput:
     declipped, quantum = declipped_means(plan, found, noisy), plan.span / found.span_quanta
-    _, width, half = released_widths(clipping.interval, found)
+    _, width, half = released_widths(clipping.range, found)
     _, bias = predict_cell_residual_error(
-        plan.occupancy.local(), clipping.interval, plan.mean_noise, width, half
+        plan.occupancy.local(), clipping.range, plan.mean_noise, width, half
     )
     return SmoothingInput(
         plan.lower + quantum * declipped.estimate,
@@ -123,7 +123,7 @@ def _around_users(
 ) -> SmoothingInput:
     assert found.user_mean_range is not None  # noqa: S101  the strategy `user_residuals` has them
     assert found.cluster_means is not None  # noqa: S101
-    steps, quantum = clipping.steps, plan.span / found.span_quanta
+    steps, quantum = clipping.stages, plan.span / found.span_quanta
     share = steps.clusters(plan.occupancy.local()).share
     moved = mix(share, np.clip(found.cluster_means, *found.user_mean_range) - found.cluster_means)
     common = share.mean(axis=0)

@@ -1,0 +1,121 @@
+"""Refusals of decisions that no solver makes: the contents of a folder may be a stranger's.
+
+Checked is each array and number by itself and against the others. The losses of what is left are
+computed anew, so that a decision that passes can cost a user much, but never more than is stated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.error_model import has_single_record
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
+from hexveil.planning.allocation import Clipping, PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.planning.allocation import PlanAllocation
+    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+    from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
+    from hexveil.planning.request import Request
+
+MAX_WIDTH = 1e6
+"""Widths and errors of a saved range are below this, in spans."""
+
+
+def check_allocation(allocation: PlanAllocation, occupancy: LocalOccupancy) -> None:
+    """Refuse decisions under which a cell, a user or a cluster would have no loss at all."""
+    if allocation.cell_epsilon is not None:
+        _check_positive(allocation.cell_epsilon)
+    match allocation.clipping:
+        case PrivateRange(range=clipping_range):
+            _check_range(clipping_range, occupancy, allocation.noise_scale_records)
+        case TwoStageRange(range=clipping_range, stages=stages):
+            _check_range(clipping_range, occupancy, allocation.noise_scale_records)
+            _check_stages(stages, occupancy)
+
+
+def _check_positive(number: Fraction) -> None:
+    if number <= 0:
+        raise InputError(f"{decimal_text(number)} must be above 0.")
+
+
+def _check_range(
+    clipping_range: PrivateClippingRange, occupancy: LocalOccupancy, noise: NDArray[np.float64]
+) -> None:
+    (low, high), weight = clipping_range.quantiles, clipping_range.weight
+    width, clipped = clipping_range.width, clipping_range.clipping_error
+    sane = 0 < low < high < 1 and 1 <= clipping_range.widening < MAX_WIDTH
+    if not sane or not 0 < width < MAX_WIDTH or not 0 <= clipped < MAX_WIDTH:
+        raise InputError("its interval has quantiles or a width that no plan has.")
+    _check_positive(clipping_range.epsilon)
+    radius = clipping_range.radius
+    if radius is not None and not 1 <= radius < MAX_WIDTH:
+        raise InputError("its interval has a radius that no plan has.")
+    _check_weights(weight)
+    weighed = np.bincount(occupancy.cell, weights=weight, minlength=occupancy.n_cells)
+    if not (weighed > 0).all() or not (noise > 0).all():
+        raise InputError("it has a cell without weights or without noise.")
+
+
+def _check_stages(stages: TwoStagePlan, occupancy: LocalOccupancy) -> None:
+    for number in (stages.epsilon, stages.widening):
+        _check_positive(number)
+    if not 1 <= stages.widening < MAX_WIDTH:
+        raise InputError("its steps have a stretch that no plan has.")
+    clusters = np.arange(stages.cluster_noise.size)
+    # A cluster without users has no weight, and its mean would be published without noise.
+    if stages.cluster_noise.ndim != 1 or not np.array_equal(np.unique(stages.labels), clusters):
+        raise InputError("its classes of users are not numbered in order.")
+    for weight, group, noise in (
+        (stages.cluster_weight, stages.labels, stages.cluster_noise),
+        (stages.weight, occupancy.cell, stages.noise),
+    ):
+        _check_weights(weight)
+        weighed = np.bincount(group, weights=weight, minlength=noise.size)
+        if not (weighed > 0).all() or not (np.isfinite(noise) & (noise > 0)).all():
+            raise InputError("it has a cell or class without weights or without noise.")
+
+
+def _check_weights(weight: NDArray[np.int64]) -> None:
+    # Larger weights could leave 64 bits once a release multiplies them with sums.
+    if (weight < 0).any() or not 0 < int(weight.max()) <= WEIGHT_RESOLUTION:
+        raise InputError("it has weights that no plan has.")
+
+
+def check_kind(request: Request, allocation: PlanAllocation, occupancy: LocalOccupancy) -> None:
+    """Refuse a plan of another kind than was requested, or for other statistics."""
+    requested, clipping, noised = request.clipping_range, allocation.clipping, request.noised
+    known = has_single_record(occupancy)
+    # The variance of one record is known, so that such a map needs no range.
+    has_constants_alone = noised == ("variance",) and bool(known.all())
+    kinds: dict[str, tuple[type[Clipping], ...]] = {
+        "bounds": (WithinBounds,),
+        "private": (WithinBounds,) if has_constants_alone else (PrivateRange,),
+        "two-stage": (TwoStageRange,),
+        "auto": (WithinBounds, PrivateRange, TwoStageRange),
+    }
+    fits = isinstance(clipping, kinds[requested])
+    match clipping:
+        case WithinBounds():
+            has_noise = True
+        case PrivateRange(range=clipping_range):
+            fits &= (clipping_range.radius is not None) == ("variance" in noised)
+            has_noise = "variance" not in noised or not (
+                ((allocation.variance_noise > 0) == known).any()
+            )
+        case TwoStageRange(range=clipping_range):
+            fits &= noised == ("mean",) and clipping_range.radius is None
+            has_noise = True
+    if not fits:
+        raise InputError("its interval and its request do not fit together.")
+    if not has_noise:
+        raise InputError("it has a cell without noise for its variance.")

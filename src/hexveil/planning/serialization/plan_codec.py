@@ -1,0 +1,445 @@
+"""Codec of plans: decisions, request and public metadata as JSON words and named arrays.
+
+Two carriers use it: `encode` and `decode` make the bytes that a ledger keeps beside the booking
+that pays for a plan; plan_folder.py writes a folder for reviewers. The ledger keeps the decisions
+alone (`PlanAllocation`, bounds), since the goal has the fingerprint of the occupancy.
+
+Reading never runs code, and every number comes back as the double or the integer that it was.
+What comes back from a folder is checked there; here a missing or misshapen field is a KeyError,
+TypeError or ValueError.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.base.errors import InputError, StorageError
+from hexveil.base.rational import decimal_text
+from hexveil.mechanisms import Baseline, OptimalClipping
+from hexveil.model.cells import Cells, CellTable, Labels
+from hexveil.model.public_metadata import UNITS, PublicMetadata, ValueLattice
+from hexveil.planning.allocation import (
+    Clipping,
+    PlanAllocation,
+    PrivateRange,
+    TwoStageRange,
+    WithinBounds,
+)
+from hexveil.planning.clipping_range.private_range import ClippingRangeMode, PrivateClippingRange
+from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
+from hexveil.planning.plan_data import PlanData
+from hexveil.planning.request import ErrorKind, Method, Objective, Request, statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms import ThresholdMechanism
+    from hexveil.model.occupancy import Occupancy
+
+    Arrays = dict[str, NDArray[Any]]
+    Words = dict[str, Any]
+
+PlanT = TypeVar("PlanT", bound=PlanData)
+FORMAT = 1
+"""Number of the bytes' layout; it changes whenever the meaning of a field changes."""
+MAGIC = b"hexveil plan\n"
+_SIZE_BYTES = 8
+# Little-endian on every machine: the bytes of equal decisions are compared and hashed.
+_DTYPES = {"f": "<f8", "i": "<i8", "b": "|b1"}
+_SECOND_STAGE = ("class", "class_weight", "class_noise", "own_weight", "own_noise")
+MECHANISMS: dict[str, ThresholdMechanism] = {m.name: m for m in (Baseline(), OptimalClipping())}
+"""Mechanisms that a name brings back; a mechanism of a caller cannot be read without its code."""
+CERTIFIED = (None, "loss", "max error", "mean error")
+
+
+# ---- decisions ----
+
+
+def arrays_of(plan: PlanData) -> Arrays:
+    """Return all arrays that decide a release, by name."""
+    allocation = plan.allocation
+    arrays: Arrays = {
+        "lower": plan.lower,
+        "upper": plan.upper,
+        "kept": allocation.contribution_cap,
+        "noise_records": allocation.noise_scale_records,
+        "variance_kept": allocation.variance_cap,
+        "variance_noise": allocation.variance_noise,
+        "factor": allocation.contribution_factor,
+    }
+    for suppressed in allocation.suppressed:
+        arrays["dropped"] = np.asarray(suppressed, dtype=bool)
+    match allocation.clipping:
+        case PrivateRange(range=clipping_range):
+            arrays["weight"] = clipping_range.weight
+        case TwoStageRange(range=clipping_range, stages=stages):
+            arrays["weight"] = clipping_range.weight
+            arrays |= dict(zip(_SECOND_STAGE, stages.arrays(), strict=True))
+    return arrays
+
+
+def decision_words(allocation: PlanAllocation, text: Callable[[Fraction], str]) -> Words:
+    """Return the decisions beside the arrays, with exact numbers as text."""
+    interval, steps = _clipping_words(allocation.clipping, text)
+    bound = allocation.lower_bound
+    return {
+        "mechanism": allocation.mechanism,
+        "cell_epsilon": _optional(text, allocation.cell_epsilon),
+        "lower_bound": None if bound is None else float(bound),
+        "certifies": allocation.bound_kind,
+        "interval": interval,
+        "steps": steps,
+    }
+
+
+def _clipping_words(
+    clipping: Clipping, text: Callable[[Fraction], str]
+) -> tuple[Words | None, Words | None]:
+    """Return the words of the range and of the second stage; None for a plan without them."""
+    match clipping:
+        case WithinBounds():
+            return None, None
+        case PrivateRange(range=clipping_range):
+            return _range_words(clipping_range, text), None
+        case TwoStageRange(range=clipping_range, stages=stages):
+            steps = {"epsilon": text(stages.epsilon), "stretch": text(stages.widening)}
+            return _range_words(clipping_range, text), steps
+
+
+def _range_words(clipping_range: PrivateClippingRange, text: Callable[[Fraction], str]) -> Words:
+    return {
+        "epsilon": text(clipping_range.epsilon),
+        "quantiles": [text(quantile) for quantile in clipping_range.quantiles],
+        "stretch": text(clipping_range.widening),
+        "width": float(clipping_range.width),
+        "clipped": float(clipping_range.clipping_error),
+        "radius": _optional(text, clipping_range.radius),
+    }
+
+
+def allocation_from(words: Words, arrays: Arrays) -> PlanAllocation:
+    """Return the allocation of these words and arrays."""
+    bound = words["lower_bound"]
+    return PlanAllocation(
+        mechanism=str(words["mechanism"]),
+        contribution_cap=arrays["kept"],
+        noise_scale_records=arrays["noise_records"],
+        variance_cap=arrays["variance_kept"],
+        variance_noise=arrays["variance_noise"],
+        contribution_factor=arrays["factor"],
+        suppressed_pairs=arrays.get("dropped"),
+        cell_epsilon=_optional(Fraction, words["cell_epsilon"]),
+        lower_bound=None if bound is None else float(bound),
+        bound_kind=one_of(words["certifies"], CERTIFIED),
+        clipping=_clipping_from(words["interval"], words["steps"], arrays),
+    )
+
+
+def _clipping_from(interval: Words | None, steps: Words | None, arrays: Arrays) -> Clipping:
+    if interval is None and steps is None:
+        return WithinBounds()
+    if interval is None:
+        raise InputError("its interval and its request do not fit together.")
+    low, high = (Fraction(quantile) for quantile in interval["quantiles"])
+    clipping_range = PrivateClippingRange(
+        epsilon=Fraction(interval["epsilon"]),
+        quantiles=(low, high),
+        widening=Fraction(interval["stretch"]),
+        width=float(interval["width"]),
+        clipping_error=float(interval["clipped"]),
+        weight=arrays["weight"],
+        radius=_optional(Fraction, interval["radius"]),
+    )
+    if steps is None:
+        return PrivateRange(clipping_range)
+    labels, cluster_weight, cluster_noise, weight, noise = (arrays[name] for name in _SECOND_STAGE)
+    stages = TwoStagePlan(
+        epsilon=Fraction(steps["epsilon"]),
+        widening=Fraction(steps["stretch"]),
+        labels=labels,
+        cluster_weight=cluster_weight,
+        cluster_noise=cluster_noise,
+        weight=weight,
+        noise=noise,
+    )
+    return TwoStageRange(clipping_range, stages)
+
+
+# ---- bytes for the ledger ----
+
+
+def encode(plan: PlanData) -> bytes:
+    """Return a plan's decisions as bytes: equal decisions have equal bytes but for the version."""
+    chunks, fields = [], []
+    for name, array in arrays_of(plan).items():
+        dtype = _DTYPES[array.dtype.kind]
+        fields.append([name, dtype, array.size])
+        chunks.append(np.ascontiguousarray(array, dtype=dtype).tobytes())
+    # str and not decimal_text: the digests of bookings made so far are of ratios.
+    header = decision_words(plan.allocation, str) | {
+        "format": FORMAT,
+        "hexveil": importlib.metadata.version("hexveil"),
+        "arrays": fields,
+    }
+    words = json.dumps(header, sort_keys=True).encode()
+    content = len(words).to_bytes(_SIZE_BYTES, "little") + words + b"".join(chunks)
+    packed: bytes = pa.compress(content, codec="zstd", asbytes=True)
+    return MAGIC + len(content).to_bytes(_SIZE_BYTES, "little") + packed
+
+
+def made_by(encoded: bytes) -> str:
+    """Return the version of hexveil that encoded a plan."""
+    return str(_unpacked(encoded)[0]["hexveil"])
+
+
+def decode(encoded: bytes, like: PlanT) -> PlanT:
+    """Return the encoded plan, for a plan of the same goal.
+
+    Parameters
+    ----------
+    encoded : bytes
+        As `encode` made them.
+    like : Plan
+        Of the same goal: its occupancy, request and public facts are those of the encoded plan.
+
+    Raises
+    ------
+    InputError
+        If a later version of hexveil encoded it in a format unknown here.
+    StorageError
+        If it is damaged, or is not a plan of these counts.
+    """
+    words, arrays = _unpacked(encoded)
+    try:
+        allocation = allocation_from(words, arrays)
+        _check_sizes(arrays, like)
+        return replace(like, lower=arrays["lower"], upper=arrays["upper"], allocation=allocation)
+    except (LookupError, TypeError, ValueError, ArithmeticError):
+        raise _damaged() from None
+
+
+def _check_sizes(arrays: Arrays, like: PlanData) -> None:
+    """Raise ValueError unless every array has an entry per cell, user or pair."""
+    cells, users = like.occupancy.n_cells, like.occupancy.n_users
+    per = {
+        "factor": users,
+        "class": users,
+        "class_weight": users,
+        "dropped": like.occupancy.n_pairs,
+        "weight": like.occupancy.n_pairs,
+        "own_weight": like.occupancy.n_pairs,
+        "class_noise": int(arrays["class"].max()) + 1 if "class" in arrays else 0,
+    }
+    if any(array.size != per.get(name, cells) for name, array in arrays.items()):
+        raise ValueError("of other counts")
+
+
+def _unpacked(encoded: bytes) -> tuple[Words, Arrays]:
+    """Return the header and the arrays of an encoded plan."""
+    start = len(MAGIC) + _SIZE_BYTES
+    if not encoded.startswith(MAGIC) or len(encoded) < start:
+        raise _damaged()
+    size = int.from_bytes(encoded[len(MAGIC) : start], "little")
+    try:
+        content = pa.decompress(encoded[start:], size, codec="zstd", asbytes=True)
+        end = _SIZE_BYTES + int.from_bytes(content[:_SIZE_BYTES], "little")
+        words = dict(json.loads(content[_SIZE_BYTES:end]))
+        version = words["format"], words["hexveil"]
+    # A damaged size can ask for more memory than there is.
+    except (
+        pa.ArrowException, OSError, LookupError, TypeError, ValueError, OverflowError, MemoryError,
+    ):  # fmt: skip
+        raise _damaged() from None
+    if version[0] != FORMAT:
+        raise InputError(
+            f"the plan that the ledger keeps for this request was written by hexveil {version[1]} "
+            f"(format {version[0]}), and this version reads format {FORMAT}; use that version or a "
+            "later one."
+        )
+    try:
+        return words, _arrays_from(words, content, end)
+    except (LookupError, TypeError, ValueError, OverflowError):
+        raise _damaged() from None
+
+
+def _arrays_from(words: Words, content: bytes, end: int) -> Arrays:
+    """Return the arrays that stand after the header; ValueError if they do not fill the rest."""
+    arrays: Arrays = {}
+    for name, dtype, number in words["arrays"]:
+        if dtype not in _DTYPES.values():
+            raise ValueError("of another kind")
+        arrays[name] = np.frombuffer(content, dtype, number, end).astype(np.dtype(dtype[1:]))
+        end += int(number) * np.dtype(dtype).itemsize
+    if end != len(content):
+        raise ValueError("of another size")
+    return arrays
+
+
+def _damaged() -> StorageError:
+    return StorageError(
+        "the plan that the ledger keeps for this request is damaged, so nothing was drawn; restore "
+        "the ledger from a copy."
+    )
+
+
+# ---- request and public metadata ----
+
+
+def request_words(request: Request) -> Words:
+    """Return the request as words; the targets themselves are arrays of cells."""
+    name = request.mechanism.name
+    if MECHANISMS.get(name) != request.mechanism:
+        raise InputError(
+            f"a saved plan's mechanism must be one of {', '.join(MECHANISMS)}, got {name}; "
+            "release such a plan without saving it."
+        )
+    return {
+        "method": request.method,
+        "mechanism": name,
+        "statistics": list(request.statistics),
+        "objective": request.objective,
+        "error": request.error,
+        "split": _optional(decimal_text, request.split),
+        "epsilon": _optional(decimal_text, request.epsilon),
+        "targets": None if request.target is None else list(request.target),
+        "clipping_range": request.clipping_range,
+        "range_share": _optional(decimal_text, request.range_share),
+        "edition": request.edition,
+    }
+
+
+def request_from(words: Words, targets: Mapping[str, NDArray[np.float64]]) -> Request:
+    """Return the checked request; InputError for one that no plan may have."""
+    error = one_of(words["error"], get_args(ErrorKind))
+    names = words["targets"]
+    request = Request(
+        method=one_of(words["method"], get_args(Method)),
+        mechanism=MECHANISMS[words["mechanism"]],
+        statistics=statistics(words["statistics"], error),
+        objective=one_of(words["objective"], get_args(Objective)),
+        error=error,
+        split=_optional(positive, words["split"]),
+        epsilon=_optional(positive, words["epsilon"]),
+        target=None
+        if names is None
+        else {one_of(name, ("mean", "variance", "sum")): targets[name] for name in names},
+        clipping_range=one_of(words["clipping_range"], get_args(ClippingRangeMode)),
+        range_share=_optional(positive, words["range_share"]),
+        edition=_optional(str, words["edition"]),
+    )
+    if (request.epsilon is None) == (request.target is None):
+        raise InputError("it must ask for either a loss or targets.")
+    return request
+
+
+def metadata_words(facts: PublicMetadata) -> Words:
+    """Return the public metadata beside counts and names of cells."""
+    lattice = facts.lattice
+    return {
+        "value": facts.value,
+        "value_unit": facts.value_unit,
+        "privacy_unit": facts.privacy_unit,
+        "bounds": [decimal_text(lattice.lower), decimal_text(lattice.upper)],
+        "quantum": decimal_text(lattice.quantum),
+        "grid": _grid_words(facts.cells.grid),
+        "rules": dict(facts.rules),
+        "identity": dict(facts.identity),
+    }
+
+
+def metadata_from(words: Words, occupancy: Occupancy, cells: pa.Table) -> PublicMetadata:
+    """Return the public metadata, without the function that counts the records again."""
+    table = CellTable(_grid_from(words["grid"]), **_places(cells))
+    if list(table.names()) != cells["cell"].to_pylist():
+        raise InputError("the names of cells do not fit its places or labels.")
+    lower, upper = words["bounds"]
+    return PublicMetadata(
+        occupancy=occupancy,
+        cells=table,
+        lattice=ValueLattice.of((Fraction(lower), Fraction(upper)), Fraction(words["quantum"])),
+        privacy_unit=one_of(words["privacy_unit"], UNITS),
+        value=str(words["value"]),
+        value_unit=str(words["value_unit"]),
+        rules={str(name): int(count) for name, count in words["rules"].items()},
+        identity={str(name): str(text) for name, text in words["identity"].items()},
+    )
+
+
+LABEL = "label_"
+"""Prefix of the columns of labels."""
+
+
+def _grid_words(grid: Cells | Labels) -> Words:
+    if isinstance(grid, Labels):
+        return {"columns": list(grid.columns)}
+    return {
+        "resolution": grid.resolution,
+        "timeslot": grid.timeslot,
+        "timezone": grid.timezone,
+        "slot": grid.slot,
+    }
+
+
+def _grid_from(words: Words) -> Cells | Labels:
+    return Labels(*words["columns"]) if "columns" in words else Cells(**words)
+
+
+def place_columns(facts: PublicMetadata) -> dict[str, pa.Array]:
+    """Return the columns that identify each cell: hexagon, slot and labels."""
+    cells = facts.cells
+    columns = {"hexagon": (cells.hexagon, pa.uint64()), "slot": (cells.slot, pa.int64())}
+    arrays = {
+        name: pa.array(values, type=kind)
+        for name, (values, kind) in columns.items()
+        if values is not None
+    }
+    labels = {LABEL + name: pa.array(one, type=pa.string()) for name, one in cells.labels.items()}
+    return arrays | labels
+
+
+def _places(cells: pa.Table) -> dict[str, Any]:
+    """Return the columns that identify each cell, as `CellTable` takes them."""
+    columns = cells.column_names
+    labels = {
+        name.removeprefix(LABEL): tuple(cells[name].to_pylist())
+        for name in columns
+        if name.startswith(LABEL)
+    }
+    places = {name: numbers(cells, name) for name in ("hexagon", "slot") if name in columns}
+    return places | {"labels": labels}
+
+
+# ---- words and numbers ----
+
+
+def numbers(table: pa.Table, column: str) -> NDArray[Any]:
+    """Return a column without gaps as an array."""
+    return np.asarray(table[column].combine_chunks().to_numpy(zero_copy_only=False))
+
+
+def one_of(word: Any, known: tuple[Any, ...]) -> Any:  # noqa: ANN401  words of several types
+    """Return a word that is one of the known ones; InputError otherwise."""
+    if word not in known:
+        raise InputError(f"{word!r} is none of {', '.join(map(str, known))}.")
+    return word
+
+
+def positive(text: str) -> Fraction:
+    """Return a number above 0 from its exact text."""
+    number = Fraction(text)
+    if number <= 0:
+        raise InputError(f"{text} must be above 0.")
+    return number
+
+
+def _optional(convert: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401  of any types
+    return None if value is None else convert(value)

@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from hexveil.planning.optimizers.mean_error import (
-    ObjectiveWeights,
-    SearchLimits,
+from hexveil.planning.optimizers.mean_error import ObjectiveWeights, SearchLimits, _value
+from hexveil.planning.optimizers.mean_error_bound import (
     _by_price,
     _by_rank,
-    _value,
     mean_error_lower_bound,
 )
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
@@ -164,10 +162,10 @@ def test_the_bound_is_the_same_run_by_run(occupancy, epsilon, statistics):
     with pytest.MonkeyPatch.context() as patch:
         # The scale at which they begin is judged by some of the runs.
         patch.setattr(
-            "hexveil.planning.optimizers.mean_error._scaled", lambda _e, _w, _l, given: given
+            "hexveil.planning.optimizers.mean_error_bound._scaled", lambda _e, _w, _l, given: given
         )
         bound = one.with_lower_bound().lower_bound
-        patch.setattr("hexveil.planning.optimizers.mean_error.BLOCK_PAIRS", 3)
+        patch.setattr("hexveil.planning.optimizers.mean_error_bound.BLOCK_PAIRS", 3)
         assert other.with_lower_bound().lower_bound == pytest.approx(bound, rel=1e-9, abs=1e-12)
 
 

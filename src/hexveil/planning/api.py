@@ -16,9 +16,18 @@ from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
 from hexveil.planning.feasibility.advice import GridTooFineWarning, advice
 from hexveil.planning.feasibility.utility_test import default_baseline_error
+from hexveil.planning.guarantees import PlanningProblem
 from hexveil.planning.methods import METHODS, allocate
 from hexveil.planning.plan import Plan
-from hexveil.planning.request import ErrorKind, Method, Objective, Request, split_of, target_of
+from hexveil.planning.request import (
+    ErrorKind,
+    Method,
+    Objective,
+    Request,
+    WithinEpsilon,
+    split_of,
+    target_of,
+)
 from hexveil.planning.request import statistics as asked_statistics
 
 if TYPE_CHECKING:
@@ -161,7 +170,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         occupancy=occupancy,
         lower=lower,
         upper=upper,
-        allocation=allocate(occupancy, upper - lower, request, facts),
+        allocation=allocate(PlanningProblem(occupancy, upper - lower, request, facts)),
         request=request,
         baseline_error=miss,
         facts=facts,
@@ -215,7 +224,8 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None
             f'mechanism goes with method "per-cell" or "equal-split", not with {request.method!r}.'
         )
     _check_split(request)
-    if request.objective == "mean" and request.method != "joint" and request.target is None:
+    by_epsilon = isinstance(request.limit, WithinEpsilon)
+    if request.objective == "mean" and request.method != "joint" and by_epsilon:
         raise InputError(
             f'objective "mean" goes with method "joint" or a target, not with {request.method!r}.'
         )

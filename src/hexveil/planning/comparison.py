@@ -13,6 +13,7 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import OptimalClipping
 from hexveil.planning.methods import allocate
+from hexveil.planning.request import WithinErrors
 
 if TYPE_CHECKING:
     from hexveil.planning.plan import Plan
@@ -72,7 +73,7 @@ def compare(plan: Plan) -> list[ComparisonRow]:
     """Return each method on the request of a plan; with targets, by its own objective alone."""
     request = plan.request
     methods = WAYS
-    if request.target is not None:
+    if isinstance(request.limit, WithinErrors):
         alternatives = [(method, request.objective) for method, _ in WAYS if method != "joint"]
         methods = (("joint", request.objective), *alternatives)
     return [_line(plan, method, objective) for method, objective in methods]
@@ -96,7 +97,7 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
         range_share=None,
     )
     return replace(
-        plan, allocation=allocate(plan.occupancy, plan.span, request, plan.facts), request=request
+        plan, allocation=allocate(replace(plan.problem, request=request)), request=request
     )
 
 

@@ -7,7 +7,7 @@ their proof). A plan states exactly these numbers, and a release books them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -66,6 +66,14 @@ class PlanningProblem:
     span: Floats
     request: Request
     facts: PublicMetadata | None = None
+
+    def within(self, epsilon: Fraction) -> PlanningProblem:
+        """Return the problem with a privacy loss in place of its epsilon or targets."""
+        return replace(self, request=self.request.within(epsilon))
+
+    def without_metadata(self) -> PlanningProblem:
+        """Return the problem of the bare counts: contributions may be fractions of quanta."""
+        return replace(self, facts=None)
 
 
 # ---- contributions ----

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from hexveil.planning.optimizers.mean_error import ObjectiveWeights, mean_error_lower_bound
+from hexveil.planning.optimizers.mean_error import ObjectiveWeights
+from hexveil.planning.optimizers.mean_error_bound import mean_error_lower_bound
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from hexveil.planning.plan_data import PlanData
 

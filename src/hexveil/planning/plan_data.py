@@ -27,6 +27,7 @@ from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.planning import guarantees
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
 from hexveil.planning.guarantees import PlanningProblem
+from hexveil.planning.request import WithinEpsilon, WithinErrors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -125,7 +126,11 @@ class PlanData(ReadOnlyArrays):
     @property
     def requested_epsilon(self) -> Fraction:
         """Requested epsilon; where targets were given, their cost."""
-        return self.epsilon if self.request.epsilon is None else self.request.epsilon
+        match self.request.limit:
+            case WithinEpsilon(epsilon):
+                return epsilon
+            case WithinErrors():
+                return self.epsilon
 
     @property
     def contribution_cap(self) -> NDArray[np.int64]:

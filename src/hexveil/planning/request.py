@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,24 @@ ErrorKind = Literal["separate", "sum"]
 STATISTICS = ("mean", "variance", "sd")
 """What can be published of a cell; sd is the root of the variance, at no further cost."""
 NOISED = {"mean": "mean", "variance": "variance", "sd": "variance"}
+
+
+@dataclass(frozen=True)
+class WithinEpsilon:
+    """Errors are made small within a privacy loss."""
+
+    epsilon: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class WithinErrors(ReadOnlyArrays):
+    """The privacy loss is made small within planning errors of each cell."""
+
+    targets: Mapping[str, Floats]
+
+
+Limit: TypeAlias = WithinEpsilon | WithinErrors
+"""Kinds of requests, by what is given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +95,22 @@ class Request(ReadOnlyArrays):
         return tuple(name for name in ("mean", "variance") if name in wanted)
 
     @property
+    def limit(self) -> Limit:
+        """Given epsilon or targets: the kind of the request."""
+        if self.epsilon is None:
+            return WithinErrors(self.target or {})
+        return WithinEpsilon(self.epsilon)
+
+    def within(self, epsilon: Fraction) -> Request:
+        """Return the request with a privacy loss in place of its epsilon or targets."""
+        return replace(self, epsilon=epsilon, target=None)
+
+    @property
     def interval_needs(self) -> str | None:
         """Option that a private range requires and this request lacks; None if it has all."""
         if self.method != "joint":
             return f'method "joint", not {self.method!r}'
-        if self.epsilon is None:
+        if isinstance(self.limit, WithinErrors):
             return "epsilon, not target_error"
         if self.error != "separate":
             return 'error "separate"'

@@ -79,9 +79,7 @@ def _joint_plan(plan: Plan) -> Plan:
 def _per_cell_plan(plan: Plan) -> Plan | None:
     """Return the plan of separate cells at the price of this plan; None if there is none."""
     with contextlib.suppress(InputError):
-        at_one = replace(
-            plan.request, method="joint", epsilon=_reference_epsilon(plan), target=None
-        )
+        at_one = replace(plan.request, method="joint").within(_reference_epsilon(plan))
         reference = replace(plan, request=at_one)
         per_cell = same_request(reference, "per-cell", plan.request.objective)
         return replace(per_cell, request=replace(per_cell.request, target=plan.request.target))
@@ -124,8 +122,8 @@ def _at_targets(plan: Plan, times: float) -> Plan:
     """Return the plan with all targets scaled by a factor."""
     goals = {name: goal * times for name, goal in (plan.request.target or {}).items()}
     request = replace(plan.request, target=goals)
-    rows = allocate(plan.occupancy, plan.span, request, plan.facts)
-    return replace(plan, allocation=rows, request=request)
+    allocation = allocate(replace(plan.problem, request=request))
+    return replace(plan, allocation=allocation, request=request)
 
 
 def objective_error(scaled: Plan, requested: Plan) -> float:

@@ -28,27 +28,32 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-def allocate_with_range(occupancy: LocalOccupancy, request: Request) -> PlanAllocation:
-    """Return weights and noise under one interval, for means, or for variances too."""
+def allocate_with_range(
+    occupancy: LocalOccupancy, request: Request, epsilon: Fraction
+) -> PlanAllocation:
+    """Return weights and noise under one range, for means, or for variances too."""
     if "variance" in request.noised:
-        candidate = variance_range.plan_variance_range(occupancy, request)
-        return _fitted(occupancy, request, candidate.interval, (candidate.mean, candidate.variance))
-    requested, share = _asked(request), request.range_share
-    candidates = fast_prediction.candidates_for(occupancy.n_users, requested, share)
-    expected, quantized = fast_prediction.select_candidate(occupancy, candidates, requested, share)
+        both = variance_range.plan_variance_range(occupancy, request, epsilon)
+        return _calibrated(occupancy, request, epsilon, both.interval, (both.mean, both.variance))
+    share = request.range_share
+    candidates = fast_prediction.candidates_for(occupancy.n_users, epsilon, share)
+    expected, quantized = fast_prediction.select_candidate(occupancy, candidates, epsilon, share)
     interval, noise = private_range.build_range_plan(
-        occupancy, requested, share, expected.ends, begin=quantized
+        occupancy, epsilon, share, expected.ends, begin=quantized
     )
-    return _fitted(occupancy, request, interval, (noise, np.zeros_like(noise)))
+    return _calibrated(occupancy, request, epsilon, interval, (noise, np.zeros_like(noise)))
 
 
-def allocate_two_stage(occupancy: LocalOccupancy, request: Request) -> PlanAllocation:
-    """Return the same, with two-stage strategies that cost as much."""
-    requested = _asked(request)
-    interval, noise, more = two_stage.plan_two_stage(occupancy, requested, request.range_share)
-    direct = replace(request, epsilon=requested - more.epsilon)
-    rows = _fitted(occupancy, direct, interval, (noise, np.zeros_like(noise)))
-    return replace(rows, clipping=TwoStageRange(interval, more))
+def allocate_two_stage(
+    occupancy: LocalOccupancy, request: Request, epsilon: Fraction
+) -> PlanAllocation:
+    """Return weights and noise under one range, with the strategies of a second stage."""
+    interval, noise, stages = two_stage.plan_two_stage(occupancy, epsilon, request.range_share)
+    # h is charged to everybody before the cells: the single stage has what is left.
+    left = epsilon - stages.epsilon
+    noises = noise, np.zeros_like(noise)
+    allocation = _calibrated(occupancy, request, left, interval, noises)
+    return replace(allocation, clipping=TwoStageRange(interval, stages))
 
 
 def supports_two_stages(occupancy: Occupancy, request: Request) -> bool:
@@ -66,15 +71,16 @@ def adapted_to_grid(occupancy: Occupancy, request: Request) -> Request:
     return request
 
 
-def _fitted(
+def _calibrated(
     occupancy: LocalOccupancy,
     request: Request,
+    epsilon: Fraction,
     interval: PrivateClippingRange,
     noise: tuple[Floats, Floats],
 ) -> PlanAllocation:
     """Calibrate noise: the most exposed user loses the requested epsilon, no more."""
     largest = occupancy.largest_count
-    rows = PlanAllocation(
+    allocation = PlanAllocation(
         mechanism="weights",
         contribution_cap=largest,
         noise_scale_records=noise[0] * occupancy.records_per_cell,
@@ -83,12 +89,8 @@ def _fitted(
         contribution_factor=full_factors(occupancy),
         clipping=PrivateRange(interval),
     )
-    flat = np.ones(occupancy.n_cells)
-    losses = max_user_loss(PlanningProblem(occupancy, flat, request), rows)
-    remaining = _asked(request) - interval.epsilon
-    return rows.with_noise_scaled(float((losses - interval.epsilon) / remaining) * (1.0 + 2.0**-40))
-
-
-def _asked(request: Request) -> Fraction:
-    assert request.epsilon is not None  # noqa: S101  a private interval goes with a loss (api)
-    return request.epsilon
+    flat = np.ones(occupancy.n_cells)  # losses under a range do not depend on the span
+    losses = max_user_loss(PlanningProblem(occupancy, flat, request), allocation)
+    # Noise scales the loss in the cells alone: the range's own loss stays as it is.
+    ratio = float((losses - interval.epsilon) / (epsilon - interval.epsilon))
+    return allocation.with_noise_scaled(ratio * (1.0 + 2.0**-40))

@@ -83,17 +83,19 @@ class VarianceRange:
     predicted: float
 
 
-def plan_variance_range(occupancy: LocalOccupancy, request: Request) -> VarianceRange:
+def plan_variance_range(
+    occupancy: LocalOccupancy, request: Request, epsilon: Fraction
+) -> VarianceRange:
     """Return interval, radius and split of least predicted error.
 
     Parameters
     ----------
     occupancy : LocalOccupancy
     request : Request
-        With a loss, a private interval, and a variance.
+        With a private interval, and a variance.
+    epsilon : Fraction
     """
-    assert request.epsilon is not None  # noqa: S101  see api
-    result = range_candidates(occupancy, request.epsilon, request.range_share, part=0.5)
+    result = range_candidates(occupancy, epsilon, request.range_share, part=0.5)
     radius = (_best(occupancy, request, *one) for one in result)
     return min(radius, key=lambda one: one.predicted)
 

@@ -12,7 +12,12 @@ import numpy as np
 from hexveil.model.cells import Cells
 from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
 from hexveil.planning.feasibility.grids import coarser_slots
-from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_for_error, prediction_of
+from hexveil.planning.feasibility.prediction import (
+    ErrorPredictor,
+    epsilon_for_error,
+    predict_in_full,
+)
+from hexveil.planning.guarantees import PlanningProblem
 from hexveil.planning.methods import allocate
 from hexveil.planning.plan import Plan
 
@@ -59,10 +64,8 @@ def advice(plan: Plan) -> Advice:
 
 def at_loss(plan: Plan, loss: Fraction) -> Plan:
     """Return the same request at another loss."""
-    request = replace(plan.request, epsilon=loss, target=None)
-    return replace(
-        plan, allocation=allocate(plan.occupancy, plan.span, request, plan.facts), request=request
-    )
+    problem = plan.problem.within(loss)
+    return replace(plan, allocation=allocate(problem), request=problem.request)
 
 
 def epsilon_needed(plan: Plan) -> float | None:
@@ -73,7 +76,7 @@ def epsilon_needed(plan: Plan) -> float | None:
     if (plan.method, plan.request.objective) == ("joint", "mean"):
         aim, begin = plan.support.baseline_error * UNDER, plan.requested_epsilon or Fraction(1)
         epsilon = epsilon_for_error(
-            lambda loss: prediction_of(at_loss(plan, loss)), aim, begin, NEAR
+            lambda loss: predict_in_full(plan.problem.within(loss)), aim, begin, NEAR
         )
     else:  # what is made small is not what is judged: only that it falls is known
         epsilon = _by_halving(plan)
@@ -82,13 +85,19 @@ def epsilon_needed(plan: Plan) -> float | None:
 
 def _by_halving(plan: Plan) -> float | None:
     low, high = 1e-4, 100.0
-    if not at_loss(plan, Fraction(high)).support.beats_constant:
+    if not _beats_constant(plan, high):
         return None
     while high / low > NEAR:
         middle = math.sqrt(low * high)
-        good = at_loss(plan, Fraction(middle)).support.beats_constant
+        good = _beats_constant(plan, middle)
         low, high = (low, middle) if good else (middle, high)
     return high
+
+
+def _beats_constant(plan: Plan, loss: float) -> bool:
+    """Return whether the errors at another loss are below those of one constant on average."""
+    prediction = predict_in_full(plan.problem.within(Fraction(loss)))
+    return prediction.mean_error < plan.support.baseline_error
 
 
 def two_figures_up(value: float) -> float:
@@ -109,15 +118,13 @@ def regrid(plan: Plan, facts: PublicMetadata) -> Plan:
     """Return the plan of the same request on other public facts; targets become the loss."""
     size = facts.occupancy.n_cells
     lower, upper = np.full(size, plan.lower.min()), np.full(size, plan.upper.max())
-    request = plan.request
-    if request.target is not None:
-        request = replace(request, epsilon=plan.requested_epsilon, target=None)
-    request = adapted_to_grid(facts.occupancy, request)
+    request = adapted_to_grid(facts.occupancy, plan.request.within(plan.requested_epsilon))
+    problem = PlanningProblem(facts.occupancy, upper - lower, request, facts)
     return Plan(
         occupancy=facts.occupancy,
         lower=lower,
         upper=upper,
-        allocation=allocate(facts.occupancy, upper - lower, request, facts),
+        allocation=allocate(problem),
         request=request,
         baseline_error=plan.baseline_error,
         facts=facts,

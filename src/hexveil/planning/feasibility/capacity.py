@@ -24,6 +24,7 @@ from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.grids import counted, grids_to_try
 from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
+from hexveil.planning.request import WithinErrors
 from hexveil.theory import noise_floor
 
 if TYPE_CHECKING:
@@ -198,10 +199,8 @@ def assess_grids(
     facts = made.facts
     if facts is None:
         raise InputError("grids are compared for a data set, not for a bare occupancy.")
-    if made.request.target is not None:
-        made = replace(
-            made, request=replace(made.request, epsilon=made.requested_epsilon, target=None)
-        )
+    if isinstance(made.request.limit, WithinErrors):
+        made = replace(made, request=made.request.within(made.requested_epsilon))
     grids = grids_to_try(facts) if grids is None else grids
     offers = []
     for privacy_unit in (facts.privacy_unit,) if privacy_units is None else privacy_units:

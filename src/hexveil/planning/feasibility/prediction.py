@@ -20,7 +20,7 @@ error is Newton's next step, and the error there is small enough.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -32,8 +32,10 @@ from hexveil.planning.clipping_range import fast_prediction
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
 from hexveil.planning.clipping_range.private_range import range_is_affordable
 from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
+from hexveil.planning.guarantees import PlanningProblem, error_models
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.user_factors import ClippingProblem
+from hexveil.planning.request import WithinEpsilon
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +56,12 @@ gain (clipping_range "two-stage") is left out for "auto": tables stay cautious."
 def prediction_of(plan: Plan) -> ErrorPrediction:
     """Return the figures that a plan states of its first statistic."""
     model = plan.primary_statistic
+    return ErrorPrediction(model.scale, model.error - model.scale)
+
+
+def predict_in_full(problem: PlanningProblem) -> ErrorPrediction:
+    """Return the errors of the first statistic by the full optimizer, without losses or a plan."""
+    model = next(iter(error_models(problem, allocate(problem)).values()))
     return ErrorPrediction(model.scale, model.error - model.scale)
 
 
@@ -126,7 +134,7 @@ class ErrorPredictor:
         )
         return (
             FAST_PREDICTIONS.get(requested.clipping_range, ())
-            if same and requested.target is None
+            if same and isinstance(requested.limit, WithinEpsilon)
             else ()
         )
 
@@ -157,7 +165,7 @@ class ErrorPredictor:
         return (
             min(prediction, key=lambda one: one.mean_error)
             if prediction
-            else prediction_of(self.plan_at(epsilon))
+            else predict_in_full(self.problem_at(epsilon))
         )
 
     def _worth_it(self, epsilon: Fraction) -> bool:
@@ -170,20 +178,12 @@ class ErrorPredictor:
         spans = np.full(self.facts.occupancy.n_cells, self.span)
         return ClippingProblem(self.facts.occupancy, span_in_quanta(spans, self.facts))
 
-    def plan_at(self, epsilon: Fraction) -> Plan:
-        """Return the plan in full at a loss."""
-        size = self.facts.occupancy.n_cells
-        lower, upper = np.full(size, self.plan.lower.min()), np.full(size, self.plan.upper.max())
-        requested = replace(self.plan.request, epsilon=epsilon, target=None)
-        request = adapted_to_grid(self.facts.occupancy, requested)
-        return replace(
-            self.plan,
-            occupancy=self.facts.occupancy,
-            lower=lower,
-            upper=upper,
-            allocation=allocate(self.facts.occupancy, upper - lower, request, self.facts),
-            request=request,
-            facts=self.facts,
+    def problem_at(self, epsilon: Fraction) -> PlanningProblem:
+        """Return the planning problem on these public facts at an epsilon."""
+        occupancy = self.facts.occupancy
+        request = adapted_to_grid(occupancy, self.plan.request.within(epsilon))
+        return PlanningProblem(
+            occupancy, np.full(occupancy.n_cells, self.span), request, self.facts
         )
 
     def epsilon_lower_bound(self, error: float) -> float:

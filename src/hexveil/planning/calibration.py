@@ -1,0 +1,115 @@
+"""Calibration of noise to a privacy loss, and of the loss to target errors."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
+from hexveil.base.errors import InputError
+from hexveil.planning.guarantees import (
+    PlanningProblem,
+    error_models,
+    max_user_loss,
+    objective_errors,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from hexveil.planning.allocation import PlanAllocation
+
+    Floats = NDArray[np.float64]
+
+HALVINGS = 40
+TOLERANCE = 1.001
+"""Ratio of two losses at which the search for the least one ends."""
+SMALLEST_EPSILON, LARGEST_EPSILON = 2.0**-20, 2.0**40
+"""Range of the search for the least loss that meets targets."""
+
+
+def calibrate_noise(
+    problem: PlanningProblem, epsilon: Fraction, allocation: PlanAllocation
+) -> PlanAllocation:
+    """Return the allocation, with more noise if the most exposed user loses more than ε.
+
+    Raises
+    ------
+    InputError
+        If users are charged more than ε for the lattice of the variances alone.
+    """
+    # Whole quanta are never more than the fractions that are charged here: a loss that holds
+    # without metadata holds with it, and the plan does not depend on the lattice.
+    losses = max_user_loss(problem.without_metadata(), allocation)
+    if losses <= epsilon:
+        return allocation
+    # A user is charged the lattice of each published variance, which noise does not make smaller.
+    fixed, occupancy = 0.0, problem.occupancy
+    if "variance" in problem.request.noised:
+        fixed = VARIANCE_LATTICE * float(occupancy.cells_per_user.max())
+    room = float(epsilon) - fixed
+    if room <= 0:
+        raise InputError(
+            f"epsilon {float(epsilon):.3g} is too small to publish variances of "
+            f"{occupancy.n_cells} cells; ask for more than {fixed:.3g}."
+        )
+    # 2^-40 covers the rounding of the ratio and of the scales, so that once is enough.
+    return allocation.with_noise_scaled(float(losses) / room * (1.0 + 2.0**-40))
+
+
+def allocate_at_least_epsilon(
+    problem: PlanningProblem,
+    targets: Mapping[str, Floats],
+    at: Callable[[Fraction], PlanAllocation],
+) -> PlanAllocation:
+    """Return the allocation of the smallest ε that meets the targets, by halving its logarithm.
+
+    Parameters
+    ----------
+    problem : PlanningProblem
+    targets : mapping of statistic (or "sum") to ndarray of float, shape (n_cells,)
+    at : callable
+        The allocation at an ε.
+
+    Raises
+    ------
+    InputError
+        If none is found at any ε.
+    """
+
+    def meets(allocation: PlanAllocation) -> bool:
+        models = error_models(problem, allocation)
+        summed = objective_errors(problem.request, problem.span, models)
+        ratios = [
+            (summed if name == "sum" else models[name].error) / target
+            for name, target in targets.items()
+        ]
+        worst = np.max(ratios, axis=0)
+        over_cells = worst.max() if problem.request.objective == "max" else worst.mean()
+        return bool(over_cells <= 1.0)
+
+    low = high = SMALLEST_EPSILON
+    allocation = at(Fraction(high))
+    while not meets(allocation):
+        low, high = high, high * 4.0
+        if high > LARGEST_EPSILON:
+            raise InputError(
+                f"no plan by method {problem.request.method!r} meets target_error at any loss; "
+                'ask for a larger error, or use method "joint" with objective "max".'
+            )
+        allocation = at(Fraction(high))
+    for _ in range(HALVINGS):
+        if high / low < TOLERANCE:
+            break
+        middle = math.sqrt(low * high)
+        candidate = at(Fraction(middle))
+        if meets(candidate):
+            high, allocation = middle, candidate
+        else:
+            low = middle
+    return allocation

@@ -103,6 +103,8 @@ class PlanAllocation(ReadOnlyArrays):
     @property
     def suppressed(self) -> tuple[Bools, ...]:
         """Suppressed pairs as the further column of each pair; no column where none are."""
+        # Distributed pairs cannot have an array here, so that none is made where nothing is
+        # dropped.
         return () if self.suppressed_pairs is None else (self.suppressed_pairs,)
 
     def with_noise_scaled(self, times: float) -> PlanAllocation:
@@ -120,4 +122,5 @@ def full_factors(occupancy: Occupancy) -> Floats:
 
 
 def _up(values: Floats) -> Floats:
+    # A product rounds to nearest, a scale must not be below it; 0 stays a constant.
     return np.where(values > 0, np.nextafter(values, np.inf), 0.0)

@@ -146,6 +146,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     if not occupancy.n_cells:
         raise InputError("there is no cell to plan.")
     lower, upper = _bounds(bounds, facts, occupancy)
+    # Checked before planning: a bad argument must not cost minutes first.
     miss = default_baseline_error(lower, upper, baseline_error)
     names = facts.cells.names() if facts is not None else _numbers(occupancy)
     request = _request(
@@ -165,6 +166,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         (upper - lower, names),
     )
     _check_words(request, mechanism)
+    # After the words: "auto" must not hide an unknown one.
     request = _with_interval(request, bounds)
     result = Plan(
         occupancy=occupancy,
@@ -175,6 +177,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         baseline_error=miss,
         facts=facts,
     )
+    # Advice may count the records again on coarser grids, which takes longer than the plan.
     if advise and not result.support.beats_constant:
         warnings.warn(advice(result).text, GridTooFineWarning, stacklevel=2)
     return result
@@ -182,6 +185,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
 
 def _usual(method: str, target: object) -> Objective:
     """Return the objective unless one is named."""
+    # A target holds for every cell unless the caller says otherwise.
     return "mean" if method == "joint" and target is None else "max"
 
 
@@ -213,6 +217,7 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None
     ):
         if word not in choices:
             raise InputError(f"{name} must be one of {', '.join(choices)}, got {word!r}.")
+    # Other mechanisms choose thresholds by values, so that a joint account cannot foresee them.
     if not isinstance(request.mechanism, ThresholdMechanism):
         raise InputError(
             f"mechanism must be one whose threshold is public, Baseline() or OptimalClipping(), "
@@ -279,6 +284,7 @@ def _with_interval(request: Request, bounds: object) -> Request:
     if conflict is None:
         return request
     if request.clipping_range == "auto":
+        # Within bounds the joint plan finds its own split, and refuses one.
         split = None if request.method == "joint" else request.split
         without_range = replace(request, clipping_range="bounds", range_share=None, split=split)
         _check_split(without_range)
@@ -298,6 +304,7 @@ def _public_side(
         return source.occupancy, source
     if isinstance(source, HasPublicMetadata):
         return source.public.occupancy, source.public
+    # isinstance of a protocol with properties would compute them: one method tells.
     if not hasattr(source, "map_cells"):
         raise InputError(
             f"a plan is made for a data set or an occupancy, got {type(source).__name__}."

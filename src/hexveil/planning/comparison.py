@@ -75,6 +75,7 @@ def compare(plan: Plan) -> list[ComparisonRow]:
     methods = WAYS
     if isinstance(request.limit, WithinErrors):
         alternatives = [(method, request.objective) for method, _ in WAYS if method != "joint"]
+        # A target fixes the objective, so that each method appears once.
         methods = (("joint", request.objective), *alternatives)
     return [_line(plan, method, objective) for method, objective in methods]
 
@@ -84,6 +85,7 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
 
     A private interval goes with the plan's own method and objective alone.
     """
+    # The plan itself, with its private range: below, it would be planned within the bounds.
     if (method, objective) == (plan.method, plan.request.objective):
         return plan
     is_per_cell = method in ("per-cell", "equal-split")
@@ -93,6 +95,7 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
         objective=objective,
         mechanism=plan.request.mechanism if is_per_cell else OptimalClipping(),
         split=plan.request.split if method != "joint" else None,
+        # Only the joint plan of least average error knows ranges.
         clipping_range="bounds",
         range_share=None,
     )
@@ -128,6 +131,7 @@ def shrunk(plan: Plan) -> int:
     occupancy = plan.occupancy.local()
     is_unclipped = np.ones(occupancy.n_pairs, dtype=bool)
     for name, model in plan.error_models.items():
+        # A cell that publishes a constant clips nobody.
         is_noised = model.noised[occupancy.cell]
         is_unclipped &= ~is_noised | (plan.contributions(name) >= occupancy.n)
     return int(np.unique(occupancy.user[~is_unclipped]).size)

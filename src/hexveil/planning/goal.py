@@ -35,6 +35,7 @@ def goal(plan: Plan) -> dict[str, str]:
     return {
         "statistics": json.dumps(requested.statistics),
         "method": requested.method,
+        # The joint plan ignores the mechanism: two spellings of one goal must not be paid twice.
         "mechanism": "joint"
         if requested.method == "joint"
         else mechanism_text(requested.mechanism),
@@ -42,6 +43,7 @@ def goal(plan: Plan) -> dict[str, str]:
         "error": requested.error,
         "split": _exact(requested.split),
         "epsilon": _exact(requested.epsilon),
+        # Arrays by digest: a target per cell would make the text as long as the map.
         "targets": json.dumps(
             {name: _digest(one) for name, one in (requested.target or {}).items()}
         ),
@@ -57,6 +59,7 @@ def mechanism_text(mechanism: ThresholdMechanism) -> str:
     """Return a mechanism's name, with the fields of one that is a data class."""
     if not dataclasses.is_dataclass(mechanism) or not dataclasses.fields(mechanism):
         return mechanism.name
+    # repr of a double is exact, and sorted keys do not depend on the order of fields.
     arguments = {f.name: repr(getattr(mechanism, f.name)) for f in dataclasses.fields(mechanism)}
     return f"{mechanism.name} {json.dumps(arguments, sort_keys=True)}"
 
@@ -69,6 +72,7 @@ def _digest(*arrays: Floats) -> str:
     """Return the SHA-256 of arrays, each with its length."""
     digest = hashlib.sha256()
     for array in arrays:
+        # With lengths, so that no two lists of arrays share their bytes.
         digest.update(f"<f8{array.shape};".encode())
         digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
     return digest.hexdigest()

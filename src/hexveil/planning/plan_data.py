@@ -163,6 +163,7 @@ class PlanData(ReadOnlyArrays):
         None without one: a bound of the mean error looks at each pair, so that there is none where
         pairs stay elsewhere.
         """
+        # The bound of a mean error looks at each pair, which stays elsewhere if distributed.
         kind = self.allocation.bound_kind
         return kind if self.occupancy.is_local or kind != "mean error" else None
 
@@ -172,6 +173,7 @@ class PlanData(ReadOnlyArrays):
         if self.lower_bound is None:
             return None
         value = self._certified()
+        # Constants alone cost and miss nothing: the bound is the value.
         return (value - self.lower_bound) / value if value else 0.0
 
     def _certified(self) -> float:
@@ -239,6 +241,7 @@ class PlanData(ReadOnlyArrays):
     @property
     def epsilon(self) -> Fraction:
         """Privacy loss of the most exposed user, rounded up: the cost of the release."""
+        # Fraction of a double is exact: what is printed is what is booked.
         return Fraction(float(self.user_losses.max(initial=0.0)))
 
     @property
@@ -252,6 +255,7 @@ class PlanData(ReadOnlyArrays):
         return self._errors(np.mean)
 
     def _errors(self, over_cells: Callable[[Floats], np.floating[Any]]) -> float | dict[str, float]:
+        # Means and variances have different units: one number would add what cannot be added.
         if len(self.error_models) == 1 or self.request.error == "sum":
             return float(over_cells(self.objective_errors()))
         return {name: float(over_cells(model.error)) for name, model in self.error_models.items()}

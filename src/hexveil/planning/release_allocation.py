@@ -79,6 +79,7 @@ def check_allocation(
         If weights or noise would not have the stated loss, the plan's bounds are not the records',
         a variance has no sums of squares, or numbers could leave 64 bits.
     """
+    # Before the booking, and from public facts alone: a refusal after it would be paid for.
     epsilon = float(plan.requested_epsilon)
     match allocation:
         case ClippedAllocation():
@@ -108,6 +109,7 @@ def with_outputs(plan: Plan, allocation: ReleaseAllocation, outputs: Outputs) ->
 
 def grids_of(plan: Plan, scale: ValueLattice) -> dict[str, EstimateGrid]:
     """Return where published numbers can lie, by statistic; of a plan with its released ranges."""
+    # Built anew from the released ranges: a grid read off the plan could differ from the draw.
     allocation = allocation_of(plan, scale)
     match allocation:
         case ClippedAllocation():
@@ -142,6 +144,7 @@ def lattice_of(plan: Plan, scale: ValueLattice) -> CellLattice:
     """
     _check_sums(plan, scale)
     bounds = np.stack([plan.lower, plan.upper], 1)
+    # Exact fractions are slow, and most maps have one pair of bounds.
     pairs, which = np.unique(bounds, axis=0, return_inverse=True)
     ends = np.array(
         [
@@ -158,6 +161,7 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
     lattice, rows = lattice_of(plan, scale), plan.allocation
     statistics: list[ClippedStatistic] = []
     mean_cells = variance_cells = np.zeros(0, dtype=np.int64)
+    # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
     noise = clipped_mean.laplace_scales(lattice.width, plan.noise_scale_records)
     if "mean" in plan.error_models:
         kept = guarantees.caps_and_quanta(plan.problem, rows, "mean")
@@ -170,6 +174,7 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
             rows.suppressed,
             plan.error_models["mean"],
         )
+        # 64-bit overflow would wrap around silently, and with it the sensitivity.
         mean.check_room(float(plan.requested_epsilon))
         statistics.append(mean)
         mean_cells = mean.noised_cells
@@ -185,6 +190,7 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
         )
         statistics.append(variance)
         variance_cells = variance.noised_cells
+    # The arrays of the booking itself: the meter adds the losses up again from them.
     charges = guarantees.loss_parameters(plan.problem, rows, plan.error_models)
     report = ClippedSensitivity(plan.occupancy, *charges, lattice.width, mean_cells, variance_cells)
     return ClippedAllocation(ClippedStage(tuple(statistics), report), plan.losses())
@@ -193,10 +199,12 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
 def _check_rows(plan: Plan) -> None:
     """Refuse rows under which the loss that the plan states would not hold."""
     noise, kept = plan.noise_scale_records, plan.contribution_cap
+    # A stranger may have built the plan: its stated loss holds only if its arrays are sane.
     if not (np.isfinite(noise) & np.where(kept > 0, noise > 0, noise >= 0)).all():
         raise InputError("the plan has a cell that keeps records without noise; plan again.")
     if (kept < 0).any() or (plan.allocation.variance_cap < 0).any():
         raise InputError("the plan has a cell that keeps fewer than no records; plan again.")
+    # Exact in doubles, so that kept records are exact integers in units of 2^-30.
     parts = plan.allocation.contribution_factor * GRAIN
     if not ((parts >= 0) & (parts <= GRAIN) & (parts == np.floor(parts))).all():
         raise InputError(
@@ -206,6 +214,7 @@ def _check_rows(plan: Plan) -> None:
 
 def _check_sums(plan: Plan, scale: ValueLattice) -> None:
     most = int(plan.occupancy.records_per_cell.max())
+    # Sums are counted in half quanta, and noise needs room beside them.
     if 4 * scale.span_quanta * most >= ROOM:
         raise InputError(
             f"a cell of {most} records on a lattice of {scale.span_quanta} steps does not fit "
@@ -235,6 +244,7 @@ def _weighted(
     mean.check()
     variances: tuple[WeightedVariance, ...] = ()
     if "variance" in plan.error_models:
+        # A range for means alone has no radius; the squares are then those within the range.
         radius = interval.radius or 1
         variances = (WeightedVariance(mean, plan.allocation.variance_noise, Fraction(radius)),)
     return WeightedAllocation(
@@ -314,6 +324,7 @@ def select_release_strategy(
     interval, steps = clipping.range, clipping.stages
     direct = interval.with_ends(widened(released, lattice_steps, interval.widening), lattice_steps)
     first = widened(released, lattice_steps, steps.widening)
+    # Only widths enter the prediction: the half width of the second stage is not yet known.
     found = StageOutputs("single_stage", first, 1, residual_quantile, lattice_steps)
     return strategies.select_strategy(
         plan.occupancy.local(), direct, plan.mean_noise, steps, released_widths(direct, found)
@@ -337,6 +348,7 @@ def _released_ranges(
         ranges.half_width,
         ranges.residual_quantile,
         lattice_steps,
+        # Under other strategies no user mean is clipped, and a manifest must not name a range.
         ranges.user_means if ranges.strategy == "user_residuals" else None,
     )
     ends = widened(ranges.released, lattice_steps, clipping.range.widening)

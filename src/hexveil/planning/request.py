@@ -126,6 +126,7 @@ def statistics(asked: Sequence[str] | str | None, error: ErrorKind) -> tuple[str
     if asked is None:
         return ("mean", "variance") if error == "sum" else ("mean",)
     names = (asked,) if isinstance(asked, str) else tuple(asked)
+    # Duplicates would be published twice under one column name.
     unknown = [name for name in names if name not in STATISTICS]
     if unknown or not names or len(set(names)) < len(names):
         raise InputError(
@@ -168,7 +169,9 @@ def target_of(
     InputError
         If a target is missing, not above zero, or a sum is asked in percent.
     """
+    # One target of a sum stands for both statistics.
     target = ("sum",) if error == "sum" and len(noised) > 1 else noised
+    # A mapping that names a statistic is by statistic; any other one is by cell.
     if isinstance(asked, Mapping) and set(asked) & {*STATISTICS, "sum"}:
         text = dict(asked)
     elif len(target) == 1:
@@ -217,5 +220,6 @@ def _one(asked: object, name: str, span: Floats) -> Floats:
             "reached, at a loss that grows as it shrinks."
         )
     if not relative:
+        # In value units a target is one number, whatever the cell's bounds.
         return np.full(span.size, float(number))
     return np.asarray(float(number) / 100.0 * (span**2 if name == "variance" else span))

@@ -71,6 +71,7 @@ class SeparateTargets:
 
 
 def _rate(name: str, target: Floats, away: Floats) -> Floats | None:
+    # A target that a constant meets needs no noise, hence no loss.
     live = target < MAX_CONSTANT_ERROR[name]
     room = np.where(live, target - WORST_CASE_BIAS[name](away), 1.0)
     if not (room > 0).all():
@@ -97,6 +98,7 @@ class SumTarget:
     def rates(self, away: Floats) -> InverseScales | None:
         """Return the least rates that meet the targets: see `Targets.rates`."""
         mean_only, variance_only, both = self._options(away)
+        # A constant for one statistic can leave the other so much room that both cost less.
         best = np.minimum(np.minimum(mean_only, variance_only), both)
         if not np.isfinite(best).all():
             return None

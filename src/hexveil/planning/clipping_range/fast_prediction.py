@@ -126,6 +126,7 @@ def candidates_for(n_users: int, epsilon: Fraction, share: Fraction | None) -> l
         for q in private_range.QUANTILES
         if largest * q * n_users * epsilon >= private_range.MIN_RANK_PRECISION
     ]
+    # If none is precise the innermost is the least imprecise.
     quantiles = sure or list(private_range.QUANTILES[-1:])
     return [RangeCandidate(q, Fraction(1)) for q in quantiles[:-1]] + [
         RangeCandidate(quantiles[-1], stretch) for stretch in private_range.WIDENINGS
@@ -142,6 +143,7 @@ def predict_without_range(
     rate, clipped_share = prediction.rates.mean, exposure.clipped_share_in_quanta(prediction.factor)
     live = rate > 0
     noise = np.divide(1.0, rate, out=np.zeros_like(rate), where=live)
+    # A cell without noise publishes the middle, which misses half of the span at most.
     return ErrorPrediction(span * noise, span * np.where(live, clipped_share / 2.0, 0.5))
 
 
@@ -152,6 +154,7 @@ def predict_with_range(
     candidates = candidates_for(occupancy.n_users, epsilon, share)
     weighed = _Weighed.of(occupancy, candidates[-1], epsilon, share)
     candidate = weighed.best(candidates, epsilon, share)
+    # Weights of another width are judged well but fit less: they are searched again, from there.
     if candidate != candidates[-1]:
         weighed = _Weighed.of(occupancy, candidate, epsilon, share, weighed.rates)
     prediction = weighed.seen(candidate, epsilon, share)
@@ -227,4 +230,5 @@ class _Weighed:
             prior.within_cell_sd * self.within + prior.weight_confounding * self.between
         )
         noise = one.width * self.noise / one.remaining_epsilon(self.n_users, epsilon, share)
+        # Weights and clipping err independently by the prior: their sizes add as squares.
         return ErrorPrediction(noise, np.hypot(weights, one.clipping_error))

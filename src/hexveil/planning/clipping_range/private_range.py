@@ -158,6 +158,7 @@ def expected_clipping_error(end: float) -> float:
     >>> round(expected_clipping_error(1.28), 3), expected_clipping_error(2.05) < 0.01
     (0.035, True)
     """
+    # Gauss-Hermite nodes: the middles of cells are normal by the prior, and 31 are exact enough.
     nodes, weights = HERMITE
     middle, spread = nodes * math.sqrt(1.0 - WITHIN_CELL_SHARE**2), WITHIN_CELL_SHARE
     below, above = (-end - middle) / spread, (end - middle) / spread
@@ -183,6 +184,7 @@ def range_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) -> 
     >>> range_epsilon_share(Fraction(1, 10), 50, Fraction(1))
     Fraction(1, 5)
     """
+    # Thousandths, rounded up: a share is printed and booked as a short exact number.
     share = Fraction(math.ceil(required_epsilon_share(quantile, n_users, epsilon) * 1000), 1000)
     return min(max(share, MIN_RANGE_SHARE), MAX_RANGE_SHARE)
 
@@ -269,11 +271,13 @@ def build_range_plan(
     candidate = (
         range_epsilon_share(quantile, occupancy.n_users, epsilon) if share is None else share
     )
+    # The range is charged to everybody in full, before the cells.
     remaining = epsilon * (1 - candidate) - spent
     end = half_width_sd(quantile, stretch)
     weights = optimize_user_weights(
         occupancy, float(remaining) * part, user_mean_prior(end), begin=begin
     )
+    # Whole weights make whole contributions, whose sensitivity is an exact integer.
     weight = np.floor(weights.weight * WEIGHT_RESOLUTION).astype(np.int64)
     interval = PrivateClippingRange(
         epsilon * candidate,

@@ -82,6 +82,7 @@ def predict_user_residual_error(
     rough = user_mean_range_width(width, half) * np.sqrt(grouping.share**2 @ steps.cluster_noise**2)
     prior = UserMeanPrior(1.0 / (2.0 * RESIDUAL_HALF_WIDTH_SD), RESIDUAL_CONFOUNDING)
     bias = 2.0 * half * expected_bias(occupancy, steps.shares(occupancy), prior)
+    # By the prior K clusters leave τ/√K between the users of one.
     residual = width / (2.0 * RANGE_HALF_WIDTH_SD) / math.sqrt(steps.cluster_noise.size)
     return np.hypot(rough, 2.0 * half * steps.noise), np.hypot(residual, bias)
 
@@ -147,6 +148,7 @@ def select_strategy(
         direct * interval.expected_bias(occupancy), SKEWNESS_ERROR * within_cell_sd(width, half)
     )
     straight = np.hypot(direct * noise, bias)
+    # Strict: on a tie the strategy with fewer assumptions is taken.
     return alternative if np.hypot(rough, likely).mean() < straight.mean() else "single_stage"
 
 
@@ -264,6 +266,7 @@ def laplace_sum_quantile95(parts: Floats, own: Floats) -> Floats:
     """
     largest = np.maximum(parts.max(axis=1), own)
     best = np.full(own.size, np.inf)
+    # Every λ below 1 / largest scale gives a valid bound: the grid costs tightness, never truth.
     for part_of_it in np.linspace(0.05, 0.98, 32):
         rate = part_of_it / largest
         losses = np.log1p(-((rate[:, None] * parts) ** 2)).sum(axis=1)

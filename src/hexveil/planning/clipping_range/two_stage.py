@@ -114,6 +114,7 @@ def plan_two_stage(
             f"range_share {decimal_text(share)} leaves nothing for the cells: the second step "
             f"takes {decimal_text(inside)} of epsilon."
         )
+    # A quantile that would not be found precisely gives a range that is mostly noise.
     sure = [
         q
         for q in QUANTILE_WIDENINGS
@@ -121,6 +122,7 @@ def plan_two_stage(
     ]
     quantile = (sure or list(QUANTILE_WIDENINGS)[-1:])[0]
     candidates = [RangeCandidate(quantile, stretch) for stretch in SINGLE_STAGE_WIDENINGS]
+    # h is paid first: the range is chosen for what is left.
     best, quantized = select_candidate(occupancy, candidates, epsilon * (1 - inside), share)
     spent = epsilon * inside
     interval, noise = build_range_plan(
@@ -157,6 +159,7 @@ def _by_users(
     fine = optimize_user_weights(
         occupancy, 1.0, UserMeanPrior(1.0 / (2.0 * RESIDUAL_HALF_WIDTH_SD), RESIDUAL_CONFOUNDING)
     )
+    # Searched once, at a loss of 1: how both stages split the rest is decided below.
     user_noise = np.floor(fine.weight * WEIGHT_RESOLUTION).astype(np.int64)
     best: tuple[float, TwoStagePlan] | None = None
     for number in _numbers(occupancy.n_users):
@@ -180,6 +183,7 @@ def _by_users(
                 user_noise,
                 fine.noise / float(left * (1 - share)),
             )
+            # Compared after calibration, so that each candidate loses exactly what is left.
             steps = calibrate_two_stage_noise(occupancy, steps, left)
             noise, expected = predict_user_residual_error(occupancy, steps, *EXPECTED_WIDTHS)
             error = float(np.hypot(noise, expected).mean())

@@ -125,6 +125,7 @@ class TwoStagePlan(ReadOnlyArrays):
         """Return the plan with noise of `user_residuals` larger by a factor, rounded up."""
         return replace(
             self,
+            # Up, since products round to nearest and losses fall with the scale.
             cluster_noise=np.nextafter(self.cluster_noise * times, np.inf),
             noise=np.nextafter(self.noise * times, np.inf),
         )
@@ -134,6 +135,7 @@ class TwoStagePlan(ReadOnlyArrays):
 
         Rounded up: each term was made by a few correctly rounded operations.
         """
+        # A user is in one cluster: the means of the others do not depend on its values.
         parts = self.cluster_shares() / self.cluster_noise[self.labels]
         terms = self.shares(occupancy) / self.noise[occupancy.cell] * (1.0 + 2.0**-49)
         in_cells = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
@@ -144,6 +146,7 @@ class TwoStagePlan(ReadOnlyArrays):
         largest = np.zeros(self.cluster_noise.size)
         np.maximum.at(largest, self.labels, self.cluster_shares() / self.cluster_noise[self.labels])
         shares = self.shares(occupancy)
+        # Counting cells charges each user of a cell the largest share of any.
         charge = np.maximum.reduceat(shares, occupancy.start[:-1]) / self.noise
         terms = np.where(shares > 0, charge[occupancy.cell] * (1.0 + 2.0**-49), 0.0)
         in_cells = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)

@@ -67,6 +67,7 @@ def user_features(occupancy: LocalOccupancy) -> Floats:
     """Return each user as a point: where it reports, and how much; shape (n_users, directions)."""
     records = records_per_user(occupancy)
     feature = occupancy.n / records[occupancy.user]
+    # Few cells are their own directions: projections would only add error.
     if occupancy.n_cells <= MAX_DIRECTIONS:
         is_used = np.zeros((occupancy.n_users, occupancy.n_cells))
         is_used[occupancy.user, occupancy.cell] = feature
@@ -77,6 +78,7 @@ def user_features(occupancy: LocalOccupancy) -> Floats:
 
 def _directions(occupancy: LocalOccupancy, part: Floats) -> Floats:
     """Return the shares in fixed random directions, which keep distances nearly (Achlioptas)."""
+    # A fixed seed: a plan must not differ from run to run, or it would be paid twice.
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (occupancy.n_cells, MAX_DIRECTIONS))
     directions = np.empty((occupancy.n_users, MAX_DIRECTIONS))
     for column in range(MAX_DIRECTIONS):
@@ -111,6 +113,7 @@ def cluster_users(occupancy: LocalOccupancy, points: Floats, classes: int) -> Us
 def clusters_from_labels(occupancy: LocalOccupancy, of: Ints) -> UserClusters:
     """Return clusters from each user's cluster number."""
     users = np.arange(occupancy.n_users)
+    # Sorted by cluster, then user, as every occupancy is.
     order = np.lexsort((users, of))
     number = int(of.max()) + 1
     merged = LocalOccupancy(
@@ -134,6 +137,7 @@ def _nearest(points: Floats, classes: int) -> Ints:
 
     sample = points
     if len(points) > SAMPLED_USERS:
+        # A sample finds the centres nearly as well, and k-means is linear in the points.
         nearest = np.random.default_rng(0).choice(len(points), SAMPLED_USERS, replace=False)
         sample = points[nearest]
     best, smallest = None, math.inf

@@ -153,6 +153,7 @@ class _Problem:
 
     def _factors(self, rates: Floats) -> tuple[Floats, Floats]:
         """Return each user's factor, and its derivative by the user's loss."""
+        # A user whose cells all have a rate near 0 must not divide by it.
         losses = np.maximum(self.by_user(rates), 1e-300)
         return np.minimum(1.0, 1.0 / losses), np.where(losses > 1.0, -1.0 / losses**2, 0.0)
 
@@ -165,6 +166,7 @@ class _Problem:
         bias = np.empty_like(total)
         for run in self.runs:
             bias[run.cells] = self._look(run, factor, total[run.cells], noise[run.cells])
+        # A rate acts on a cell twice: by the noise, and by the factors of its users.
         through = fall * (self.slopes.T @ (1.0 / total))
         by_rate = self.shares @ through - noise / rates
         return float((noise + bias).mean()), by_rate * rates / rates.size
@@ -267,6 +269,7 @@ def _search(problem: _Problem, begin: Floats, iterations: int) -> tuple[Floats, 
     """Return logarithms of rates that L-BFGS finds from here, and the objective there."""
     import scipy.optimize  # noqa: PLC0415  slow to import
 
+    # L-BFGS takes a first step of the length of the slope, which is tiny on large maps.
     start, slope = problem.value(begin)
     scale = max(FIRST_STEP / max(float(np.abs(slope).max()), 1e-300), 1.0)
 

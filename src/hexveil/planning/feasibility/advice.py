@@ -151,7 +151,9 @@ def finest_useful(plan: Plan) -> Plan | None:
     assessments = [
         candidate for candidate in facts.recount(grids, facts.privacy_unit) if candidate is not None
     ]
+    # Finest first: the first that is useful is the answer, and coarse ones are never planned.
     for candidate in sorted(assessments, key=lambda one: -one.occupancy.n_cells):
+        # The bound takes no search, and rules out most grids of a fleet that is too small.
         certain = (
             ErrorPredictor(plan, candidate).error_lower_bound(float(plan.requested_epsilon))
             >= plan.support.baseline_error

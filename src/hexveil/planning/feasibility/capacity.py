@@ -238,10 +238,12 @@ def _offer(
     )
     if facts is None:
         return empty
+    # A number from outside is about the caller's own map, and stays as it is given.
     if is_assumed(made.lower, made.upper, made.baseline_error):
         miss *= small_map_factor(facts.occupancy.n_cells)
     predictor, requested = ErrorPredictor(made, facts), made.requested_epsilon
     error, prediction = predictor.error_lower_bound(float(requested)), None
+    # Above the constant already by the bound: planning could only confirm it.
     if own or error < miss:
         prediction = prediction_of(made) if own else predictor.predict(requested)
         error = prediction.mean_error
@@ -277,6 +279,7 @@ def _needed(predictor: ErrorPredictor, seen: ErrorPrediction | None, error: floa
     requested = predictor.plan.requested_epsilon
     if seen is not None and seen.mean_error < error:
         return None
+    # Nobody pays ten times the loss: the search would be for nothing.
     if predictor.epsilon_lower_bound(error) > MAX_EPSILON_RATIO * float(requested):
         return None
     epsilon = predictor.required_epsilon(error * UNDER, None if seen is None else requested)

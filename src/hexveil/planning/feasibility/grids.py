@@ -73,6 +73,7 @@ def label_levels(grid: Labels, levels: Sequence[Sequence[str]] | None = None) ->
     if levels is None:
         sizes = range(len(grid.columns), 0, -1)
         chosen = (subset for size in sizes for subset in combinations(grid.columns, size))
+        # Choices of columns double with each column.
         return tuple(Labels(*subset) for subset, _ in zip(chosen, range(MOST_LEVELS), strict=False))
     return tuple(_level(grid, (level,) if isinstance(level, str) else level) for level in levels)
 
@@ -85,6 +86,7 @@ def _level(grid: Labels, columns: Iterable[str]) -> Labels:
             f"levels: {unknown[0]!r} is not one of the columns that make a cell here, "
             f"{', '.join(grid.columns)}; read the records with it as a label first."
         )
+    # In the grid's order, so that one level has one name however it was written.
     return Labels(*(name for name in grid.columns if name in level.columns))
 
 
@@ -94,6 +96,7 @@ def _around(
     timeslots: Sequence[str | None] | None,
 ) -> tuple[Cells, ...]:
     if resolutions is None:
+        # One finer shows how far the fleet is from it; each coarser one has a seventh of the cells.
         resolutions = range(max(grid.resolution - 3, 0), min(grid.resolution + 1, 15) + 1)
     if timeslots is None:
         timeslots = [grid.timeslot, *coarser_slots(grid)]

@@ -145,6 +145,7 @@ class ErrorPredictor:
 
     def predict(self, epsilon: Fraction) -> ErrorPrediction:
         """Predict errors at an epsilon."""
+        # Newton comes back to the losses at which other errors were looked for.
         if epsilon not in self._seen:
             self._seen[epsilon] = self._at(epsilon)
         return self._seen[epsilon]
@@ -199,6 +200,7 @@ class ErrorPredictor:
         requested = self.plan.request
         if requested.noised != ("mean",) or requested.clipping_range not in FAST_PREDICTIONS:
             return 0.0
+        # At a loss of 0 only constants can be published.
         noise = self._noise / epsilon if epsilon else np.inf
         bounds = {
             "plain": min(noise, self.span / 4.0),

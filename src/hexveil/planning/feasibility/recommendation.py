@@ -53,6 +53,7 @@ def cheapest(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | N
     ]
     return min(
         with_epsilon,
+        # At equal loss the finer grid says more.
         key=lambda assessment: (assessment.epsilon_halved or 0.0, -assessment.cells),
         default=None,
     )
@@ -115,6 +116,7 @@ def _weaker(
         for weaker in WEAKER_UNITS[unit]
         if (assessment := recommend(offers, weaker)) is not None
     ]
+    # A weaker promise is named only if it buys a finer map.
     best = max(finest_weaker, key=lambda assessment: assessment.cells, default=None)
     if best is None or best.cells <= cells:
         return []

@@ -102,6 +102,7 @@ def small_map_factor(cells: int) -> float:
     >>> [round(small_map_factor(cells), 2) for cells in (1, 2, 3, 5, 20, 2000)]
     [0.71, 0.71, 0.71, 0.84, 0.96, 1.0]
     """
+    # The median of 2k cells varies as that of 2k + 1, nearly.
     odd = max(cells, 2) // 2 * 2 + 1
     return math.sqrt(1.0 - 1.5 / odd)
 
@@ -129,6 +130,7 @@ def assess_utility(
     """
     width = float(span.mean()) if span.size else 0.0
     floor = noise_floor(width, occupancy.n_cells, occupancy.n_users, epsilon) if epsilon else 0.0
+    # The same share of U²/8 as of U/2: times U/4.
     baseline = baseline_error if errors.name == "mean" else baseline_error * width / 4.0
     cell_errors = errors.error
     better = int((cell_errors < baseline).sum())

@@ -51,15 +51,20 @@ def minimize_mean_error_distributed(
     loss : float
     """
     occupancy = exposure.occupancy
+    # Rounded up, so that no more pairs than the limit come to the driver.
     every = -(-occupancy.n_pairs // FETCHED_PAIRS)
     everybody = np.arange(occupancy.n_users)
     cell, user, n = occupancy.map_users(partial(_fetched, every=every), users=(everybody,))
     cells, number = np.unique(cell, return_inverse=True)
     users, who = np.unique(user, return_inverse=True)
+    # Cells and users without fetched pairs are left out: empty cells have no shares.
     sample = LocalOccupancy.from_coo(number, who, n)
     weighed = ObjectiveWeights(weights.mean[cells], weights.variance[cells])
     result = minimize_mean_error(
-        ClippingProblem(sample), weighed, loss * occupancy.n_users / users.size
+        # A share among few is larger than among all, and so is the loss at equal rates.
+        ClippingProblem(sample),
+        weighed,
+        loss * occupancy.n_users / users.size,
     )
     begin = (
         _to_all(rate, cells, occupancy.n_cells)

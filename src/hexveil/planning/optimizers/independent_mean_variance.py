@@ -55,6 +55,7 @@ def allocate_independently(
         The others are put at the middle, and nothing else is clipped.
     """
     mean, variance = ("mean" in request.noised), ("variance" in request.noised)
+    # The rank needs a loss before the split is known, which depends on the cap of that rank.
     part = cell_epsilon / 2 if mean and variance else cell_epsilon
     if contributing_pairs is None:
         capped = occupancy.kth_largest(request.mechanism.rank(part))

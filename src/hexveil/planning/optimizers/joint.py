@@ -100,6 +100,7 @@ def _minimize_mean_error(
 
 def _in_quanta(exposure: ClippingProblem, aim: Targets, factor: Floats) -> JointSolution:
     """Return the factors that a release can keep, raised where their rounding leaves no room."""
+    # Rounded factors keep a little less; larger ones leave the targets room again.
     for raised in (0.0, 0.25, 0.5, 0.75, 1.0):
         rounded = _few_digits(factor + raised * (1.0 - factor))
         rates = aim.rates(exposure.clipped_share_in_quanta(rounded))
@@ -118,6 +119,7 @@ def _in_few_scales(exposure: ClippingProblem, joint: JointSolution, loss: float)
     live = rates.mean > 0
     noise = np.divide(total, rates.mean, out=np.zeros_like(rates.mean), where=live)
     quantized = quantize_noise_scales(noise)
+    # The same object comes back where nothing was rounded.
     if quantized is noise:
         return joint
     mean = np.divide(total, quantized, out=np.zeros_like(quantized), where=live)
@@ -153,13 +155,16 @@ def _rows(
     def scale(rate: Floats) -> Floats:
         live = rate > 0
         noise = np.divide(1.0, rate, out=np.zeros_like(rate), where=live)
+        # Division rounds to nearest, and a scale must not be below 1 / rate.
         return np.where(live, np.nextafter(noise, np.inf), 0.0)
 
     return PlanAllocation(
         mechanism="factors",
         contribution_cap=np.where(rates.mean > 0, largest, 0),
         noise_scale_records=quantize_noise_scales(
-            scale(rates.mean) * total, np.floor if certifies == "loss" else np.rint
+            # Targets allow less noise but no more: rounding down keeps them.
+            scale(rates.mean) * total,
+            np.floor if certifies == "loss" else np.rint,
         ),
         variance_cap=np.where(rates.variance > 0, largest, 0),
         variance_noise=scale(rates.variance),
@@ -207,6 +212,7 @@ def _error_scale(
     The number is what `Plan.objective_errors` gives: an error in units, or a share of a constant's.
     """
     names, none = request.noised, np.full(span.size, np.inf)
+    # A variance of one record is known, so that any target for it is met.
     square = np.where(has_single_record(occupancy), 0.0, span**2)
     if len(names) == 2 and request.error == "sum":
         largest = MAX_CONSTANT_ERROR["mean"] * span + MAX_CONSTANT_ERROR["variance"] * square

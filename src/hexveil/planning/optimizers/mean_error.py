@@ -125,8 +125,10 @@ def minimize_mean_error(
     Less effort is good enough for a prediction, and from rates to begin with that are those of a
     like occupancy; the constants of these are kept.
     """
+    # Cells that are constants at the beginning stay so: deciding anew would cost all descents.
     if begin is not None:
         live = [begin.mean > 0, begin.variance > 0]
+        # Between constants alone there is nothing to descend.
         if any(m.any() for m in live):
             begin = _descend(exposure, weights, loss, live, begin, effort)[1]
         return JointSolution(begin, exposure.largest_factors(begin, loss))
@@ -140,6 +142,7 @@ def minimize_mean_error(
     if all(m.any() for m in target):  # with constants for one of them, both ways round
         begins += [[target[0], nothing[1] > 0], [nothing[0] > 0, target[1]]]
     for live in begins:
+        # In logarithms no rate reaches 0, so that constants for one statistic are own starts.
         result = _descents(exposure, weights, loss, live, effort)
         best = min(best, result, key=lambda one: one[0])
     _, rates = best
@@ -174,6 +177,7 @@ def _start(exposure: ClippingProblem, weights: ObjectiveWeights, loss: float) ->
     """Return rates at which a typical user's loss is the one allowed."""
     size = exposure.occupancy.n_cells
     ones = InverseScales(*((w > 0).astype(np.float64) for w in (weights.mean, weights.variance)))
+    # Most users are then not clipped, and a descent moves freely from there.
     linear = exposure.losses(ones, np.ones(exposure.occupancy.n_users))
     rate = np.full(size, loss / float(np.quantile(linear, 0.9)))
     return InverseScales(rate * ones.mean, rate * ones.variance)
@@ -202,6 +206,7 @@ def _descend(
         error, slope = _value(exposure, weights, loss, unpack(logs))
         return error, slope[active] * np.exp(logs)
 
+    # Logarithms keep rates positive, and their slopes of one size over many orders.
     begin = np.log(np.maximum(first, 1e-12))
     converged = scipy.optimize.minimize(
         value,
@@ -222,6 +227,7 @@ def _value(
     clipped_share = exposure.clipped_share(factor)
     error = weighted_errors(weights, rates, clipped_share).sum()
     multiplier = loss_multipliers(exposure, weights, rates, factor, factor < 1.0)
+    # Users who are not clipped have a multiplier of 0: more noise for them changes no bias.
     slope = [
         pushed - np.divide(w, r**2, out=np.zeros_like(r), where=r > 0)
         for w, r, pushed in zip(
@@ -257,6 +263,7 @@ def loss_multipliers(
     steep = np.where(rates.mean > 0, weights.mean / 2.0, 0.0)
     if rates.variance.any():
         remaining = np.maximum(1.0 - 2.0 * exposure.clipped_share(factor), 0.0)
+        # The bias of a variance bends: its slope falls with what is clipped already.
         steep += np.where(rates.variance > 0, weights.variance * remaining / 2.0, 0.0)
     gain = exposure.sum_per_user(steep)
     cost = exposure.loss_slope(rates, factor)

@@ -62,12 +62,14 @@ def mean_error_lower_bound(
     worth = float(weighted_errors(weights, rates, exposure.clipped_share(factor)).sum())
     multiplier = multiplier * min(1.0, worth / (loss * float(multiplier.sum())))
     # The search for their scale takes about as long as a step.
+    # On large maps few steps are affordable: any number of them gives a valid bound.
     steps = int(min(ASCENT_STEPS, max(ASCENT_PAIRS / exposure.occupancy.n_pairs - 1, 1)))
     candidates = _scaled(exposure, weights, loss, np.maximum(multiplier, multiplier.max() * 1e-6))
     best = 0.0
     for step in range(steps):
         dual, losses = _answer(exposure, weights, candidates)
         best = max(best, dual - loss * float(candidates.sum()))
+        # Steps in logarithms keep multipliers positive; 1/√t is the usual rate of a subgradient.
         push = 0.3 / np.sqrt(step + 1.0) * (losses / loss - 1.0)
         candidates = candidates * np.exp(np.clip(push, -1.0, 1.0))
     return best * PROOF_MARGIN
@@ -107,6 +109,7 @@ def _answer(
     """
     occupancy = exposure.occupancy.local()
     rank = np.empty(occupancy.n_users, dtype=np.int64)
+    # Stable, so that equal prices have one order on every machine.
     rank[np.argsort(multiplier, kind="stable")] = np.arange(occupancy.n_users)
     total, losses = 0.0, np.zeros(occupancy.n_users)
     for cells in _blocks(occupancy.start) if runs is None else runs:

@@ -79,9 +79,12 @@ def minimize_noise(
     start: InverseScales | None = None,
 ) -> FeasibilityResult:
     """Return the plan with the least noise in every cell at a loss, or the proof of none."""
+    # Without bias a target leaves the most room for noise: these are the smallest rates of any
+    # plan.
     rates = rates_at(np.zeros(exposure.occupancy.n_cells))
     if rates is None:
         return FeasibilityResult(None, infeasible=True)
+    # Rates of a plan at a larger loss are no larger than those here: they save steps.
     if start is not None:
         rates = InverseScales(
             np.maximum(rates.mean, start.mean), np.maximum(rates.variance, start.variance)
@@ -91,13 +94,17 @@ def minimize_noise(
         new = rates_at(exposure.clipped_share(factor))
         if new is None:
             return FeasibilityResult(None, infeasible=True)
+        # Larger rates never follow from smaller ones, so that the first that suffice are the least.
         if (new.mean <= rates.mean * (1 + CONVERGENCE_TOLERANCE)).all() and (
             new.variance <= rates.variance * (1 + CONVERGENCE_TOLERANCE)
         ).all():
             return FeasibilityResult(JointSolution(new, factor), infeasible=False)
+        # The maximum keeps the iteration monotone where rounding would let it go back.
         rates = InverseScales(
             np.maximum(rates.mean, new.mean), np.maximum(rates.variance, new.variance)
         )
+    # Slow convergence is no proof: the search treats it as undecided, the certificate does not
+    # count it.
     return FeasibilityResult(None, infeasible=False)
 
 
@@ -133,6 +140,7 @@ def is_infeasible(
         rates = least_rates_at(exposure.clipped_share(factor))
         if rates is None:
             return True
+        # A larger loss makes the factors larger, hence still upper bounds after rounding.
         new = np.minimum(factor, exposure.largest_factors(rates, loss / PROOF_MARGIN, least=True))
         if (new >= factor * (1 - CONVERGENCE_TOLERANCE)).all():
             return False
@@ -157,6 +165,7 @@ def minimize_loss(exposure: ClippingProblem, targets: Targets, asked: Targets) -
     def tried(loss: float, start: InverseScales | None) -> FeasibilityResult:
         return minimize_noise(exposure, targets.rates, loss, start)
 
+    # At the first loss nobody is clipped, so that it works; half of it may or may not.
     result = _search(first, high / 2.0, tried)
     largest = exposure.largest_share
     bound = _proved(
@@ -168,6 +177,7 @@ def minimize_loss(exposure: ClippingProblem, targets: Targets, asked: Targets) -
 
 def _proved(bound: float, impossible: Callable[[float], bool]) -> float:
     """Return the largest loss or error, up to `bound`, that is proved impossible, nearly."""
+    # Usually the search has come down to what can be proved.
     if impossible(bound):
         return bound * PROOF_MARGIN
     low, high = 0.0, bound
@@ -195,6 +205,7 @@ def _search(
         else:
             low = value
             proved = max(proved, value if answer.infeasible else 0.0)
+        # Until one value fails, the least one may be of any size: halve.
         value = (low + best.value) / 2.0 if low else best.value / 2.0
     return SearchResult(best.solution, best.value, proved)
 

@@ -56,6 +56,7 @@ def allocate_at(
     """Return the rows of all cells planned alone at loss `cell_epsilon`."""
     capped = occupancy.kth_largest(mechanism.rank(cell_epsilon))
     distinct, which = np.unique(capped, return_inverse=True)
+    # Exact division per distinct cap: a double quotient could be below t / ε.
     noise = np.array([round_up(int(t) / cell_epsilon) for t in distinct], dtype=np.float64)
     nothing = np.zeros(occupancy.n_cells)
     return PlanAllocation(
@@ -84,11 +85,13 @@ def largest_cell_epsilon(
     """
     exposures = _Exposures(occupancy)
     rank, step = 1, 1
+    # Beyond the most users of a cell every threshold is 0, and larger ranks change nothing.
     previous = int(occupancy.users_per_cell.max()) + 1
     while rank <= previous:
         reach = mechanism.epsilon_range(rank)
         if reach is None:
             break
+        # Smaller ranks have larger ε', so that the first that fits is the best.
         best = _best_in_range(exposures, epsilon, rank, reach)
         if best is not None:
             return best
@@ -119,6 +122,8 @@ def _skip(
     while step > 1:
         reach = mechanism.epsilon_range(rank + step)
         if reach is not None and exposures.least(rank, rank + step) * reach[0] > epsilon:
+            # Bounds of blocks are cheap beside exact exposures, so that blocks grow while they
+            # hold.
             return rank + step + 1, step * 2
         step //= 2
     return rank + 1, 2
@@ -138,6 +143,8 @@ class _Exposures:
         """Return `max_relative_loss` of all cells with users of this rank."""
         total = _totals(self._occupancy, rank, rank)
         if self._occupancy.is_local and total.size > SAMPLED_USERS:
+            # Who is exposed most at one rank is so at others, nearly: these users rule out most
+            # ranks.
             self._few = _pairs_of(
                 self._occupancy, np.argpartition(total, -SAMPLED_USERS)[-SAMPLED_USERS:]
             )
@@ -178,4 +185,5 @@ def _thresholds(occupancy: Occupancy, rank: int, users: int) -> NDArray[np.int64
 
 
 def _largest(total: NDArray[np.float64]) -> float:
+    # The sums round to nearest, and a loss must round up.
     return float(total.max()) * (1.0 + ULP)

@@ -76,6 +76,7 @@ class ClippingProblem:
         import scipy.sparse  # noqa: PLC0415  slow to import
 
         occupancy = self.occupancy.local()
+        # Indices of 32 bits take half of the memory that scipy would give to int64 ones.
         columns, first = occupancy.user.astype(np.int32), occupancy.start.astype(np.int32)
         size = (occupancy.n_cells, occupancy.n_users)
         return scipy.sparse.csr_array((self.share, columns, first), shape=size)
@@ -117,6 +118,7 @@ class ClippingProblem:
 
     def clipped_share(self, factor: Floats) -> Floats:
         """Return the share of each cell's samples that the factors put at the middle."""
+        # The sum of the small parts keeps digits that 1 - Σ would cancel; rounding may exceed 1.
         return np.minimum(self._gathered(1.0 - factor), 1.0)
 
     def clipped_share_in_quanta(self, factor: Floats) -> Floats:
@@ -128,6 +130,7 @@ class ClippingProblem:
             contributions.clipped_by_caps, (occupancy.largest_count, self.span_quanta), (factor,)
         )
         return np.asarray(
+            # Whole quanta only take away; the maximum guards against rounding of the two sums.
             np.maximum(clipped / occupancy.records_per_cell, self.clipped_share(factor))
         )
 
@@ -174,10 +177,13 @@ class ClippingProblem:
                 1.0, np.divide(loss, linear, out=np.ones_like(linear), where=linear > 0)
             )
         bent = self._weighed_squares(rates.variance)
+        # 2 L / (A + √(A² - 4 B L)) is the smaller root without the cancellation of A - √.
         root = np.sqrt(np.maximum(linear**2 - 4.0 * bent * loss, 0.0))
         down = linear + root
         solved = np.divide(2.0 * loss, down, out=np.ones_like(down), where=down > 0)
+        # A - B is the loss at factor 1: whoever is within it is not clipped.
         factor = np.where(linear - bent <= loss, 1.0, np.minimum(solved, 1.0))
+        # Only a majority user leaves the parabola, and only where a variance is published.
         if not (rates.variance[self._large[0]] > 0).any():
             return factor
         cells = self.occupancy.records_per_cell, rates.mean, rates.variance
@@ -215,10 +221,12 @@ class DistributedClippingProblem(ClippingProblem):
         return sums[0], sums[1]
 
     def _remembered(self, whole: WholeGroup, work: Callable[..., Floats], figure: Floats) -> Floats:
+        # The hash, not the array: figures have an entry per user and would stay in memory.
         key = f"{work.__name__} {hashlib.sha256(figure.tobytes()).hexdigest()}"
         last = self._last
         if key not in last:
             if len(last) >= CACHED_ANSWERS:
+                # Dictionaries keep the order of insertion: the oldest answer goes.
                 del last[next(iter(last))]
             total = self.occupancy.records_per_cell
             ask = self.occupancy.map_users if whole == "users" else self.occupancy.map_cells

@@ -179,6 +179,7 @@ def _clipping_from(interval: Words | None, steps: Words | None, arrays: Arrays) 
 
 def encode(plan: PlanData) -> bytes:
     """Return a plan's decisions as bytes: equal decisions have equal bytes but for the version."""
+    # Arrays after the header, not in it: JSON of doubles is longer and slower, not more exact.
     chunks, fields = [], []
     for name, array in arrays_of(plan).items():
         dtype = _DTYPES[array.dtype.kind]
@@ -192,6 +193,7 @@ def encode(plan: PlanData) -> bytes:
     }
     words = json.dumps(header, sort_keys=True).encode()
     content = len(words).to_bytes(_SIZE_BYTES, "little") + words + b"".join(chunks)
+    # One codec, one level: other settings would change the bytes of equal plans.
     packed: bytes = pa.compress(content, codec="zstd", asbytes=True)
     return MAGIC + len(content).to_bytes(_SIZE_BYTES, "little") + packed
 
@@ -239,6 +241,7 @@ def _check_sizes(arrays: Arrays, like: PlanData) -> None:
         "own_weight": like.occupancy.n_pairs,
         "class_noise": int(arrays["class"].max()) + 1 if "class" in arrays else 0,
     }
+    # By name alone a plan of another occupancy with as many cells would pass.
     if any(array.size != per.get(name, cells) for name, array in arrays.items()):
         raise ValueError("of other counts")
 
@@ -277,6 +280,7 @@ def _arrays_from(words: Words, content: bytes, end: int) -> Arrays:
     for name, dtype, number in words["arrays"]:
         if dtype not in _DTYPES.values():
             raise ValueError("of another kind")
+        # astype copies: views would keep all of the content, and are not aligned.
         arrays[name] = np.frombuffer(content, dtype, number, end).astype(np.dtype(dtype[1:]))
         end += int(number) * np.dtype(dtype).itemsize
     if end != len(content):
@@ -297,6 +301,7 @@ def _damaged() -> StorageError:
 def request_words(request: Request) -> Words:
     """Return the request as words; the targets themselves are arrays of cells."""
     name = request.mechanism.name
+    # A name may be borrowed: equality makes sure that what is read back plans the same.
     if MECHANISMS.get(name) != request.mechanism:
         raise InputError(
             f"a saved plan's mechanism must be one of {', '.join(MECHANISMS)}, got {name}; "
@@ -359,6 +364,7 @@ def metadata_words(facts: PublicMetadata) -> Words:
 def metadata_from(words: Words, occupancy: Occupancy, cells: pa.Table) -> PublicMetadata:
     """Return the public metadata, without the function that counts the records again."""
     table = CellTable(_grid_from(words["grid"]), **_places(cells))
+    # Names are what a recipient reads; the release is about places.
     if list(table.names()) != cells["cell"].to_pylist():
         raise InputError("the names of cells do not fit its places or labels.")
     lower, upper = words["bounds"]

@@ -101,6 +101,7 @@ def save(plan: PlanData, folder: str | Path) -> Path:
     plan = with_lower_bound(plan)
     words, tables = _words(plan), _tables(plan)
     words["digest"] = digest(words, tables)
+    # Before the folder is touched: a mechanism that cannot be saved leaves nothing behind.
     text = json.dumps(words, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     _check_new(path)
     try:
@@ -129,6 +130,7 @@ def digest(words: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> str:
     for name in TABLES:
         for column in tables[name].column_names:
             values = tables[name][column].combine_chunks()
+            # Lengths and types first, so that no two folders share the hashed bytes.
             head = [name, column, str(values.type), len(values), values.null_count]
             total.update(json.dumps(head).encode())
             total.update(_canonical(values))
@@ -157,6 +159,7 @@ def _words(plan: PlanData) -> Words:
         "baseline_error": plan.baseline_error,
     }
     decisions = plan_codec.decision_words(plan.allocation, decimal_text)
+    # A reviewer reads no kind of a bound that was not computed.
     decisions["certifies"] = plan.bound_kind
     match plan.allocation.clipping:
         case TwoStageRange(stages=stages):
@@ -241,6 +244,7 @@ def _read_words(path: Path) -> Words:
     file = path / WORDS
     text = _read(file)
     try:
+        # Python reads NaN and Infinity, which are no JSON, and which comparisons let through.
         words = json.loads(text, parse_constant=_no_constant)
     except ValueError:
         _damaged(file, "is not JSON text")
@@ -280,10 +284,12 @@ def _read_table(file: Path) -> pa.Table:
     """Return the table of a file that has the columns of a saved plan, without gaps."""
     data = _read(file)
     try:
+        # From memory: the bytes that are checked are the bytes that are used.
         table = pa.parquet.ParquetFile(pa.BufferReader(data)).read()
     except (pa.ArrowException, OSError, ValueError):
         _damaged(file, "is not a Parquet file that can be read")
     names = table.column_names
+    # A reader by name would see one of the two, a reader by position the other.
     if len(set(names)) < len(names):
         _damaged(file, "has two columns of one name")
     for name in NEEDED[file.name]:
@@ -392,6 +398,7 @@ def _baseline_error(number: float) -> float:
 def _check_stated(path: Path, words: Words, plan: PlanData, tables: Tables) -> None:
     """Refuse a folder with figures that differ from its rows."""
     with _understood(path):
+        # To the bit: the same code on the same arrays makes the same doubles.
         losses = np.array_equal(plan.losses(), numbers(tables[USERS], "loss"))
         stated = words["plan"]["epsilon"] == decimal_text(plan.epsilon)
         counted = words["occupancy"]["fingerprint"] == plan.occupancy.fingerprint

@@ -61,6 +61,8 @@ def linear_bias(weights: ArrayLike, counts: ArrayLike, span: float, offset: Offs
     (4.0, 2.0)
     """
     m = check_counts(counts)
+    # Values at one bound where a weight is too small and at the other where it is too large make
+    # one of the two sums the bias: neither can be left out.
     gap = m / m.sum() - _per_user(weights, m, "weights")
     return span * _worst(float(np.maximum(gap, 0).sum()), float(np.maximum(-gap, 0).sum()), offset)
 
@@ -147,6 +149,8 @@ def truncation_variance_bias(contributions: ArrayLike, counts: ArrayLike, span: 
     n, total = check_contributions(contributions, counts, minimum=1)
     if n == total:
         return 0.0
+    # With at most half of the samples contributing, all at one bound, the others fill either bound
+    # up to half: the largest variance there is, beside one of 0.
     n_moved = n if total < 2 * n else total // 2
     return span**2 * (n_moved * (total - n_moved)) / total**2
 
@@ -191,6 +195,7 @@ def clipping_bias(
     a, b = _per_user(a, m, "lower"), _per_user(upper, m, "upper")
     if (a < 0).any() or (b > span).any() or (a > b).any():
         raise InputError(f"each interval must run from a lower to a higher end within [0, {span}].")
+    # Samples at the lower bound are raised by a, samples at the upper one lowered by U - b.
     return _worst(float((m * a).sum()), float((m * (span - b)).sum()), offset) / float(m.sum())
 
 

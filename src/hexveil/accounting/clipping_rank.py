@@ -80,6 +80,8 @@ def optimal_clipping(counts: ArrayLike, span: float, epsilon: Number) -> Clippin
     """
     m = check_counts(counts)
     rank = clipping_rank(epsilon)
+    # With fewer than ⌈2/ε⌉ users noise would cost more than any value is worth: the middle is
+    # published.
     capped = int(np.sort(m)[-rank]) if rank <= m.size else 0
     half = np.maximum(m - capped, 0) / (2.0 * m) * span
     bias = span * float(np.maximum(m - capped, 0).sum()) / 2.0

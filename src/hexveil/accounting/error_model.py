@@ -146,6 +146,7 @@ class ErrorModel(ReadOnlyArrays):
     @property
     def bound95(self) -> Floats:
         """Error of each cell not exceeded with probability 95 percent, whatever the values."""
+        # P(|Laplace(b)| > b ln 20) = 1/20.
         return np.asarray(self.bias + self.scale * LN20)
 
     def within(self, unit: Floats) -> ErrorModel:
@@ -230,6 +231,7 @@ class WeightedVarianceErrorModel(WeightedMeanErrorModel):
     def bound95(self) -> Floats:
         """Error of each cell not exceeded with probability 95 percent, whatever the values."""
         b = 2.0 * self.half_width * self.mean_noise
+        # The bound of |2 x e + e² - 2 b²| in the docstring, at |x| <= h and |e| <= b ln 40.
         mean = 2.0 * self.half_width * b * LN40 + (LN40**2 - 2.0) * b**2
         return np.asarray(
             self.bias + self.scale * LN40 + self.unit * np.where(self.noised, mean, 0.0)

@@ -218,6 +218,8 @@ def exact_cap(
     errors: dict[int, float] = {}
     best = math.inf
     for index in np.argsort(floor, kind="stable"):
+        # Caps come by ascending lower bound: once it is above the best error, so are all that
+        # follow.
         if floor[index] > best * (1 + TIE):
             break
         cap = int(caps[index])
@@ -250,6 +252,7 @@ def _price(epsilon: Number, noise: str) -> Fraction:
 
 def _exact_argmin(caps: Ints, approximate: Floats, exactly: Callable[[int], Fraction]) -> int:
     """Return the smallest cap with the least objective, decided exactly among the nearly least."""
+    # Doubles settle all but near ties, which would go by rounding: those are compared exactly.
     slack = TIE * np.abs(approximate).max()
     nearly: list[int] = caps[approximate <= approximate.min() + slack].tolist()
     return min(nearly, key=exactly)

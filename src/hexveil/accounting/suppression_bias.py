@@ -211,6 +211,8 @@ def _spread(p: Floats) -> Floats:
 def _midpoint_variance_error(contributions: ArrayLike, counts: ArrayLike) -> tuple[float, float]:
     """Return the ends of (variance - variance with dropped samples at the midpoint) for U = 1."""
     n, total = check_contributions(contributions, counts, minimum=0)
+    # Half of all samples at the far bound make the variance largest, or all that were dropped if
+    # they are fewer.
     n_moved = min(total - n, total // 2)
     quarter = n * (total - n) / (4 * total**2)
     return -quarter, n_moved * (total - n_moved) / total**2 - quarter

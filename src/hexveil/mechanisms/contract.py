@@ -218,8 +218,6 @@ class Authority(Protocol):
 class Meter:
     """Privacy loss added up from the scales that go to the noise source, against the booking.
 
-    Stages that the journal holds already are added too, so that the sum is whole after a crash.
-
     Parameters
     ----------
     booked : ndarray of float, shape (n_users,)
@@ -271,9 +269,6 @@ def execute(
 ) -> Outputs:
     """Run every stage of an allocation: rows that the journal holds are taken, others drawn.
 
-    A stage is measured before its draw is marked as begun, so that an error while measuring loses
-    nothing.
-
     Parameters
     ----------
     allocation : Allocation
@@ -293,9 +288,12 @@ def execute(
     earlier = Outputs()
     while (stage := allocation.next_stage(earlier)) is not DONE:
         requests = stage.noise(earlier)
+        # Stages that the journal holds already are authorised too: the meter's sum is that of the
+        # whole path, after a crash as well.
         meter.authorise(requests, stage.sensitivity(earlier))
         row = journal.stored(stage.name, stage.entries)
         if row is None:
+            # Measured before the draw is marked as begun: an error while measuring loses nothing.
             draw = _prepared(stage, sums, source, requests, earlier)
             row = journal.draw_once(stage.name, stage.entries, draw)
         earlier = earlier.extended(stage.name, stage.entries, row)
@@ -312,6 +310,7 @@ def replay(allocation: Allocation, rows: Mapping[str, Ints]) -> Outputs:
     """
     earlier = Outputs()
     while (stage := allocation.next_stage(earlier)) is not DONE:
+        # A row that is missing has no entries, and is refused like one of another width.
         row = rows.get(stage.name, np.zeros((1, 0), dtype=np.int64))
         earlier = earlier.extended(stage.name, stage.entries, np.atleast_2d(row))
     return earlier
@@ -346,6 +345,7 @@ def _noised(source: NoiseSource, queries: list[tuple[NoiseRequest, Measured]]) -
         else:
             raise TypeError("a stage asks for one kind of noise and measures for another.")
     if numbers:
+        # One call for all sums: the source groups equal scales over the whole stage.
         noisy = source.laplace(_side_by_side(values), _side_by_side(scales))
         ends = np.cumsum([array.shape[1] for array in values])[:-1]
         columns.update(zip(numbers, np.split(noisy, ends, axis=1), strict=True))

@@ -42,6 +42,7 @@ class ProvenError:
 
     def columns(self) -> dict[str, Floats]:
         """Return the columns of a release table; the error is worst-case bias plus noise."""
+        # E|noise| of a Laplace distribution is its scale.
         error = self.bias + self.scale
         return {"scale": self.scale, "bias": self.bias, "error": error, "bound95": self.bound95}
 

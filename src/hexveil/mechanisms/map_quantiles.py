@@ -65,6 +65,7 @@ class UserMeans:
     def blocks(self, sums: PrivateSums) -> Iterator[tuple[slice, Ints]]:
         """Yield the means. PRIVATE."""
         for rows in blocks_of(self.occupancy):
+            # Points are whole, so that s / m <= point exactly if ceil(s / m) <= point.
             yield rows, -(-sums.total[:, rows] // self.occupancy.n[rows])
 
 
@@ -93,6 +94,7 @@ def user_sums(sums: PrivateSums, occupancy: LocalOccupancy) -> tuple[Ints, Ints]
     """Return each user's sum, shape (batch, n_users), and records over all cells. PRIVATE."""
     total = np.zeros((len(sums.total), occupancy.n_users), dtype=np.int64)
     for row, own in zip(total, sums.total, strict=True):
+        # Not bincount: its weights are doubles, and a user's sum may exceed 2^53.
         np.add.at(row, occupancy.user, own)
     return total, occupancy.records_per_user
 
@@ -148,6 +150,7 @@ class MapQuantiles(DrawnRow):
         for rows, values in self.reading.blocks(sums):
             for row, places in zip(tally, self.candidates.places(values), strict=True):
                 np.add.at(row, places, self.votes[rows])
+        # A rank needs only the votes at or below each point: one pass serves all targets.
         cumulative = np.cumsum(tally, axis=1)
         ones = np.ones((1, self.candidates.size), dtype=np.int64)
         return tuple(Scores(-RankCost(t).costs(cumulative), ones) for t in self.targets)
@@ -176,6 +179,8 @@ def range_quantiles(
     epsilon : Fraction
         Loss of every user by both choices together.
     """
+    # Equal votes for users, split over their cells: with a vote per pair, whoever is in C cells
+    # would move every cost C times as far.
     votes = GRAIN // occupancy.cells_per_user[occupancy.user]
     points = EvenPoints(lattice_steps, min(lattice_steps, RANGE_POINTS))
     return RangeQuantiles(
@@ -198,6 +203,7 @@ class RangeQuantiles(MapQuantiles):
     def ends(self, outputs: Outputs) -> tuple[int, int]:
         """Return the chosen ends in quanta; all of the bounds if the range would be empty."""
         low, high = map(int, self.points(outputs))
+        # A function of released points, so that it costs nothing.
         return (low, high) if low < high else (0, self.candidates.top)
 
 
@@ -223,8 +229,10 @@ def residual_quantile(
     epsilon : Fraction
         Loss of every user.
     """
+    # A half width of 0 would leave the second stage without a noise scale.
     evenly = [max(width * k // RESIDUAL_POINTS, 1) for k in range(1, RESIDUAL_POINTS + 1)]
     cells = occupancy.cells_per_user[occupancy.user]
+    # The residual of a user in one cell is 0 whatever it reports: it would only pull h down.
     votes = np.where(cells > 1, GRAIN // cells, 0).astype(np.int64)
     return MapQuantiles(
         name,

@@ -60,7 +60,10 @@ def add_laplace(values: NDArray[np.int64], scales: NDArray[np.float64]) -> NDArr
         nothing has been drawn then.
     """
     _check(values, scales)
+    # Everything was checked before the first draw: what is drawn and then dropped by an error would
+    # have been paid for all the same.
     noisy = np.empty(values.size, dtype=np.int64)
+    # One call per distinct scale: the library takes longer to make a measurement than to draw.
     distinct, count = np.unique(scales, return_counts=True)
     order, end = np.argsort(scales, kind="stable"), np.cumsum(count)
     for scale, first, last in zip(distinct, end - count, end, strict=True):
@@ -95,6 +98,7 @@ def noisy_max(scores: NDArray[np.int64], scale: float) -> int:
         raise HexveilError("the noise door takes at least one int64 score.")
     if not (math.isfinite(scale) and scale > 0):
         raise HexveilError("a noise scale must be positive and finite.")
+    # As doubles: the absolute value of the smallest int64 is negative.
     if not (np.abs(scores.astype(np.float64)) < ROOM).all():
         raise HexveilError("a score could leave the range of 64-bit integers.")
     return int(_selection(float(scale))(scores))

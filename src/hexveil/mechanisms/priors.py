@@ -123,6 +123,7 @@ class UnknownRange:
         """Return samples before projection: see `ValueDistribution.draw`."""
         low, high = _known("UnknownRange", self.low, self.high)
         one, other = generator.uniform(low, high, (2, trials, 1))
+        # Scaled in place: the samples of a large cell are the largest array of a study.
         samples = generator.random((trials, int(counts.sum())))
         samples *= other - one
         samples += one
@@ -166,6 +167,7 @@ class PerUser:
 def _check_ends(name: str, low: float | None, high: float | None) -> None:
     if low is None and high is None:
         return
+    # One end alone is refused like one that is not a number.
     first, last = (math.nan if end is None else end for end in (low, high))
     if not (math.isfinite(first) and math.isfinite(last) and first <= last):
         raise InputError(f"{name} needs two finite numbers, the lower one first, or none.")

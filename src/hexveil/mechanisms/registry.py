@@ -91,6 +91,7 @@ def _tree(text: str) -> ast.expr:
         if len(text) > MAX_LENGTH:
             raise ValueError
         with warnings.catch_warnings():
+            # An invalid escape in quotes would only warn, on a line of its own.
             warnings.simplefilter("error")
             return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, SyntaxWarning, ValueError, RecursionError, MemoryError):
@@ -130,6 +131,8 @@ class _Text:
             return constructors[name](*positional, **keywords)
         except InputError:
             raise
+        # Options out of range raise InputError. These are options of a kind that no check expects,
+        # and their own messages speak of code.
         except (TypeError, ValueError, AttributeError, ArithmeticError):
             raise InputError(
                 f"{self.excerpt!r} has an option of another kind than {name} takes; see "
@@ -140,6 +143,7 @@ class _Text:
         """Return a number, word, None or tuple, a distribution or a mechanism."""
         if isinstance(tree, ast.Constant) and isinstance(tree.value, (int, float, str, type(None))):
             return tree.value
+        # Nothing here is evaluated: what is not listed is refused.
         if isinstance(tree, ast.Tuple):
             return tuple(self.literal(item) for item in tree.elts)
         if (

@@ -53,6 +53,7 @@ class PrivateSums:
 
     def read(self, reading: Reading) -> Ints:
         """Return the integers of a reading, computed once. PRIVATE."""
+        # Stages share readings: in a study with values drawn anew, computing them takes longest.
         if reading.key not in self._readings:
             self._readings[reading.key] = reading.values(self)
         return self._readings[reading.key]
@@ -90,6 +91,7 @@ class PrivateSums:
 
         kinds = [self.total] if self.squares is None else [self.total, self.squares]
         given_sums = others + len(kinds)
+        # One data set at a time: functions of pairs may run where the pairs lie, and know no batch.
         rows = [
             occupancy.map_cells(with_sums, cells, users, (*sums, *pairs))
             for sums in zip(*kinds, strict=True)
@@ -114,6 +116,7 @@ class Outputs(Mapping[str, Ints]):
     __slots__ = ("_rows",)
 
     def __init__(self, rows: Mapping[str, Ints] | None = None) -> None:
+        # A copy: nobody else can add rows to outputs on which a stage was authorised.
         self._rows = dict(rows or {})
 
     def __getitem__(self, name: str) -> Ints:

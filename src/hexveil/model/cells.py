@@ -50,6 +50,7 @@ def zone(timezone: str) -> zoneinfo.ZoneInfo:
     """Return the named time zone; raise InputError with the nearest name if there is none."""
     try:
         return zoneinfo.ZoneInfo(timezone)
+    # A folder of zones, such as Europe, is an OSError; a path that leaves the folder a ValueError.
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         import difflib  # noqa: PLC0415  only needed for the message
 

@@ -70,6 +70,7 @@ class Partition:
     ) -> tuple[NDArray[Any], ...]:
         """Apply the function to this block, given the arrays of all cells and users."""
         if self.whole == "cells":
+            # Figures of all cells and users come in; of the whole ones this block has a run.
             cells = [array[self.first : self.first + self.n_cells] for array in cells]
         else:
             users = [array[self.first : self.first + self.n_users] for array in users]
@@ -190,6 +191,8 @@ class DistributedOccupancy:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the digests of cells: the same wherever blocks begin."""
+        # Another prefix than local pairs have, whose columns are hashed and not their cells'
+        # digests.
         digest = hashlib.sha256(f"spread;{self.n_cells},{self.n_users};".encode())
         digest.update(self.map_cells(_digests).tobytes())
         return digest.hexdigest()
@@ -216,6 +219,7 @@ def partition_numbers(size: Sequence[int] | NDArray[np.int64], room: int) -> NDA
     >>> partition_numbers([2, 2, 2, 5, 1], 4).tolist()
     [0, 0, 1, 1, 2]
     """
+    # By what precedes it, so that no cell or user is cut in two, however many pairs it has.
     preceding = np.cumsum(size) - np.asarray(size)
     return np.unique(preceding // room, return_inverse=True)[1].astype(np.int64)
 
@@ -235,6 +239,7 @@ def _counted_users(pairs: Pairs) -> tuple[NDArray[np.int64], ...]:
 
 
 def _kth_largest(pairs: Pairs, k: int) -> NDArray[np.int64]:
+    # By cell, then by falling count: the k-th stands k - 1 after the cell's first.
     order = np.lexsort((-pairs.n, pairs.cell))
     result = np.zeros(pairs.n_cells, dtype=np.int64)
     enough = np.diff(pairs.start) >= k
@@ -243,6 +248,8 @@ def _kth_largest(pairs: Pairs, k: int) -> NDArray[np.int64]:
 
 
 def _digests(pairs: Pairs) -> NDArray[np.uint8]:
+    # In blocks of cells users have their numbers in the whole map, so that a cell's digest is the
+    # same in every block.
     rows = np.stack((pairs.user, pairs.n), axis=1).astype("<i8")
     edges = pairs.start.tolist()
     digests = b"".join(

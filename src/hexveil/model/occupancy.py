@@ -204,6 +204,7 @@ class LocalOccupancy(ReadOnlyArrays):
         _check_filled(user, self.n_users, "user")
         for name, array in (("cell", cell), ("user", user), ("n", n)):
             array.setflags(write=False)
+            # Checked copies, fixed: losses that are booked are computed from them more than once.
             object.__setattr__(self, name, array)
 
     def _named_arrays(self) -> list[tuple[NDArray[np.int64], str]]:
@@ -244,6 +245,7 @@ class LocalOccupancy(ReadOnlyArrays):
             raise InputError("cell, user and n must be one-dimensional and equally long.")
         if counts.size and counts.min() < 1:
             raise InputError(f"counts must be 1 or above, got {counts.min()}.")
+        # lexsort takes its last key first.
         order = np.lexsort((users, cells))
         cells, users, counts = cells[order], users[order], counts[order]
         new = np.ones(cells.size, dtype=bool)
@@ -266,6 +268,7 @@ class LocalOccupancy(ReadOnlyArrays):
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each cell: see `Occupancy.map_cells`."""
+        # One block: slices would cost more than the work of a small map.
         if self.n_pairs <= BLOCK_PAIRS:
             return work(self, *cells, *users, *pairs)
         return _joined(
@@ -280,6 +283,8 @@ class LocalOccupancy(ReadOnlyArrays):
 
     def _runs(self) -> Iterator[tuple[slice, CellSlice]]:
         """Yield runs of cells with about `BLOCK_PAIRS` pairs, and their pairs."""
+        # A cell of more pairs than a block has is the edge of several blocks: named once, it stays
+        # whole.
         edges = np.searchsorted(self.start, np.arange(0, self.n_pairs, BLOCK_PAIRS)).tolist()
         for begin, end in pairwise(dict.fromkeys([*edges, self.n_cells])):
             start = self.start[begin : end + 1]
@@ -327,6 +332,7 @@ class LocalOccupancy(ReadOnlyArrays):
     @cached_property
     def records_per_user(self) -> NDArray[np.int64]:
         """Records of each user; shape (n_users,)."""
+        # Exact in doubles: no user has 2^53 records.
         counted = np.bincount(self.user, weights=self.n, minlength=self.n_users)
         return _fixed(counted.astype(np.int64))
 
@@ -359,6 +365,7 @@ class LocalOccupancy(ReadOnlyArrays):
         """SHA-256 of the pairs: public, and the same wherever the same records were counted."""
         digest = hashlib.sha256(f"{self.n_cells},{self.n_users};".encode())
         for array, _ in self._named_arrays():
+            # In one byte order on every machine: a saved plan is known by this.
             digest.update(np.ascontiguousarray(array, dtype="<i8").data)
         return digest.hexdigest()
 

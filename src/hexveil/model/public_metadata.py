@@ -63,6 +63,8 @@ class ValueLattice:
                     f"the {name} bound {decimal_text(bound)} is not a multiple of the quantum "
                     f"{decimal_text(self.quantum)}; change one of them."
                 )
+        # Distances from 0 count as well: a value is rounded to quanta from 0 before the bound is
+        # taken off.
         if max(-self.lower, self.upper, self.span) > MAX_QUANTA * self.quantum:
             raise InputError(
                 f"quantum {decimal_text(self.quantum)} is too fine for these bounds: sums "
@@ -88,6 +90,7 @@ class ValueLattice:
     def to_quanta(self, value: Number, name: str) -> int:
         """Return a bound inside this scale in quanta above `lower`; refuse one off the lattice."""
         steps = (to_fraction(value, name) - self.lower) / self.quantum
+        # Exact: a bound between two quanta would be rounded differently here and in the sums.
         if steps.denominator != 1 or not 0 <= steps <= self.span_quanta:
             raise InputError(
                 f"{name} {value} must be a multiple of the quantum {decimal_text(self.quantum)} "

@@ -161,6 +161,7 @@ def clip_user(
     _check_words(error, unfinished_stage)
     if not occupancy.n_pairs:
         raise InputError("the occupancy is empty: CLIP-USER needs at least one cell.")
+    # Errors are reported in value units; only the comparison is in shares of the targets.
     cell_error = CellError.of(width, cell_loss, None)
     limits = _limits(cell_error.parts(*_totals(occupancy)), error, bound, targets)
     shares = limits if isinstance(limits, tuple) else None
@@ -226,4 +227,5 @@ def _above_zero(value: float, name: str) -> float:
 
 def _exempt(errors: Floats) -> int:
     """Return the first cell of smallest error."""
+    # Ties by a tolerance: which of two equal cells is exempt must not hang on the last bit.
     return int(np.argmax(errors <= errors.min() * (1.0 + TIE)))

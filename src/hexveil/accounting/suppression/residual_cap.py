@@ -2,9 +2,9 @@
 
 Source: COMP section V-B.3, eq. (15), with the biases of ERRATA 1.
 Neighbours: one user's values all change within the bounds; users and counts are public.
-Symbols of one cell: m samples of a user, N their sum, Γ what CLIP-USER keeps of them, n the sum of
-min(Γ, cap), U the width of the bounds, ε the cell's loss for mean and variance together, half of
-it for each.
+Symbols of one cell: m samples of a user, N their sum, Γ contributed samples after CLIP-USER, n the
+sum of min(Γ, cap), U the width of the bounds, ε the cell's loss for mean and variance together,
+half of it for each.
 
 Which caps are tried (proof that no whole number from the least to the largest Γ > 0 is better):
 between two neighbouring values of Γ, with c users above the cap, n = A + c cap. There the mean's
@@ -136,6 +136,8 @@ def _best_cap(counts: Ints, total: int, measure: CellError) -> tuple[int, int]:
     """Return the best cap of ascending counts, and the samples that then contribute."""
     others = counts.sum() - counts[-1]  # A where one user alone is above the cap
     turns = np.append(counts, others)
+    # Between turns the error is concave but for odd n, and n may change parity with every cap: the
+    # neighbours of a turn have the other one (module head).
     candidates = np.unique(np.concatenate((turns - 1, turns, turns + 1)))
     caps = candidates[(candidates >= counts[0]) & (candidates <= counts[-1])]
     under = np.searchsorted(counts, caps, side="right")

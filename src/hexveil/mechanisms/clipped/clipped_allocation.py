@@ -108,12 +108,16 @@ class ClippedSensitivity:
 
     def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
         """Return each user's loss, rounded down: see `SensitivityReport`."""
+        # Anything else was never booked: the meter refuses an infinite loss.
         if isinstance(request, NoisyMax) or not (request.scales > 0).all():
             return np.full(n_users, np.inf)
         means, variances = np.split(request.scales, [self.mean_cells.size])
         noise = np.zeros(self.width.size)
+        # Means are noised in half quanta, the formula counts records: R = 2 S r.
         noise[self.mean_cells] = means / (2.0 * self.width[self.mean_cells])
         variance_noise = np.zeros(self.width.size)
+        # Variances are counted in parts of their own noise b, so that the scale at the door is 2^30
+        # in every cell; b is a public number of the plan.
         planned = self.charges.variance_noise[self.variance_cells]
         variance_noise[self.variance_cells] = planned * (variances / STEPS)
         given = self.charges._replace(noise=noise, variance_noise=variance_noise)
@@ -174,6 +178,7 @@ class ClippedAllocation:
 
     def next_stage(self, earlier: Outputs) -> ClippedStage | None:
         """Return the only stage, and none if no cell is noised."""
+        # Where every cell is a constant there is nothing to draw, and no value is read.
         return DONE if len(earlier) or not self.stage.entries else self.stage
 
     def numbers(self, outputs: Outputs) -> dict[str, Ints]:

@@ -55,6 +55,8 @@ ROOM = 2**61
 """Statistic and noise of a cell stay below this, half of what the noise door accepts."""
 GRAIN = 2**30
 """A user's factor is a whole number of parts of this size."""
+# A product that is whole in exact arithmetic may come out an ulp below. The hair that makes up for
+# it is covered by the ulps that are added to every booked term (module head).
 _HAIR = 1.0 + 2.0**-50
 
 
@@ -85,6 +87,7 @@ class CellLattice(ReadOnlyArrays):
 def laplace_scales(width: Ints, noise_records: Floats) -> Floats:
     """Return R of each cell, of few values (planning/optimizers/noise_quantization.py)."""
     requested = list(zip(width.tolist(), noise_records.tolist(), strict=True))
+    # Exact rationals are slow, and a plan has few distinct scales: each is rounded up once.
     scale = {(s, r): round_up(2 * s * Fraction(r)) for s, r in set(requested)}
     return np.array([scale[cell] for cell in requested], dtype=np.float64)
 
@@ -100,6 +103,7 @@ def half_widths(kept: Floats, m: Ints, width: Ints) -> Ints:
     m, width : ndarray of int64, shape (n,)
         Records of the pair, and width of its cell's bounds in quanta.
     """
+    # Whole records take no hair: their product with the width is exact.
     samples = np.floor(kept)
     quanta = np.floor(kept * width * _HAIR).astype(np.int64)
     half = np.where(samples == kept, samples.astype(np.int64) * width, quanta)
@@ -166,6 +170,7 @@ class ClippedMean(ReadOnlyArrays):
     def estimates(self, noisy: Ints) -> Floats:
         """Return the published mean of each cell from its noisy integer, in value units."""
         total = 2 * self.occupancy.records_per_cell
+        # Divided in two parts, since a sum beyond 2^53 would lose digits as a double.
         whole, remainder = np.divmod(noisy, total)
         return self.lattice.in_units(whole + remainder / total)
 
@@ -208,9 +213,12 @@ def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     kept = kept_of(pairs, threshold, kept_quanta, factor)
     for pair_dropped in dropped:
         kept = np.where(pair_dropped, 0.0, kept)
+    # Sums of cells without noise are not looked at: these publish a constant.
     rows = np.flatnonzero(noise[pairs.cell] > 0)
     cell, m = pairs.cell[rows], pairs.n[rows]
     span = width[cell]
+    # Sums are kept for the bounds of the records. Where a cell's are narrower the user's mean is
+    # projected to them: one user then moves s' by S m at most.
     within = np.clip(total[rows] - lower[cell] * m, 0, span * m)
     half = half_widths(kept[rows], m, span)
     contribution = np.clip(2 * within, span * m - half, span * m + half)

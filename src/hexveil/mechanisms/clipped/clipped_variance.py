@@ -150,6 +150,7 @@ class ClippedVariance(ReadOnlyArrays):
         self._check_bounds(lattice_steps)
         if not has_squares:
             raise InputError(NO_SQUARES)
+        # V is at most 1/4 for bounds of width 1, so that Y is at most 2^30 / (4 b).
         smallest = Fraction(float(self.noise[noised].min()))
         if not (Fraction(1) / (4 * smallest) + int(TAIL)) * STEPS < ROOM:
             raise InputError(
@@ -184,10 +185,13 @@ def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     span = width[cell]
     first = 2 * total[rows] - span * n
     second = 4 * (squares[rows] - span * total[rows]) + span**2 * n
+    # Exact: factors are multiples of 2^-30, or the allocation is refused.
     parts = (factor * GRAIN).astype(np.int64)[pairs.user[rows]]
     for pair_dropped in dropped:
         parts = np.where(pair_dropped[rows], 0, parts)
     weight, divisor = _weights(np.minimum(n, threshold[cell]), n, parts)
+    # Python integers from here on: 2^30 A N leaves 64 bits, and a rounding that depends on values
+    # would have to be charged.
     cells = _cell_sums(cell, divisor, weight * second, weight * first)
     noised = np.flatnonzero(noise > 0).tolist()
     return np.array(
@@ -237,6 +241,7 @@ def _cell_sums(
     edges = [*np.flatnonzero(new[groups]).tolist(), len(divisors)]
     found = []
     for start, stop in pairwise(edges):
+        # Over one denominator the sum is exact, in whatever order the pairs come.
         common = math.lcm(*divisors[start:stop])
         shares = [common // d for d in divisors[start:stop]]
         over = (sum(map(int.__mul__, s[start:stop], shares)) for s in sums)
@@ -249,4 +254,5 @@ def _steps(sums: tuple[int, ...], records: int, steps: int, noise: Fraction) -> 
     divisor, second, first = sums
     whole = divisor * GRAIN * records  # A/N = second / whole, B/N = first / whole
     above = (second * whole - first**2) * STEPS * noise.denominator
+    # The one rounding of the statistic, which is charged as a step of the lattice.
     return above // (whole**2 * noise.numerator * 4 * steps**2)

@@ -131,6 +131,7 @@ def check_int64(total: int, scale: float) -> None:
     InputError
         If they could.
     """
+    # Not (>=): a scale that is no number is refused, too.
     if not total + TAIL_SCALES * scale < INT64_ROOM:
         raise InputError(
             "the sum of a cell or its noise does not fit integers of 64 bits; ask for a larger "
@@ -191,6 +192,7 @@ class CellAllocation(ABC):
         total = np.zeros(self.cell.counts.size)
         for stage in self.stages:
             total += stage.losses()
+        # Every stage is rounded up by itself; the margin is for adding them.
         return np.asarray(total * ROUND_UP)
 
     def next_stage(self, earlier: Outputs) -> Stage | None:

@@ -118,6 +118,7 @@ class CellPlan:
         """
         measured = {}
         for stage in self.allocation.stages:
+            # Without noise there are no outputs of earlier stages, which a second stage would need.
             (values,) = stage.measure(sums, Outputs())
             if len(self.allocation.stages) > 1 or not isinstance(values, Values):
                 raise InputError("a mechanism that makes private choices has no single estimate.")

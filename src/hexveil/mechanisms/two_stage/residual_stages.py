@@ -103,6 +103,7 @@ class ClusterMeans(ReadOnlyArrays):
     def totals(self) -> Ints:
         """Sum of weights of each cluster."""
         total = np.zeros(self.noise.size, dtype=np.int64)
+        # Whole numbers all the way: bincount would add them as doubles.
         np.add.at(total, self.labels, self.weight)
         return total
 
@@ -132,15 +133,13 @@ class ClusterMeans(ReadOnlyArrays):
 
 def mix(share: Floats, cluster_means: Floats) -> Floats:
     """Return Σ share x mean of each cell, in order: the same double on every processor."""
+    # A matrix product would add in an order that depends on the processor.
     return np.asarray(np.add.accumulate(share * cluster_means, axis=1)[:, -1])
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualScaleStage:
-    """The choice of h; the strategy that follows from it is stored with it.
-
-    A comparison of predicted errors could come out otherwise on another processor.
-    """
+    """The choice of h; the strategy that follows from it is stored with it."""
 
     choice: MapQuantiles
     released: tuple[int, int]
@@ -163,6 +162,8 @@ class ResidualScaleStage:
     def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
         """Return h in quanta, and the number of the strategy."""
         (chosen,) = self.choice.candidates.points(drawn[0]).tolist()
+        # The strategy compares predicted errors, which could come out otherwise on another
+        # processor: stored with h, a resumed release goes on with the same one.
         return np.array([[chosen, STRATEGIES.index(self.select(self.released, chosen))]])
 
 
@@ -205,6 +206,8 @@ class UserResidualStage(DrawnRow):
         """Return the integers of clusters and cells. PRIVATE."""
         occupancy, (low, high) = self.residuals.occupancy, self.ranges.user_means
         total, n = user_sums(sums, occupancy)
+        # Rounded down to whole quanta. The residual is taken from the rounded mean, so that nothing
+        # is lost when the two are added up again.
         user_means = np.clip(total, low * n, high * n) // n
         centre = user_means[:, occupancy.user]
         residuals = self.residuals.measure(sums, self.ranges.residuals, centre)
@@ -213,10 +216,7 @@ class UserResidualStage(DrawnRow):
 
 @dataclass(frozen=True, eq=False)
 class CellResidualStage:
-    """Weighted means of residuals from the cells' centres.
-
-    A centre could be another on another processor, and the result is around this one: it is stored
-    with it.
+    """Weighted means of residuals from the cells' centres, which are stored with them.
 
     Attributes
     ----------
@@ -237,6 +237,7 @@ class CellResidualStage:
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return noise for the width of the range."""
+        # The first stage has spent its share of the cells' loss.
         return (LaplaceNoise(self.mean.scales(2 * self.ranges.half_width, 1 - FIRST_STAGE_SHARE)),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
@@ -250,4 +251,5 @@ class CellResidualStage:
 
     def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
         """Return the centres, then the noisy sums."""
+        # The sums are around these very centres, and the model that made them works in doubles.
         return np.concatenate((self.centre[None], drawn), axis=1)

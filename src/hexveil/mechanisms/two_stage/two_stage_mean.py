@@ -136,6 +136,7 @@ class TwoStageAllocation:
             return WeightedSumStage(CELLS, self.mean, ranges.ends)
         if ranges.strategy == "user_residuals":
             return UserResidualStage(self.clusters, self.residuals, ranges)
+        # Two draws of the same means: their shares of the cells' loss add up to one.
         if FIRST_MEANS not in earlier:
             return WeightedSumStage(FIRST_MEANS, self.mean, ranges.ends, FIRST_STAGE_SHARE)
         return CellResidualStage(self.mean, ranges, self.centres(earlier))
@@ -157,6 +158,7 @@ class TwoStageAllocation:
         direct = strategy == "single_stage"
         stretch = self.direct_stretch if direct else self.first_stretch
         ends = widened(released, self.lattice_steps, stretch)
+        # A single stage has no second range; no number depends on its half width.
         half = 1 if direct else second_stage_half_width(strategy, ends, residual)
         own = user_mean_range(ends, residual)
         return ReleasedRanges(strategy, released, ends, residual, half, own)
@@ -167,6 +169,7 @@ class TwoStageAllocation:
         residual = ranges.residual_quantile
         first = first_observation(means, self.mean.noise, ranges.ends)
         declipped = declip(ranges.ends, residual, first)
+        # Whole quanta, so that residuals around them are whole numbers of known range.
         return np.clip(np.rint(declipped.estimate), 0, self.lattice_steps).astype(np.int64)
 
     def first_means(self, outputs: Outputs) -> Floats:
@@ -198,6 +201,7 @@ class TwoStageAllocation:
         if strategy == "cell_residuals":
             own = own + self.cell_centres(outputs)
         if strategy == "user_residuals":
+            # Mixed cluster means are doubles: rounded, the sum lies on the cell's grid.
             own = np.rint((own + self.clusters.mixed(self.cluster_means(outputs))) * total) / total
         return np.asarray(own)
 
@@ -242,6 +246,7 @@ class TwoStageAllocation:
         ------
         InputError
         """
+        # Ranges and strategy are not known yet: no range is wider than twice the bounds.
         widest = 2 * self.lattice_steps
         for public, noise in (
             (self.mean, self.mean.noise / float(FIRST_STAGE_SHARE)),
@@ -268,6 +273,7 @@ def second_observation(
     means: Floats, noise: Floats, centre: Ints, half_width: int
 ) -> NoisyObservation:
     """Return the cells' noisy means from both stages in quanta, clipped around their centres."""
+    # A share of the loss makes the noise larger by its inverse.
     scale = noise / float(1 - FIRST_STAGE_SHARE) * 2.0 * half_width
     return NoisyObservation(means, centre.astype(np.float64), scale, float(half_width))
 

@@ -77,6 +77,7 @@ class WeightedStage(DrawnRow):
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return noise for the width of the range, and for the squared radius."""
+        # Means first: the order of the stored row, which noise, sensitivity and measure share.
         means = LaplaceNoise(self.mean.scales(self.ends[1] - self.ends[0]))
         return (means, *(LaplaceNoise(one.scales) for one in self.variances))
 
@@ -135,6 +136,7 @@ class WeightedAllocation:
         if not earlier:
             return self.range
         if len(earlier) == 1:
+            # Exact arithmetic on the stored ends: a release that is resumed widens them alike.
             ends = self.released_range(earlier)
             return WeightedStage(self.mean, self.variances, ends, self.lattice_steps)
         return DONE
@@ -145,6 +147,7 @@ class WeightedAllocation:
 
     def numbers(self, outputs: Outputs) -> dict[str, Ints]:
         """Return the noisy integers of each statistic."""
+        # The mean is drawn whether or not it is published: a variance is decoded with it.
         names = ("mean", "variance")[: 1 + len(self.variances)]
         columns = np.split(outputs[CELLS][0], len(names))
         return dict(zip(names, columns, strict=True))
@@ -159,6 +162,7 @@ class WeightedAllocation:
         decoded["mean"] = mean, grid
         for one in self.variances:
             grid = one.grid(errors["variance"].unit)
+            # A whole number of steps, so that the published variance lies on its grid.
             parts = one.estimates(numbers["variance"], numbers["mean"], ends, self.lattice_steps)
             decoded["variance"] = parts * grid.step, grid
         return tuple(
@@ -169,6 +173,7 @@ class WeightedAllocation:
     def report(self, outputs: Outputs) -> tuple[StageReport, ...]:
         """Return the choice of the range with its ends in quanta, and the cells' own numbers."""
         low, high = self.released_range(outputs)
+        # The choice of the range costs everybody the same; the rest is the most exposed user's.
         in_cells = Fraction(float(self.booked.max())) - self.range.epsilon
         ends = {"lower": (float(low), "quanta"), "upper": (float(high), "quanta")}
         return (

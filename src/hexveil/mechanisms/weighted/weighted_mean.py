@@ -65,6 +65,7 @@ def contributions(total: Ints, n: Ints, weight: Ints, ends: tuple[int, int]) -> 
     (array([35]), array([30]))
     """
     within = np.clip(total, ends[0] * n, ends[1] * n)
+    # In two parts, since W s need not fit 64 bits; the floor of W s / m is the same.
     whole, remainder = np.divmod(within, n)
     return np.asarray(weight * whole + weight * remainder // n, dtype=np.int64)
 
@@ -84,6 +85,7 @@ def laplace_scales(
     share : Fraction
         Share of the loss that goes here.
     """
+    # Exact rationals, rounded up once: a smaller scale would cost more than was booked.
     exact = (
         round_up(Fraction(float(r)) * int(total) * width / share)
         for r, total in zip(noise, totals, strict=True)
@@ -139,6 +141,8 @@ class WeightedMean(ReadOnlyArrays):
             bound.
         """
         n = self.occupancy.n
+        # A centre is made of noisy numbers or of the user's own values, so that no other user moves
+        # this pair's term.
         total = sums.total if centre is None else sums.total - n * centre
         each = contributions(total, n, self.weight, ends)
         return np.asarray(np.add.reduceat(each, self.occupancy.start[:-1], axis=1))
@@ -186,6 +190,7 @@ def check_room(totals: Ints, scales: Floats, width: int, epsilon: float) -> None
     ------
     InputError
     """
+    # As doubles: integers that overflow would wrap round, and pass.
     if not (2.0 * width * totals + TAIL * scales < ROOM).all():
         raise InputError(
             f"noise for epsilon {epsilon:.3g} does not fit whole numbers of 64 bits; "

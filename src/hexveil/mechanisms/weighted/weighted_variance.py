@@ -80,6 +80,7 @@ def contributions(sums: tuple[Ints, Ints, Ints], weight: Ints, middle: int, radi
     array([3])
     """
     n, total, squares = sums
+    # In this order each partial sum stays within 64 bits where squares are kept.
     about = (squares - 2 * middle * total) + middle**2 * n
     most = n * radius**2
     # One digit of the quotient after the other: 2^20 q itself would not fit.
@@ -152,7 +153,10 @@ class WeightedVariance(ReadOnlyArrays):
         middle, _, radius = centre_and_radius(ends, lattice_steps, self.radius)
         second = noisy / (total * 2.0**BITS)
         away = (noisy_mean - middle * total) / (total * float(radius))
+        # The square of a noisy number is larger by the variance of its noise, 2 B², on average:
+        # without it variances would come out too small.
         b = self.mean.scales(ends[1] - ends[0]) / (total * float(radius))
+        # On a stated grid: late digits of doubles differ between processors.
         rounded = np.round((second - away**2 + 2.0 * b**2) * SHOWN)
         return np.where(self.noise > 0, rounded, 0.0)
 

@@ -148,6 +148,8 @@ class Auto(CellMechanism):
         """Return the chosen mechanism's allocation: see `CellMechanism.allocate_cell`."""
         bounds = cell.lower, cell.lower + cell.quantum * cell.span
         plan = self.plan(cell.counts, bounds=bounds, epsilon=epsilon)
+        # Predicted on the lattice of a study, in parts of the bounds; the allocation itself is made
+        # on the lattice of the records.
         if cell.span == STUDY_SPAN:
             return plan.allocation
         return plan.chosen.allocate_cell(cell, epsilon)

@@ -262,13 +262,16 @@ def _subsample(counts: Ints, epsilon: Fraction) -> tuple[CellProblem, Fraction]:
     ordered = np.sort(counts)
     if ordered.size > MAX_USERS:
         every = (np.arange(MAX_USERS) + 0.5) * ordered.size / MAX_USERS
+        # Evenly by rank, so that the shape of the counts stays.
         ordered = ordered[every.astype(np.int64)]
+    # Fewer users at a larger ε: the noise stays as large beside the mean.
     thinned_epsilon = epsilon * Fraction(counts.size, ordered.size)
     return CellProblem(ordered, Fraction(0), Fraction(1, STUDY_SPAN), STUDY_SPAN), thinned_epsilon
 
 
 def draw_scenarios(cell: CellProblem, spreads: tuple[float, ...], within: float) -> PriorSample:
     """Return the prior's cells at these counts: always the same ones."""
+    # The seed is fixed: a plan depends on public facts alone, and comes out alike twice.
     generator = np.random.default_rng(0)
     number = np.arange(SCENARIOS)
     group = number % len(spreads)
@@ -316,6 +319,7 @@ def _outcomes(allocation: HuberMean, sums: PrivateSums) -> tuple[Floats, Floats]
 
 def _mean_error(errors: Floats, chance: Floats, group: Ints) -> float:
     """Return the geometric mean, over the kinds of cells, of the mean absolute error."""
+    # Geometric, so that kinds of cells with small errors count as much as others.
     kinds = np.bincount(group, (errors * chance).sum(axis=1)) / np.bincount(group)
     return float(np.exp(np.log(kinds + 1e-9).mean()))
 
@@ -328,6 +332,7 @@ def _fit_curve(y: Floats, truth: Floats, chance: Floats) -> tuple[float, ...]:
     """
     terms, goal = odd_powers(y, 2).reshape(-1, 2), truth.ravel() - 0.5
     weight, tie = chance.ravel(), 1e-9 * np.eye(2)
+    # Weights are inverse errors: without a floor one exact outcome would get all of it.
     floor = 0.1 * float((weight * np.abs(y.ravel() - truth.ravel())).sum() / weight.sum()) + 1e-9
     factors = np.array([1.0, 0.0])
     for _ in range(6):

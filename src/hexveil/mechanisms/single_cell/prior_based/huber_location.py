@@ -112,6 +112,7 @@ class ScoreSums:
         bins = (place + width * np.arange(rows)[:, None]).ravel()
         if terms is None:
             sums = np.bincount(bins, minlength=rows * width)
+        # bincount adds in doubles: faster, and exact below 2^53.
         elif self.total_weight * self.span < EXACT_IN_DOUBLES:
             sums = np.bincount(bins, terms.ravel(), minlength=rows * width).astype(np.int64)
         else:
@@ -190,6 +191,7 @@ class BalancePoint(DrawnRow):
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Scores, ...]:  # noqa: ARG002
         """Return the scores of the candidates. PRIVATE."""
         ones = np.ones((1, self.scores.points.size), dtype=np.int64)
+        # Permute-and-flip takes the largest score: costs are negated.
         return (Scores(-self.costs(sums.read(self.scores)), ones),)
 
 
@@ -231,6 +233,7 @@ class ScoreSumAtPoint(DrawnRow):
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
         """Return by how much each user moves B at the point of the first data set."""
         return (
+            # A release is one data set. A study has many, and no meter that would ask.
             Separate.of_one_entry(self.scores.user_sensitivity[:, int(selected_point(earlier)[0])]),
         )
 

@@ -90,6 +90,8 @@ def compare_candidates(
     running = list(range(len(plans)))
     affordable = min(trials, max(FIRST_TRIALS, MAX_DRAWN // numbers))
     for number, rows in enumerate(_chunks(affordable, cell)):
+        # Streams of values and of noise are apart and start anew with each chunk, so that
+        # eliminating one plan changes nothing that another one sees.
         means = _drawn(prior, cell, np.random.default_rng([SEED, 0, number]), rows)
         sums, truth = cell.sums(means), means @ (cell.counts / cell.total)
         for i in running:
@@ -130,6 +132,7 @@ def _errors(
         )
 
         return np.abs(plan.estimates(sums, SimulatedNoise(generator, truth.size)) - truth)
+    # The mean over the noise is known: E|d + Laplace(b)| = |d| + b exp(-|d|/b).
     gap, scale = np.abs(plan.noiseless_estimates(sums) - truth), plan.noise_scale
     return np.asarray(gap + scale * np.exp(-gap / scale) if scale else gap, dtype=np.float64)
 
@@ -142,6 +145,7 @@ def _still_running(errors: list[Floats], running: list[int]) -> list[int]:
     best = min(running, key=lambda i: float(errors[i].mean()))
     survivors = []
     for i in running:
+        # Trial by trial: what the values and the noise have in common cancels.
         behind = errors[i] - errors[best]
         if behind.mean() <= ELIMINATION_SIGMAS * behind.std(ddof=1) / math.sqrt(trials):
             survivors.append(i)

@@ -63,6 +63,7 @@ class ClippedRangeMean(CellAllocation):
         either bound, every range is as good as any other, so little less can be promised than U
         plus 95 percent of the noise.
         """
+        # Noise is fitted to the range that is released; before that the widest one is the bound.
         scale = self.sensitivity(width) / float(self.mean_epsilon)
         return PredictedError(np.array([scale]), np.array([width + scale * LN20]))
 
@@ -110,6 +111,7 @@ class ClippedArrayMean(ClippedRangeMean):
         ranges : ndarray of float, shape (n,)
             Widths in the same units.
         """
+        # Ranges repeat within a batch, and each sensitivity takes a pass over all users.
         distinct, index = np.unique(ranges, return_inverse=True)
         largest = [
             self.groups.user_sensitivity(width, float(range_width)).max()

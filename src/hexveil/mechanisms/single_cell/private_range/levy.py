@@ -161,6 +161,7 @@ def _stages(
     """Return the choice of the middle, if one is paid for, and the sum."""
     if not spent:
         return (RangeSum("mean", arrays, FixedRange(0, arrays.span), mean_epsilon),)
+    # At most one bin per quantum: bins that fall together would get the choice several times.
     bins = EvenBins(arrays.span, min(math.ceil(1.0 / radius), arrays.span), arrays.grain)
     scale = selection_scale(int(arrays.pieces.max()), spent)
     middle = PrivateQuantile("middle", arrays, bins, (MiddleCost(),), arrays.pieces, scale)

@@ -98,6 +98,7 @@ class _QuantileAveraging(CellMechanism):
         targets = self.targets(groups.n_arrays, epsilon - spent)
         # More points than quanta would repeat, and give a point more weight than another.
         points = EvenPoints(cell.span, min(candidates, cell.span), arrays.grain)
+        # Two choices, one per end; a user moves the cost of each by its number of arrays.
         scale = selection_scale(int(arrays.pieces.max()), spent / 2)
         costs = tuple(RankCost(target) for target in targets)
         ends = PrivateQuantile("range", arrays, points, costs, arrays.pieces, scale)
@@ -217,5 +218,6 @@ class OptimizedQuantile(_QuantileAveraging):
 
     def targets(self, n_arrays: int, mean_epsilon: Fraction) -> tuple[int, int]:
         """Return the ranks r and K - r."""
+        # With fewer than 2 r arrays the ends would cross: both meet at the median.
         rank = min(math.ceil(1 / mean_epsilon), n_arrays // 2)
         return rank, n_arrays - rank

@@ -90,8 +90,8 @@ class ClippedSensitivity:
     occupancy : Occupancy
     charges : LossParameters
         As planned.
-    users, dropped : tuples of ndarray
-        Factors of users, and pairs of which nothing is kept.
+    users, suppressed : tuples of ndarray
+        Factors of users, and pairs that contribute nothing.
     width : ndarray of int64, shape (n_cells,)
         Width of each cell's bounds in quanta.
     mean_cells, variance_cells : ndarray of int64
@@ -101,7 +101,7 @@ class ClippedSensitivity:
     occupancy: Occupancy
     charges: LossParameters
     users: tuple[Floats, ...]
-    dropped: tuple[NDArray[np.bool_], ...]
+    suppressed: tuple[NDArray[np.bool_], ...]
     width: Ints
     mean_cells: Ints
     variance_cells: Ints
@@ -122,7 +122,7 @@ class ClippedSensitivity:
         variance_noise[self.variance_cells] = planned * (variances / STEPS)
         given = self.charges._replace(noise=noise, variance_noise=variance_noise)
         rounded_up = self.occupancy.map_users(
-            privacy_loss.user_losses, given, self.users, self.dropped
+            privacy_loss.user_losses, given, self.users, self.suppressed
         )
         # A sum of up to as many quotients of doubles as a user has cells, each rounded up before.
         most_cells = int(self.occupancy.cells_per_user.max())

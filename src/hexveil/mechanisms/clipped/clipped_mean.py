@@ -1,17 +1,17 @@
 """Clipped means: one integer per cell from private sums, with its sensitivity.
 
 For cell g with bounds [a, b] on the lattice (quanta above the lower bound of the records), let
-S = b - a. Let a user with m records have the sum s, and let k be what the plan keeps of them
-(at most m): the user's factor times min(m, t), in whole quanta, so that
-w = k S is a whole number. The user's contribution, in half quanta, is
+S = b - a. Let a user with m records have the sum s, and let k be the records that the plan counts
+of them (at most m): the user's factor times min(m, t), in whole quanta, so that w = k S is a whole
+number. The user's contribution, in half quanta, is
 
     c = clip(2 s', S m - w, S m + w)  with  s' = clip(s - a m, 0, S m).
 
 With k = min(m, t) that is WC Theorem III.1's projection of the user's mean to U/2 ± T/(2m); a
-factor makes the interval narrower still. Both ends are whole: nothing is rounded. A pair of which
-nothing is kept has w = 0 and adds S m, as m records at the middle would. The cell's statistic is
-y = Σ c, its noise discrete Laplace of scale R, and what is published is
-lower_g + quantum (y + noise) / (2 N).
+factor makes the interval narrower still. Both ends are whole: nothing is rounded. A pair that
+contributes nothing has w = 0 and adds S m, as m records at the middle would. The cell's statistic
+is y = Σ c, its noise discrete Laplace of scale R, and what is published is lower_g + quantum (y +
+noise) / (2 N).
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users
 and counts stay. Then only this user's contributions change, each within an interval of width 2 w,
@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.contributions import contributed_records as kept_of
+from hexveil.accounting.contributions import contributed_records
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
@@ -92,21 +92,21 @@ def laplace_scales(width: Ints, noise_records: Floats) -> Floats:
     return np.array([scale[cell] for cell in requested], dtype=np.float64)
 
 
-def half_widths(kept: Floats, m: Ints, width: Ints) -> Ints:
-    """Return w of each pair: kept samples in whole quanta, at most all of them.
+def half_widths(contribution: Floats, m: Ints, width: Ints) -> Ints:
+    """Return w of each pair: contributed records in whole quanta, at most all of them.
 
     Parameters
     ----------
-    kept : ndarray of float, shape (n,)
-        Samples kept of each pair, as the plan states them: whole, or whole in quanta up to
+    contribution : ndarray of float, shape (n,)
+        Records that each pair contributes, as the plan states them: whole, or whole in quanta up to
         rounding. What is not is rounded down, so that nothing exceeds what is booked.
     m, width : ndarray of int64, shape (n,)
         Records of the pair, and width of its cell's bounds in quanta.
     """
     # Whole records take no hair: their product with the width is exact.
-    samples = np.floor(kept)
-    quanta = np.floor(kept * width * _HAIR).astype(np.int64)
-    half = np.where(samples == kept, samples.astype(np.int64) * width, quanta)
+    samples = np.floor(contribution)
+    quanta = np.floor(contribution * width * _HAIR).astype(np.int64)
+    half = np.where(samples == contribution, samples.astype(np.int64) * width, quanta)
     return np.asarray(np.minimum(half, width * m), dtype=np.int64)
 
 
@@ -119,24 +119,24 @@ class ClippedMean(ReadOnlyArrays):
     occupancy : Occupancy
     lattice : CellLattice
     noise : ndarray of float, shape (n_cells,)
-        R: noise scale in half quanta, rounded up; 0 where nothing is kept.
-    threshold : ndarray of int64, shape (n_cells,)
-        t: samples kept of a user.
-    kept_quanta : ndarray of float, shape (n_cells,)
-        Quanta in the bounds, of which whole ones are kept; zeros if parts may be.
+        R: noise scale in half quanta, rounded up; 0 where nothing contributes.
+    cap : ndarray of int64, shape (n_cells,)
+        t: records that count of a user.
+    span_quanta : ndarray of float, shape (n_cells,)
+        Quanta in the bounds, of which whole ones count; zeros if parts may.
     factor : ndarray of float, shape (n_users,)
-    dropped : tuple of ndarray of bool, shape (n_pairs,)
-        Pairs of which nothing is kept, if any are.
+    suppressed : tuple of ndarray of bool, shape (n_pairs,)
+        Pairs that contribute nothing, if any are.
     error : ErrorModel
     """
 
     occupancy: Occupancy
     lattice: CellLattice
     noise: Floats
-    threshold: Ints
-    kept_quanta: Floats
+    cap: Ints
+    span_quanta: Floats
     factor: Floats
-    dropped: tuple[Bools, ...]
+    suppressed: tuple[Bools, ...]
     error: ErrorModel
     name: str = "mean"
 
@@ -164,8 +164,8 @@ class ClippedMean(ReadOnlyArrays):
         The sums of cells without noise are not looked at.
         """
         lattice = self.lattice
-        cells = lattice.lower, lattice.width, self.noise, self.threshold, self.kept_quanta
-        return sums.map_cells(self.occupancy, _measure, cells, (self.factor,), self.dropped)
+        cells = lattice.lower, lattice.width, self.noise, self.cap, self.span_quanta
+        return sums.map_cells(self.occupancy, _measure, cells, (self.factor,), self.suppressed)
 
     def estimates(self, noisy: Ints) -> Floats:
         """Return the published mean of each cell from its noisy integer, in value units."""
@@ -205,14 +205,14 @@ def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     lower: Ints,
     width: Ints,
     noise: Floats,
-    threshold: Ints,
-    kept_quanta: Floats,
+    cap: Ints,
+    span_quanta: Floats,
     factor: Floats,
-    *dropped: Bools,
+    *suppressed: Bools,
 ) -> Ints:
-    kept = kept_of(pairs, threshold, kept_quanta, factor)
-    for pair_dropped in dropped:
-        kept = np.where(pair_dropped, 0.0, kept)
+    records = contributed_records(pairs, cap, span_quanta, factor)
+    for is_suppressed in suppressed:
+        records = np.where(is_suppressed, 0.0, records)
     # Sums of cells without noise are not looked at: these publish a constant.
     rows = np.flatnonzero(noise[pairs.cell] > 0)
     cell, m = pairs.cell[rows], pairs.n[rows]
@@ -220,7 +220,7 @@ def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     # Sums are kept for the bounds of the records. Where a cell's are narrower the user's mean is
     # projected to them: one user then moves s' by S m at most.
     within = np.clip(total[rows] - lower[cell] * m, 0, span * m)
-    half = half_widths(kept[rows], m, span)
+    half = half_widths(records[rows], m, span)
     contribution = np.clip(2 * within, span * m - half, span * m + half)
     start = np.searchsorted(cell, np.flatnonzero(noise > 0))  # pairs are sorted, no cell is empty
     if not start.size:

@@ -1,7 +1,7 @@
-"""From private sums to one whole number per cell, for the variance.
+"""Clipped variances: one integer per cell from private sums, with its sensitivity.
 
 Let a cell have N samples and bounds of width U; distances are taken from the middle of the bounds.
-Of a user with m samples the plan keeps q = f min(m, t): each of its
+Of a user with m samples the plan counts q = f min(m, t): each of its
 samples gets the weight q/m, and the weight m - q is put at the middle. The variance of all this is
 
     V = A/N - (B/N)²,   A = Σ (q/m) Σ_j (x_j - middle)²,   B = Σ (q/m) Σ_j (x_j - middle).
@@ -15,21 +15,20 @@ U² [-d (1 - d) / 4, (1 - d (1 - d)) / 4]. A cell without noise publishes U²/8,
 record 0, which it is; no value is read there.
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
-Sensitivity of V, for U = 1. Let p = q/N be the user's kept share, v and μ variance and mean of its
-samples, so v <= μ (1 - μ), and r the mean of the rest, which does not change. Then V is a constant
-plus h = p v + p (1 - p) (μ - r)², and h >= 0 is 0 at μ = r, v = 0. So V moves by at most the
-largest h. h is convex in r, hence largest at r = 0 (or 1, its mirror image), where it is at most
-p μ - p² μ²: p (1 - p) at μ = 1 for p <= 1/2, else 1/4 at μ = 1 / (2 p) (ERRATA 10). Where nothing
-of a cell is put at the middle V is the plain variance, whose sensitivity is COMP Proposition III.1
-with the user's own count (ERRATA 3). Only v <= μ (1 - μ) and, for the latter, that the sums are
-those of m real values were used: both hold for all sums that a data set accepts
-(records/feasible_sums.py).
-Loss: floors of numbers a distance x apart differ by less than x + 1. So a user who moves V by at
-most D costs less than (2^30 D / b + 1) / 2^30 = D / b + 2^-30, and the plan books both terms (its
-LATTICE). A user of whom nothing is kept moves nothing. Where both statistics of a cell are
-published their losses are added, or bounded together as for unrounded statistics
-(accounting/privacy_loss.py), plus 2^-30. Whether everything fits 64 bits is decided beforehand from
-public facts: no value causes an error.
+Sensitivity of V, for U = 1. Let p = q/N be the user's contributed share, v and μ variance and mean
+of its samples, so v <= μ (1 - μ), and r the mean of the rest, which does not change. Then V is a
+constant plus h = p v + p (1 - p) (μ - r)², and h >= 0 is 0 at μ = r, v = 0. So V moves by at most
+the largest h. h is convex in r, hence largest at r = 0 (or 1, its mirror image), where it is at
+most p μ - p² μ²: p (1 - p) at μ = 1 for p <= 1/2, else 1/4 at μ = 1 / (2 p) (ERRATA 10). Where
+nothing of a cell is put at the middle V is the plain variance, whose sensitivity is COMP
+Proposition III.1 with the user's own count (ERRATA 3). Only v <= μ (1 - μ) and, for the latter,
+that the sums are those of m real values were used: both hold for all sums that a data set accepts
+(records/feasible_sums.py). Loss: floors of numbers a distance x apart differ by less than x + 1. So
+a user who moves V by at most D costs less than (2^30 D / b + 1) / 2^30 = D / b + 2^-30, and the
+plan books both terms (its LATTICE). A user who contributes nothing moves nothing. Where both
+statistics of a cell are published their losses are added, or bounded together as for unrounded
+statistics (accounting/privacy_loss.py), plus 2^-30. Whether everything fits 64 bits is decided
+beforehand from public facts: no value causes an error.
 """
 
 from __future__ import annotations
@@ -74,21 +73,21 @@ class ClippedVariance(ReadOnlyArrays):
     occupancy : Occupancy
     lattice : CellLattice
     noise : ndarray of float, shape (n_cells,)
-        b for bounds of width 1; 0 where nothing is kept.
-    threshold : ndarray of int64, shape (n_cells,)
-        t: samples kept of a user.
+        b for bounds of width 1; 0 where nothing contributes.
+    cap : ndarray of int64, shape (n_cells,)
+        t: records that count of a user.
     factor : ndarray of float, shape (n_users,)
-    dropped : tuple of ndarray of bool, shape (n_pairs,)
-        Pairs of which nothing is kept, if any are.
+    suppressed : tuple of ndarray of bool, shape (n_pairs,)
+        Pairs that contribute nothing, if any are.
     error : ErrorModel
     """
 
     occupancy: Occupancy
     lattice: CellLattice
     noise: Floats
-    threshold: Ints
+    cap: Ints
     factor: Floats
-    dropped: tuple[Bools, ...]
+    suppressed: tuple[Bools, ...]
     error: ErrorModel
     name: str = "variance"
 
@@ -113,11 +112,11 @@ class ClippedVariance(ReadOnlyArrays):
         Privacy
         -------
         It leaves only through the noise door. One user moves entry g by less than
-        2^30 (its sensitivity) / b + 1, by nothing if nothing of it is kept (module head). The sums
+        2^30 (its sensitivity) / b + 1, by nothing if it contributes nothing (module head). The sums
         of cells without noise are not looked at.
         """
-        cells = self.lattice.width, self.occupancy.records_per_cell, self.noise, self.threshold
-        return sums.map_cells(self.occupancy, _measure, cells, (self.factor,), self.dropped)
+        cells = self.lattice.width, self.occupancy.records_per_cell, self.noise, self.cap
+        return sums.map_cells(self.occupancy, _measure, cells, (self.factor,), self.suppressed)
 
     def estimates(self, noisy: Ints) -> Floats:
         """Return the published variance of each cell from its noisy integer, squared units."""
@@ -128,7 +127,7 @@ class ClippedVariance(ReadOnlyArrays):
         )
 
     def grid(self) -> EstimateGrid:
-        """Return where published variances can lie: public, by bounds, noise and thresholds."""
+        """Return where published variances can lie: public, by bounds, noise and caps."""
         error = self.error
         start = np.where(error.noised, centring(error.clipped_share), error.constant_error)
         return EstimateGrid(error.unit * start, error.unit * error.noise / STEPS)
@@ -175,9 +174,9 @@ def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     width: Ints,
     records: Ints,
     noise: Floats,
-    threshold: Ints,
+    cap: Ints,
     factor: Floats,
-    *dropped: Bools,
+    *suppressed: Bools,
 ) -> Ints:
     rows = np.flatnonzero(noise[pairs.cell] > 0)
     cell, n = pairs.cell[rows], pairs.n[rows]
@@ -186,10 +185,10 @@ def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     first = 2 * total[rows] - span * n
     second = 4 * (squares[rows] - span * total[rows]) + span**2 * n
     # Exact: factors are multiples of 2^-30, or the allocation is refused.
-    parts = (factor * GRAIN).astype(np.int64)[pairs.user[rows]]
-    for pair_dropped in dropped:
-        parts = np.where(pair_dropped[rows], 0, parts)
-    weight, divisor = _weights(np.minimum(n, threshold[cell]), n, parts)
+    grains = (factor * GRAIN).astype(np.int64)[pairs.user[rows]]
+    for is_suppressed in suppressed:
+        grains = np.where(is_suppressed[rows], 0, grains)
+    weight, divisor = _weights(np.minimum(n, cap[cell]), n, grains)
     # Python integers from here on: 2^30 A N leaves 64 bits, and a rounding that depends on values
     # would have to be charged.
     cells = _cell_sums(cell, divisor, weight * second, weight * first)
@@ -213,16 +212,16 @@ def centring(away: Floats) -> Floats:
 
 
 def _weights(
-    kept: NDArray[np.int64], m: NDArray[np.int64], parts: NDArray[np.int64]
+    capped: NDArray[np.int64], m: NDArray[np.int64], grains: NDArray[np.int64]
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return 2^30 q/m of each pair as numerator (Python integers) and divisor, in lowest terms.
 
-    q is `kept` of m samples times the factor, which comes in parts of 2^-30.
+    q is `capped`, of m samples, times the factor, a whole number of grains of 2^-30.
     """
-    common = np.gcd(kept, m)
-    kept, m = kept // common, m // common
-    common = np.gcd(parts, m)
-    return (parts // common).astype(object) * kept, m // common
+    common = np.gcd(capped, m)
+    capped, m = capped // common, m // common
+    common = np.gcd(grains, m)
+    return (grains // common).astype(object) * capped, m // common
 
 
 def _cell_sums(
@@ -239,14 +238,14 @@ def _cell_sums(
     sums = [np.add.reduceat(t[order], groups).tolist() for t in terms]
     divisors = divisor[groups].tolist()
     edges = [*np.flatnonzero(new[groups]).tolist(), len(divisors)]
-    found = []
+    totals = []
     for start, stop in pairwise(edges):
         # Over one denominator the sum is exact, in whatever order the pairs come.
         common = math.lcm(*divisors[start:stop])
         shares = [common // d for d in divisors[start:stop]]
         over = (sum(map(int.__mul__, s[start:stop], shares)) for s in sums)
-        found.append((common, *over))
-    return found
+        totals.append((common, *over))
+    return totals
 
 
 def _steps(sums: tuple[int, ...], records: int, steps: int, noise: Fraction) -> int:

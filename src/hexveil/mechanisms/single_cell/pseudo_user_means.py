@@ -1,7 +1,7 @@
 """Readings of a cell: means of pseudo-users (arrays), and sums of users.
 
 Source: IOT sections III-A and IV-A (every place of a user holds the mean of all its samples); caps
-by `theory.caps`, groupings by `theory.grouping`.
+by `accounting.pseudo_user_caps`, groupings by `accounting.pseudo_users`.
 Neighbours: one user's values all change within the bounds; users and counts are public, so a
 grouping is too.
 

@@ -1,13 +1,13 @@
 """Two-stage means: a private range, a residual radius, and means within narrower ranges.
 
 Strategies: planning/clipping_range/two_stage.py. All numbers are in quanta above the lower bound
-of the records. Let [a, b] be the interval of first steps, h the half width of the second, W whole
+of the records. Let [a, b] be the range of the first stage, h the half width of the second, W whole
 weights.
 
 user_residuals
     Here [a, b] is made narrower around its middle, since users' own means differ less. A user with
     N records of sum S over all its cells has the mean u = floor(clip(S, a N, b N) / N) and gives
-    its class V u, V its weight there. A pair with m records of sum s gives its cell
+    its cluster V u, V its weight there. A pair with m records of sum s gives its cell
     floor(W clip(s - m u, -h m, h m) / m): what u was rounded by is in that.
 cell_residuals
     A pair gives its cell's first average floor(W clip(s, a m, b m) / m). The centre c of a cell is
@@ -19,13 +19,14 @@ single_stage
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
 counts stay. Only this user's contributions change, since u is its own and c is made of noisy
 numbers. Sensitivity: contributions lie between V a and V b, and between -W h and W h, all of them
-whole: V (b - a) in the class, and 2 W h in each cell; each is reached, if not all at once.
-Loss: discrete Laplace of scale R at integer distance d costs at most d / R (noise.py). R is
-the plan's noise for a width of 1 times ΣV (b - a) or 2 h ΣW, rounded up; so a step costs a user
-what the plan says, whatever was found before. With interval and h (mechanisms/map_quantiles.py,
-deviations.py) the losses add up whatever earlier outputs chose (ledger/odometer.py), and the plan
-books the most that any way costs.
-Source: DESIGN's linear release of clipped user means; ERRATA 3 for the accounting.
+whole: V (b - a) in the cluster, and 2 W h in each cell; each is reached, if not all at once.
+Loss: discrete Laplace of scale R at integer distance d costs at most d / R (mechanisms/noise.py).
+R is the plan's noise for a width of 1 times ΣV (b - a) or 2 h ΣW, rounded up; so a stage costs a
+user as much as planned, whatever was released before. With the range and h
+(mechanisms/map_quantiles.py) the losses add up whatever earlier outputs chose (ledger/odometer.py),
+and the plan books the most that any strategy costs.
+Source: docs/understand/clipping-range.md; ERRATA 3 for the
+accounting.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""From private sums to one whole number per cell, for the variance under a private interval.
+"""Weighted variances in a private clipping range: one integer per cell from private sums.
 
-Let the interval be [a, b] in quanta above the lower bound of the records, found privately or all of
-the bounds; c its middle, r the radius around it (`centre_and_radius` in
-planning/clipping_range/private_range.py): whole numbers, functions of a and b and of public facts.
-A pair with m records k_j has the second moment about c
+Let the interval be [a, b] in quanta above the lower bound of the records, chosen privately or all
+of the bounds; c its middle, r the radius around it (`centre_and_radius` in
+mechanisms/released_ranges.py): whole numbers, functions of a and b and of public facts. A pair with
+m records k_j has the second moment about c
 
     q = Σ (k_j - c)² = ss - 2 c s + m c²,
 
@@ -35,8 +35,8 @@ is used of the sums: that they are those of m real values within the bounds
 The variance of a cell of one record is 0: the plan has no noise for it, charges nothing, and no
 value is looked at; the door gets a 0 in its place, and what comes back is not shown. Whole numbers:
 m S² is below 2^62 where squares are kept, so that q, its terms two at a time and m r² stay within
-64 bits; the division is done bit by bit, without rounding. Source: DESIGN's linear release of
-clipped user means, of squares; ERRATA 3 for the accounting.
+64 bits; the division is done bit by bit, without rounding. Source: as for
+mechanisms/weighted/weighted_mean.py, of squares; ERRATA 3 for the accounting.
 """
 
 from __future__ import annotations

@@ -90,13 +90,17 @@ def csv(folder, table):
     return canaries.write(folder / "one.csv", shuffled(table))
 
 
-def csvs(folder, table):
+def _in_thirds(folder, table, name):
     whole = shuffled(table)
     for number in range(3):
         place = folder / f"speed={number}"
         place.mkdir()
-        canaries.write(place / "part.csv", whole.take(np.arange(number, len(whole), 3)))
+        canaries.write(place / name, whole.take(np.arange(number, len(whole), 3)))
     return folder
+
+
+def csvs(folder, table):
+    return _in_thirds(folder, table, "part.csv")
 
 
 def packed(folder, table):
@@ -108,12 +112,7 @@ def array(folder, table):
 
 
 def lines(folder, table):
-    whole = shuffled(table)
-    for number in range(3):
-        place = folder / f"speed={number}"
-        place.mkdir()
-        canaries.write(place / "part.jsonl", whole.take(np.arange(number, len(whole), 3)))
-    return folder
+    return _in_thirds(folder, table, "part.jsonl")
 
 
 def memory(_folder, table):

@@ -10,40 +10,22 @@ from dataclasses import dataclass, field
 import typer.main
 
 from attack import leak_canaries as canaries
+from bus_runs import run_text
 from hexveil.cli import app as cli
 from hexveil.cli import main
 
-RUN = """\
-source = "{source}"
 
-[columns]
-user = "bus"
-value = "speed"
-lat = "lat"
-lon = "lon"
-time = "time"
+def write_run(folder, source):
+    """Write the run file of a source into a folder."""
+    text = run_text(
+        source,
+        values='quantum = "0.000001"',
+        cells='timezone = "Asia/Kolkata"',
+        release="accept_noise = true",
+        budget=9,
+    )
+    (folder / "run.toml").write_text(text)
 
-[values]
-bounds = [0, 65]
-quantum = "0.000001"
-value_unit = "km/h"
-
-[cells]
-resolution = 6
-timeslot = "none"
-timezone = "Asia/Kolkata"
-
-[plan]
-epsilon = 1
-
-[release]
-accept_noise = true
-
-[ledger]
-url = "ledger.sqlite"
-dataset = "buses"
-budget = 9
-"""
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 """Whether the long form runs: every case with every command and every value."""
@@ -195,6 +177,6 @@ def stand(folder, monkeypatch, records=None, source="buses.parquet"):
     monkeypatch.setenv("TMPDIR", str(folder / "tmp"))
     monkeypatch.delenv("HEXVEIL_SCRATCH", raising=False)
     canaries.write(folder / "here" / source, canaries.table() if records is None else records)
-    (folder / "here" / "run.toml").write_text(RUN.format(source=source))
+    write_run(folder / "here", source)
     monkeypatch.chdir(folder / "here")
     return folder / "here", folder / "tmp"

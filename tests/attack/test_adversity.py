@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from attack import crash_draws
-from attack.crash_runner import Runner, days, setting
+from attack.crash_runner import days, setting
 from attack.crash_server import Server
 from attack.crash_states import AGAIN, PATH, STEPS
 from hexveil.base import atomic_files
@@ -33,14 +33,6 @@ EVENTS = PATH[1:]
 WRITES = ("begin_draw", "store", "complete", "commit")
 """Steps of the ledger after the booking."""
 HOOKS = {step.name: step.hook for step in STEPS}
-
-
-@pytest.fixture(scope="module")
-def runner():
-    """Return what starts runs in processes of their own."""
-    made = Runner()
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -8,33 +8,14 @@ import time
 import pytest
 
 from attack import crash_draws
-from attack.crash_runner import Runner, days, setting
+from attack.crash_runner import days, setting
 from attack.crash_states import AGAIN, MAY_BE_SEEN, PAID, PATH, STEPS
 from hexveil.ledger import events
-from ledger.books import Place, place_of
+from ledger.books import Place
 
 pytestmark = pytest.mark.slow
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 KILLS = 200 if LONG else 20
-
-
-@pytest.fixture(scope="module")
-def runner():
-    """Return what starts runs that can be killed."""
-    made = Runner()
-    yield made
-    made.close()
-
-
-@pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.server)])
-def site(request, tmp_path, monkeypatch):
-    """Return a function that makes a folder of records and its ledger, in each database."""
-
-    def made(dates):
-        address = request.getfixturevalue("postgres") if request.param == "server" else None
-        return setting(tmp_path, place_of(request.param, tmp_path, monkeypatch, address), dates)
-
-    return made
 
 
 def finish(runner, site, dates, *, once_more=True):

@@ -12,26 +12,19 @@ import subprocess
 import sys
 import textwrap
 
-import h3
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-import hexveil as hv
 from attack import folder_mutants, fuzz_bytes
 from hexveil.base.errors import InputError
 from hexveil.cli.commands.verify_command import lines
 from hexveil.publishing.verification import verify
+from publishing.releases import released
 
 MANY = 2_000 if fuzz_bytes.LONG else 200
-PLANS = {
-    "means": {"epsilon": 2},
-    "per-cell": {"epsilon": 2, "method": "per-cell"},
-    "squares": {"epsilon": 40, "statistics": ("mean", "variance", "sd")},
-    "interval": {"epsilon": 8, "clipping_range": "private", "statistics": ("mean", "variance")},
-    "steps": {"epsilon": 20, "clipping_range": "two-stage"},
-}
+PLANS = ("means", "per-cell", "squares", "interval", "steps")
 FREE = {
     # What is said of the records, the software and the way to the plan.
     "software", "version", "sources", "columns", "repeats", "rules", "selection", "slot",
@@ -59,45 +52,17 @@ OPEN = {
 """Columns that nothing in such a folder determines, but for limits."""
 
 
-def records():
-    """Return readings of thirty buses in seven hexagons of two hours."""
-    places = [h3.cell_to_latlng(name) for name in h3.grid_disk(h3.latlng_to_cell(21.2, 72.8, 7), 1)]
-    return pa.Table.from_pylist(
-        [
-            {
-                "bus": f"b{bus}", "lat": lat, "lon": lon, "speed": 4.0 * at + bus % 11,
-                "time": 1_700_000_000 + 3600 * hour + 60 * bus + at,
-            }
-            for bus in range(30)
-            for at, (lat, lon) in enumerate(places)
-            for hour in range(2)
-            if (bus + at + hour) % 5
-        ]
-    )  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """Return a release folder of each kind of plan, of hexagons or of labels."""
     home = tmp_path_factory.mktemp("releases")
-    cells = {"lat": "lat", "lon": "lon", "cells": hv.Cells(7, "1h", "Asia/Kolkata")}
-    table = records()
-    route = pa.array([f"=route {k % 6}, {k % 2}" for k in range(table.num_rows)])
-    labels = {"cells": hv.Labels("route")}
-    made = {}
-    for name, asked in PLANS.items():
-        where = cells if name in {"means", "interval"} else labels
-        source = table if where is cells else table.append_column("route", route)
-        dataset = hv.read(
-            source, user="bus", value="speed", time="time", bounds=(0, 60), value_unit="km/h",
-            repeats="keep", **where,
-        )  # fmt: skip
-        book = hv.Ledger(str(home / f"{name}.sqlite"), dataset="buses", budget=50)
-        plan = hv.plan(dataset, advise=False, **asked)
-        estimates = ("raw", "smoothed") if name == "means" else ("raw",)
-        release = hv.release(dataset, plan, ledger=book, estimates=estimates, accept_noise=True)
-        made[name] = release.write(home / name)
-        assert verify.find_problems(made[name]) == ()
+    made = {
+        name: released(
+            home / name, name, mapped=name in {"means", "interval"}, smoothed=name == "means"
+        )
+        for name in PLANS
+    }
+    assert all(verify.find_problems(folder) == () for folder in made.values())
     return made
 
 

@@ -168,13 +168,18 @@ def test_plans_are_of_the_kinds_that_they_are_here_for(tmp_path):
             assert (2 * plan.occupancy.n > records + 1)[own].all()
 
 
-def test_the_other_days_of_a_user_are_promised_apart(tmp_path):
-    """All days of a user at once lose more than one day's loss, as is said, and not their sum."""
-    left, right, plan = replace(CASES["days of a user"], moving=2).both(tmp_path)
+def assert_losses_add_up(case, folder):
+    """Assert that two units of one person lose more than either alone, and at most their sum."""
+    left, right, plan = case.both(folder)
     losses = losses_of_target(left, plan)
     assert len(losses) == 2
     pair, (one, other) = pair_of(left, right, plan), sources(left, right, plan)
     assert max(losses) < detected(pair, one, other, max(losses)) <= sum(losses)
+
+
+def test_the_other_days_of_a_user_are_promised_apart(tmp_path):
+    """All days of a user at once lose more than one day's loss, as is said, and not their sum."""
+    assert_losses_add_up(replace(CASES["days of a user"], moving=2), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["each cell alone", "suppression, both"])
@@ -242,11 +247,7 @@ def test_one_clamp_may_slip(clamp, tmp_path):
 
 def test_a_user_under_two_spellings_is_caught(tmp_path):
     """Who charges each spelling for itself is refuted; the sum over both is not."""
-    left, right, plan = replace(CASES["each cell alone"], ids=two_spellings).both(tmp_path)
-    losses = losses_of_target(left, plan)
-    assert len(losses) == 2
-    pair, (one, other) = pair_of(left, right, plan), sources(left, right, plan)
-    assert max(losses) < detected(pair, one, other, max(losses)) <= sum(losses)
+    assert_losses_add_up(replace(CASES["each cell alone"], ids=two_spellings), tmp_path)
 
 
 @pytest.mark.parametrize("spelling", ["one", "another"])

@@ -12,33 +12,13 @@ import time
 
 import pytest
 
-from attack.crash_runner import Runner, days, setting
+from attack.crash_runner import days
 from attack.crash_states import STEPS
-from ledger.books import place_of
 
 pytestmark = pytest.mark.slow
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 STOPS = 300 if LONG else 8
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-@pytest.fixture(scope="module")
-def runner():
-    """Return what starts runs that can be stopped."""
-    made = Runner()
-    yield made
-    made.close()
-
-
-@pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.server)])
-def site(request, tmp_path, monkeypatch):
-    """Return a function that makes a folder of records and its ledger, in each database."""
-
-    def made(dates):
-        address = request.getfixturevalue("postgres") if request.param == "server" else None
-        return setting(tmp_path, place_of(request.param, tmp_path, monkeypatch, address), dates)
-
-    return made
 
 
 def finished(runner, site, dates):

@@ -8,37 +8,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bus_runs import run_text
 from hexveil.cli import main
 
-RUN = """\
-source = "buses.parquet"
+RUN = run_text(release='out = "map"')
 
-[columns]
-user = "bus"
-value = "speed"
-lat = "lat"
-lon = "lon"
-time = "time"
 
-[values]
-bounds = [0, 65]
-value_unit = "km/h"
+def use_labels(folder, *columns):
+    """Let the run file of a folder make cells of labels in place of hexagons."""
+    file = folder / "run.toml"
+    names = ", ".join(f'"{column}"' for column in columns)
+    hexagons = 'resolution = 6\ntimeslot = "none"'
+    file.write_text(file.read_text().replace(hexagons, f"labels = [{names}]"))
 
-[cells]
-resolution = 6
-timeslot = "none"
-
-[plan]
-epsilon = 1
-
-[release]
-out = "map"
-
-[ledger]
-url = "ledger.sqlite"
-dataset = "buses"
-budget = 2
-"""
 
 PLACES = ((21.10, 72.75), (21.20, 72.80), (21.25, 72.85))
 

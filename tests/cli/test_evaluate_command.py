@@ -190,15 +190,6 @@ def test_wrong_use_is_one_sentence(here, call, arguments, message):
     assert names(here) == ["buses.parquet", "counts.json", "run.toml"]
 
 
-def test_help_shows_an_example(call):
-    """The command explains itself."""
-    said = call("evaluate", "--help")
-    assert said.code == 0
-    assert "Example:  hexveil evaluate" in said.out
-    for flag in ("--mechanism", "--epsilon", "--trials", "--seed", "--counts", "--json", "--user"):
-        assert flag in said.out
-
-
 @pytest.mark.slow
 def test_the_command_runs_in_a_process_of_its_own(here, spawn):
     """As a person calls it: a table, no warning, no progress where no terminal is."""

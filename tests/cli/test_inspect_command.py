@@ -6,6 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cli.conftest import use_labels
+
 
 def test_inspect_shows_public_facts_and_the_table(here, call):
     """Users, cells, records and the capacity table are shown; nothing is written."""
@@ -84,9 +86,7 @@ def test_a_query_is_made_for_one_source(here, call):
 
 def test_labels_are_counted_by_each_choice_of_columns(here, call):
     """Levels of labels are in the table, and one of them is proposed."""
-    text = (here / "run.toml").read_text()
-    text = text.replace('resolution = 6\ntimeslot = "none"', 'labels = ["lat", "lon"]')
-    (here / "run.toml").write_text(text)
+    use_labels(here, "lat", "lon")
     said = call("inspect", "run.toml")
     assert said.code == 0, said.err
     assert "combinations of lat, lon" in said.out

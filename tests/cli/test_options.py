@@ -79,13 +79,21 @@ def test_every_field_has_an_option(command):
     assert {"--json", "--source"} <= flags
 
 
-@pytest.mark.parametrize("command", ["demo", "inspect", "plan", "release"])
-def test_help_shows_an_example(call, command):
-    """Each command explains itself with an example."""
-    said = call(command, "--help")
+@pytest.mark.parametrize(
+    ("example", "flags"),
+    [
+        *((command, ()) for command in ("demo", "inspect", "plan", "release")),
+        ("evaluate", ("--mechanism", "--epsilon", "--trials", "--seed", "--counts", "--user")),
+        ("simulate --users 300", ("--days", "--seed", "--out", "--start", "--interval")),
+    ],
+)
+def test_help_shows_an_example(call, example, flags):
+    """Each command explains itself with an example, and names its options."""
+    said = call(example.split()[0], "--help")
     assert said.code == 0
-    assert f"Example:  hexveil {command}" in said.out
-    assert "--json" in said.out
+    assert f"Example:  hexveil {example}" in said.out
+    for flag in ("--json", *flags):
+        assert flag in said.out
 
 
 def test_every_field_has_help_and_a_shape():

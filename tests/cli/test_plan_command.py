@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
+from cli.conftest import use_labels
 
 
 def test_a_plan_is_short_and_in_words(here, call):
@@ -165,9 +166,7 @@ def test_a_plan_needs_a_price(here, call):
 
 def test_labels_have_no_coarser_grid(here, call):
     """With labels the plan says what a cell is, and nothing of resolutions."""
-    text = (here / "run.toml").read_text()
-    text = text.replace('resolution = 6\ntimeslot = "none"', 'labels = ["lat"]')
-    (here / "run.toml").write_text(text)
+    use_labels(here, "lat")
     said = call("plan", "run.toml")
     assert said.code == 0, said.err
     assert "combinations of lat" in said.out

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bus_runs import run_text
 from cli.conftest import city
 from hexveil.base.errors import StorageError
 from hexveil.cli.commands import publish_command, release_command
@@ -16,37 +17,7 @@ from hexveil.ledger import Ledger
 from hexveil.publishing.verification import verify
 
 DAYS = ("2022-01-01", "2022-01-02", "2022-01-03")
-RUN = """\
-source = "buses.parquet"
-
-[columns]
-user = "bus"
-value = "speed"
-lat = "lat"
-lon = "lon"
-time = "time"
-
-[values]
-bounds = [0, 65]
-value_unit = "km/h"
-
-[cells]
-resolution = 6
-timeslot = "none"
-timezone = "Asia/Kolkata"
-
-[plan]
-epsilon = 1
-
-[release]
-out = "maps"
-accept_noise = true
-
-[ledger]
-url = "ledger.sqlite"
-dataset = "buses"
-budget = 2
-"""
+RUN = run_text(cells='timezone = "Asia/Kolkata"', release='out = "maps"\naccept_noise = true')
 
 
 def records(*days, late=0):

@@ -139,15 +139,6 @@ def test_streets_that_cannot_be_written_are_exit_1(here, call, monkeypatch):
     assert [path.name for path in here.iterdir()] == ["city.csv"]
 
 
-def test_help_shows_an_example(call):
-    """The command explains itself."""
-    said = call("simulate", "--help")
-    assert said.code == 0
-    assert "Example:  hexveil simulate --users 300" in said.out
-    for flag in ("--users", "--days", "--seed", "--out", "--start", "--interval", "--json"):
-        assert flag in said.out
-
-
 @pytest.mark.slow
 def test_the_command_runs_in_a_process_of_its_own(here, spawn):
     """As a person calls it: no warning, no progress where no terminal is."""

@@ -22,7 +22,7 @@ from hexveil.planning.allocation import WithinBounds
 from hexveil.planning.goal import goal
 from hexveil.planning.serialization import plan_codec, plan_folder
 from hexveil.publishing.manifest import fingerprint, request_of
-from publishing.setting import dataset_of, hexagons, labels, plan_of
+from publishing.setting import dataset_of, hexagons, labels, plan_of, small_city
 from strategies import occupancies
 
 BOTH = ("mean", "variance")
@@ -65,16 +65,7 @@ def planned(source, **options):
 @pytest.fixture
 def city():
     """Return a small city of three hexagons in one hour."""
-    counts = np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]])
-    return dataset_of(
-        counts,
-        [173, 101, 59, 297, 113, 97, 239, 41, 37],
-        cells=hexagons(3),
-        value="speed",
-        value_unit="km/h",
-        rules={"read": 30, "kept": 21},
-        identity={"source": "buses.parquet", "version": "1", "drop_values": "none"},
-    )
+    return small_city()
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Small releases of every kind of plan, as folders, and what forges them."""
 
 import json
+import shutil
 
 import h3
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import hexveil as hv
 from hexveil.base import csv_safety
 from hexveil.publishing import geometry, receipt
+from hexveil.publishing.verification import verify
 
 PLANS = {
     "means": {"epsilon": 2},
@@ -73,12 +75,28 @@ def said(place):
     return json.loads((place / "manifest.json").read_text("utf-8"))
 
 
+def forge_json(name, change):
+    """Return a function that changes a JSON file of a folder, and nothing else."""
+
+    def forge(place):
+        content = json.loads((place / name).read_text("utf-8"))
+        change(content)
+        (place / name).write_text(json.dumps(content, ensure_ascii=False), "utf-8")
+
+    return forge
+
+
 def forge_manifest(place, change):
     """Change the manifest and seal the folder."""
-    manifest = said(place)
-    change(manifest)
-    (place / "manifest.json").write_text(json.dumps(manifest, ensure_ascii=False), "utf-8")
+    forge_json("manifest.json", change)(place)
     seal(place)
+
+
+def problems_after(forge, folder, copy):
+    """Return the problems that verification finds in a copy of a folder that was forged."""
+    shutil.copytree(folder, copy)
+    forge(copy)
+    return verify.find_problems(copy)
 
 
 def forge_table(place, column, change):

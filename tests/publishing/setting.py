@@ -55,6 +55,19 @@ def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **fact
     return Dataset(public, Sums(sums, squares), units_of(occupancy.n_users, public.privacy_unit))
 
 
+def small_city():
+    """Return three hexagons in one hour, two of them with four users and one with a single one."""
+    return dataset_of(
+        np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]),
+        [173, 101, 59, 297, 113, 97, 239, 41, 37],
+        cells=hexagons(3),
+        value="speed",
+        value_unit="km/h",
+        rules={"read": 30, "kept": 21},
+        identity={"source": "buses.parquet", "version": "1", "drop_values": "none"},
+    )
+
+
 def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **request):
     """Return a plan of given rows; of the mean alone unless other statistics are named.
 

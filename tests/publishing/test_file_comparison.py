@@ -7,7 +7,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from hexveil.publishing.verification import file_comparison, verify
-from publishing.releases import forge_manifest, forge_table, released, seal
+from publishing.releases import (
+    forge_json,
+    forge_manifest,
+    forge_table,
+    problems_after,
+    released,
+    seal,
+)
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +29,7 @@ def folders(tmp_path_factory):
 
 def geojson(change):
     def forge(place):
-        said = json.loads((place / "cells.geojson").read_text("utf-8"))
-        change(said["features"])
-        (place / "cells.geojson").write_text(json.dumps(said, ensure_ascii=False), "utf-8")
+        forge_json("cells.geojson", lambda collection: change(collection["features"]))(place)
         seal(place)
 
     return forge
@@ -98,10 +103,8 @@ FORGED = {
 def test_a_forged_file_is_found(folders, tmp_path, forged):
     """What one file says otherwise than the table is named, also under a new receipt."""
     kind, forge, sentence = FORGED[forged]
-    place = shutil.copytree(folders[kind], tmp_path / "map")
-    forge(place)
-    found = verify.find_problems(place)
-    assert any(sentence in one for one in found), found
+    problems = problems_after(forge, folders[kind], tmp_path / "map")
+    assert any(sentence in problem for problem in problems), problems
 
 
 def test_other_spellings_of_the_same_are_accepted(folders, tmp_path):

@@ -4,7 +4,6 @@ import itertools
 import math
 from fractions import Fraction
 
-import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,13 +15,9 @@ from hexveil.model.public_metadata import ValueLattice
 from publishing.drawing import stage_draw
 from publishing.measuring import chosen_ends, costs, range_choice
 from publishing.setting import dataset_of
+from publishing.small_fleets import counts_and_totals, fleet
 
 QUANTILES = (Fraction(1, 10), Fraction(9, 10))
-
-
-def fleet(counts, totals, steps=12):
-    """Return a data set on a lattice of few steps."""
-    return dataset_of(counts, totals, scale=ValueLattice.of((0, steps), 1))
 
 
 def points_of(choice):
@@ -47,18 +42,6 @@ def by_hand(dataset, asked):
             at.append(abs(below - target))
         found.append(at)
     return found
-
-
-@st.composite
-def counts_and_totals(draw):
-    """Return counts of up to four users in three cells, and sums that they can have."""
-    counts = np.array(
-        draw(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=2, max_size=4))
-    )
-    counts[0] = np.maximum(counts[0], 1)
-    counts[:, 0] = np.maximum(counts[:, 0], 1)
-    pairs = [int(n) for g in range(3) for n in counts[:, g] if n]
-    return counts, [draw(st.integers(0, 12 * n)) for n in pairs]
 
 
 @examples(60)

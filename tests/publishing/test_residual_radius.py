@@ -17,13 +17,9 @@ from hexveil.model.public_metadata import ValueLattice
 from publishing.drawing import stage_draw
 from publishing.measuring import costs, residual_choice
 from publishing.setting import dataset_of
+from publishing.small_fleets import counts_and_totals, fleet
 
 COUNTS = np.array([[1, 2, 1], [2, 0, 1], [1, 1, 0], [0, 0, 2]])
-
-
-def fleet(counts, totals, steps=12):
-    """Return a data set on a lattice of few steps."""
-    return dataset_of(counts, totals, scale=ValueLattice.of((0, steps), 1))
 
 
 def measure(dataset, width=3, epsilon=Fraction(1)):
@@ -64,18 +60,6 @@ def by_hand(dataset, asked):
         abs(sum(vote for away, vote in votes if away <= point) - target)
         for point in asked.candidates.quanta.tolist()
     ]
-
-
-@st.composite
-def counts_and_totals(draw):
-    """Return counts of up to four users in three cells, and sums that they can have."""
-    counts = np.array(
-        draw(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=2, max_size=4))
-    )
-    counts[0] = np.maximum(counts[0], 1)
-    counts[:, 0] = np.maximum(counts[:, 0], 1)
-    pairs = [int(n) for g in range(3) for n in counts[:, g] if n]
-    return counts, [draw(st.integers(0, 12 * n)) for n in pairs]
 
 
 @examples(60)

@@ -12,7 +12,7 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.publishing import signing
 from hexveil.publishing.verification import verify
-from publishing.releases import forge_manifest, released, seal
+from publishing.releases import forge_json, forge_manifest, released, seal
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +62,7 @@ def changed_page(place):
 
 
 def changed_signature(change):
-    def forge(place):
-        said = json.loads((place / signing.NAME).read_text())
-        change(said)
-        (place / signing.NAME).write_text(json.dumps(said))
-
-    return forge
+    return forge_json(signing.NAME, change)
 
 
 FORGED = {

@@ -20,6 +20,7 @@ from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.verification import verify
 from publishing import measuring
+from publishing.releases import forge_json, forge_manifest, seal
 from publishing.setting import dataset_of, plan_of
 
 LEDGER = {"entry": 7, "chain": "ab" * 32}
@@ -37,12 +38,6 @@ def write(dataset, place, *, statistics=("mean",), ledger=LEDGER):
     table = build_table(plan, dataset.public, noisy)
     said = build_manifest("buses", dataset.public, plan, "0" * 64, ledger)
     return folder.write(table, said, place)
-
-
-def seal(place):
-    """Write the receipt anew, as a forger would who has no ledger."""
-    (place / receipt.NAME).unlink()
-    receipt.write(place, json.loads((place / "manifest.json").read_text()))
 
 
 def odd_labels():
@@ -110,23 +105,13 @@ def change_parquet(column, by):
 
 
 def change_manifest(change, *, sealed=True):
-    def act(place):
-        said = json.loads((place / "manifest.json").read_text())
-        change(said)
-        (place / "manifest.json").write_text(json.dumps(said))
-        if sealed:
-            seal(place)
-
-    return act
+    if not sealed:
+        return forge_json("manifest.json", change)
+    return lambda place: forge_manifest(place, change)
 
 
 def change_receipt(change):
-    def act(place):
-        said = json.loads((place / receipt.NAME).read_text())
-        change(said)
-        (place / receipt.NAME).write_text(json.dumps(said))
-
-    return act
+    return forge_json(receipt.NAME, change)
 
 
 CHANGES = {

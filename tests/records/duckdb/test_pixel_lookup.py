@@ -25,6 +25,13 @@ def edge(resolution):
     return 9.95 / 7 ** (resolution / 2)
 
 
+def assert_computed(resolution, draws):
+    """Assert that one table, filled as places come, gives the hexagons that H3 computes."""
+    pixels = PixelLookup(resolution, frequent=1)
+    for lat, lon in draws:
+        assert pixels.of_places(lat, lon).equals(hexagons.of_places(lat, lon, resolution))
+
+
 @examples(30)
 @given(
     st.tuples(st.floats(-90, 90), st.floats(-180, 180)),
@@ -33,11 +40,9 @@ def edge(resolution):
 )
 def test_looked_up_is_computed(centre, resolution, seed):
     """Anywhere on the globe and at every resolution the table changes no hexagon."""
-    pixels = PixelLookup(resolution, frequent=1)
-    for part in range(2):
-        lat, lon = places(centre, 6 * edge(resolution), 3000, seed + part)
-        found = pixels.of_places(lat, lon)
-        assert found.equals(hexagons.of_places(lat, lon, resolution))
+    assert_computed(
+        resolution, (places(centre, 6 * edge(resolution), 3000, seed + part) for part in range(2))
+    )
 
 
 # The corners of icosahedron faces (pentagons) and the middle of an edge, where cells bend most.
@@ -45,10 +50,9 @@ def test_looked_up_is_computed(centre, resolution, seed):
 @pytest.mark.parametrize("resolution", [5, 6, 8])
 def test_looked_up_is_computed_around_pentagons_and_face_edges(centre, resolution):
     """Distorted cells are looked up as exactly as others."""
-    pixels = PixelLookup(resolution, frequent=1)
-    for part in range(6):
-        lat, lon = places(centre, 8 * edge(resolution), 20_000, part)
-        assert pixels.of_places(lat, lon).equals(hexagons.of_places(lat, lon, resolution))
+    assert_computed(
+        resolution, (places(centre, 8 * edge(resolution), 20_000, part) for part in range(6))
+    )
 
 
 def borders(centre, resolution, seed):
@@ -76,11 +80,7 @@ def borders(centre, resolution, seed):
 )
 def test_beside_a_border_looked_up_is_computed(centre, resolution, seed):
     """Where two hexagons meet, anywhere on the globe: each place is on the side H3 says."""
-    pixels = PixelLookup(resolution, frequent=1)
-    for part in range(2):
-        lat, lon = borders(centre, resolution, seed + part)
-        found = pixels.of_places(lat, lon)
-        assert found.equals(hexagons.of_places(lat, lon, resolution))
+    assert_computed(resolution, (borders(centre, resolution, seed + part) for part in range(2)))
 
 
 def test_lines_decide_most_places_beside_a_border(monkeypatch):

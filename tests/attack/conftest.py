@@ -1,0 +1,25 @@
+"""Runs of `publish` that can be killed or stopped, and the folders and ledgers they work in."""
+
+import pytest
+
+from attack.crash_runner import Runner, setting
+from ledger.books import place_of
+
+
+@pytest.fixture(scope="module")
+def runner():
+    """Return what starts runs that can be killed or stopped, in processes of their own."""
+    made = Runner()
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.server)])
+def site(request, tmp_path, monkeypatch):
+    """Return a function that makes a folder of records and its ledger, in each database."""
+
+    def made(dates):
+        address = request.getfixturevalue("postgres") if request.param == "server" else None
+        return setting(tmp_path, place_of(request.param, tmp_path, monkeypatch, address), dates)
+
+    return made

@@ -24,10 +24,14 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 
 import measuring  # beside this file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 USERS, DAYS, RESOLUTION, MEMORY = 20_000, 7, 8, "1GB"
 SEED, ROW_GROUP, TIMES = 0.5, 122_880, 3
@@ -75,6 +79,7 @@ def generate(rows: int, folder: Path, users: int = USERS) -> None:
 def prepare(folder: Path) -> None:
     """Write ready.parquet: the records with their cells and slots computed."""
     import duckdb  # noqa: PLC0415  only where it is used
+    from duckdb.func import PythonUDFType  # noqa: PLC0415  as above
 
     from hexveil.base import hexagons  # noqa: PLC0415  only where it is used
 
@@ -83,9 +88,9 @@ def prepare(folder: Path) -> None:
     connection.create_function(
         "hexagon",
         lambda lat, lon: hexagons.of_places(lat, lon, RESOLUTION),
-        ["DOUBLE", "DOUBLE"],
-        "UBIGINT",
-        type="arrow",
+        [duckdb.sqltypes.DOUBLE, duckdb.sqltypes.DOUBLE],
+        duckdb.sqltypes.UBIGINT,
+        type=PythonUDFType.ARROW,
     )
     connection.execute(
         f"""COPY (SELECT hexagon(lat, lon) AS cell, (epoch_us("time") // 1000000 + 19800)
@@ -107,6 +112,7 @@ def scan(folder: Path, _memory: str) -> int:
         'SELECT count(*), sum(strlen(user_id)), sum(lat), sum(lon), max(epoch_us("time")), '
         f"sum(value) FROM '{folder}/records.parquet'"
     ).fetchone()
+    assert found is not None
     connection.close()
     return report(start, found[0])
 
@@ -125,9 +131,10 @@ def floor(folder: Path, _memory: str, *, drop: bool) -> int:
         "CREATE TEMP TABLE pairs AS SELECT cell, slot, user_id, count(*) AS n, sum(value) AS total "
         f"FROM ({records}) GROUP BY ALL"
     )
-    pairs = connection.execute("SELECT count(*) FROM pairs").fetchone()[0]
+    found = connection.execute("SELECT count(*) FROM pairs").fetchone()
+    assert found is not None
     connection.close()
-    return report(start, pairs)
+    return report(start, found[0])
 
 
 def reading(folder: Path, memory: str, *, drop: bool, name: str = "records.parquet") -> int:
@@ -170,7 +177,7 @@ def report(start: float, rows: int) -> int:
     return 0
 
 
-TASKS = {
+TASKS: dict[str, Callable[[Path, str], int]] = {
     "scan": scan,
     "floor keep": partial(floor, drop=False),
     "read keep": partial(reading, drop=False),

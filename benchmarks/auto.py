@@ -24,9 +24,15 @@ from hexveil.simulation.private_study_output import OwnCell, own_cell
 
 EPSILONS = ("0.25", "0.5", "1", "2")
 TRIALS, MIN_USERS, LIMIT = 10_000, 20, 0.15
-BUSES = {"user": "user_id", "value": "value", "lat": "lat", "lon": "lon", "time": "timestamp"}
-SURAT = {"timeslot": "1h", "timezone": "Asia/Kolkata", "slot": "pooled"}
-WARSAW = {"timeslot": "1h", "timezone": "Europe/Warsaw"}
+BUSES: dict[str, Any] = {
+    "user": "user_id",
+    "value": "value",
+    "lat": "lat",
+    "lon": "lon",
+    "time": "timestamp",
+}
+SURAT: dict[str, Any] = {"timeslot": "1h", "timezone": "Asia/Kolkata", "slot": "pooled"}
+WARSAW: dict[str, Any] = {"timeslot": "1h", "timezone": "Europe/Warsaw"}
 SPEEDS = hv.Normal(20.66769, 10.730)  # as the papers state them
 PRIORS = {
     "default: per user, over an unknown range": hv.Auto().prior,
@@ -49,7 +55,7 @@ def datasets(folder: Path) -> Iterator[tuple[str, hv.Dataset, dict[str, Any]]]:
             source = folder / "data" / file
             read = hv.read(source, bounds=bounds, cells=cells, select=select, **BUSES)
             yield f"{name}, resolution {resolution}", read, PRIORS
-    air = {"user": "tailnum", "value": "ground speed", "time": "time_hour"}
+    air: dict[str, Any] = {"user": "tailnum", "value": "ground speed", "time": "time_hour"}
     yield (
         "flights by destination",
         hv.read(

@@ -24,11 +24,17 @@ import sys
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # the files beside this one
 
 import measuring  # noqa: E402  beside this file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 
 ROWS, TIMES, EPSILON = 10_000_000, 3, 1
 SHOWN = ("read", "plan", "release", "error")
@@ -69,7 +75,7 @@ def floor(file: Path) -> dict[str, float]:
     return {"cpu": cpu(), "peak": peak()}
 
 
-def whole(file: Path, *, clipping_range: str) -> dict[str, float]:
+def whole(file: Path, *, clipping_range: ClippingRangeMode) -> dict[str, float]:
     """Measure a release, from the file on."""
     import hexveil as hv  # noqa: PLC0415  only where it is used
 
@@ -111,7 +117,7 @@ def error(file: Path, shown: dict[str, float]) -> float:
     return statistics.fmean(abs(shown[cell] - mean) for cell, mean in true)
 
 
-TASKS = {
+TASKS: dict[str, Callable[[Path], dict[str, float]]] = {
     "floor": floor,
     'clipping_range="bounds"': partial(whole, clipping_range="bounds"),
     'clipping_range="private"': partial(whole, clipping_range="private"),

@@ -7,6 +7,7 @@ seconds of a stable argsort, of best_fit, and their ratio; fails if a ratio is a
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -42,7 +43,7 @@ def main() -> int:
     worst = 0.0
     print(f"{'counts':<12}{'cap':<10}{'value':>8}{'sort s':>9}{'fit s':>9}{'ratio':>7}")
     for name, counts in shapes(users).items():
-        sort = best_of(lambda counts=counts: np.argsort(counts, kind="stable"))
+        sort = best_of(partial(np.argsort, counts, kind="stable"))
         caps = {
             "median": theory.median_cap(counts),
             "sqrt": theory.sqrt_cap(counts),
@@ -50,7 +51,7 @@ def main() -> int:
             "5000": 5000,
         }
         for rule, cap in caps.items():
-            fit = best_of(lambda counts=counts, cap=cap: theory.best_fit(counts, cap))
+            fit = best_of(partial(theory.best_fit, counts, cap))
             worst = max(worst, fit / sort)
             print(f"{name:<12}{rule:<10}{cap:>8}{sort:>9.3f}{fit:>9.3f}{fit / sort:>7.1f}")
     print(f"largest ratio {worst:.1f}, allowed {LIMIT:.0f}")

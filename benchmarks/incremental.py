@@ -93,7 +93,7 @@ def read(source: Path, cache: Path | None = None, dates: tuple[date, date] | Non
         version=None if cache is None else "1",
         cache=cache,
     )
-    return int(dataset.public.occupancy.n.sum())
+    return int(dataset.public.occupancy.records_per_cell.sum())
 
 
 def main() -> int:
@@ -119,7 +119,7 @@ def measure(root: Path, days: int, rows: int, runs: int, file: Path | None = Non
     shutil.copytree(cache, saved)
     new = write_day(source, days, rows)
     today = (FIRST + timedelta(days),) * 2
-    found: dict[str, list[float]] = {}
+    timings: dict[str, list[float]] = {}
     for _ in range(runs):
         for what, work, fresh in (
             ("the new day alone, no cache", lambda: read(new), False),
@@ -130,8 +130,8 @@ def measure(root: Path, days: int, rows: int, runs: int, file: Path | None = Non
             if fresh:
                 shutil.rmtree(cache)
                 shutil.copytree(saved, cache)
-            found.setdefault(what, []).append(seconds(work))
-    alone, added, warm, published = (min(times) for times in found.values())
+            timings.setdefault(what, []).append(seconds(work))
+    alone, added, warm, published = (min(times) for times in timings.values())
     whole = seconds(lambda: read(source))
     table = (
         (f"all {days + 1} days, no cache", whole, ""),
@@ -152,15 +152,15 @@ def measure(root: Path, days: int, rows: int, runs: int, file: Path | None = Non
         ("with the new day, over all at once", added, whole, 0.5),
     )
     sizes = {"days": days, "rows": rows}
-    found = [
+    results = [
         measuring.Measured("incremental", what, sizes, cpu, base, limits={"ratio": most})
         for what, cpu, base, most in targets
     ]
-    measuring.save(file, found)
-    for one in found:
-        said = "MISSED" if one.missed() else "ok"
-        print(f"{one.part:<42}{one.ratio:>6.2f}  target {one.limits['ratio']}  {said}")
-    return int(any(one.missed() for one in found))
+    measuring.save(file, results)
+    for result in results:
+        verdict = "MISSED" if result.missed() else "ok"
+        print(f"{result.part:<42}{result.ratio:>6.2f}  target {result.limits['ratio']}  {verdict}")
+    return int(any(result.missed() for result in results))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,13 +76,13 @@ def servers() -> Iterator[Callable[[str], str] | None]:
         return
     folder, programs = tempfile.mkdtemp(prefix="hexveil-bench-pg-"), PROGRAMS[-1].parent
     # PostgreSQL refuses to run as root.
-    other = {"user": "nobody"} if os.geteuid() == 0 else {}
-    if other:
-        os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
+    owner = "nobody" if os.geteuid() == 0 else None
+    if owner:
+        os.chown(folder, pwd.getpwnam(owner).pw_uid, -1)
 
     def run(program: str, *arguments: str) -> None:
         subprocess.run(
-            [programs / program, *arguments], check=True, cwd=folder, **other,
+            [str(programs / program), *arguments], check=True, cwd=folder, user=owner,
             stdout=subprocess.DEVNULL, env={"LC_ALL": "C.UTF-8", "PATH": os.defpath},
         )  # fmt: skip
 
@@ -155,9 +156,10 @@ def insert(address: str, losses: Losses) -> None:
         raw = connection.connection.cursor()
         if engine.dialect.name == "sqlite":
             values = (("buses", "", unit, parts) for unit, parts in rows)
-            raw.executemany(f"INSERT INTO {balances.name} VALUES (?, ?, ?, ?)", values)
+            statement = f"INSERT INTO {balances.name} VALUES (?, ?, ?, ?)"
+            raw.executemany(statement, values)  # type: ignore[arg-type]  # sqlite3 takes any iterable
             return
-        with raw.copy(f"COPY {balances.name} FROM STDIN (FORMAT BINARY)") as copy:  # type: ignore[attr-defined]
+        with raw.copy(f"COPY {balances.name} FROM STDIN (FORMAT BINARY)") as copy:
             copy.set_types(["text", "text", "bytea", "int8"])
             for unit, parts in rows:
                 copy.write_row(("buses", "", unit, parts))
@@ -186,7 +188,7 @@ def long(name: str, fresh: Callable[[str], str], releases: int) -> int:
 
 def by_turns(work: Callable[[Ledger], object], *books: Ledger) -> list[tuple[float, ...]]:
     """Return how long a work takes, tried on books by turns: what else runs meets all of them."""
-    return [tuple(seconds(lambda book=book: work(book)) for book in books) for _ in range(TRIES)]
+    return [tuple(seconds(partial(work, book)) for book in books) for _ in range(TRIES)]
 
 
 def book_many(book: Ledger, losses: list[Losses], releases: int) -> None:

@@ -140,7 +140,7 @@ def run(job: Job, seconds: float) -> list[Measured]:
         file = Path(folder) / "found.jsonl"
         try:
             # A script that misses a target exits 1 as one that fails does: the file tells.
-            code = subprocess.run(
+            code: int | str = subprocess.run(
                 job.command(file), check=False, stdout=sys.stderr, timeout=seconds
             ).returncode
         except subprocess.TimeoutExpired:

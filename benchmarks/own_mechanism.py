@@ -73,11 +73,12 @@ class Row:
 def real(name: str, bounds: tuple[int, int], cells: hv.Cells) -> list[Cell]:
     """Return the cells of a file that have enough users."""
     data = hv.read(DATA / f"{name}.parquet", bounds=bounds, cells=cells, **COLUMNS)
-    facts, found = data.occupancy, []
+    occupancy, found = data.occupancy, []
+    assert isinstance(occupancy, hv.Occupancy)
     quantum = (bounds[1] - bounds[0]) / data.public.lattice.span_quanta
-    for cell in np.flatnonzero(facts.users_per_cell >= LEAST):
-        pairs = slice(facts.start[cell], facts.start[cell + 1])
-        counts = facts.n[pairs]
+    for cell in np.flatnonzero(occupancy.users_per_cell >= LEAST):
+        pairs = slice(occupancy.start[cell], occupancy.start[cell + 1])
+        counts = occupancy.n[pairs]
         found.append(Cell(counts, bounds[0] + quantum * data.sums.total[pairs] / counts))
     return found
 

@@ -147,6 +147,7 @@ def flights() -> hv.Dataset:
 def truth(dataset: hv.Dataset) -> Floats:
     """Return the true average of each cell."""
     occupancy, scale = dataset.occupancy, dataset.public.lattice
+    assert isinstance(occupancy, hv.Occupancy)
     sums = np.bincount(occupancy.cell, weights=dataset.sums.total.astype(float))
     means = float(scale.lower) + float(scale.quantum) * sums / occupancy.records_per_cell
     return np.asarray(means, dtype=np.float64)
@@ -388,7 +389,7 @@ def main() -> int:
     dataset = case.read(given)
     occupancy = dataset.occupancy
     size = f"{occupancy.n_cells:,} cells, {occupancy.n_users:,} users"
-    print(f"{name}: {size}, {int(occupancy.n.sum()):,} records", flush=True)
+    print(f"{name}: {size}, {int(occupancy.records_per_cell.sum()):,} records", flush=True)
     found = reach(case, dataset, given)
     if given.set is not None:
         name += f"-{given.resolution}" if given.resolution else ""

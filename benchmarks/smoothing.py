@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 import hexveil as hv
+from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 from hexveil.records import Dataset
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
@@ -48,7 +49,9 @@ def records(kind: str, users: int) -> Dataset:
     )
 
 
-def row(dataset: Dataset, clipping_range: str, epsilon: str, runs: int) -> list[float]:
+def row(
+    dataset: Dataset, clipping_range: ClippingRangeMode, epsilon: str, runs: int
+) -> list[float]:
     """Return the errors of a constant, raw and smoothed numbers, and the intervals' coverage."""
     true = truth(dataset)
     plan = hv.plan(dataset, epsilon=epsilon, clipping_range=clipping_range, advise=False)

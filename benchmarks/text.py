@@ -74,6 +74,7 @@ def floor(folder: Path, *, kind: str, cast: bool = False) -> int:
         for name, field in fields.items()
     )
     found = connection.execute(f"SELECT count(*), {sums} FROM {source}").fetchone()
+    assert found is not None
     connection.close()
     return aggregate.report(start, found[0])
 

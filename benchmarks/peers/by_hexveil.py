@@ -4,12 +4,14 @@ import tempfile
 from pathlib import Path
 
 import common
+import numpy as np
 from numpy.typing import NDArray
 
 import hexveil as hv
+from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 
 
-def averages(work: common.Work, *, clipping_range: str) -> NDArray:
+def averages(work: common.Work, *, clipping_range: ClippingRangeMode) -> NDArray[np.float64]:
     """Return the average of each cell."""
     dataset = hv.read(
         work.file,

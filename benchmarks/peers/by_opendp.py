@@ -7,6 +7,8 @@ are whole thousandths: of floating-point numbers it would add noise for the roun
 and much of it where there are many records.
 """
 
+from typing import Any
+
 import common
 import numpy as np
 import opendp.prelude as dp
@@ -17,7 +19,7 @@ dp.enable_features("contrib")
 PARTS = 1_000
 
 
-def averages(work: common.Work, *, way: str, cells: int, rows: int) -> NDArray:
+def averages(work: common.Work, *, way: str, cells: int, rows: int) -> NDArray[np.float64]:
     """Return the average of each cell."""
     half = int(PARTS * (work.upper - work.lower) / 2)
     mean = pl.col("value").dp.mean((-half, half))
@@ -37,7 +39,7 @@ def frame(work: common.Work) -> pl.LazyFrame:
     return pl.LazyFrame(columns)
 
 
-def lengths(work: common.Work, cells: int, rows: int):  # noqa: ANN201  the library's own type
+def lengths(work: common.Work, cells: int, rows: int) -> Any:  # noqa: ANN401  the library's own type
     """Return a query of records cut by hand, whose numbers per cell are public."""
     # A changed record is one taken away and one put in its place.
     bound = dp.polars.Bound(by=["cell"], per_group=2 * rows, num_groups=cells)
@@ -57,7 +59,7 @@ def lengths(work: common.Work, cells: int, rows: int):  # noqa: ANN201  the libr
     return context.query(epsilon=common.EPSILON).group_by("cell")
 
 
-def truncated(work: common.Work, cells: int, rows: int):  # noqa: ANN201  the library's own type
+def truncated(work: common.Work, cells: int, rows: int) -> Any:  # noqa: ANN401  as above
     """Return a query that cuts what a user contributes; which cells there are is public."""
     margin = dp.polars.Margin(by=["cell"], max_length=len(work.value), max_groups=work.cells)
     context = dp.Context.compositor(

@@ -1,11 +1,12 @@
 """Averages by pipeline-dp on its local backend, which bounds a user's contributions itself."""
 
 import common
+import numpy as np
 import pipeline_dp
 from numpy.typing import NDArray
 
 
-def averages(work: common.Work, *, cells: int, rows: int) -> NDArray:
+def averages(work: common.Work, *, cells: int, rows: int) -> NDArray[np.float64]:
     """Return the average of each cell."""
     if cells:
         most = {"max_partitions_contributed": cells, "max_contributions_per_partition": rows}

@@ -14,7 +14,7 @@ from snsql import Privacy, from_df
 QUERY = "SELECT cell, AVG(value) AS mean FROM it.work GROUP BY cell"
 
 
-def averages(work: common.Work, *, rows: int) -> NDArray:
+def averages(work: common.Work, *, rows: int) -> NDArray[np.float64]:
     """Return the average of each cell."""
     half = (work.upper - work.lower) / 2
     columns = {

@@ -2,8 +2,10 @@
 
 import os
 import sys
+from typing import Any
 
 import common
+import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 from tmlt.analytics import (
@@ -18,7 +20,7 @@ from tmlt.analytics import (
 )
 
 
-def averages(work: common.Work, *, cells: int, rows: int) -> NDArray:
+def averages(work: common.Work, *, cells: int, rows: int) -> NDArray[np.float64]:
     """Return the average of each cell."""
     spark = SparkSession.builder.getOrCreate()
     session = Session.from_dataframe(
@@ -49,7 +51,8 @@ def main() -> None:
         builder = builder.config(f"spark.{name}", value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    virtual_machine = spark.sparkContext._gateway.proc  # noqa: SLF001  no public way to it
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  no public way to it
+    virtual_machine = gateway.proc
     common.main(averages, itself=True)
     spark.stop()
     virtual_machine.stdin.close()

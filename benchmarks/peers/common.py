@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 EPSILON = 1.0
 """What a user may lose in all."""
@@ -73,7 +73,7 @@ class Work:
         ends = np.cumsum(np.bincount(self.cell, minlength=self.cells))
         return np.split(self.value[order], ends[:-1])
 
-    def filled(self, cell: NDArray[np.int64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    def filled(self, cell: ArrayLike, mean: ArrayLike) -> NDArray[np.float64]:
         """Return an average for each cell from those of some: the middle where there is none."""
         found = np.full(self.cells, self.middle)
         found[np.asarray(cell, int)] = mean
@@ -89,10 +89,11 @@ def some_of_each(
     key = np.sort(group[order] * size + np.arange(size))
     starts = np.flatnonzero(np.diff(key // size, prepend=-1))
     place = np.arange(size) - np.repeat(starts, np.diff(starts, append=size))
-    return order[key[place < most] % size]
+    chosen: NDArray[np.int64] = order[key[place < most] % size]
+    return chosen
 
 
-def main(averages: Callable[..., NDArray[np.float64]], *, itself: bool = False) -> None:
+def main(averages: Callable[..., ArrayLike], *, itself: bool = False) -> None:
     """Write the averages that the settings on the command line lead to, clamped to the bounds."""
     parser = argparse.ArgumentParser()
     parser.add_argument("work", type=Path)

@@ -226,7 +226,7 @@ def tune(name: str, work: Path, given: argparse.Namespace) -> None:
 def written(which: str, given: argparse.Namespace) -> Path:
     """Return the file of a set, made if it is not there."""
     rows = QUICK_ROWS if given.quick else works.ROWS
-    file = given.folder / (f"big-{rows}.parquet" if which == "big" else f"{which}.parquet")
+    file: Path = given.folder / (f"big-{rows}.parquet" if which == "big" else f"{which}.parquet")
     if not file.exists():
         works.write(which, file, rows)
     true = works.truth(file)

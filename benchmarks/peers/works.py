@@ -80,9 +80,11 @@ def codes(column: pa.ChunkedArray) -> pa.Array:
 def truth(file: Path) -> Truth:
     """Return the true averages of a set, in the order of cells."""
     with duckdb.connect() as connection:
-        rows, users = connection.execute(
+        sizes = connection.execute(
             f"SELECT count(*), count(DISTINCT user) FROM '{file}'"
         ).fetchone()
+        assert sizes is not None
+        rows, users = sizes
         found = connection.execute(
             f"SELECT avg(value) AS mean FROM '{file}' GROUP BY cell ORDER BY cell"
         ).fetchnumpy()

@@ -16,7 +16,6 @@ from hexveil.mechanisms.contract import (
     UNMETERED,
     DrawnRow,
     LaplaceNoise,
-    MeanAndVariance,
     MemoryJournal,
     Meter,
     NoisyMax,
@@ -150,21 +149,6 @@ def test_the_meter_adds_up_what_each_user_loses():
             Meter(short).authorise(requests, (sums, choice))
 
 
-def test_mean_and_variance_share_values():
-    """A user of more than half of a cell is charged the joint formula (ERRATA 3), not the sum."""
-    mean = Separate.of_one_entry(np.array([900]))
-    variance = Separate(np.array([0]), np.array([1]), np.array([251]))
-    joint = MeanAndVariance(mean, variance, np.array([0.9]), np.array([1e-3]), np.array([1e-3]))
-    request = LaplaceNoise(np.array([1000.0, 1000.0]))
-    separate = joint.mean.terms(request) + joint.variance.terms(request)
-    z = min(0.9, (1.0 + 1.0) / 2.0)
-    (loss,) = joint.loss_lower_bound(request, 1)
-    assert loss == pytest.approx(z + z * (1 - z) + 1e-3)
-    assert loss < separate[0]
-    apart = MeanAndVariance(mean, variance, np.zeros(1), np.ones(1), np.ones(1))
-    assert apart.loss_lower_bound(request, 1) == pytest.approx(separate)
-
-
 def test_noise_and_integers_must_fit_together():
     """A stage that asks for one kind of noise and measures for the other is a mistake."""
 
@@ -244,10 +228,10 @@ def test_sums_are_read_once_for_equal_readings():
 
 
 def test_only_measure_receives_sums():
-    """Noise, sensitivity, branch, decoding and report cannot see sums: by their signatures."""
+    """Noise, sensitivity, branch and decoding cannot see sums: by their signatures."""
     for name in ("noise", "sensitivity"):
         assert list(inspect.signature(getattr(Stage, name)).parameters) == ["self", "earlier"]
     allocation = type(quantile())
-    for name in ("next_stage", "decode", "report", "estimate", "losses"):
+    for name in ("next_stage", "decode", "estimate", "losses"):
         parameters = set(inspect.signature(getattr(allocation, name)).parameters)
         assert parameters <= {"self", "earlier", "outputs"}

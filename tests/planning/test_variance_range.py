@@ -113,7 +113,7 @@ def test_a_mean_that_is_not_published_gets_less():
 def test_the_error_predicted_is_that_of_the_choice():
     """What the choice promises is what the plan's parts say, but for rounding the noise."""
     request = planned().request
-    choice = variance_range.plan_variance_range(CROWD, request)
+    choice = variance_range.plan_variance_range(CROWD, request, request.epsilon)
     assert choice.predicted == pytest.approx(2 * planned().objective_errors().mean(), rel=1e-6)
 
 

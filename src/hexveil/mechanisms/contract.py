@@ -17,7 +17,7 @@ scales at the noise source really cost and refuses what was not booked, before a
 Relies on: a journal that draws no stage twice under one booking, and a vetted noise source.
 
 Private arrays (`PrivateSums`, `Values`, `Scores`) show their shapes alone. Noise, sensitivity,
-branch, decoding and report never receive sums, so nothing of the sums can reach them.
+branch and decoding never receive sums, so nothing of the sums can reach them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from hexveil.mechanisms.estimates import (
     EstimateGrid,
     PredictedError,
     ProvenError,
-    StageReport,
     StatisticError,
 )
 from hexveil.mechanisms.sensitivity_report import (
@@ -40,7 +39,6 @@ from hexveil.mechanisms.sensitivity_report import (
     Floats,
     Ints,
     LaplaceNoise,
-    MeanAndVariance,
     NoiseRequest,
     NoisyMax,
     SensitivityReport,
@@ -70,7 +68,6 @@ __all__ = [
     "Ints",
     "Journal",
     "LaplaceNoise",
-    "MeanAndVariance",
     "Measured",
     "MemoryJournal",
     "Meter",
@@ -86,7 +83,6 @@ __all__ = [
     "SensitivityReport",
     "Separate",
     "Stage",
-    "StageReport",
     "StatisticError",
     "Unmetered",
     "Values",
@@ -169,9 +165,6 @@ class Allocation(Protocol):
 
     def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
         """Return the statistics that the outputs of all stages give."""
-
-    def report(self, outputs: Outputs) -> tuple[StageReport, ...]:
-        """Return each private stage and the numbers it found."""
 
 
 # ---- the loop ----

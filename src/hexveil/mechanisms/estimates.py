@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from hexveil.accounting.error_model import ErrorModel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from fractions import Fraction
-
     from hexveil.mechanisms.sensitivity_report import Floats
 
 
@@ -95,21 +92,3 @@ class Decoded:
     estimate: Floats
     grid: EstimateGrid | None
     error: StatisticError
-
-
-@dataclass(frozen=True)
-class StageReport:
-    """One private stage as README, dossier and page describe it. Public.
-
-    Attributes
-    ----------
-    name : str
-    epsilon : Fraction
-        Loss of the most exposed user of this stage.
-    details : mapping of str to (number, unit)
-        Numbers that the stage found, drawn with noise.
-    """
-
-    name: str
-    epsilon: Fraction
-    details: Mapping[str, tuple[float, str]]

@@ -29,7 +29,6 @@ from hexveil.mechanisms.contract import (
     PredictedError,
     ProvenError,
     Separate,
-    StageReport,
     StatisticError,
 )
 from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
@@ -215,18 +214,6 @@ class PerCellAllocation:
         columns = [np.broadcast_to(cell.estimate, (batch, 1)) for cell in cells]
         estimate = np.concatenate(columns, axis=1)
         return (Decoded("mean", estimate, joined_grids(cells), joined_errors(cells)),)
-
-    def report(self, outputs: Outputs) -> tuple[StageReport, ...]:
-        """Return each stage of the map with the loss of the user whom it costs most."""
-        del outputs  # the numbers that each cell found are in its own report
-        occupancy, reports = self.problem.occupancy, []
-        for stage in self.stages:
-            loss = np.zeros(occupancy.n_users)
-            for member in stage.members:
-                user = occupancy.user[self.problem.rows(member.cell)]
-                np.add.at(loss, user, member.stage.losses())
-            reports.append(StageReport(stage.name, Fraction(float(loss.max())), {}))
-        return tuple(reports)
 
 
 def joined_grids(cells: list[Decoded]) -> EstimateGrid | None:

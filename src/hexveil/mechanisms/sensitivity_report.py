@@ -86,43 +86,6 @@ class Separate:
         return sum_lower_bound(self.user, self.terms(request), n_users)
 
 
-@dataclass(frozen=True, eq=False)
-class MeanAndVariance:
-    """Sensitivity of mean and variance of the same cells, which share values.
-
-    A user of more than half of a cell cannot move both as far as each: its loss is at most
-    max over z of z/b + z (1 - z)/c (ERRATA 3), b and c the noise scales for bounds of width 1.
-
-    Attributes
-    ----------
-    mean, variance : Separate
-        Coordinate i of both is that of the same (cell, user) pair.
-    share : ndarray of float, shape (n,)
-        Part of the cell's records that are the user's; 0 where the joint bound does not apply.
-    mean_unit, variance_unit : ndarray of float, shape (n,)
-        Worth of one integer step, for bounds of width 1.
-    """
-
-    mean: Separate
-    variance: Separate
-    share: Floats
-    mean_unit: Floats
-    variance_unit: Floats
-
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
-        """Return each user's loss, rounded down: see `SensitivityReport`."""
-        terms = self.mean.terms(request) + self.variance.terms(request)
-        joint = np.flatnonzero(self.share > 0)
-        if joint.size and isinstance(request, LaplaceNoise):
-            scales = np.atleast_2d(request.scales)[0]
-            step = 1.0 / scales[self.variance.entry[joint]]  # of rounding the variance down
-            b = scales[self.mean.entry[joint]] * self.mean_unit[joint]
-            c = scales[self.variance.entry[joint]] * self.variance_unit[joint]
-            z = np.minimum(self.share[joint], (1.0 + c / b) / 2.0)
-            terms[joint] = np.minimum(terms[joint], z / b + z * (1.0 - z) / c + step)
-        return sum_lower_bound(self.mean.user, terms, n_users)
-
-
 def sum_lower_bound(user: Ints, terms: Floats, n_users: int) -> Floats:
     """Return per user the sum of non-negative terms, rounded down.
 

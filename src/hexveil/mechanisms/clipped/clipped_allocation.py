@@ -8,7 +8,6 @@ stage.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -21,7 +20,6 @@ from hexveil.mechanisms.contract import (
     DrawnRow,
     LaplaceNoise,
     NoisyMax,
-    StageReport,
     Values,
 )
 
@@ -200,9 +198,3 @@ class ClippedAllocation:
             Decoded(one.name, one.estimates(numbers[one.name])[None], one.grid(), one.error)
             for one in self.stage.statistics
         )
-
-    def report(self, outputs: Outputs) -> tuple[StageReport, ...]:  # noqa: ARG002  see Allocation
-        """Return the one private stage: nothing but the cells' own numbers is found."""
-        if not self.stage.entries:
-            return ()
-        return (StageReport(CELLS, Fraction(float(self.booked.max())), {}),)

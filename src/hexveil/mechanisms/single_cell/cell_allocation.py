@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
@@ -24,12 +23,13 @@ from hexveil.mechanisms.contract import (
     Outputs,
     PrivateSums,
     Stage,
-    StageReport,
     StatisticError,
 )
 from hexveil.mechanisms.private_quantile import ROUND_UP
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import ArrayLike
 
     from hexveil.mechanisms.contract import Floats, Ints
@@ -183,10 +183,6 @@ class CellAllocation(ABC):
     def grid(self) -> EstimateGrid | None:
         """Return where estimates can lie, in quanta; None if they are a curve of integers."""
 
-    def details(self, outputs: Outputs) -> dict[str, tuple[float, str]]:  # noqa: ARG002
-        """Return the numbers that the private choices found, in quanta."""
-        return {}
-
     def losses(self) -> Floats:
         """Return each user's privacy loss whatever is released, rounded up."""
         total = np.zeros(self.cell.counts.size)
@@ -203,12 +199,3 @@ class CellAllocation(ABC):
         """Return the mean of the cell."""
         estimate = self.estimate(outputs)[:, None]
         return (Decoded("mean", estimate, self.grid(), self.error(float(self.cell.span))),)
-
-    def report(self, outputs: Outputs) -> tuple[StageReport, ...]:
-        """Return each stage; the last one with the numbers that the choices before it found."""
-        reports = []
-        for stage in self.stages:
-            details = self.details(outputs) if stage is self.stages[-1] else {}
-            loss = Fraction(float(stage.losses().max()))
-            reports.append(StageReport(stage.name, loss, details))
-        return tuple(reports)

@@ -32,13 +32,12 @@ accounting.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
-from hexveil.mechanisms.contract import DONE, Decoded, EstimateGrid, Outputs, StageReport
+from hexveil.mechanisms.contract import DONE, Decoded, EstimateGrid, Outputs
 from hexveil.mechanisms.map_quantiles import residual_quantile
 from hexveil.mechanisms.released_ranges import (
     FIRST_STAGE_SHARE,
@@ -60,6 +59,8 @@ from hexveil.mechanisms.weighted.weighted_mean import WeightedSumStage, check_ro
 from hexveil.smoothing.declipping import DeclippedEstimate, NoisyObservation, estimate_declipped
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import Floats, Ints, Stage
@@ -216,29 +217,6 @@ class TwoStageAllocation:
         means = self.lattice.in_units(self.means(outputs))
         ranges = self.ranges(outputs)
         return (Decoded("mean", means[None], self.grid(ranges.strategy), self.errors(ranges)),)
-
-    def report(self, outputs: Outputs) -> tuple[StageReport, ...]:
-        """Return each private stage, with the ends and half widths that it found, in quanta."""
-        ranges = self.ranges(outputs)
-        low, high = ranges.ends
-        choices = self.range.epsilon + self.residual_epsilon
-        in_cells = Fraction(float(self.booked.max())) - choices
-        shares = {FIRST_MEANS: FIRST_STAGE_SHARE, CELLS: 1 - FIRST_STAGE_SHARE}
-        stages = shares if ranges.strategy == "cell_residuals" else {CELLS: Fraction(1)}
-        found = {"half_width": (float(ranges.half_width), "quanta")}
-        return (
-            StageReport(
-                self.range.name,
-                self.range.epsilon,
-                {"lower": (float(low), "quanta"), "upper": (float(high), "quanta")},
-            ),
-            StageReport(
-                RESIDUAL_SCALE,
-                self.residual_epsilon,
-                {"half_width": (float(ranges.residual_quantile), "quanta")},
-            ),
-            *(StageReport(name, in_cells * share, found) for name, share in stages.items()),
-        )
 
     def check_room(self, epsilon: float) -> None:
         """Refuse, from public facts, statistics and noise that could leave 64 bits.

@@ -7,7 +7,6 @@ mechanisms/weighted/weighted_variance.py. A map is one data set: of a batch ther
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -18,13 +17,13 @@ from hexveil.mechanisms.contract import (
     Decoded,
     DrawnRow,
     LaplaceNoise,
-    StageReport,
     Values,
 )
 from hexveil.mechanisms.released_ranges import widened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from fractions import Fraction
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
@@ -168,15 +167,4 @@ class WeightedAllocation:
         return tuple(
             Decoded(name, decoded[name][0][None], decoded[name][1], errors[name])
             for name in self.published
-        )
-
-    def report(self, outputs: Outputs) -> tuple[StageReport, ...]:
-        """Return the choice of the range with its ends in quanta, and the cells' own numbers."""
-        low, high = self.released_range(outputs)
-        # The choice of the range costs everybody the same; the rest is the most exposed user's.
-        in_cells = Fraction(float(self.booked.max())) - self.range.epsilon
-        ends = {"lower": (float(low), "quanta"), "upper": (float(high), "quanta")}
-        return (
-            StageReport(self.range.name, self.range.epsilon, ends),
-            StageReport(CELLS, in_cells, {}),
         )

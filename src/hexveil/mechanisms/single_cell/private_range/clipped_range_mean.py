@@ -71,11 +71,6 @@ class ClippedRangeMean(CellAllocation):
         """Return multiples of a part of a quantum over the divisor."""
         return EstimateGrid(np.zeros(1), np.array([1.0 / self.divisor]))
 
-    def details(self, outputs: Outputs) -> dict[str, tuple[float, str]]:
-        """Return the range that was found, in quanta."""
-        lower, upper = self.range_sum.clipping.ends(outputs)
-        return {"lower": (float(lower[0]), "quanta"), "upper": (float(upper[0]), "quanta")}
-
 
 @dataclass(frozen=True, eq=False)
 class ClippedArrayMean(ClippedRangeMean):

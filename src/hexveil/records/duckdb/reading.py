@@ -63,7 +63,7 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
             refuse_single_records(*stored.count_single_records(), request.columns.user)
         request = check_offsets(session, counted.records, request)
         stored.create_cells()
-        everything, enough, used = aggregation.select_cells(session, stored.keys, rules.select)
+        everything, enough, _ = aggregation.select_cells(session, stored.keys, rules.select)
         refuse_no_cell(everything, enough, rules.select.min_users)
         cells = aggregation.cell_table(session, rules.cells, stored.keys)
         refusals.refuse_swapped(cells, request)
@@ -75,8 +75,7 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
     # The engine's memory is free before the pairs are put in order.
     occupancy, sums, used_units = aggregation.to_occupancy(pairs)
     counts = rule_counts(request, left_out, repeats)
-    counts.update(selection_counts(everything, used, int(occupancy.n.sum())))
-    facts = public_metadata(source.label, request, occupancy, cells, counts)
+    facts = public_metadata(source.label, request, occupancy, cells, counts, everything)
     facts = replace(facts, recount=DuckDBRegridder(source, request, facts))
     private = Sums(sums[aggregation.TOTAL], sums.get(aggregation.SQUARES))
     return Dataset(facts, private, units.take(used_units))
@@ -88,8 +87,23 @@ def public_metadata(
     occupancy: Occupancy,
     cells: CellTable,
     counts: Mapping[str, int],
+    everything: int,
 ) -> PublicMetadata:
-    """Return the public metadata of a reading, without a way to count again."""
+    """Return the public metadata of a reading, without a way to count again.
+
+    Parameters
+    ----------
+    label : str
+        The source as the caller wrote it.
+    request : ReadRequest
+    occupancy : Occupancy
+    cells : CellTable
+        The selected cells.
+    counts : mapping of str to int
+        How many records each rule left out.
+    everything : int
+        Cells before selection.
+    """
     return PublicMetadata(
         occupancy=occupancy,
         cells=cells,
@@ -97,7 +111,7 @@ def public_metadata(
         privacy_unit=request.rules.privacy_unit,
         value=request.columns.value,
         value_unit=request.value_unit,
-        rules=counts,
+        rules={**counts, **selection_counts(everything, len(cells), occupancy.n_records)},
         identity=request.identity(label),
     )
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hexveil.records.duckdb.reading import public_metadata
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame
 
     from hexveil.model.cells import CellTable
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.units import Units
 
@@ -53,6 +57,12 @@ class CountedRecords:
 
     def __repr__(self) -> str:
         return f"CountedRecords(n_cells={len(self.cells)}, n_pairs={self.n_pairs}, private)"
+
+    def metadata(self, occupancy: Occupancy) -> PublicMetadata:
+        """Return the public metadata of the reading, given its occupancy."""
+        return public_metadata(
+            self.label, self.request, occupancy, self.cells, self.counts, self.everything
+        )
 
     def close(self) -> None:
         """Let Spark forget the pairs."""

@@ -18,8 +18,6 @@ from hexveil.base.errors import StorageError
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import DistributedSums
-from hexveil.records.duckdb.reading import public_metadata
-from hexveil.records.select import selection_counts
 from hexveil.records.spark import blocks
 from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import (
@@ -79,11 +77,8 @@ def distribute(counted: CountedRecords, room: int = BLOCK_PAIRS) -> Dataset:
     # with these, so that losses, asked of users, are those of the sums, asked of cells.
     if occupancy.records_per_user.sum() != occupancy.n_records:
         raise StorageError(_CHANGED)
-    counts = dict(counted.counts)
-    counts.update(selection_counts(counted.everything, n_cells, occupancy.n_records))
-    facts = public_metadata(counted.label, counted.request, occupancy, counted.cells, counts)
     private = DistributedSums(store, squares=counted.squares)
-    return Dataset(facts, private, counted.units.take(used))
+    return Dataset(counted.metadata(occupancy), private, counted.units.take(used))
 
 
 class BlockStore:

@@ -9,9 +9,7 @@ import pyarrow as pa
 
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation
-from hexveil.records.duckdb.reading import public_metadata
 from hexveil.records.progress import show_progress
-from hexveil.records.select import selection_counts
 from hexveil.records.spark.counting import count_records
 from hexveil.records.spark.distributed_dataset import distribute
 from hexveil.records.spark.frames import collect
@@ -57,10 +55,7 @@ def collect_dataset(counted: CountedRecords) -> Dataset:
         # Also after a failure: the session is the caller's, and lives on.
         counted.close()
     occupancy, sums, used_units = aggregation.to_occupancy(pairs)
-    counts = dict(counted.counts)
-    records, used = int(occupancy.n.sum()), len(counted.cells)
-    counts.update(selection_counts(counted.everything, used, records))
-    facts = public_metadata(counted.label, counted.request, occupancy, counted.cells, counts)
+    facts = counted.metadata(occupancy)
     private = Sums(sums[aggregation.TOTAL], sums.get(aggregation.SQUARES))
     return Dataset(facts, private, counted.units.take(used_units))
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distributed_blocks import distributed
 from hexveil import Baseline, InputError, Occupancy, plan, theory
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
-from spread_blocks import spread_out
 from strategies import occupancies
 
 SCALES = st.sampled_from([0.1, 0.3, 1.0, 2.5, 7.0])
@@ -276,7 +276,7 @@ def test_given_sensitivities_replace_those_of_plain_data(drawn):
 def test_distributed_pairs_lose_the_same(drawn, room):
     """The loss is computed block by block where pairs lie, to the last bit the same."""
     occupancy, mean_scale, variance_scale = drawn
-    apart = spread_out(occupancy, room)
+    apart = distributed(occupancy, room)
     for scales in ((mean_scale, None), (None, variance_scale), (mean_scale, variance_scale)):
         loss = theory.privacy_loss(occupancy, *scales, 2.0)
         assert theory.privacy_loss(apart, *scales, 2.0).tolist() == loss.tolist()

@@ -81,7 +81,7 @@ def check(folder, history):
     folder : Path
         Where draws were written down.
     history : sequence of Event
-        All events of the book.
+        All events of the ledger.
 
     Returns
     -------

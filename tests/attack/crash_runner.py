@@ -197,7 +197,7 @@ class Site:
         return self.maps / json.loads(file.read_text())["path"] if file.exists() else None
 
     def of_day(self, day):
-        """Return the state of a day's one request in the book, and what of it is visible."""
+        """Return the state of a day's one request in the ledger, and what of it is visible."""
         folders = [path for path in self.folders() if path.parent.name == day]
         assert len(folders) <= 1
         seen = ["folder"] * len(folders)
@@ -206,7 +206,7 @@ class Site:
         return tuple(seen)
 
     def check(self):
-        """Whatever happened: what is visible is whole, paid for, and as it was; the book holds."""
+        """Whatever happened: what is visible is whole and paid for; the ledger holds."""
         booked = {one.request: one for one in self.entries()}
         short = {request[:16]: one for request, one in booked.items()}
         assert len(short) == len(booked)
@@ -219,7 +219,7 @@ class Site:
             self._check_book(booked)
 
     def _check_folder(self, folder, booking):
-        """Check that a visible folder is whole, has the book's numbers, and never changes."""
+        """Check that a visible folder is whole, has the ledger's numbers, and never changes."""
         contents = {path.name: path.read_bytes() for path in folder.iterdir()}
         if folder in self.seen:
             assert contents == self.seen[folder]
@@ -259,7 +259,7 @@ class Site:
                 assert self.seen.setdefault(key, result) == result
 
     def history(self):
-        """Return all events of the book's data set, without those of its account."""
+        """Return all events of the ledger's data set, without those of its account."""
         return [
             e
             for e in inspection.history(inspection.connect_existing(self.place.url), "buses")

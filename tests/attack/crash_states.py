@@ -1,13 +1,13 @@
 """Publishing a day as a table: each step at which it may stop, and what is true there.
 
-The states of a request in the book and what may follow are those of `hexveil.ledger.events`; here
+The states of a request in the ledger and what may follow are those of `hexveil.ledger.events`; here
 stands the whole path around them, from the plan to the pointers.
 """
 
 from dataclasses import dataclass
 
 PATH = ("", "reserved", "marked", "measured", "stored", "committed")
-"""States of a request in the book, in the only order in which publishing goes through them.
+"""States of a request in the ledger, in the only order in which publishing goes through them.
 
 A plan of several private stages is marked and measured once for each.
 """
@@ -41,7 +41,7 @@ class Step:
         that adds an event of a kind; then the function or the kind; then what its last argument
         ends with, if it is not any call.
     state : str
-        Of the request in the book then.
+        Of the request in the ledger then.
     seen : tuple of str
         What of the release is visible then.
     left : bool

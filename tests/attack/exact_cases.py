@@ -14,7 +14,7 @@ from hexveil.base.errors import InputError
 LOWER, QUANTUM = -2.0, 0.5
 BOTH = ("mean", "variance")
 LOUD = {"epsilon": 60}
-"""At such a loss a private interval is worth trying for four users."""
+"""At such a loss a private clipping range is worth trying for four users."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ import hexveil as hv
 from hexveil.ledger import hash_losses, odometer
 from hexveil.ledger.storage.databases import transaction
 from hexveil.mechanisms import noise
-from publishing.stepping import taking
+from publishing.two_stage_plans import taking
 
 DIGITS = 40
 PARTS = 10**12

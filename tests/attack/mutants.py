@@ -47,7 +47,7 @@ PATCHED = {"monkeypatch": Made(lambda monkeypatch, _: monkeypatch)}
 
 
 def flock(*_):
-    """Return a fleet and its plan in steps."""
+    """Return a fleet and its two-stage plan."""
     dataset = test_two_stage_mean.fleet()
     return dataset, test_two_stage_mean.planned(dataset, epsilon=3)
 

@@ -51,7 +51,7 @@ def pair_by_fleet(pair, setting):
 
 
 def run(setting, source, slip=nullcontext, again=None):
-    """Return what one run publishes, as whole numbers of each fleet, and what the book says.
+    """Return what one run publishes, as whole numbers of each fleet, and what the ledger says.
 
     Parameters
     ----------

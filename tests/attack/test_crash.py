@@ -32,7 +32,7 @@ def finish(runner, site, dates, *, once_more=True):
 
 
 def test_the_table_goes_one_way():
-    """States follow one another as the book allows, and nothing is seen before it is paid for."""
+    """States follow one another as the ledger allows, and nothing is seen before it is paid for."""
     order = [PATH.index(step.state) for step in STEPS]
     assert order == sorted(order)
     assert set(order) == set(range(len(PATH)))
@@ -64,7 +64,7 @@ def _event(entry, kind, body):
 
 @pytest.mark.parametrize("step", STEPS, ids=[step.name for step in STEPS])
 def test_killed_at_a_step(runner, site, step):
-    """The book and the folder are as the table says; the same command finishes at one price."""
+    """The ledger and the folder are as the table says; the same command finishes at one price."""
     dates = days(2)
     here = site(dates)
     # On the first or the second day; on the last one where what it leaves is to be made good.

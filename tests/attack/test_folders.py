@@ -43,7 +43,7 @@ FREE = {
 BEYOND = ("_noisy",)
 """A number beyond the bounds is on its grid, and clamped to the bounds, wherever it is."""
 COUNTS = ("users", "records")
-"""Under a private interval weights stand for counts, which then are in no other figure."""
+"""Under a private clipping range weights stand for counts, which then are in no other figure."""
 OPEN = {
     "means": (*BEYOND, "_smoothed", "_low", "_high"),
     "interval": (*BEYOND, *COUNTS, "_low", "_high", "_quality", "_error"),

@@ -501,7 +501,7 @@ def test_the_library_s_refusals_hold_no_canary(tmp_path):
 
 
 def test_ids_are_in_the_ledger_as_keyed_hashes_alone(places, call):
-    """The book holds a hash of each id under the key; no id, no bare hash of one."""
+    """The ledger holds a hash of each id under the key; no id, no bare hash of one."""
     import hashlib  # noqa: PLC0415
 
     here, _ = places

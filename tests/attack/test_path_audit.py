@@ -252,7 +252,7 @@ def test_a_user_under_two_spellings_is_caught(tmp_path):
 
 @pytest.mark.parametrize("spelling", ["one", "another"])
 def test_the_book_adds_up_one_spelling(spelling, tmp_path):
-    """Two releases about a user cost their sum under one id; under two ids the book is too low."""
+    """Two releases about a user cost their sum under one id; with two ids the ledger is too low."""
     later = replace(FEW, read={"version": "2"})
     if spelling == "another":
         later = replace(later, ids=lambda group, number, k: one_id(group, number, k).upper())
@@ -284,7 +284,7 @@ WHOLE = Setting(
     ("fleets", "epsilon", "seen"), [(250, 2, SEEN), *([(1, 4, 0.02)] if LONG else [])]
 )
 def test_whole_runs_do_not_refute_what_is_booked(fleets, epsilon, seen, tmp_path):
-    """Outcomes read from folders prove no more than the book says, and a good part of it.
+    """Outcomes read from folders prove no more than the ledger says, and a good part of it.
 
     The long form has one fleet alone as well: 500 runs of two files that are neighbours.
     """

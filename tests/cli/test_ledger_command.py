@@ -1,4 +1,4 @@
-"""`hexveil ledger`: the book for those who hold it."""
+"""`hexveil ledger`: the ledger for those who hold it."""
 
 import json
 import sqlite3
@@ -19,7 +19,7 @@ REQUEST = "ab" * 32
 
 
 def stopped(*steps, request=REQUEST, dataset="buses"):
-    """Leave a release that stopped after some steps; return the book."""
+    """Leave a release that stopped after some steps; return the ledger."""
     book = Ledger("ledger.sqlite", dataset=dataset, budget=2)
     losses = hash_losses([b"7", b"8"], np.array([0.5, 0.25]), book.key, max_loss=Fraction(1, 2))
     book.reserve(request, losses, privacy_unit="user", facts={}, plan=b"plan")
@@ -119,7 +119,7 @@ def test_one_data_set_or_all(here, call):
 
 
 def test_a_release_stands_in_the_book(here, call):
-    """A release says what is spent and left; it is listed, and the book hangs together."""
+    """A release says what is spent and left; it is listed, and the ledger hangs together."""
     said = call("release", "run.toml", "--accept-noise")
     assert said.code == 0, said.err
     text = " ".join(said.out.split())
@@ -301,7 +301,7 @@ def test_wrong_use_is_a_sentence(here, call, arguments, sentence):
 
 
 def test_a_lost_key_is_said_plainly(here, call):
-    """Without its key the book can be read, and not added to."""
+    """Without its key the ledger can be read, and not added to."""
     assert call(*INIT).code == 0
     (here / "ledger.sqlite.key").unlink()
     said = call("release", "run.toml", "--accept-noise")

@@ -106,7 +106,7 @@ def _facts():
 
 @pytest.mark.slow
 def test_a_coarser_grid_without_users_in_two_cells_is_planned_without_steps(here, call):
-    """Where nobody was in two of the coarser cells the interval alone is planned there."""
+    """Where nobody was in two of the coarser cells the clipping range alone is planned there."""
     asked = ("--epsilon", "8", "--resolution", "5", "--clipping-range")
     steps, alone = (
         json.loads(call("plan", "run.toml", *asked, way, "--json").out)
@@ -131,7 +131,7 @@ def test_variances_under_an_interval_are_said(here, call, statistics):
 
 
 def test_methods_beside_a_plan_with_an_interval_are_themselves(here, call):
-    """The table of methods shows the others as they are without an interval."""
+    """The table of methods shows the others as they are without a clipping range."""
     asked = ("plan", "run.toml", "--epsilon", "8", "--compare", "--json")
     plain, more = (
         json.loads(call(*asked, "--clipping-range", way).out)["methods"]

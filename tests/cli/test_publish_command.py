@@ -48,7 +48,7 @@ def set_clock(monkeypatch, text):
 
 
 def spent():
-    """Return what the book says."""
+    """Return what the ledger says."""
     return Ledger("ledger.sqlite", dataset="buses").spent
 
 

@@ -98,7 +98,7 @@ def test_steps_are_released_once_and_answered_again(here, call):
 
 
 def test_a_release_asks_for_ledger_and_budget(here, call):
-    """Ledger and data set are asked for in one sentence; the budget where the book is new."""
+    """Ledger and data set are asked for in one sentence; the budget where the ledger is new."""
     options = ("--user", "bus", "--value", "speed", "--lat", "lat", "--lon", "lon")
     asked = ("release", "buses.parquet", *options, "--bounds", "0,65", "--out", "map")
     said = call(*asked)

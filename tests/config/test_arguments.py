@@ -77,7 +77,7 @@ def test_an_unknown_mechanism_is_named():
 
 
 def test_ledger_arguments():
-    """What is named is handed on; a missing data set is asked for, a budget may be the book's."""
+    """What is named is handed on; a missing data set is asked for, a budget may be the ledger's."""
     ledger = {"url": "x", "dataset": "d", "budget": "0.1"}
     assert arguments.ledger_arguments(run(ledger=ledger), hv.Ledger) == ledger
     known = {"url": "x", "dataset": "d"}

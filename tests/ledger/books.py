@@ -109,7 +109,7 @@ def tables(book, names=DERIVED):
 
 
 def damage(book, sql, **values):
-    """Change the book behind its back."""
+    """Change the ledger behind its back."""
     with book._engine.begin() as connection:
         connection.execute(sa.text(sql), values)
 

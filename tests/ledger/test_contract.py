@@ -353,7 +353,7 @@ def test_a_window_refills_and_the_lifetime_goes_on(place, clock):
 
 
 def test_a_clock_set_back_refills_nothing(place, clock):
-    """Time in the book never goes back: the window of the last event stays open."""
+    """Time in the ledger never goes back: the window of the last event stays open."""
     clock(2026, 11, 20, 12)
     book = place.open(window="day")
     spend(book, "r", {"a": 1})
@@ -446,7 +446,7 @@ def test_the_unit_of_privacy_is_pinned(place):
 
 
 def test_a_refused_release_pins_no_unit(place):
-    """A refusal leaves the book as it was, unit and all."""
+    """A refusal leaves the ledger as it was, unit and all."""
     book = place.open()
     with pytest.raises(BudgetError):
         spend(book, "r", {"a": 2})
@@ -485,7 +485,7 @@ def test_another_key_is_refused(place, tmp_path):
     ],
 )
 def test_what_the_book_pins_is_not_changed_by_opening_it(place, options, said):
-    """Another budget, window or account than the book's is refused with a sentence."""
+    """Another budget, window or account than the ledger's is refused with a sentence."""
     book = place.open()
     before = tables(book)
     with pytest.raises(InputError, match=said):

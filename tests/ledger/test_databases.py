@@ -311,7 +311,7 @@ def test_a_transaction_on_a_server_holds_the_lock(postgres, monkeypatch):
 
 
 def test_a_server_needs_the_file_of_a_key(postgres):
-    """Where no file is beside the book, the key has to be named."""
+    """Where no file is beside the ledger, the key has to be named."""
     with pytest.raises(InputError, match="needs the file of the holder's key"):
         open_ledger(schema(postgres))
 

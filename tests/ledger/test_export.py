@@ -37,7 +37,7 @@ def read(path):
 
 @pytest.mark.parametrize("numbers", [False, True])
 def test_every_format_has_the_same_rows(book, tmp_path, numbers):
-    """What is read back is what the book says, odd names included."""
+    """What is read back is what the ledger says, odd names included."""
     found, results = inspection.history(book._engine), inspection.results(book._engine)
     given = results if numbers else None
     expected = [export.event_row(one, given) for one in found]

@@ -185,7 +185,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def the_book_hangs_together(self):
-        """Find nothing on a walk through the book."""
+        """Find nothing on a walk through the ledger."""
         assert self.books["buses"].verify().problems == ()
 
 

@@ -20,7 +20,7 @@ def book(plain):
 
 
 def rewritten(book, entry, **changes):
-    """Change the body of an entry, and chain the book anew."""
+    """Change the body of an entry, and chain the ledger anew."""
     body = json.loads(_body(book, entry)) | changes
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     damage(book, "UPDATE hexveil_events SET body = :body WHERE entry = :at", body=text, at=entry)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from distributed_blocks import blocks_of, distributed
 from hexveil.base.errors import InputError
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.model.occupancy import Occupancy
-from spread_blocks import blocks_of, spread_out
 from strategies import occupancies
 
 FIGURES = (
@@ -26,7 +26,7 @@ FIGURES = (
 @given(occupancies(users=6, cells=6), st.integers(1, 12))
 def test_every_figure_is_that_of_the_whole_occupancy(occupancy, room):
     """Counts per cell and per user, and every rank, are the same to the last record."""
-    apart = spread_out(occupancy, room)
+    apart = distributed(occupancy, room)
     for name in FIGURES:
         np.testing.assert_array_equal(getattr(apart, name), getattr(occupancy, name), name)
     for k in range(1, occupancy.n_users + 2):
@@ -42,11 +42,11 @@ def test_every_figure_is_that_of_the_whole_occupancy(occupancy, room):
 @given(occupancies(users=6, cells=6), st.integers(1, 12), st.integers(1, 12))
 def test_its_fingerprint_says_who_reported_where_and_not_where_blocks_begin(occupancy, one, other):
     """Two cuts have one fingerprint; one record more has another."""
-    assert spread_out(occupancy, one).fingerprint == spread_out(occupancy, other).fingerprint
+    assert distributed(occupancy, one).fingerprint == distributed(occupancy, other).fingerprint
     n = occupancy.n.copy()
     n[-1] += 1
     more = hv.Occupancy(occupancy.cell, occupancy.user, n, occupancy.n_cells, occupancy.n_users)
-    assert spread_out(more, one).fingerprint != spread_out(occupancy, one).fingerprint
+    assert distributed(more, one).fingerprint != distributed(occupancy, one).fingerprint
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.integers(1, 12))
@@ -62,7 +62,7 @@ def test_blocks_are_runs_of_about_the_room(size, room):
 
 def test_pairs_themselves_are_not_there():
     """What needs them is refused in a sentence that says what to do instead; nothing else is."""
-    apart = spread_out(hv.Occupancy.from_dense([[3, 1], [2, 2]]), 1)
+    apart = distributed(hv.Occupancy.from_dense([[3, 1], [2, 2]]), 1)
     with pytest.raises(InputError, match=r"all 4 pairs .* raise spark.hexveil.pairsOnDriver"):
         apart.local()
     for mapped in (apart.map_cells, apart.map_users):
@@ -72,7 +72,7 @@ def test_pairs_themselves_are_not_there():
     assert repr(apart) == "DistributedOccupancy(n_cells=2, n_users=2, n_pairs=4)"
 
 
-@pytest.mark.parametrize("wherever", [lambda o: o, lambda o: spread_out(o, 1)])
+@pytest.mark.parametrize("wherever", [lambda o: o, lambda o: distributed(o, 1)])
 def test_both_implementations_have_the_protocol(wherever):
     """Local and distributed pairs answer all that the protocol names, alike."""
     crowd = hv.Occupancy.from_dense([[3, 1], [2, 2]])

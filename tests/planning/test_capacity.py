@@ -70,7 +70,7 @@ def test_where_nothing_is_left_there_are_no_figures():
 
 
 def test_predictions_honour_the_interval():
-    """With an interval the same fleet is predicted to do with less error."""
+    """With a clipping range the same fleet is predicted to do with less error."""
     errors = {
         intervals: [one.predicted_error for one in table(clipping_range=intervals).offers[2:4]]
         for intervals in ("bounds", "private", "auto")

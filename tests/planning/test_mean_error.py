@@ -102,14 +102,14 @@ def test_any_multipliers_give_a_bound(dense):
 @given(occupancies(), st.floats(0.1, 20), st.integers(0, 2**32 - 1))
 def test_slope_is_that_of_the_error(occupancy, loss, seed):
     """The slope that the search follows agrees with differences of the error."""
-    exposure, draw = ClippingProblem(occupancy), np.random.default_rng(seed)
+    problem, draw = ClippingProblem(occupancy), np.random.default_rng(seed)
     cells = occupancy.n_cells
     weights = ObjectiveWeights(np.full(cells, 1.0), np.full(cells, 4.0))
     rates = np.exp(draw.normal(1, 1, 2 * cells))
-    _, slope = _value(exposure, weights, loss, InverseScales(rates[:cells], rates[cells:]))
+    _, slope = _value(problem, weights, loss, InverseScales(rates[:cells], rates[cells:]))
 
     def error(at):
-        return _value(exposure, weights, loss, InverseScales(at[:cells], at[cells:]))[0]
+        return _value(problem, weights, loss, InverseScales(at[:cells], at[cells:]))[0]
 
     for i in range(2 * cells):
         step = np.zeros(2 * cells)

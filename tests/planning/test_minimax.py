@@ -218,13 +218,13 @@ def test_a_proof_needs_no_slack():
     """A loss well above what a plan needs is never refuted, one well below is."""
     occupancy = comp_setting(6, 3, cells=6)
     plan = planned(occupancy, target_error=0.1)
-    exposure = ClippingProblem(occupancy)
+    problem = ClippingProblem(occupancy)
     from hexveil.planning.target_errors import SeparateTargets  # noqa: PLC0415  shown beside its use
 
     goal = SeparateTargets(np.full(6, 0.1), np.full(6, np.inf))
 
     def impossible(loss):
-        return is_infeasible(exposure, lambda d: goal.least_rates(d, exposure.largest_share), loss)
+        return is_infeasible(problem, lambda d: goal.least_rates(d, problem.largest_share), loss)
 
     assert impossible(float(plan.epsilon) * 0.99)
     assert not impossible(float(plan.epsilon) * 1.0001)

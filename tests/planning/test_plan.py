@@ -58,7 +58,7 @@ def test_cells_equal_the_mechanism_alone(occupancy, mechanism):
 
 
 @given(occupancies(), st.sampled_from([0.1, 0.5, 1, 2]))
-def test_composition_is_never_better(occupancy, epsilon):
+def test_equal_split_is_never_better(occupancy, epsilon):
     """Accounting per user never has a larger error than counting cells."""
     exact = planned(occupancy, epsilon=epsilon)
     counted = planned(occupancy, epsilon=epsilon, method="equal-split")

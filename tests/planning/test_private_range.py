@@ -1,4 +1,4 @@
-"""Plans with a private interval: what is charged, what is assumed, what is refused."""
+"""Plans with a private clipping range: what is charged, what is assumed, what is refused."""
 
 import math
 from fractions import Fraction
@@ -26,7 +26,7 @@ CROWD = hv.Occupancy.from_dense([[1, 2]] * 150 + [[3, 0]] * 50 + [[0, 40]])
 
 
 def planned(occupancy=CROWD, epsilon=1, **options):
-    """Return a plan with an interval."""
+    """Return a plan with a clipping range."""
     bounds = options.pop("bounds", (0, 60))
     return hv.plan(
         occupancy, epsilon=epsilon, bounds=bounds, clipping_range="private", advise=False, **options
@@ -35,7 +35,7 @@ def planned(occupancy=CROWD, epsilon=1, **options):
 
 @pytest.mark.parametrize("epsilon", ["0.1", 1, 7])
 def test_the_interval_is_charged_in_full_to_everybody(epsilon):
-    """Each user loses the interval's ε and its weights over the noise, at most what was asked."""
+    """Each user loses the range's ε and its weights over the noise, at most what was asked."""
     plan = planned(epsilon=epsilon)
     interval, part = plan.allocation.clipping.range, plan.error_models["mean"]
     exact = [interval.epsilon] * plan.occupancy.n_users
@@ -54,7 +54,7 @@ def test_the_interval_is_charged_in_full_to_everybody(epsilon):
 
 
 def test_a_share_can_be_named():
-    """The interval then costs just that part of ε."""
+    """The clipping range then costs just that part of ε."""
     assert planned(range_share="0.25").allocation.clipping.range.epsilon == Fraction(1, 4)
     assert planned(epsilon=2, range_share=0.05).allocation.clipping.range.epsilon == Fraction(1, 10)
 
@@ -142,7 +142,7 @@ def test_another_interval_is_another_plan():
 @pytest.mark.slow
 @pytest.mark.parametrize(("cells", "epsilon", "helps"), [(60, 1, True), (4, 2, False)])
 def test_auto_takes_an_interval_where_it_is_predicted_to_help(cells, epsilon, helps):
-    """Where noise is large an interval is taken; where it is small already there is none."""
+    """Where noise is large a clipping range is taken; where it is small already there is none."""
     counts = np.random.default_rng(1).integers(1, 9, (1500, cells))
     crowd = hv.Occupancy.from_dense(counts)
     options = {"epsilon": epsilon, "bounds": (0, 60), "advise": False}
@@ -161,7 +161,7 @@ def test_auto_takes_an_interval_where_it_is_predicted_to_help(cells, epsilon, he
 
 
 def test_auto_is_none_where_an_interval_cannot_be():
-    """With other errors, methods or bounds there is no interval, and no complaint."""
+    """With other errors, methods or bounds there is no clipping range, and no complaint."""
     facts = dataset_of(np.ones((900, 3), dtype=int)).public
     for options in (
         {"error": "sum"}, {"method": "per-cell"}, {"bounds": (0, 50)},

@@ -1,4 +1,4 @@
-"""Rows under a private interval, and which request is planned with one."""
+"""Rows under a private clipping range, and which request is planned with one."""
 
 from fractions import Fraction
 
@@ -59,7 +59,7 @@ def test_steps_go_with_means_of_users_in_several_cells():
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", ["0.5", "3", "20"])
 def test_auto_takes_the_least_predicted_error(epsilon):
-    """Of no interval, one interval and several steps; what it takes is what that plan would be."""
+    """Of no range, one range and several steps; what it takes is what that plan would be."""
     chosen, facts = auto("many", epsilon), dataset_of(COUNTS["many"]).public
     tried = {
         way: hv.plan(facts, epsilon=epsilon, clipping_range=way, advise=False)
@@ -103,7 +103,7 @@ def test_auto_has_no_interval_for_users_too_few_to_find_it():
 
 
 def test_auto_of_users_in_one_cell_each_has_no_steps():
-    """It takes one interval where several steps cannot be, and does not complain."""
+    """It takes one clipping range where several steps cannot be, and does not complain."""
     chosen = auto("apart", "0.3")
     assert not isinstance(chosen.allocation.clipping, TwoStageRange)
     assert chosen.expected_error == min(
@@ -126,7 +126,7 @@ def test_another_grid_without_users_in_two_cells_is_planned_by_the_interval_alon
 
 
 def test_methods_are_compared_without_the_interval():
-    """Beside a plan with an interval stand the methods as they are by themselves."""
+    """Beside a plan with a clipping range stand the methods as they are by themselves."""
     plan = planned(FEW, "two-stage")
     assert same_request(plan, "joint", "mean") is plan
     for method, objective in (("joint", "max"), ("per-cell", "max"), ("equal-split", "max")):

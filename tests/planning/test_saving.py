@@ -26,7 +26,7 @@ from publishing.setting import dataset_of, hexagons, labels, plan_of, small_city
 from strategies import occupancies
 
 BOTH = ("mean", "variance")
-WAYS = (
+REQUESTS = (
     {"method": "joint", "epsilon": "1/3"},
     {"method": "joint", "epsilon": 9},
     {"method": "joint", "epsilon": "70/3", "objective": "max", "statistics": BOTH},
@@ -109,7 +109,7 @@ def assert_same(loaded, plan):
 
 
 def assert_same_interval(loaded, interval):
-    """Assert that two intervals are decided alike."""
+    """Assert that two clipping ranges are decided alike."""
     for name in ("epsilon", "quantiles", "widening", "width", "clipping_error", "ends", "radius"):
         assert getattr(loaded, name) == getattr(interval, name)
     assert np.array_equal(loaded.weight, interval.weight)
@@ -126,7 +126,7 @@ def assert_same_request(loaded, request):
 
 
 @examples(40)
-@given(occupancies(), st.sampled_from(WAYS))
+@given(occupancies(), st.sampled_from(REQUESTS))
 def test_a_loaded_plan_is_the_saved_one(occupancy, way):
     """Whatever was asked by whatever method, the plan read back equals the plan written."""
     try:
@@ -137,7 +137,7 @@ def test_a_loaded_plan_is_the_saved_one(occupancy, way):
         assert_same(hv.Plan.load(plan.save(Path(folder) / "plan")), plan)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("way", REQUESTS, ids=str)
 def test_every_method_of_a_data_set(way, city, tmp_path):
     """The plan of a data set comes back with the facts that its release is checked by."""
     plan = hv.plan(city, advise=False, **way)
@@ -476,7 +476,7 @@ FORGED_INTERVALS = [
 
 @pytest.mark.parametrize(("file", "change", "message"), FORGED_INTERVALS)
 def test_an_interval_that_no_plan_has_is_refused(file, change, message, city, tmp_path):
-    """Weights, ends and words of an interval are checked as if a stranger had written them."""
+    """Weights, ends and words of a clipping range are checked as if a stranger had written them."""
     folder = planned(city, bounds=None, clipping_range="private").save(tmp_path / "plan")
     edited(folder, file, change, sealed=True)
     refused(folder, message)
@@ -495,7 +495,7 @@ FORGED_RADII = (
 
 @pytest.mark.parametrize(("file", "change", "message"), FORGED_RADII)
 def test_a_radius_that_no_plan_has_is_refused(file, change, message, city, tmp_path):
-    """What a variance adds to an interval is checked alike."""
+    """What a variance adds to a clipping range is checked alike."""
     plan = planned(city, bounds=None, clipping_range="private", statistics=BOTH)
     folder = plan.save(tmp_path / "plan")
     edited(folder, file, change, sealed=True)
@@ -503,7 +503,7 @@ def test_a_radius_that_no_plan_has_is_refused(file, change, message, city, tmp_p
 
 
 def test_a_variance_without_noise_is_refused(city, tmp_path):
-    """A cell that keeps nothing of a variance, and has no noise for it, is none of an interval."""
+    """A cell that keeps nothing of a variance, and has no noise for it, is none of a range."""
     plan = planned(city, bounds=None, clipping_range="private", statistics=BOTH)
     folder = plan.save(tmp_path / "plan")
     edited(folder, "cells.parquet", cell_of("variance_noise", 1, 0.0), sealed=True)

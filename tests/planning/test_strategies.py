@@ -1,4 +1,4 @@
-"""The ways of a plan in steps: what each makes of a cell, and which is taken."""
+"""The strategies of a two-stage plan: what each makes of a cell, and which is taken."""
 
 import itertools
 import math
@@ -98,7 +98,7 @@ def steps_of(occupancy, rng, of):
 @examples(60)
 @given(tiny())
 def test_classes_are_off_by_at_most_what_is_said_and_can_be(case):
-    """Over all users' own means at either end of the interval the largest distance is stated."""
+    """Over all users' own means at either end of the range the largest distance is stated."""
     occupancy, steps = case
     stated = strategies.max_cluster_bias(occupancy, steps.clusters(occupancy), steps)
     n = np.zeros((occupancy.n_cells, occupancy.n_users))
@@ -167,7 +167,7 @@ def test_noise_by_cells_is_divided_by_how_much_of_the_mean_is_seen(case, width, 
 
 
 def interval_of(occupancy, width=0.3):
-    """Return an interval whose weights are the records."""
+    """Return a clipping range whose weights are the records."""
     return PrivateClippingRange(
         Fraction(1, 20), (Fraction(1, 10), Fraction(9, 10)), Fraction(1), width, 0.03,
         occupancy.n.astype(np.int64) * 1000,
@@ -232,7 +232,7 @@ COUNTS[COUNTS.sum(axis=1) == 0, 0] = 1
 
 @pytest.fixture(scope="module")
 def plan():
-    """Return a plan in steps for a crowd of whom each was nearly everywhere."""
+    """Return a two-stage plan for a crowd of whom each was nearly everywhere."""
     return hv.plan(
         Occupancy.from_dense(COUNTS),
         epsilon=1, bounds=(0, 60), clipping_range="two-stage", advise=False,
@@ -240,7 +240,7 @@ def plan():
 
 
 def chosen(plan, noise=1.0, **found):
-    """Return the way that is taken for what was found, with all noise times a factor."""
+    """Return the strategy that is taken for what was found, with all noise times a factor."""
     widths = {"direct": 0.32, "width": 0.32, "half": 0.096} | found
     return strategies.select_strategy(
         plan.occupancy,
@@ -252,14 +252,14 @@ def chosen(plan, noise=1.0, **found):
 
 
 def test_users_who_are_alike_in_all_their_cells_are_looked_at_by_themselves(plan):
-    """Much noise, and distances from own means far narrower than the interval: `user_residuals`."""
+    """Much noise, and distances from own means far narrower than the range: `user_residuals`."""
     assert chosen(plan, half=0.02) == "user_residuals"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("direct", "noise"), [(0.32, 0.1), (0.48, 1.0)])
 def test_where_users_differ_from_cell_to_cell_clipping_is_undone(plan, direct, noise):
-    """Where distances are as wide as the interval `cell_residuals` has less bias, or noise."""
+    """Where distances are as wide as the range `cell_residuals` has less bias, or noise."""
     assert chosen(plan, noise, direct=direct, half=0.16) == "cell_residuals"
 
 
@@ -327,7 +327,7 @@ def stated(plan, way, **found):
 
 
 def test_direct_is_the_interval_alone(plan):
-    """Scale, bias and bound are those of one interval of the width that was found."""
+    """Scale, bias and bound are those of one clipping range of the width that was found."""
     part, rows = stated(plan, "single_stage")
     width = 60 * 0.5
     assert part.scale == pytest.approx(width * plan.mean_noise)
@@ -373,7 +373,7 @@ def test_users_have_noise_of_classes_and_of_distances(plan):
 @pytest.mark.slow
 @pytest.mark.parametrize(("times", "expected"), [(1.0, "single_stage"), (0.3, "user_residuals")])
 def test_before_a_release_the_prior_says_what_will_be_found(plan, times, expected):
-    """The way and the widths are then those expected, and the error is the one of that way."""
+    """Strategy and widths are then those expected, and the error is the one of that strategy."""
     interval, steps = (
         plan.allocation.clipping.range,
         plan.allocation.clipping.stages.with_noise_scaled(times),

@@ -29,7 +29,7 @@ CROWD = hv.Occupancy.from_dense(
 
 
 def planned(occupancy=CROWD, epsilon=1, **options):
-    """Return a plan in steps."""
+    """Return a two-stage plan."""
     options = {"bounds": (0, 60), "advise": False} | options
     return hv.plan(occupancy, epsilon=epsilon, clipping_range="two-stage", **options)
 
@@ -47,7 +47,7 @@ def fleets(draw):
 
 
 def exact_losses(plan):
-    """Return what each user loses by interval, h and either kind of way, as exact numbers."""
+    """Return what each user loses by range, h and either kind of strategy, as exact numbers."""
     occupancy, interval, more = (
         plan.occupancy,
         plan.allocation.clipping.range,
@@ -77,7 +77,7 @@ def exact_losses(plan):
 @examples(40)
 @given(fleets(), st.sampled_from(["1e-6", "0.01", "0.3", "1", "7", "1e4"]))
 def test_nobody_loses_more_than_was_asked(occupancy, epsilon):
-    """Each user is charged interval, h and the more expensive way; the most is what was asked."""
+    """Each user is charged range, h and the more expensive strategy; the most is what was asked."""
     plan = planned(occupancy, epsilon)
     true = exact_losses(plan)
     stated = [Fraction(float(one)) for one in plan.losses()]
@@ -120,7 +120,7 @@ def test_losses_of_the_way_users_are_those_of_a_plain_loop():
 @examples(20)
 @given(fleets(), st.sampled_from(["0.1", "3"]))
 def test_counting_cells_claims_no_less(occupancy, epsilon):
-    """What is said that counting would have charged has interval and h in it, and both ways."""
+    """What is said that counting would have charged has range and h in it, and both strategies."""
     plan = planned(occupancy, epsilon)
     shared = plan.allocation.clipping.range.epsilon + plan.allocation.clipping.stages.epsilon
     assert plan.l0_epsilon >= plan.epsilon
@@ -177,7 +177,7 @@ def test_quantile_and_stretch_are_the_surest_that_can_be_found():
 
 
 def test_a_share_can_be_named():
-    """The interval then costs just that part of ε, and h its own."""
+    """The clipping range then costs just that part of ε, and h its own."""
     plan = planned(epsilon=2, range_share="0.25")
     assert plan.allocation.clipping.range.epsilon == Fraction(1, 2)
     assert plan.allocation.clipping.stages.epsilon == 2 * residual_epsilon_share(CROWD, Fraction(2))

@@ -33,11 +33,11 @@ SEEDS = st.integers(0, 2**32 - 1)
 def test_sums_agree_with_plain_tables(occupancy, seed):
     """What is away, lost and pushed agrees with the same written over a dense table."""
     rates, factor = drawn(occupancy, seed)
-    exposure, x = ClippingProblem(occupancy), shares(dense_of(occupancy), factor[None])[0]
-    assert exposure.clipped_share(factor) == pytest.approx(1 - x.sum(axis=0), abs=1e-12)
+    problem, x = ClippingProblem(occupancy), shares(dense_of(occupancy), factor[None])[0]
+    assert problem.clipped_share(factor) == pytest.approx(1 - x.sum(axis=0), abs=1e-12)
     lost = (rates.mean * x + rates.variance * variance_sensitivity_bound(x)).sum(axis=1)
-    assert exposure.losses(rates, factor) == pytest.approx(lost, abs=1e-12)
-    mean, variance = exposure.marginal_sums(factor + 1, factor)
+    assert problem.losses(rates, factor) == pytest.approx(lost, abs=1e-12)
+    mean, variance = problem.marginal_sums(factor + 1, factor)
     assert mean == pytest.approx(((factor + 1)[:, None] * x).sum(axis=0), abs=1e-12)
     assert variance == pytest.approx(
         ((factor + 1)[:, None] * variance_sensitivity_bound(x)).sum(axis=0), abs=1e-12
@@ -49,12 +49,12 @@ def test_sums_agree_with_plain_tables(occupancy, seed):
 def test_factors_are_the_largest_within_a_loss(occupancy, seed, loss):
     """Each factor keeps its user within the loss, and a little more would not."""
     rates, _ = drawn(occupancy, seed)
-    exposure = ClippingProblem(occupancy)
-    factor = exposure.largest_factors(rates, loss)
+    problem = ClippingProblem(occupancy)
+    factor = problem.largest_factors(rates, loss)
     assert ((factor >= 0) & (factor <= 1)).all()
-    assert (exposure.losses(rates, factor) <= loss * (1 + 1e-9)).all()
-    more = exposure.losses(rates, np.minimum(factor * (1 + 1e-6), 1.0))
-    steep = exposure.loss_slope(rates, factor) * factor > 1e-3 * loss
+    assert (problem.losses(rates, factor) <= loss * (1 + 1e-9)).all()
+    more = problem.losses(rates, np.minimum(factor * (1 + 1e-6), 1.0))
+    steep = problem.loss_slope(rates, factor) * factor > 1e-3 * loss
     assert (more[(factor < 1) & steep] > loss * (1 - 1e-9)).all()
 
 
@@ -64,9 +64,9 @@ def test_least_charge_is_never_above_any_plans(occupancy, seed, loss):
     """Factors for lower bounds are no smaller than any factors that a plan may have."""
     rates, factor = drawn(occupancy, seed)
     dense = dense_of(occupancy)
-    exposure = ClippingProblem(occupancy)
-    largest = exposure.largest_factors(rates, loss, least=True)
-    assert (largest >= exposure.largest_factors(rates, loss) * (1 - 1e-12)).all()
+    problem = ClippingProblem(occupancy)
+    largest = problem.largest_factors(rates, loss, least=True)
+    assert (largest >= problem.largest_factors(rates, loss) * (1 - 1e-12)).all()
     for tried in (factor, np.ones(factor.size), np.round(factor)):
         table = dense, tried[None], rates.mean[None], rates.variance[None]
         if losses(*table)[0] <= loss:
@@ -78,9 +78,9 @@ def test_least_charge_is_never_above_any_plans(occupancy, seed, loss):
 def test_slope_is_that_of_the_loss(occupancy, seed):
     """The slope in the factor agrees with differences of the loss."""
     rates, factor = drawn(occupancy, seed)
-    exposure, step = ClippingProblem(occupancy), 1e-6
-    ahead = exposure.losses(rates, factor + step) - exposure.losses(rates, factor - step)
-    assert exposure.loss_slope(rates, factor) == pytest.approx(ahead / (2 * step), abs=1e-4)
+    problem, step = ClippingProblem(occupancy), 1e-6
+    ahead = problem.losses(rates, factor + step) - problem.losses(rates, factor - step)
+    assert problem.loss_slope(rates, factor) == pytest.approx(ahead / (2 * step), abs=1e-4)
 
 
 def test_factors_shrink_with_rates():
@@ -88,14 +88,14 @@ def test_factors_shrink_with_rates():
     draw = np.random.default_rng(2)
     from hexveil_research.papers.comp_setting import comp_setting  # noqa: PLC0415  one use
 
-    exposure = ClippingProblem(comp_setting(6, 0, cells=6))
+    problem = ClippingProblem(comp_setting(6, 0, cells=6))
     rates = InverseScales(draw.exponential(2, 6), draw.exponential(2, 6))
     for _ in range(20):
         more = InverseScales(
             rates.mean * (1 + draw.random(6)), rates.variance * (1 + draw.random(6))
         )
         assert (
-            exposure.largest_factors(more, 1.0) <= exposure.largest_factors(rates, 1.0) + 1e-12
+            problem.largest_factors(more, 1.0) <= problem.largest_factors(rates, 1.0) + 1e-12
         ).all()
         rates = more
 

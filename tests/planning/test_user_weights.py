@@ -144,7 +144,7 @@ def test_no_better_weights_are_found_by_trying(occupancy, loss):
 @examples(30)
 @given(fleets(5), st.integers(0, 2**32 - 1))
 def test_weights_are_off_by_at_most_what_is_said_and_can_be(occupancy, seed):
-    """Over all user means at either end of the interval the largest distance is the one stated."""
+    """Over all user means at either end of the range the largest distance is the one stated."""
     weight = np.random.default_rng(seed).random(occupancy.n_pairs)
     weight /= np.add.reduceat(weight, occupancy.start[:-1])[occupancy.cell]
     share = occupancy.n / occupancy.records_per_cell[occupancy.cell]

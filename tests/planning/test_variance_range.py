@@ -1,4 +1,4 @@
-"""Variances under a private interval, planned: loss, radius, split, prior, and what is refused."""
+"""Variances under a private range, planned: loss, radius, split, prior, and what is refused."""
 
 import math
 from dataclasses import replace
@@ -24,7 +24,7 @@ BOTH = ("mean", "variance")
 
 
 def planned(occupancy=CROWD, epsilon=1, statistics=BOTH, **options):
-    """Return a plan with an interval and a variance."""
+    """Return a plan with a clipping range and a variance."""
     return hv.plan(
         occupancy,
         epsilon=epsilon,
@@ -39,7 +39,7 @@ def planned(occupancy=CROWD, epsilon=1, statistics=BOTH, **options):
 @pytest.mark.parametrize("statistics", [BOTH, ("mean", "sd"), ("variance",), ("sd",)])
 @pytest.mark.parametrize("epsilon", ["0.1", 1, 7])
 def test_each_user_is_charged_interval_mean_and_second_moment(epsilon, statistics):
-    """A user loses the interval's ε and its weights over both noises, at most what was asked."""
+    """A user loses the range's ε and its weights over both noises, at most what was asked."""
     plan = planned(epsilon=epsilon, statistics=statistics)
     interval, occupancy = plan.allocation.clipping.range, plan.occupancy
     exact = [interval.epsilon] * occupancy.n_users
@@ -67,7 +67,7 @@ def test_a_split_can_be_named(split):
 
 
 def test_a_split_without_a_variance_is_refused():
-    """A split has nothing to divide then; nor does the joint plan without an interval take one."""
+    """A split has nothing to divide then; nor does the joint plan without a range take one."""
     with pytest.raises(InputError, match=r"split goes with a method .* private interval"):
         planned(statistics=("mean",), split="0.5")
     with pytest.raises(InputError, match="split goes with a method"):
@@ -119,7 +119,7 @@ def test_the_error_predicted_is_that_of_the_choice():
 
 @given(st.integers(1, 10**6), st.data(), st.fractions(1, 20))
 def test_the_radius_reaches_the_interval_and_no_further_than_the_bounds(steps, data, radius):
-    """Half the interval is within the radius, which no value of the bounds needs to exceed."""
+    """Half the range is within the radius, which no value of the bounds needs to exceed."""
     low = data.draw(st.integers(0, steps - 1))
     ends = low, data.draw(st.integers(low + 1, steps))
     middle, half, reached = centre_and_radius(ends, steps, radius)
@@ -169,7 +169,7 @@ def test_the_mean_s_part_is_about_what_simulation_says():
 
 
 def test_the_figures_are_those_of_weights_noise_and_rounding():
-    """Scale, bias and bound follow from radius, interval, weights and both noises."""
+    """Scale, bias and bound follow from radius, clipping range, weights and both noises."""
     plan = planned()
     interval, part = plan.allocation.clipping.range, plan.error_models["variance"]
     half, radius = (60 * one for one in interval.half_width_and_radius())

@@ -438,7 +438,7 @@ def test_the_variance_of_one_record_is_not_read_and_costs_nothing(options, monke
 
 @pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
 def test_cells_of_one_record_alone_have_known_variances(options):
-    """Where no cell has two records, variances cost nothing: no interval is found either."""
+    """Where no cell has two records, variances cost nothing: no clipping range is found either."""
     ones = hv.Occupancy.from_dense([[1, 0], [0, 1]])
     asked = asked_for(("variance",), **{"epsilon": 1, "bounds": (0, 4)} | options)
     plan = hv.plan(ones, **asked)

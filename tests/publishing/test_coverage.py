@@ -1,6 +1,6 @@
 """Bounds and intervals hold as often as they say: flights, real buses and a simulated city.
 
-200 runs of each data set and kind of plan at epsilon 1; a plan in steps of the flights alone, and
+200 runs of each data set and kind of plan at epsilon 1; a two-stage plan of the flights alone, and
 with HEXVEIL_ATTACK=1 of each. All is as in a release, but for the noise: that and the private
 choices are drawn by numpy from the laws that the noise library has (tests/noise), with the scales
 that it was asked for. So a run costs milliseconds, and the same seed draws the same runs.
@@ -19,7 +19,7 @@ from hexveil.publishing.estimates.smoothed_estimates import smooth_release
 from hexveil.simulation.city import City
 from hexveil.simulation.flights import departures
 from publishing.drawing import executed
-from publishing.stepping import user_means
+from publishing.two_stage_plans import user_means
 
 RUNS = 200
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))

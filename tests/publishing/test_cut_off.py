@@ -21,7 +21,7 @@ from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff, find_cut_off
 from hexveil.publishing.estimates.table import build_table, cells_cut_off
 from hexveil.publishing.verification import verify
 from publishing.setting import dataset_of, hexagons
-from publishing.stepping import CENTRES, found_by, in_classes, numbers_of, taking, tiny
+from publishing.two_stage_plans import CENTRES, found_by, in_classes, numbers_of, taking, tiny
 
 CELLS, USERS, FAST = 16, 240, 54.3
 RELEASES = range(9, 17)

@@ -61,7 +61,7 @@ def booked(tmp_path):
 
 
 def up(epsilon):
-    """Return a loss as the book keeps it: a whole number of 10^-12, rounded up."""
+    """Return a loss as the ledger keeps it: a whole number of 10^-12, rounded up."""
     return Fraction(math.ceil(Fraction(epsilon) * 10**12), 10**12)
 
 

@@ -1,4 +1,4 @@
-"""The private interval: exact counts, a sensitivity never exceeded, the scale that is asked."""
+"""The private range: exact counts, a sensitivity never exceeded, the scale that is asked."""
 
 import itertools
 import math

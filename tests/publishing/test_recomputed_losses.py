@@ -47,7 +47,7 @@ def test_what_is_stated_lies_within_what_is_recomputed(folders, plan):
 
 @pytest.mark.parametrize("plan", EXACT)
 def test_the_sum_of_losses_is_known_exactly(folders, plan):
-    """Where values are cut to bounds, or to one interval, counts cancel and the sum is known."""
+    """Where values are cut to bounds, or to one range, counts cancel and the sum is known."""
     known, stated = losses(folders[plan])
     assert known.total.low == pytest.approx(known.total.high, rel=1e-12)
     assert known.total.low == pytest.approx(stated["mean"] * stated["units"], rel=1e-11)

@@ -34,10 +34,10 @@ from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.publishing.verification import verify
 from publishing.measuring import chosen_ends, costs, range_choice, residual_choice
 from publishing.setting import dataset_of, with_stages
-from publishing.stepping import (
+from publishing.two_stage_plans import (
     CENTRES as CENTRES_OF_CELLS,
 )
-from publishing.stepping import (
+from publishing.two_stage_plans import (
     COUNTS,
     STEPS,
     check,
@@ -85,7 +85,7 @@ def projected(number, low, high):
 
 
 def by_fractions(dataset, plan, numbers, centre):
-    """Return what a way hands to the door, user by user, in fractions."""
+    """Return what a strategy hands to the door, user by user, in fractions."""
     occupancy, made = dataset.occupancy, parts_of(plan)
     found = ranges(plan, numbers, dataset.public.lattice.span_quanta)
     columns = occupancy.cell, occupancy.user, occupancy.n, dataset.sums.total
@@ -176,7 +176,7 @@ def test_the_sensitivity_is_exact(way, user, base):
 def test_nothing_leaves_but_through_the_noise_door(way, monkeypatch):
     """Where the door says the same whatever it is given, all that is stored is the same.
 
-    So interval, h, way and centres are functions of what came out of it, and of public facts.
+    So range, h, strategy and centres are functions of what came out of it, and of public facts.
     """
     plan, rng = MADE[9], np.random.default_rng(5)
     said = rng.integers(0, 9 * WEIGHT_RESOLUTION, 20)
@@ -207,7 +207,7 @@ def log_law(costs, scale):
 
 
 def found_ranges(data, plan):
-    """Yield each outcome of interval and h, and the logarithm of its odds under each data set."""
+    """Yield each outcome of range and h, and the logarithm of its odds under each data set."""
     interval, steps = plan.allocation.clipping.range, plan.allocation.clipping.stages
     choice = range_choice(plan.facts, interval.quantiles, interval.epsilon)
     two = np.array([[log_law(c, choice.scale) for c in costs(one, choice)] for one in data])
@@ -238,9 +238,9 @@ def most_lost(data, plan, way):
 @each_user
 @pytest.mark.parametrize("epsilon", [2, 40])
 def test_all_that_a_user_can_lose_is_booked(user, epsilon):
-    """Over all neighbours and outcomes, by exact laws: interval, h and each way within the loss.
+    """Over all neighbours and outcomes, by exact laws: range, h and each strategy within the loss.
 
-    Odds of interval and h are exact laws; after them noise of scale R at a distance d changes odds
+    Odds of range and h are exact laws; after them noise of scale R at a distance d changes odds
     by exp(d / R) at most, which is reached. Of the first averages of cells any centre may follow.
     """
     plan, data = in_classes(tiny(), epsilon=epsilon), neighbours(user)
@@ -276,7 +276,7 @@ def test_the_loss_is_that_of_the_most_expensive_way(user, noise):
 
 @each_way
 def test_what_is_left_beside_interval_and_h_is_lost(way):
-    """Exactly, over all neighbours: never more in any way, and by some user nearly all of it."""
+    """Over all neighbours: never more in any strategy, and nearly all of it by some user."""
     plan = MADE[STEPS]
     left = (
         plan.requested_epsilon
@@ -336,7 +336,7 @@ def test_scales_are_rounded_up_and_no_further(way):
 
 
 def test_ranges_are_those_of_the_way():
-    """It is h for users, h' for cells, one interval for direct; own means lie within the first."""
+    """It is h for users, h' for cells, one range for direct; own means lie within the first."""
     plan, numbers = MADE[9], numbers_of(MADE[9], (2, 6), 2, "single_stage")
     interval, steps = plan.allocation.clipping.range, plan.allocation.clipping.stages
     direct = ranges(plan, numbers, 9)
@@ -366,7 +366,7 @@ def fleet(users=400, quantum="0.1"):
 
 @pytest.fixture(scope="module")
 def flock():
-    """Return a fleet and its plan in steps."""
+    """Return a fleet and its two-stage plan."""
     dataset = fleet()
     return dataset, planned(dataset, epsilon=3)
 
@@ -437,7 +437,7 @@ def noiseless(values, scales):
 
 
 def test_without_noise_it_is_what_the_way_says(flock, monkeypatch):
-    """Values of each way, by floats: interval; classes and distances; centre and distances."""
+    """Values of each strategy, by floats: range; classes and distances; centre and distances."""
     dataset, plan = flock
     monkeypatch.setattr(noise, "add_laplace", noiseless)
     facts, occupancy = dataset.public, dataset.occupancy
@@ -614,7 +614,7 @@ def test_what_would_not_have_the_stated_loss_is_refused(change, flock):
 
 
 def test_what_does_not_fit_is_refused_before_it_is_booked(book):
-    """A lattice too fine for the noise, in any of the ways, is refused from public facts."""
+    """A lattice too fine for the noise, in any of the strategies, is refused from public facts."""
     dataset = dataset_of(COUNTS, 5, scale=ValueLattice.of((0, 10), "0.00000001"))
     with pytest.raises(InputError, match="does not fit whole numbers"):
         hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)

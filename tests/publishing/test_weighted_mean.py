@@ -1,4 +1,4 @@
-"""Weighted means in a private interval: exact sensitivity, rounding, and what is booked."""
+"""Weighted means in a private clipping range: exact sensitivity, rounding, and what is booked."""
 
 import contextlib
 import itertools
@@ -35,7 +35,7 @@ COUNTS = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
 
 
 def planned(dataset, epsilon=2, **options):
-    """Return a plan with an interval."""
+    """Return a plan with a clipping range."""
     return hv.plan(dataset, epsilon=epsilon, clipping_range="private", advise=False, **options)
 
 
@@ -88,9 +88,9 @@ def test_the_sensitivity_is_exact(user, interval):
 
 @pytest.mark.parametrize("user", range(4))
 def test_all_that_a_user_can_lose_is_booked(user):
-    """Over all neighbours and all outcomes, by exact laws: interval and noise within the loss.
+    """Over all neighbours and all outcomes, by exact laws: range and noise within the loss.
 
-    The interval's odds are the exact law of its two choices; given it, noise of scale R at a
+    The clipping range's odds are the exact law of its two choices; given it, noise of scale R at a
     distance d changes odds by exp(d / R) at most, which is reached.
     """
     plan = planned(tiny())
@@ -119,7 +119,7 @@ def test_all_that_a_user_can_lose_is_booked(user):
 
 
 def test_scales_are_rounded_up_and_no_further():
-    """Whatever the interval, a pair's loss by its scale is at most its share over the noise."""
+    """Whatever the range, a pair's loss by its scale is at most its share over the noise."""
     plan = planned(tiny())
     interval, noise = plan.allocation.clipping.range, plan.error_models["mean"].noise
     totals = interval.totals(plan.occupancy)
@@ -213,7 +213,7 @@ def test_released_noise_has_the_planned_scale():
 
 
 def test_bounds_of_the_plan_must_be_the_records(book):
-    """The interval is found within the records' bounds; others are refused before booking."""
+    """The clipping range is found within the records' bounds; others are refused before booking."""
     dataset = fleet(50)
     with pytest.raises(InputError, match="leave bounds out of the plan"):
         hv.release(dataset, planned(dataset, bounds=(0, 30)), ledger=book, accept_noise=True)

@@ -1,4 +1,4 @@
-"""Variances under a private interval: exact sensitivity, rounding, what is booked and stated."""
+"""Variances under a private range: exact sensitivity, rounding, what is booked and stated."""
 
 import itertools
 import json
@@ -42,7 +42,7 @@ GRAIN = 2**weighted_variance.BITS
 
 
 def planned(dataset, epsilon=2, statistics=BOTH, **options):
-    """Return a plan with an interval and a variance."""
+    """Return a plan with a clipping range and a variance."""
     return hv.plan(
         dataset,
         epsilon=epsilon,
@@ -127,7 +127,7 @@ def test_the_sensitivity_is_exact(user, pair):
 def test_all_that_a_user_can_lose_is_booked(user, statistics):
     """Over all neighbours and all outcomes, by exact laws: three private steps within the loss.
 
-    The interval's odds are the exact law of its two choices; given it, noise of scale R at a
+    The clipping range's odds are the exact law of its two choices; given it, noise of scale R at a
     distance d changes odds by exp(d / R) at most, which is reached; the mean's noise is drawn for
     the variance as well, whether the mean is published or not.
     """
@@ -170,7 +170,7 @@ def test_all_that_a_user_can_lose_is_booked(user, statistics):
 @pytest.mark.parametrize("pair", [(0, 3), (1, 2)])
 @pytest.mark.parametrize("user", range(4))
 def test_what_is_booked_for_the_cells_is_what_they_can_cost(user, pair):
-    """Beside the interval a user is charged its largest moves over both scales, and no more."""
+    """Beside the range a user is charged its largest moves over both scales, and no more."""
     plan = planned(tiny())
     interval, data = plan.allocation.clipping.range, list(neighbours(user))
     cost = 0.0
@@ -191,7 +191,7 @@ def test_what_is_booked_for_the_cells_is_what_they_can_cost(user, pair):
 
 
 def test_scales_are_rounded_up_and_no_further():
-    """A pair's loss by its scale is at most its share over the noise, whatever the interval."""
+    """A pair's loss by its scale is at most its share over the noise, whatever the range."""
     plan = planned(tiny())
     totals = plan.allocation.clipping.range.totals(plan.occupancy)
     rows = zip(

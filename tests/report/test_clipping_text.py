@@ -36,13 +36,13 @@ def amount(number):
 
 @pytest.mark.parametrize("kind", STEPS)
 def test_the_way_is_told_from_the_steps(kind):
-    """No interval is no way; an interval alone is the direct one."""
+    """Without a range there is no strategy; with one range alone there is a single stage."""
     assert clipping_text.get_strategy(STEPS[kind]) == WAY.get(kind, kind)
 
 
 @pytest.mark.parametrize("kind", STEPS)
 def test_every_step_is_told_once_with_its_price(kind):
-    """A sentence for each step, its price rounded up; which way was taken, and why, where asked."""
+    """A sentence for each step, its price rounded up; the strategy taken, and why, where asked."""
     told = clipping_text.describe_steps(STEPS[kind], amount)
     assert len(told) == (0 if kind == "none" else len(STEPS[kind]))
     for step, text in zip(STEPS[kind] if told else [], told, strict=True):
@@ -54,7 +54,7 @@ def test_every_step_is_told_once_with_its_price(kind):
 
 
 def test_what_was_cut_is_said_with_the_widths_of_the_way():
-    """Ends of the interval, of users' own averages with a width, or a width around centres."""
+    """Ends of the range, of users' own averages with a width, or a width around centres."""
     said = {
         kind: clipping_text.describe_clipping(STEPS[kind], amount)
         for kind in STEPS

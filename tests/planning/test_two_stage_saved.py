@@ -1,4 +1,4 @@
-"""A plan in steps saved and loaded is the same plan; classes, weights and noise are not trusted."""
+"""A two-stage plan saved and loaded is the same; clusters, weights and noise are not trusted."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ from examples import examples
 from hexveil.publishing.manifest import fingerprint, request_of
 from planning.test_saving import assert_same, cell_of, edited, refused, word
 from publishing.setting import dataset_of, hexagons, with_stages
-from publishing.stepping import classed, planned, taking
+from publishing.two_stage_plans import classed, planned, taking
 from strategies import occupancies
 
 BOTH = ("mean", "variance")
@@ -220,14 +220,14 @@ def test_an_edit_is_noticed(file, change, message, saved):
 
 
 def test_steps_for_an_interval_alone_are_refused(city, tmp_path):
-    """A plan that asked for one interval, or for steps, has just that."""
+    """A plan that asked for one clipping range, or for steps, has just that."""
     one = hv.plan(city, epsilon=8, clipping_range="private", advise=False).save(tmp_path / "plan")
     edited(one, "plan.json", word("request", "clipping_range", to="two-stage"), sealed=True)
     refused(one, "do not fit together")
 
 
 def test_steps_without_an_interval_are_refused(city, plan, tmp_path):
-    """Where "auto" was asked, steps still need an interval."""
+    """Where "auto" was asked, steps still need a clipping range."""
     auto = replace(plan, request=replace(plan.request, clipping_range="auto"))
     folder = auto.save(tmp_path / "auto")
     loaded = hv.Plan.load(folder)

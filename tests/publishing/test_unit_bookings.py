@@ -20,7 +20,7 @@ HERE, THERE = (21.10, 72.75), (21.25, 72.85)
 
 
 def up(epsilon):
-    """Return a loss as the book keeps it: a whole number of 10^-12, rounded up."""
+    """Return a loss as the ledger keeps it: a whole number of 10^-12, rounded up."""
     return Fraction(math.ceil(Fraction(epsilon) * PICO_EPSILON), PICO_EPSILON)
 
 

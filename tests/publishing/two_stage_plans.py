@@ -1,4 +1,4 @@
-"""Plans in steps for tiny data sets, a way forced, and what a way hands to the noise door."""
+"""Two-stage plans for tiny data sets, a forced strategy, and its input to the noise door."""
 
 import itertools
 from dataclasses import replace
@@ -46,7 +46,7 @@ def neighbours(user, steps=STEPS):
 
 
 def planned(source, epsilon=2, **options):
-    """Return a plan in steps."""
+    """Return a two-stage plan."""
     return hv.plan(source, epsilon=epsilon, clipping_range="two-stage", advise=False, **options)
 
 
@@ -66,7 +66,7 @@ def classed(plan, of, weight=None):
 
 
 def in_classes(dataset, **options):
-    """Return a plan in steps of four users in two classes, of which none has all weights equal."""
+    """Return a two-stage plan of four users in two classes, of which none has all weights equal."""
     weight = [
         WEIGHT_RESOLUTION // 2,
         WEIGHT_RESOLUTION // 3,
@@ -77,7 +77,7 @@ def in_classes(dataset, **options):
 
 
 def taking(way):
-    """Return a patch under which a release takes this way, whatever it finds."""
+    """Return a patch under which a release takes this strategy, whatever it finds."""
     return patch.object(release_allocation, "select_release_strategy", lambda *_: way)
 
 
@@ -182,9 +182,9 @@ def user_means(dataset):
 
 
 def handed(dataset, plan, numbers, centre=None):
-    """Return what the way hands to the noise door after these ranges: values, and scales.
+    """Return what the strategy hands to the noise door after these ranges: values, and scales.
 
-    Of the way `cell_residuals` the first averages stand first, then those around the given centres.
+    Under `cell_residuals` the first averages stand first, then those around the given centres.
     """
     seen = []
 
@@ -198,7 +198,7 @@ def handed(dataset, plan, numbers, centre=None):
 
 
 def through(dataset, plan, numbers, door, centre=None):
-    """Run the way after these ranges with another noise door, and around the given centres."""
+    """Run the strategy after these ranges with another noise door, and around the given centres."""
     allocation, rows = allocated(plan, numbers)
     journal = MemoryJournal()
     journal.rows.update({name: rows[name] for name in (RANGES, "deviation")})

@@ -43,7 +43,7 @@ from hexveil_research.audit import loss_bound
 from publishing.drawing import stage_draw
 from publishing.measuring import costs, range_choice, residual_choice
 from publishing.setting import dataset_of, with_stages
-from publishing.stepping import (
+from publishing.two_stage_plans import (
     CENTRES,
     CLUSTERS,
     COARSE_SUMS,

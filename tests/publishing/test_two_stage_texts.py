@@ -1,4 +1,4 @@
-"""What a release in several private steps tells its readers, whichever way it went."""
+"""What a release in several private steps tells its readers, whichever strategy it took."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from hexveil.publishing.manifest import schema
 from hexveil.publishing.verification import verify
 from publishing.setting import dataset_of, labels
 
-WAYS = ("single_stage", "user_residuals", "cell_residuals")
+STRATEGIES = ("single_stage", "user_residuals", "cell_residuals")
 STEPS = {
     "single_stage": ["clipping_range", "residual_scale", "cells"],
     "user_residuals": ["clipping_range", "residual_scale", "user_clusters", "cells"],
@@ -51,16 +51,16 @@ def fleet():
     )
 
 
-@pytest.fixture(scope="module", params=WAYS)
+@pytest.fixture(scope="module", params=STRATEGIES)
 def release(request, tmp_path_factory):
-    """Return a release that was made to go this way: what it found, what it wrote, the raw one."""
-    way, data, kept = request.param, fleet(), []
+    """Return a release that was made to take this strategy: outputs, folder, the raw one."""
+    strategy, data, kept = request.param, fleet(), []
     plan = hv.plan(data, epsilon=EPSILON, clipping_range="two-stage", advise=False)
-    folder = tmp_path_factory.mktemp(way)
+    folder = tmp_path_factory.mktemp(strategy)
     book = hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=2 * EPSILON)
     real = pipeline.with_outputs
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(release_allocation, "select_release_strategy", lambda *_: way)
+        patch.setattr(release_allocation, "select_release_strategy", lambda *_: strategy)
         patch.setattr(
             pipeline, "with_outputs", lambda *given: kept.append(real(*given)) or kept[-1]
         )
@@ -68,7 +68,7 @@ def release(request, tmp_path_factory):
         raw = hv.release(data, plan, ledger=book, accept_noise=True)
     made.write(folder / "map")
     return SimpleNamespace(
-        way=way,
+        strategy=strategy,
         plan=plan,
         made=made,
         raw=raw,
@@ -105,10 +105,10 @@ def words(text):
 
 
 def test_every_step_is_listed_with_its_price(release):
-    """The steps of the way, in order; what each costs whom it costs most, and as a part of all."""
+    """The steps of the strategy, in order; the largest cost of each, and its part of all."""
     steps = release.made.manifest["plan"]["privacy_steps"]
-    assert [step["step"] for step in steps] == STEPS[release.way]
-    assert steps[1]["strategy"] == release.way
+    assert [step["step"] for step in steps] == STEPS[release.strategy]
+    assert steps[1]["strategy"] == release.strategy
     spent = float(release.plan.epsilon)
     for step in steps:
         assert 0 < float(step["epsilon"]) <= spent
@@ -121,7 +121,7 @@ def test_every_step_is_listed_with_its_price(release):
     for name, price in prices.items():
         assert steps_of(release)[name]["epsilon"] == decimal_text(price)
     shares = sum(step["share"] for step in steps)
-    if release.way == "user_residuals":
+    if release.strategy == "user_residuals":
         for name, lost in zip(
             ("user_clusters", "cells"), rows.clipping.stages.losses(fleet().occupancy), strict=True
         ):
@@ -138,19 +138,19 @@ def test_numbers_of_a_manifest_are_plain(release):
 
 
 def test_the_ranges_are_those_that_sums_were_cut_to(release):
-    """Ends, stretch and widths are of the way taken, in units of the values above the bounds."""
+    """Ends, stretch and widths are of the strategy, in units of the values above the bounds."""
     steps, found = steps_of(release), release.found
     clipping = release.plan.allocation.clipping
-    single = release.way == "single_stage"
+    single = release.strategy == "single_stage"
     stretch = clipping.range.widening if single else clipping.stages.widening
     assert steps["clipping_range"]["widening"] == decimal_text(stretch)
     assert ends(steps["clipping_range"]) == pytest.approx([-40 + end / 10 for end in found.ends])
     assert steps["residual_scale"]["half_width"] == pytest.approx(found.residual_radius / 10)
-    if release.way == "single_stage":
+    if release.strategy == "single_stage":
         assert "half_width" not in steps["cells"]
         return
     assert steps["cells"]["half_width"] == pytest.approx(found.half_width / 10)
-    if release.way == "user_residuals":
+    if release.strategy == "user_residuals":
         assert ends(steps["user_clusters"]) == pytest.approx(
             [-40 + end / 10 for end in found.user_mean_range]
         )
@@ -159,10 +159,10 @@ def test_the_ranges_are_those_that_sums_were_cut_to(release):
 
 
 def test_centres_are_said_where_distances_are_from_them(release):
-    """In the way `cell_residuals` each cell says its centre, and numbers are within reach of it."""
+    """Under `cell_residuals` each cell says its centre, and numbers are within reach of it."""
     noised = [cell["noised"][0] for cell in release.made.manifest["cells"]]
-    assert [("centre" in one) for one in noised] == [release.way == "cell_residuals"] * CELLS
-    if release.way == "cell_residuals":
+    assert [("centre" in one) for one in noised] == [release.strategy == "cell_residuals"] * CELLS
+    if release.strategy == "cell_residuals":
         half = steps_of(release)["cells"]["half_width"]
         for one, number in zip(noised, release.made.table["mean_noisy"].to_pylist(), strict=True):
             assert abs(number - one["centre"]) <= half + 20 * one["scale"]
@@ -185,11 +185,11 @@ def about(release, amount):
         if "lower" in step
     }
     half = steps_of(release)["cells"].get("half_width", 0)
-    return ABOUT[release.way].format(**given, half=amount(half))
+    return ABOUT[release.strategy].format(**given, half=amount(half))
 
 
 def test_every_text_says_what_bounds_are_about(release):
-    """Page, README.txt and dossier name the ranges of the way taken, and no other interval."""
+    """Page, README.txt and dossier name the ranges of the strategy taken, and no other range."""
     page = words((release.folder / "report.html").read_text("utf-8"))
     told = words((release.folder / "README.txt").read_text("utf-8"))
     signed = words(dossier(release.folder).to_markdown())
@@ -197,7 +197,7 @@ def test_every_text_says_what_bounds_are_about(release):
     assert about(release, lambda number: f"{number:.4g} mm") in told
     assert about(release, lambda number: f"{number:.6g} mm") in signed
     for text in (page, told, signed):
-        assert ("one range found privately" in text) == (release.way == "single_stage")
+        assert ("one range found privately" in text) == (release.strategy == "single_stage")
         assert (
             text.count("with the smallest predicted error among those that fit the ranges found")
             == 1
@@ -206,8 +206,8 @@ def test_every_text_says_what_bounds_are_about(release):
             assert f", {step['share']:.0%} of the total)" in text
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_what_was_cut_off_is_in_no_bound(way, tmp_path, monkeypatch):
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_was_cut_off_is_in_no_bound(strategy, tmp_path, monkeypatch):
     """Where a few buses are far above all others, true averages lie beyond the bounds."""
     counts = np.ones((USERS, CELLS), dtype=int)
     user = dataset_of(counts).occupancy.user
@@ -215,7 +215,7 @@ def test_what_was_cut_off_is_in_no_bound(way, tmp_path, monkeypatch):
     data = dataset_of(counts, total, scale=ValueLattice.of((0, 1000), 1))
     much = 10 * EPSILON  # the interval is found as well as it can be
     plan = hv.plan(data, epsilon=much, clipping_range="two-stage", advise=False)
-    monkeypatch.setattr(release_allocation, "select_release_strategy", lambda *_: way)
+    monkeypatch.setattr(release_allocation, "select_release_strategy", lambda *_: strategy)
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=much)
     table = hv.release(data, plan, ledger=book, accept_noise=True).table
     true = np.bincount(data.occupancy.cell, total) / USERS
@@ -238,13 +238,15 @@ def columns_of(table):
 
 def test_the_bound_is_described_as_it_was_made(release):
     """Bias, noise and ln 20 add up to it, but under `user_residuals`: its text says what does."""
-    way, table = release.way, release.raw.table
+    strategy, table = release.strategy, release.raw.table
     columns = columns_of(table)
     bias, scale, bound = (table[f"mean_{key}"].to_numpy() for key in ("bias", "scale", "bound95"))
     holds = np.allclose(bias + scale * np.log(20), bound)
-    assert holds == ("mean_scale * ln 20" in columns["mean_bound95"]) == (way != "user_residuals")
-    assert ("clusters" in columns["mean_noisy"]) == (way == "user_residuals")
-    assert ("centre" in columns["mean_noisy"]) == (way == "cell_residuals")
+    assert (
+        holds == ("mean_scale * ln 20" in columns["mean_bound95"]) == (strategy != "user_residuals")
+    )
+    assert ("clusters" in columns["mean_noisy"]) == (strategy == "user_residuals")
+    assert ("centre" in columns["mean_noisy"]) == (strategy == "cell_residuals")
     for name in ("mean_low", "mean_high"):
         assert "mean_bound95" in columns[name]
     assert release.made.table.column_names[:-1] == list(columns)
@@ -254,7 +256,7 @@ def test_smoothed_estimates_say_what_was_done_before(release):
     """Clipping undone by a normal model, class means clamped, or nothing: text and column agree."""
     (model,) = (one["model"] for one in release.made.manifest["smoothing"])
     said = {"single_stage": "", "user_residuals": "clamped", "cell_residuals": "undone"}[
-        release.way
+        release.strategy
     ]
     for text in (model, columns_of(release.made.table)["mean_smoothed"]):
         assert [word in text for word in ("clamped", "undone")] == [
@@ -299,7 +301,7 @@ def refused(said, folder):
     ],
 )
 def test_a_dossier_refuses_steps_that_no_release_has(release, tmp_path, change):
-    """A way, a width or a price that cannot be: nobody signs a text made from it."""
+    """A strategy, a width or a price that cannot be: nobody signs a text made from it."""
     said, steps = said_of(release)
     steps[1] |= change
     refused(said, tmp_path / "map")
@@ -318,14 +320,14 @@ def test_a_dossier_reads_prices_and_parts_as_the_schema_allows_them(release, tmp
 
 
 def test_a_dossier_refuses_the_steps_of_another_way(release, tmp_path):
-    """The way that is named has steps of its own, in their order; none may be missing."""
-    for other in set(WAYS) - {release.way}:
+    """The strategy that is named has steps of its own, in their order; none may be missing."""
+    for other in set(STRATEGIES) - {release.strategy}:
         said, steps = said_of(release)
         steps[1]["strategy"] = other
         refused(said, tmp_path / other)
-    for gone in range(1, len(STEPS[release.way])):
+    for gone in range(1, len(STEPS[release.strategy])):
         said, steps = said_of(release)
-        if steps.pop(gone)["step"] == "residual_scale" and release.way == "single_stage":
+        if steps.pop(gone)["step"] == "residual_scale" and release.strategy == "single_stage":
             continue  # what is left is how a release with an interval alone reads
         refused(said, tmp_path / str(gone))
 
@@ -336,4 +338,4 @@ def test_a_dossier_needs_the_width_of_the_last_step(release, tmp_path):
     if steps[-1].pop("half_width", None) is not None:
         refused(said, tmp_path / "map")
     else:
-        assert release.way == "single_stage"
+        assert release.strategy == "single_stage"

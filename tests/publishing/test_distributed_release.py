@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset
 from publishing import measuring
 from publishing.setting import dataset_of, hexagons
-from spread_blocks import spread_dataset
 
 SCALE = ValueLattice.of((0, 10), "0.5")
 BOTH = ("mean", "variance")
@@ -49,7 +49,7 @@ def ledger(folder, name):
 def test_the_whole_numbers_are_the_same(name, room):
     """What goes to the noise door is what pairs at hand give, for every kind of plan."""
     whole = records()
-    there = spread_dataset(whole, room)
+    there = distributed_dataset(whole, room)
     made = hv.plan(there, advise=False, **ASKED[name])
     here = replace(made, occupancy=whole.occupancy, facts=whole.public)
     for statistic in (measuring.statistic, measuring.variance_statistic):
@@ -62,7 +62,7 @@ def test_a_release_books_and_shows_the_same(tmp_path, monkeypatch):
     """Without noise both show one table; both book the same losses of the same units."""
     monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
     whole = records()
-    there = spread_dataset(whole, 30)
+    there = distributed_dataset(whole, 30)
     made = hv.plan(there, advise=False, epsilon=6, statistics=BOTH)
     here = replace(made, occupancy=whole.occupancy, facts=whole.public)
     books = [ledger(tmp_path, name) for name in ("there", "here")]
@@ -83,7 +83,7 @@ def test_a_release_books_and_shows_the_same(tmp_path, monkeypatch):
 
 def test_constants_read_no_block(tmp_path):
     """A plan without noise asks for no sum and costs nothing."""
-    there = spread_dataset(records(), 30)
+    there = distributed_dataset(records(), 30)
     made = hv.plan(there, advise=False, epsilon=2)
     nothing = np.zeros(8)
     rows = replace(
@@ -99,8 +99,8 @@ def test_constants_read_no_block(tmp_path):
 
 
 def test_sums_show_nothing_and_are_not_fetched():
-    """Neither repr nor refusal holds a number of them; a plan of intervals is refused."""
-    there = spread_dataset(records(), 30)
+    """Neither repr nor refusal holds a number of them; a plan of clipping ranges is refused."""
+    there = distributed_dataset(records(), 30)
     assert repr(there.sums) == "DistributedSums(blocks, with squares, private)"
     for name in ("total", "total_sq"):
         with pytest.raises(InputError, match="sums of all pairs on one machine"):
@@ -112,7 +112,7 @@ def test_sums_show_nothing_and_are_not_fetched():
 def test_sums_elsewhere_need_counts_elsewhere():
     """A data set of one and not the other is refused where it is made."""
     whole = records()
-    there = spread_dataset(whole, 30)
+    there = distributed_dataset(whole, 30)
     with pytest.raises(HexveilError, match="do not belong together"):
         Dataset(whole.public, there.sums, whole.units)
 
@@ -121,7 +121,7 @@ def test_dropped_pairs_are_refused():
     """A plan that drops single pairs cannot be asked of blocks."""
     whole = records()
     made = hv.plan(whole, advise=False, epsilon=2, method="clip-user")
-    there = spread_dataset(whole, 30)
+    there = distributed_dataset(whole, 30)
     plan = replace(made, occupancy=there.occupancy, facts=there.public)
     with pytest.raises(InputError, match="on one machine"):
         measuring.statistic(there, plan)

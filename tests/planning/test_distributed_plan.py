@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from distributed_blocks import blocks_of, distributed
 from hexveil.base.errors import InputError
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.planning.allocation import WithinBounds
@@ -23,7 +24,6 @@ from hexveil.planning.optimizers.user_factors import (
     clipping_problem,
 )
 from hexveil.planning.serialization.plan_codec import encode
-from spread_blocks import blocks_of, spread_out
 from strategies import occupancies
 
 BOUNDS = (0, 60)
@@ -74,7 +74,7 @@ def test_plans_are_the_same(name, monkeypatch):
         "hexveil.planning.optimizers.distributed_mean_error.DISTRIBUTED_SEARCH", FULL_SEARCH
     )
     whole = fleet(1)
-    here, there = planned(whole, **ASKED[name]), planned(spread_out(whole, 40), **ASKED[name])
+    here, there = planned(whole, **ASKED[name]), planned(distributed(whole, 40), **ASKED[name])
     for row in ROWS:
         np.testing.assert_allclose(
             getattr(there.allocation, row),
@@ -93,7 +93,7 @@ def test_plans_are_the_same(name, monkeypatch):
 def test_a_plan_states_the_losses_of_the_same_rows_at_hand(name):
     """Whatever rows were found: what is stated of them is what is stated of pairs at hand."""
     whole = fleet(2)
-    there = planned(spread_out(whole, 25), **ASKED[name])
+    there = planned(distributed(whole, 25), **ASKED[name])
     here = hv.Plan(
         whole, there.lower, there.upper, there.allocation, there.request, there.baseline_error
     )
@@ -110,7 +110,7 @@ def test_a_plan_states_the_losses_of_the_same_rows_at_hand(name):
 def test_where_blocks_begin_changes_no_bit_of_a_plan(name):
     """One block, many blocks: the same rows, hence the same request in a ledger."""
     whole = fleet(3)
-    plans = [planned(spread_out(whole, room), **ASKED[name]) for room in (1, 33, 10_000)]
+    plans = [planned(distributed(whole, room), **ASKED[name]) for room in (1, 33, 10_000)]
     assert len({encode(made) for made in plans}) == 1
     assert len({str(goal(made)) for made in plans}) == 1
 
@@ -119,7 +119,7 @@ def test_where_blocks_begin_changes_no_bit_of_a_plan(name):
 def test_every_sum_over_pairs_is_the_same(occupancy, seed, room):
     """All that a search asks of pairs, for random rates and factors."""
     draw = np.random.default_rng(seed)
-    here, there = ClippingProblem(occupancy), clipping_problem(spread_out(occupancy, room))
+    here, there = ClippingProblem(occupancy), clipping_problem(distributed(occupancy, room))
     rates = InverseScales(
         *(draw.exponential(1, (2, occupancy.n_cells)) * draw.integers(0, 2, (2, 1)))
     )
@@ -145,7 +145,7 @@ def test_few_steps_from_a_sample_come_near(statistics, fetched, monkeypatch):
     monkeypatch.setattr("hexveil.planning.optimizers.distributed_mean_error.FETCHED_PAIRS", fetched)
     whole = fleet(4, users=600, cells=60)
     here, there = (
-        planned(one, epsilon=3, statistics=statistics) for one in (whole, spread_out(whole, 3000))
+        planned(one, epsilon=3, statistics=statistics) for one in (whole, distributed(whole, 3000))
     )
     assert there.objective_errors().mean() <= here.objective_errors().mean() * 1.02
     assert there.epsilon <= 3
@@ -187,12 +187,12 @@ def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding
 def test_what_needs_pairs_at_hand_is_refused(asked):
     """One sentence names what can be used instead."""
     with pytest.raises(InputError, match=r'use method "joint", "per-cell" or "equal-split"'):
-        planned(spread_out(fleet(5), 40), epsilon=1, **asked)
+        planned(distributed(fleet(5), 40), epsilon=1, **asked)
 
 
 def test_auto_is_no_interval_where_pairs_stay_elsewhere():
     """The choice is made among what can be planned."""
-    apart = spread_out(fleet(6), 40)
+    apart = distributed(fleet(6), 40)
     chosen, plain = (planned(apart, epsilon=1, clipping_range=i) for i in ("auto", "bounds"))
     assert isinstance(chosen.allocation.clipping, WithinBounds)
     np.testing.assert_array_equal(
@@ -202,7 +202,7 @@ def test_auto_is_no_interval_where_pairs_stay_elsewhere():
 
 def test_a_plan_of_the_mean_error_has_no_certificate_there_and_others_have():
     """The bound of an average looks at each pair; that of a largest error does not."""
-    apart = spread_out(fleet(7), 40)
+    apart = distributed(fleet(7), 40)
     assert planned(apart, epsilon=1).bound_kind is None
     assert planned(apart, epsilon=1).gap is None
     assert planned(apart, epsilon=1, objective="max").gap <= 0.05
@@ -212,6 +212,6 @@ def test_the_warning_of_a_fine_grid_tries_no_other_plans():
     """It says that the grid is too fine, and counts nothing again."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        hv.plan(spread_out(fleet(8), 40), bounds=BOUNDS, epsilon="0.01")
+        hv.plan(distributed(fleet(8), 40), bounds=BOUNDS, epsilon="0.01")
     assert [w.category for w in caught] == [GridTooFineWarning]
     assert "would need" not in str(caught[0].message)

@@ -59,13 +59,13 @@ def blocks_of(occupancy, room, total=None, squares=None):
     return Blocks(by_cell, by_user, sums)
 
 
-def spread_out(occupancy, room):
+def distributed(occupancy, room):
     """Return the same occupancy with its pairs in blocks."""
     store = blocks_of(occupancy, room)
     return DistributedOccupancy(store, occupancy.n_cells, occupancy.n_users, occupancy.n_pairs)
 
 
-def spread_dataset(dataset, room):
+def distributed_dataset(dataset, room):
     """Return the same data set with its pairs and sums in blocks."""
     from dataclasses import replace  # noqa: PLC0415  beside its use
 

@@ -40,7 +40,7 @@ def test_user_means_are_means_of_projected_samples(values, counts, seed):
     """Drawing user means gives what drawing, projecting and averaging the samples gives."""
     sizes, bounds = np.array(counts), (0.0, 5.0)
     found = draw_user_means(values, sizes, bounds, np.random.default_rng(seed), 4)
-    samples = priors.told(values, bounds).draw(np.random.default_rng(seed), sizes, 4)
+    samples = priors.within_bounds(values, bounds).draw(np.random.default_rng(seed), sizes, 4)
     assert samples.shape == (4, sum(counts))
     assert found == pytest.approx(naive_means(samples, counts, bounds), abs=1e-12)
 

@@ -113,12 +113,12 @@ def privacy_loss(
     pairs = occupancy.local()
     total = pairs.records_per_cell[pairs.cell]
     terms = np.zeros(pairs.n_pairs)
-    for stated, plain, scale in (
+    for stated, default, scale in (
         (mean_sensitivity, span * (pairs.n / total), mean_b),
         (variance_sensitivity, span**2 * variance_share(pairs.n, total), variance_b),
     ):
         if scale is not None:
-            terms += _ratio(_checked_sensitivities(stated, plain, pairs), scale[pairs.cell])
+            terms += _ratio(_checked_sensitivities(stated, default, pairs), scale[pairs.cell])
     return compose_losses(pairs.user, terms, pairs.n_users)
 
 
@@ -127,16 +127,16 @@ def _unclipped_release(
 ) -> LossParameters:
     """Return the parameters of a release of plain means and variances."""
     n_cells, total = occupancy.n_cells, occupancy.records_per_cell
-    everywhere, whole = np.ones(n_cells, dtype=bool), occupancy.largest_count
+    everywhere, largest = np.ones(n_cells, dtype=bool), occupancy.largest_count
     # Converting a scale takes at most three roundings. Two ulps less than the exact scale is a
     # loss that is a hair larger, never smaller.
     smaller = 1.0 - 2.0**-51
     return LossParameters(
         records=total,
-        cap=whole,
+        cap=largest,
         noise=np.zeros(n_cells) if mean_scale is None else mean_scale * total / span * smaller,
         span_quanta=np.zeros(n_cells),
-        variance_cap=whole,
+        variance_cap=largest,
         variance_noise=np.zeros(n_cells)
         if variance_scale is None
         else variance_scale / span**2 * smaller,
@@ -148,10 +148,10 @@ def _unclipped_release(
 
 
 def _checked_sensitivities(
-    stated: ArrayLike | None, plain: Floats, occupancy: LocalOccupancy
+    stated: ArrayLike | None, default: Floats, occupancy: LocalOccupancy
 ) -> Floats:
     if stated is None:
-        return plain
+        return default
     array = np.asarray(stated, dtype=np.float64)
     if array.shape != (occupancy.n_pairs,) or (array < 0).any() or np.isnan(array).any():
         raise InputError(
@@ -248,14 +248,14 @@ def _block_losses(pairs: Pairs, lattice: float, *given: NDArray[Any]) -> Floats:
             contributed_records(pairs, cells.variance_cap, np.zeros_like(quanta), factor) * stay
         )
         terms += _variance_losses(pairs, cells, contribution, lattice)
-    both = publishes_mean and publishes_variance
-    return _majority_losses(pairs, cells, terms, lattice) if both else terms
+    publishes_both = publishes_mean and publishes_variance
+    return _majority_losses(pairs, cells, terms, lattice) if publishes_both else terms
 
 
-def _ratio(moved: Floats, scale: Floats) -> Floats:
+def _ratio(sensitivity: Floats, scale: Floats) -> Floats:
     """Return moved/scale; 0 where nothing moves, and in cells without noise: constants."""
-    noised = (scale > 0) & (moved > 0)
-    return np.divide(moved, scale, out=np.zeros_like(scale), where=noised)
+    noised = (scale > 0) & (sensitivity > 0)
+    return np.divide(sensitivity, scale, out=np.zeros_like(scale), where=noised)
 
 
 def _variance_losses(

@@ -80,8 +80,8 @@ class UserResiduals:
         total, n = user_sums(sums, self.occupancy)
         mean = total // n
         for rows in blocks_of(self.occupancy):
-            own = mean[:, self.occupancy.user[rows]]
-            yield rows, np.abs(sums.total[:, rows] // self.occupancy.n[rows] - own)
+            user_mean = mean[:, self.occupancy.user[rows]]
+            yield rows, np.abs(sums.total[:, rows] // self.occupancy.n[rows] - user_mean)
 
 
 def blocks_of(occupancy: LocalOccupancy) -> Iterator[slice]:
@@ -93,9 +93,9 @@ def blocks_of(occupancy: LocalOccupancy) -> Iterator[slice]:
 def user_sums(sums: PrivateSums, occupancy: LocalOccupancy) -> tuple[Ints, Ints]:
     """Return each user's sum, shape (batch, n_users), and records over all cells. PRIVATE."""
     total = np.zeros((len(sums.total), occupancy.n_users), dtype=np.int64)
-    for row, own in zip(total, sums.total, strict=True):
+    for row, pair_total in zip(total, sums.total, strict=True):
         # Not bincount: its weights are doubles, and a user's sum may exceed 2^53.
-        np.add.at(row, occupancy.user, own)
+        np.add.at(row, occupancy.user, pair_total)
     return total, occupancy.records_per_user
 
 
@@ -111,7 +111,7 @@ class MapQuantiles(DrawnRow):
     targets : tuple of int
         Votes that are wanted at or below each point.
     votes : ndarray of int64, shape (n_pairs,)
-    moved : ndarray of int64, shape (n_users,)
+    user_votes : ndarray of int64, shape (n_users,)
         Votes of each user.
     scale : float
         Of every choice.
@@ -122,7 +122,7 @@ class MapQuantiles(DrawnRow):
     candidates: EvenPoints | ListedPoints
     targets: tuple[int, ...]
     votes: Ints
-    moved: Ints
+    user_votes: Ints
     scale: float
 
     @property
@@ -141,7 +141,7 @@ class MapQuantiles(DrawnRow):
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that a user moves every cost by at most its votes."""
-        return (Separate.of_one_entry(self.moved),) * self.entries
+        return (Separate.of_one_entry(self.user_votes),) * self.entries
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Scores, ...]:  # noqa: ARG002
         """Return the scores of the candidates. PRIVATE."""
@@ -252,6 +252,6 @@ def _targets(votes: Ints, quantiles: tuple[Fraction, ...]) -> tuple[int, ...]:
 
 
 def _votes_of_users(occupancy: LocalOccupancy, votes: Ints) -> Ints:
-    moved = np.zeros(occupancy.n_users, dtype=np.int64)
-    np.add.at(moved, occupancy.user, votes)
-    return moved
+    user_votes = np.zeros(occupancy.n_users, dtype=np.int64)
+    np.add.at(user_votes, occupancy.user, votes)
+    return user_votes

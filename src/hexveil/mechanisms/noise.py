@@ -66,8 +66,8 @@ def add_laplace(values: NDArray[np.int64], scales: NDArray[np.float64]) -> NDArr
     # One call per distinct scale: the library takes longer to make a measurement than to draw.
     distinct, count = np.unique(scales, return_counts=True)
     order, end = np.argsort(scales, kind="stable"), np.cumsum(count)
-    for scale, first, last in zip(distinct, end - count, end, strict=True):
-        rows = order[first:last]
+    for scale, begin, stop in zip(distinct, end - count, end, strict=True):
+        rows = order[begin:stop]
         noisy[rows] = _measurement(float(scale))(values[rows])
     return noisy
 
@@ -144,5 +144,5 @@ class VettedNoise:
     ) -> NDArray[np.int64]:
         """Return the candidate chosen among each row's runs: see the function `noisy_max`."""
         rows = zip(*np.broadcast_arrays(scores, sizes), strict=True)
-        chosen = [noisy_max(np.repeat(score, size), scale) for score, size in rows]
-        return np.array(chosen, dtype=np.int64)
+        selected = [noisy_max(np.repeat(score, size), scale) for score, size in rows]
+        return np.array(selected, dtype=np.int64)

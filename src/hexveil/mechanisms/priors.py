@@ -122,11 +122,11 @@ class UnknownRange:
     ) -> NDArray[np.float64]:
         """Return samples before projection: see `ValueDistribution.draw`."""
         low, high = _known("UnknownRange", self.low, self.high)
-        one, other = generator.uniform(low, high, (2, trials, 1))
+        start, end = generator.uniform(low, high, (2, trials, 1))
         # Scaled in place: the samples of a large cell are the largest array of a study.
         samples = generator.random((trials, int(counts.sum())))
-        samples *= other - one
-        samples += one
+        samples *= end - start
+        samples += start
         return samples
 
 
@@ -149,7 +149,7 @@ class PerUser:
 
     def within(self, bounds: tuple[float, float]) -> PerUser:
         """Return itself with distributions that need to know the bounds told."""
-        return PerUser(told(self.values, bounds))
+        return PerUser(within_bounds(self.values, bounds))
 
     def draw(
         self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
@@ -168,8 +168,8 @@ def _check_ends(name: str, low: float | None, high: float | None) -> None:
     if low is None and high is None:
         return
     # One end alone is refused like one that is not a number.
-    first, last = (math.nan if end is None else end for end in (low, high))
-    if not (math.isfinite(first) and math.isfinite(last) and first <= last):
+    start, end = (math.nan if end is None else end for end in (low, high))
+    if not (math.isfinite(start) and math.isfinite(end) and start <= end):
         raise InputError(f"{name} needs two finite numbers, the lower one first, or none.")
 
 
@@ -179,14 +179,14 @@ def _known(name: str, low: float | None, high: float | None) -> tuple[float, flo
     return low, high
 
 
-def check_values(values: ValueDistribution, where: str) -> ValueDistribution:
+def check_values(values: ValueDistribution, owner: str) -> ValueDistribution:
     """Return the distribution; raise InputError if it cannot draw."""
     if not callable(getattr(values, "draw", None)):
-        raise InputError(f"{where} needs a distribution like Normal(20, 10), got {values!r}.")
+        raise InputError(f"{owner} needs a distribution like Normal(20, 10), got {values!r}.")
     return values
 
 
-def told(values: ValueDistribution, bounds: tuple[float, float]) -> ValueDistribution:
+def within_bounds(values: ValueDistribution, bounds: tuple[float, float]) -> ValueDistribution:
     """Return the distribution, with the bounds in place where it is over them."""
     return values.within(bounds) if isinstance(values, (Uniform, UnknownRange, PerUser)) else values
 
@@ -204,7 +204,7 @@ def draw_user_means(
     trials: int,
 ) -> NDArray[np.float64]:
     """Return means of projected samples, shape (trials, n_users)."""
-    values = told(values, bounds)
+    values = within_bounds(values, bounds)
     if isinstance(values, PerUser):  # the mean of equal samples is each of them
         return np.clip(values.levels(generator, counts.size, trials), *bounds)
     samples = values.draw(generator, counts, trials)

@@ -82,12 +82,12 @@ class PrivateSums:
         others = len(cells) + len(users)
 
         def with_sums(block: Pairs, *given: NDArray[Any]) -> Ints:
-            before, (total, *squares), after = (
+            others_given, (total, *squares), pair_arrays = (
                 given[:others],
                 given[others:given_sums],
                 given[given_sums:],
             )
-            return work(block, total, squares[0] if squares else None, *before, *after)
+            return work(block, total, squares[0] if squares else None, *others_given, *pair_arrays)
 
         kinds = [self.total] if self.squares is None else [self.total, self.squares]
         given_sums = others + len(kinds)

@@ -1,1 +1,1 @@
-"""Means and variances whose users are clipped by caps and factors: one stage."""
+"""Means and variances of users clipped by caps and factors: one stage."""

@@ -118,9 +118,9 @@ class ClippedSensitivity:
         # in every cell; b is a public number of the plan.
         planned = self.charges.variance_noise[self.variance_cells]
         variance_noise[self.variance_cells] = planned * (variances / STEPS)
-        given = self.charges._replace(noise=noise, variance_noise=variance_noise)
+        parameters = self.charges._replace(noise=noise, variance_noise=variance_noise)
         rounded_up = self.occupancy.map_users(
-            privacy_loss.user_losses, given, self.users, self.suppressed
+            privacy_loss.user_losses, parameters, self.users, self.suppressed
         )
         # A sum of up to as many quotients of doubles as a user has cells, each rounded up before.
         most_cells = int(self.occupancy.cells_per_user.max())
@@ -132,7 +132,7 @@ class ClippedStage(DrawnRow):
     """Integers of all noised cells, one statistic after the other, in one draw."""
 
     statistics: tuple[ClippedStatistic, ...]
-    moved: ClippedSensitivity
+    user_sensitivity: ClippedSensitivity
     name: str = CELLS
 
     @property
@@ -147,12 +147,12 @@ class ClippedStage(DrawnRow):
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return how far each user can move them."""
-        return (self.moved,)
+        return (self.user_sensitivity,)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the integers of all noised cells. PRIVATE."""
-        noised = [one for one in self.statistics if one.noised_cells.size]
-        return (Values(np.concatenate([one.measure(sums) for one in noised], axis=1)),)
+        noised = [statistic for statistic in self.statistics if statistic.noised_cells.size]
+        return (Values(np.concatenate([statistic.measure(sums) for statistic in noised], axis=1)),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +195,11 @@ class ClippedAllocation:
         """Return the published statistics."""
         numbers = self.numbers(outputs)
         return tuple(
-            Decoded(one.name, one.estimates(numbers[one.name])[None], one.grid(), one.error)
-            for one in self.stage.statistics
+            Decoded(
+                statistic.name,
+                statistic.estimates(numbers[statistic.name])[None],
+                statistic.grid(),
+                statistic.error,
+            )
+            for statistic in self.stage.statistics
         )

@@ -171,8 +171,8 @@ class ClippedMean(ReadOnlyArrays):
         """Return the published mean of each cell from its noisy integer, in value units."""
         total = 2 * self.occupancy.records_per_cell
         # Divided in two parts, since a sum beyond 2^53 would lose digits as a double.
-        whole, remainder = np.divmod(noisy, total)
-        return self.lattice.in_units(whole + remainder / total)
+        quotient, remainder = np.divmod(noisy, total)
+        return self.lattice.in_units(quotient + remainder / total)
 
     def grid(self) -> EstimateGrid:
         """Return where published means can lie: it follows from bounds, quantum and counts."""

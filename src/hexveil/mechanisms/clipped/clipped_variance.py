@@ -121,9 +121,9 @@ class ClippedVariance(ReadOnlyArrays):
     def estimates(self, noisy: Ints) -> Floats:
         """Return the published variance of each cell from its noisy integer, squared units."""
         error = self.error
-        shown = error.noise * (noisy / STEPS) + centring(error.clipped_share)
+        estimates = error.noise * (noisy / STEPS) + centring(error.clipped_share)
         return np.asarray(
-            error.unit * np.where(error.noised, shown, error.constant_error), dtype=np.float64
+            error.unit * np.where(error.noised, estimates, error.constant_error), dtype=np.float64
         )
 
     def grid(self) -> EstimateGrid:
@@ -182,8 +182,8 @@ def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     cell, n = pairs.cell[rows], pairs.n[rows]
     # Half quanta around the middle: 2 k - S. Their squares add up to S² m at most, which fits.
     span = width[cell]
-    first = 2 * total[rows] - span * n
-    second = 4 * (squares[rows] - span * total[rows]) + span**2 * n
+    first_moment = 2 * total[rows] - span * n
+    second_moment = 4 * (squares[rows] - span * total[rows]) + span**2 * n
     # Exact: factors are multiples of 2^-30, or the allocation is refused.
     grains = (factor * GRAIN).astype(np.int64)[pairs.user[rows]]
     for is_suppressed in suppressed:
@@ -191,7 +191,7 @@ def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     weight, divisor = _weights(np.minimum(n, cap[cell]), n, grains)
     # Python integers from here on: 2^30 A N leaves 64 bits, and a rounding that depends on values
     # would have to be charged.
-    cells = _cell_sums(cell, divisor, weight * second, weight * first)
+    cells = _cell_sums(cell, divisor, weight * second_moment, weight * first_moment)
     noised = np.flatnonzero(noise > 0).tolist()
     return np.array(
         [
@@ -202,13 +202,15 @@ def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     )
 
 
-def centring(away: Floats) -> Floats:
+def centring(clipped_share: Floats) -> Floats:
     """Return the offset of a variance with a share at the midpoint, for bounds of width 1.
 
     d (1 - d) / 4 for d <= 1/2, else 1/8 - d (1 - d) / 4: the middle of the possible errors.
     """
-    quarter = away * (1.0 - away) / 4.0
-    return np.asarray(np.where(away <= 0.5, quarter, MAX_CONSTANT_ERROR["variance"] - quarter))
+    quarter = clipped_share * (1.0 - clipped_share) / 4.0
+    return np.asarray(
+        np.where(clipped_share <= 0.5, quarter, MAX_CONSTANT_ERROR["variance"] - quarter)
+    )
 
 
 def _weights(
@@ -250,8 +252,8 @@ def _cell_sums(
 
 def _steps(sums: tuple[int, ...], records: int, steps: int, noise: Fraction) -> int:
     """Return Y = floor(2^30 V / b), with V in half quanta squared and b = noise (2 S)²."""
-    divisor, second, first = sums
-    whole = divisor * GRAIN * records  # A/N = second / whole, B/N = first / whole
-    above = (second * whole - first**2) * STEPS * noise.denominator
+    divisor, second_moment, first_moment = sums
+    denominator = divisor * GRAIN * records  # A/N, B/N: a moment over this
+    above = (second_moment * denominator - first_moment**2) * STEPS * noise.denominator
     # The one rounding of the statistic, which is charged as a step of the lattice.
-    return above // (whole**2 * noise.numerator * 4 * steps**2)
+    return above // (denominator**2 * noise.numerator * 4 * steps**2)

@@ -122,8 +122,8 @@ class ClusterMeans(ReadOnlyArrays):
     def measure(self, user_means: Ints) -> Ints:
         """Return the number of each cluster, shape (batch, n_clusters). PRIVATE."""
         numbers = np.zeros((len(user_means), self.noise.size), dtype=np.int64)
-        for row, own in zip(numbers, user_means, strict=True):
-            np.add.at(row, self.labels, self.weight * own)
+        for row, user_mean in zip(numbers, user_means, strict=True):
+            np.add.at(row, self.labels, self.weight * user_mean)
         return numbers
 
     def mixed(self, cluster_means: Floats) -> Floats:
@@ -161,10 +161,10 @@ class ResidualScaleStage:
 
     def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
         """Return h in quanta, and the number of the strategy."""
-        (chosen,) = self.choice.candidates.points(drawn[0]).tolist()
+        (residual,) = self.choice.candidates.points(drawn[0]).tolist()
         # The strategy compares predicted errors, which could come out otherwise on another
         # processor: stored with h, a resumed release goes on with the same one.
-        return np.array([[chosen, STRATEGIES.index(self.select(self.released, chosen))]])
+        return np.array([[residual, STRATEGIES.index(self.select(self.released, residual))]])
 
 
 @dataclass(frozen=True, eq=False)

@@ -162,15 +162,15 @@ class TwoStageAllocation:
         ends = widened(released, self.lattice_steps, stretch)
         # A single stage has no second range; no number depends on its half width.
         half = 1 if direct else second_stage_half_width(strategy, ends, residual)
-        own = user_mean_range(ends, residual)
-        return ReleasedRanges(strategy, released, ends, residual, half, own)
+        user_means = user_mean_range(ends, residual)
+        return ReleasedRanges(strategy, released, ends, residual, half, user_means)
 
     def centres(self, earlier: Outputs) -> Ints:
         """Return the cells' centres in whole quanta, made of their noisy first means."""
         ranges, means = self.ranges(earlier), self.first_means(earlier)
         residual = ranges.residual_quantile
-        first = first_observation(means, self.mean.noise, ranges.ends)
-        declipped = declip(ranges.ends, residual, first)
+        first_stage = first_observation(means, self.mean.noise, ranges.ends)
+        declipped = declip(ranges.ends, residual, first_stage)
         # Whole quanta, so that residuals around them are whole numbers of known range.
         return np.clip(np.rint(declipped.estimate), 0, self.lattice_steps).astype(np.int64)
 
@@ -199,13 +199,15 @@ class TwoStageAllocation:
         """Return the published mean of each cell in quanta, on its grid."""
         strategy = self.ranges(outputs).strategy
         total = self.totals(strategy)
-        own = self.numbers(outputs)["mean"] / total
+        means = self.numbers(outputs)["mean"] / total
         if strategy == "cell_residuals":
-            own = own + self.cell_centres(outputs)
+            means = means + self.cell_centres(outputs)
         if strategy == "user_residuals":
             # Mixed cluster means are doubles: rounded, the sum lies on the cell's grid.
-            own = np.rint((own + self.clusters.mixed(self.cluster_means(outputs))) * total) / total
-        return np.asarray(own)
+            means = (
+                np.rint((means + self.clusters.mixed(self.cluster_means(outputs))) * total) / total
+            )
+        return np.asarray(means)
 
     def grid(self, strategy: str) -> EstimateGrid:
         """Return where the means published by a strategy can lie."""
@@ -260,9 +262,9 @@ def second_observation(
 def declip(
     ends: tuple[int, int],
     residual_quantile: int,
-    first: NoisyObservation,
-    *second: NoisyObservation,
+    first_stage: NoisyObservation,
+    *second_stage: NoisyObservation,
 ) -> DeclippedEstimate:
     """Return the cells' means in quanta with the clipping undone, by a stated model."""
     prior_sd = within_cell_sd(ends[1] - ends[0], residual_quantile)
-    return estimate_declipped([first, *second], prior_sd, fit_sd=bool(second))
+    return estimate_declipped([first_stage, *second_stage], prior_sd, fit_sd=bool(second_stage))

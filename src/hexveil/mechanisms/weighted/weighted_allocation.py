@@ -78,16 +78,18 @@ class WeightedStage(DrawnRow):
         """Return noise for the width of the range, and for the squared radius."""
         # Means first: the order of the stored row, which noise, sensitivity and measure share.
         means = LaplaceNoise(self.mean.scales(self.ends[1] - self.ends[0]))
-        return (means, *(LaplaceNoise(one.scales) for one in self.variances))
+        return (means, *(LaplaceNoise(variance.scales) for variance in self.variances))
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return how far each user can move them."""
         means = self.mean.sensitivity(self.ends[1] - self.ends[0])
-        return (means, *(one.sensitivity() for one in self.variances))
+        return (means, *(variance.sensitivity() for variance in self.variances))
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the integers of all cells. PRIVATE."""
-        squares = (one.measure(sums, self.ends, self.lattice_steps) for one in self.variances)
+        squares = (
+            variance.measure(sums, self.ends, self.lattice_steps) for variance in self.variances
+        )
         return (Values(self.mean.measure(sums, self.ends)), *map(Values, squares))
 
 
@@ -159,11 +161,13 @@ class WeightedAllocation:
         mean = self.lattice.in_units(self.mean.averages(numbers["mean"]))
         grid = self.mean.grid(self.lattice)
         decoded["mean"] = mean, grid
-        for one in self.variances:
-            grid = one.grid(errors["variance"].unit)
+        for variance in self.variances:
+            grid = variance.grid(errors["variance"].unit)
             # A whole number of steps, so that the published variance lies on its grid.
-            parts = one.estimates(numbers["variance"], numbers["mean"], ends, self.lattice_steps)
-            decoded["variance"] = parts * grid.step, grid
+            in_steps = variance.estimates(
+                numbers["variance"], numbers["mean"], ends, self.lattice_steps
+            )
+            decoded["variance"] = in_steps * grid.step, grid
         return tuple(
             Decoded(name, decoded[name][0][None], decoded[name][1], errors[name])
             for name in self.published

@@ -66,8 +66,8 @@ def contributions(total: Ints, n: Ints, weight: Ints, ends: tuple[int, int]) -> 
     """
     within = np.clip(total, ends[0] * n, ends[1] * n)
     # In two parts, since W s need not fit 64 bits; the floor of W s / m is the same.
-    whole, remainder = np.divmod(within, n)
-    return np.asarray(weight * whole + weight * remainder // n, dtype=np.int64)
+    quotient, remainder = np.divmod(within, n)
+    return np.asarray(weight * quotient + weight * remainder // n, dtype=np.int64)
 
 
 def laplace_scales(
@@ -144,13 +144,13 @@ class WeightedMean(ReadOnlyArrays):
         # A centre is made of noisy numbers or of the user's own values, so that no other user moves
         # this pair's term.
         total = sums.total if centre is None else sums.total - n * centre
-        each = contributions(total, n, self.weight, ends)
-        return np.asarray(np.add.reduceat(each, self.occupancy.start[:-1], axis=1))
+        contribution = contributions(total, n, self.weight, ends)
+        return np.asarray(np.add.reduceat(contribution, self.occupancy.start[:-1], axis=1))
 
     def averages(self, noisy: Ints) -> Floats:
         """Return noisy means in quanta above the centre."""
-        whole, remainder = np.divmod(noisy, self.totals)
-        return np.asarray(whole + remainder / self.totals)
+        quotient, remainder = np.divmod(noisy, self.totals)
+        return np.asarray(quotient + remainder / self.totals)
 
     def grid(self, lattice: CellLattice) -> EstimateGrid:
         """Return where published means can lie."""

@@ -82,13 +82,13 @@ def contributions(sums: tuple[Ints, Ints, Ints], weight: Ints, middle: int, radi
     n, total, squares = sums
     # In this order each partial sum stays within 64 bits where squares are kept.
     about = (squares - 2 * middle * total) + middle**2 * n
-    most = n * radius**2
+    largest = n * radius**2
     # One digit of the quotient after the other: 2^20 q itself would not fit.
-    share, rest = np.divmod(np.minimum(about, most), most)
+    share, remainder = np.divmod(np.minimum(about, largest), largest)
     for _ in range(BITS):
-        rest = 2 * rest
-        digit = rest >= most
-        rest -= most * digit
+        remainder = 2 * remainder
+        digit = remainder >= largest
+        remainder -= largest * digit
         share = 2 * share + digit
     return np.asarray(weight * share, dtype=np.int64)
 
@@ -142,8 +142,12 @@ class WeightedVariance(ReadOnlyArrays):
         occupancy = self.mean.occupancy
         assert sums.squares is not None  # noqa: S101  see check
         middle, _, radius = centre_and_radius(ends, lattice_steps, self.radius)
-        each = contributions((occupancy.n, sums.total, sums.squares), self.weight, middle, radius)
-        return np.asarray(np.add.reduceat(each, occupancy.start[:-1], axis=1), dtype=np.int64)
+        contribution = contributions(
+            (occupancy.n, sums.total, sums.squares), self.weight, middle, radius
+        )
+        return np.asarray(
+            np.add.reduceat(contribution, occupancy.start[:-1], axis=1), dtype=np.int64
+        )
 
     def estimates(
         self, noisy: Ints, noisy_mean: Ints, ends: tuple[int, int], lattice_steps: int
@@ -151,13 +155,13 @@ class WeightedVariance(ReadOnlyArrays):
         """Return the published variance of each cell as a part of the squared radius."""
         total = self.mean.totals
         middle, _, radius = centre_and_radius(ends, lattice_steps, self.radius)
-        second = noisy / (total * 2.0**BITS)
-        away = (noisy_mean - middle * total) / (total * float(radius))
+        second_moment = noisy / (total * 2.0**BITS)
+        distance = (noisy_mean - middle * total) / (total * float(radius))
         # The square of a noisy number is larger by the variance of its noise, 2 B², on average:
         # without it variances would come out too small.
         b = self.mean.scales(ends[1] - ends[0]) / (total * float(radius))
         # On a stated grid: late digits of doubles differ between processors.
-        rounded = np.round((second - away**2 + 2.0 * b**2) * SHOWN)
+        rounded = np.round((second_moment - distance**2 + 2.0 * b**2) * SHOWN)
         return np.where(self.noise > 0, rounded, 0.0)
 
     def grid(self, unit: Floats) -> EstimateGrid:
@@ -174,8 +178,8 @@ class WeightedVariance(ReadOnlyArrays):
             If a cell has no noise, there are no sums of squares, or statistic and noise could
             leave 64 bits.
         """
-        known = has_single_record(self.mean.occupancy)
-        if not (np.isfinite(self.noise) & ((self.noise > 0) ^ known)).all():
+        single_record = has_single_record(self.mean.occupancy)
+        if not (np.isfinite(self.noise) & ((self.noise > 0) ^ single_record)).all():
             raise InputError("the plan has a variance without noise, or noise for one record's.")
         if not has_squares:
             raise InputError(NO_SQUARES)

@@ -608,9 +608,9 @@ def test_what_would_not_have_the_stated_loss_is_refused(change, flock):
     """A class or a cell without weights or noise is refused."""
     dataset, plan = flock
     check(plan, dataset.public.lattice)
-    wrong = with_stages(plan, change(plan.allocation.clipping.stages))
+    wrong = change(plan.allocation.clipping.stages)
     with pytest.raises(InputError, match="without weights or noise"):
-        check(wrong, dataset.public.lattice)
+        with_stages(plan, wrong)
 
 
 def test_what_does_not_fit_is_refused_before_it_is_booked(book):

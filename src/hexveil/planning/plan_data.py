@@ -25,6 +25,7 @@ import pyarrow as pa
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.planning import guarantees
+from hexveil.planning.allocation import TwoStageRange
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
 from hexveil.planning.guarantees import PlanningProblem
 from hexveil.planning.request import WithinEpsilon, WithinErrors
@@ -87,6 +88,9 @@ class PlanData(ReadOnlyArrays):
         """Compute the figures from the decisions."""
         super().__post_init__()
         problem, allocation = self.problem, self.allocation
+        if isinstance(allocation.clipping, TwoStageRange):
+            # Before any figure: without weights or noise a loss is infinite, or no number.
+            allocation.clipping.stages.check(self.occupancy.local())
         models = guarantees.error_models(problem, allocation)
         # All figures share one pass for the clipped shares, which the error models have.
         parameters = guarantees.loss_parameters(problem, allocation, models)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.errors import InputError
 from hexveil.base.rational import sum_upper_bounds
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.planning.clipping_range import user_clusters
@@ -98,6 +99,24 @@ class TwoStagePlan(ReadOnlyArrays):
     def arrays(self) -> tuple[Floats | Ints, ...]:
         """Return all arrays that decide a release, in a fixed order."""
         return (self.labels, self.cluster_weight, self.cluster_noise, self.weight, self.noise)
+
+    def check(self, occupancy: LocalOccupancy) -> None:
+        """Refuse weights or noise with which no loss can be stated.
+
+        Raises
+        ------
+        InputError
+            If a weight is below zero, or a cell or cluster has none or no noise.
+        """
+        for weight, totals, noise in (
+            (self.cluster_weight, self.cluster_totals(), self.cluster_noise),
+            (self.weight, self.totals(occupancy), self.noise),
+        ):
+            # Not (noise <= 0): a scale that is not a number is refused, too.
+            if (weight < 0).any() or (totals <= 0).any() or not (noise > 0).all():
+                raise InputError(
+                    "the plan has a cell or cluster without weights or noise; plan again."
+                )
 
     def clusters(self, occupancy: LocalOccupancy) -> user_clusters.UserClusters:
         """Return the classes as an occupancy."""

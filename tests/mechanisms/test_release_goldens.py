@@ -4,6 +4,7 @@ A recording noise source stands in the place of the vetted door: it answers with
 choice by a fixed candidate. All plans are made by hand, so that no solver is involved.
 """
 
+import dataclasses
 import json
 from dataclasses import replace
 from fractions import Fraction
@@ -18,6 +19,7 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PrivateRange, TwoStageRange
 from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION, PrivateClippingRange
 from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
+from hexveil.planning.release_allocation import allocation_of
 from publishing.setting import dataset_of, plan_of
 
 GOLDENS = json.loads(Path(__file__).with_name("release_goldens.json").read_text("utf-8"))
@@ -170,3 +172,23 @@ def test_a_release_hands_these_integers_and_scales_to_the_door(kind, monkeypatch
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=100_000)
     made = handed_to_the_door(dataset, plan_for(dataset), chosen, monkeypatch, book)
     assert made == GOLDENS[kind]
+
+
+def arrays_in(value):
+    """Yield the arrays of a data class, and of what it holds."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from arrays_in(item)
+    elif dataclasses.is_dataclass(value):
+        yield from arrays_in(tuple(getattr(value, one.name) for one in dataclasses.fields(value)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_arrays_of_an_allocation_are_read_only(kind):
+    """What a loss was booked for cannot change before its noise is drawn."""
+    plan = KINDS[kind][0](records(LATTICE))
+    arrays = list(arrays_in(allocation_of(plan, LATTICE)))
+    assert arrays
+    assert not any(array.flags.writeable for array in arrays)

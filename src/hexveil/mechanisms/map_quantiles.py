@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DrawnRow, NoisyMax, Scores, Separate
 from hexveil.mechanisms.private_quantile import (
     EvenPoints,
@@ -100,7 +101,7 @@ def user_sums(sums: PrivateSums, occupancy: LocalOccupancy) -> tuple[Ints, Ints]
 
 
 @dataclass(frozen=True, eq=False)
-class MapQuantiles(DrawnRow):
+class MapQuantiles(ReadOnlyArrays, DrawnRow):
     """Choices among values of all pairs of a map, in which no user has more votes than another.
 
     Attributes

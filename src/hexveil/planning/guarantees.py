@@ -28,6 +28,7 @@ from hexveil.accounting.error_model import (
 )
 from hexveil.accounting.privacy_loss import LossParameters
 from hexveil.base.rational import round_up, sum_upper_bounds
+from hexveil.base.read_only import read_only
 from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range import strategies
 from hexveil.planning.clipping_range.variance_range import variance_error_model
@@ -217,6 +218,8 @@ def loss_parameters(
         publishes_mean=np.full(n_cells, "mean" in noised),
         publishes_variance=np.full(n_cells, "variance" in noised),
     )
+    # A release hands these arrays to its meter: nobody may change them after the booking.
+    cells = LossParameters(*map(read_only, cells))
     return cells, (allocation.contribution_factor,), allocation.suppressed
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.accounting import privacy_loss
+from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.contract import (
     DONE,
@@ -77,7 +78,7 @@ class ClippedStatistic(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedSensitivity:
+class ClippedSensitivity(ReadOnlyArrays):
     """Privacy loss of each user by the noise of clipped statistics, computed in blocks of pairs.
 
     The formula is the one that was booked (accounting/privacy_loss.py), with the scales that go to
@@ -156,7 +157,7 @@ class ClippedStage(DrawnRow):
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedAllocation:
+class ClippedAllocation(ReadOnlyArrays):
     """Public plan of clipped means and variances.
 
     Attributes

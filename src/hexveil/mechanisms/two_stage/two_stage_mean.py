@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, Decoded, EstimateGrid, Outputs
 from hexveil.mechanisms.map_quantiles import residual_quantile
@@ -80,7 +81,7 @@ class TwoStageErrors(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class TwoStageAllocation:
+class TwoStageAllocation(ReadOnlyArrays):
     """Public plan of means in two stages: a map is one data set, of a batch there is one row.
 
     Attributes

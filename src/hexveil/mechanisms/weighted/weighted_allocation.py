@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import (
     DONE,
@@ -94,7 +95,7 @@ class WeightedStage(DrawnRow):
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedAllocation:
+class WeightedAllocation(ReadOnlyArrays):
     """Public plan of weighted means in a private clipping range.
 
     Attributes

@@ -387,12 +387,7 @@ LABEL = "label_"
 def _grid_words(grid: Cells | Labels) -> Words:
     if isinstance(grid, Labels):
         return {"columns": list(grid.columns)}
-    return {
-        "resolution": grid.resolution,
-        "timeslot": grid.timeslot,
-        "timezone": grid.timezone,
-        "slot": grid.slot,
-    }
+    return {name: getattr(grid, name) for name in ("resolution", "timeslot", "timezone", "slot")}
 
 
 def _grid_from(words: Words) -> Cells | Labels:

@@ -261,9 +261,9 @@ def max_user_loss(problem: PlanningProblem, allocation: PlanAllocation) -> Fract
     return Fraction(float(losses_per_user(problem, allocation).max(initial=0.0)))
 
 
-def l0_epsilon(
+def l0_loss(
     problem: PlanningProblem, allocation: PlanAllocation, parameters: Parameters | None = None
-) -> Fraction:
+) -> Fraction | float:
     """Return the loss that counting cells claims: each cell's largest loss, for all its users."""
     occupancy, clipping = problem.occupancy, allocation.clipping
     if isinstance(clipping, WithinBounds):
@@ -275,7 +275,7 @@ def l0_epsilon(
         per_user = occupancy.map_users(
             privacy_loss.composed_losses, (largest, *cells), users, pairs
         )
-        return Fraction(float(per_user.max(initial=0.0)))
+        return float(per_user.max(initial=0.0))
     terms = losses_per_pair(problem, allocation)
     local = occupancy.local()
     largest = np.maximum.reduceat(terms, local.start[:-1])[local.cell]
@@ -285,4 +285,4 @@ def l0_epsilon(
     if isinstance(clipping, TwoStageRange):
         per_user = np.maximum(per_user, clipping.stages.composed_losses(local))
     claimed = float(per_user.max(initial=0.0))
-    return Fraction(math.nextafter(claimed + round_up(clipping.shared_epsilon), math.inf))
+    return math.nextafter(claimed + round_up(clipping.shared_epsilon), math.inf)

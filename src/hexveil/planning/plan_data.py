@@ -69,8 +69,8 @@ class PlanData(ReadOnlyArrays):
         Figure: the error of each noised statistic.
     user_losses : ndarray of float, shape (n_users,)
         Figure: the privacy loss of each user over all cells, rounded up.
-    l0_epsilon : Fraction
-        Figure: epsilon under naive accounting, each cell's loss charged to all of its users.
+    l0_loss : Fraction or float
+        Figure: loss under naive accounting, each cell's loss charged to all of its users.
     """
 
     occupancy: Occupancy
@@ -82,7 +82,7 @@ class PlanData(ReadOnlyArrays):
     facts: PublicMetadata | None = None
     error_models: Mapping[str, ErrorModel] = field(init=False)
     user_losses: Floats = field(init=False)
-    l0_epsilon: Fraction = field(init=False)
+    l0_loss: Fraction | float = field(init=False)
 
     def __post_init__(self) -> None:
         """Compute the figures from the decisions."""
@@ -91,14 +91,16 @@ class PlanData(ReadOnlyArrays):
         if isinstance(allocation.clipping, TwoStageRange):
             # Before any figure: without weights or noise a loss is infinite, or no number.
             allocation.clipping.stages.check(self.occupancy.local())
-        models = guarantees.error_models(problem, allocation)
-        # All figures share one pass for the clipped shares, which the error models have.
-        parameters = guarantees.loss_parameters(problem, allocation, models)
-        losses = guarantees.losses_per_user(problem, allocation, parameters)
-        claimed = guarantees.l0_epsilon(problem, allocation, parameters)
+        # A plan made by hand may lack noise: its losses are infinite, and a release refuses it.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            models = guarantees.error_models(problem, allocation)
+            # All figures share one pass for the clipped shares, which the error models have.
+            parameters = guarantees.loss_parameters(problem, allocation, models)
+            losses = guarantees.losses_per_user(problem, allocation, parameters)
+            claimed = guarantees.l0_loss(problem, allocation, parameters)
         object.__setattr__(self, "error_models", MappingProxyType(models))
         object.__setattr__(self, "user_losses", read_only(losses))
-        object.__setattr__(self, "l0_epsilon", claimed)
+        object.__setattr__(self, "l0_loss", claimed)
 
     def __repr__(self) -> str:
         return (
@@ -241,6 +243,11 @@ class PlanData(ReadOnlyArrays):
     def pair_losses(self) -> Floats:
         """Return the privacy loss of each (cell, user) pair, not yet rounded up."""
         return guarantees.losses_per_pair(self.problem, self.allocation)
+
+    @property
+    def l0_epsilon(self) -> Fraction:
+        """Epsilon under naive accounting: each cell's loss charged to all of its users."""
+        return Fraction(self.l0_loss)
 
     @property
     def epsilon(self) -> Fraction:

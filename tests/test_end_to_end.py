@@ -81,7 +81,7 @@ def test_warsaw_is_told_which_grid_it_supports(plan, resolution, floor):
     assert "resolution 4" in said["warning"]
     if resolution == 5:
         assert said["mean_error"] == pytest.approx(8.15, abs=0.05)
-        assert "would need epsilon 2" in said["warning"]
+        assert "or this grid with epsilon 2" in said["warning"]
 
 
 def test_surat_is_told_which_price_it_needs(plan):
@@ -89,7 +89,7 @@ def test_surat_is_told_which_price_it_needs(plan):
     said = plan("surat_itms", SURAT, "--resolution", "5", "--epsilon", "1")
     assert not said["beats_constant"]
     assert said["mean_error"] == pytest.approx(5.85, abs=0.05)
-    assert "would need epsilon 2" in said["warning"]
+    assert "or this grid with epsilon 2" in said["warning"]
 
 
 @pytest.mark.slow

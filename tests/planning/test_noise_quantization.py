@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning import methods
+from hexveil.planning.optimizers import joint
 from hexveil.planning.optimizers.noise_quantization import (
     MAX_DISTINCT_SCALES,
     SIGNIFICANT_BITS,
@@ -105,7 +105,7 @@ def test_a_target_is_met_by_less_noise(monkeypatch):
     made = hv.plan(occupancy, bounds=(0, 1), target_error="45%", advise=False)
     seen = []
     monkeypatch.setattr(
-        methods, "quantize_noise_scales", lambda noise, how: seen.append(how) or noise
+        joint, "quantize_noise_scales", lambda noise, how: seen.append(how) or noise
     )
     hv.plan(occupancy, bounds=(0, 1), target_error="45%", advise=False)
     assert seen == [np.floor]

@@ -122,6 +122,5 @@ def test_dropped_pairs_are_refused():
     whole = records()
     made = hv.plan(whole, advise=False, epsilon=2, method="clip-user")
     there = distributed_dataset(whole, 30)
-    plan = replace(made, occupancy=there.occupancy, facts=there.public)
     with pytest.raises(InputError, match="on one machine"):
-        measuring.statistic(there, plan)
+        replace(made, occupancy=there.occupancy, facts=there.public)

@@ -257,7 +257,7 @@ def test_one_booking_covers_all_three_steps(book, tmp_path):
     folder = made.write(tmp_path / "map")
     assert verify.find_problems(folder) == ()
     said = " ".join((folder / "README.txt").read_text().split())
-    assert "less the square of the noisy average's distance" in said
+    assert "minus the squared distance of the noisy average" in said
     assert "variance_scale * ln 40" in said
     assert "variance_scale * ln 20" not in said
     again = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))

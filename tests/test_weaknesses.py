@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.cli.receipts import problems
+from hexveil.cli.receipts import find_problems
 from hexveil.ledger import hash_losses, inspection, odometer, windows
 from hexveil.ledger.storage.databases import connect, transaction
 from hexveil.ledger.unit_losses import make_key
@@ -104,7 +104,7 @@ def test_a_rollback_shows_only_against_a_later_receipt(tmp_path):
     again = hv.Ledger(place, dataset="buses", budget=1)
     assert again.verify().problems == ()
     assert again.spent == 0
-    (said,) = problems(inspection.connect_existing(str(place)), [folder])
+    (said,) = find_problems(inspection.connect_existing(str(place)), [folder])
     assert "which the ledger does not have" in said
 
 

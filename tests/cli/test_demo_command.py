@@ -37,7 +37,7 @@ def read_and_planned(run):
     """Return a run's data set and plan."""
     with contextlib.chdir(run.folder):
         dataset = shared_steps.read(run)
-        return dataset, shared_steps.planned(run, dataset.public)
+        return dataset, shared_steps.plan_run(run, dataset.public)
 
 
 def clipped_means(dataset, plan):

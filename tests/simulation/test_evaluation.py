@@ -159,7 +159,7 @@ def test_simulated_values_at_own_counts_are_not_private(records):
         ({"trials": 1}, "trials must be a whole number of at least 2, got 1"),
         ({"trials": 2.5}, "trials must be a whole number"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
-        ({"cell": "even"}, "a cell is one of records"),
+        ({"cell": "even"}, "cell needs data"),
     ],
 )
 def test_bad_arguments_are_one_sentence(change, message):

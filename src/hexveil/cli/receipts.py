@@ -23,20 +23,20 @@ _REMEDY = (
 )
 
 
-def problems(engine: inspection.Engine, folders: Sequence[Path]) -> list[str]:
+def find_problems(engine: inspection.Engine, folders: Sequence[Path]) -> list[str]:
     """Return a message for each release folder that disagrees with the ledger."""
     sentences: list[str] = []
     for folder in folders:
-        place = place_of(folder)
+        place = ledger_entry(folder)
         if place is None:  # it cost nothing
             continue
-        sentence = problem(engine, str(folder), *place)
+        sentence = describe_problem(engine, str(folder), *place)
         if sentence is not None:
             sentences.append(sentence)
     return sentences
 
 
-def problem(engine: inspection.Engine, name: str, entry: int, chain: str) -> str | None:
+def describe_problem(engine: inspection.Engine, name: str, entry: int, chain: str) -> str | None:
     """Return a message if the ledger lacks the entry of a release, else None."""
     stands = inspection.hash_at(engine, entry)
     if stands == chain:
@@ -74,12 +74,12 @@ def check_behind(url: str, place: Archive, *releases: CurrentRelease | None) -> 
             f"missing or invalid; nothing was booked. {_REMEDY}"
         ) from None
     for name, stand in stands.items():
-        sentence = problem(engine, name, stand.entry, stand.chain)
+        sentence = describe_problem(engine, name, stand.entry, stand.chain)
         if sentence is not None:
             raise StorageError(f"{sentence} Nothing was booked. {_REMEDY}")
 
 
-def place_of(folder: Path) -> tuple[int, str] | None:
+def ledger_entry(folder: Path) -> tuple[int, str] | None:
     """Return number and hash of a release's entry; None if it cost nothing."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # it holds the text
         place = json.loads((folder / receipt.NAME).read_text("utf-8"))["ledger"]

@@ -13,8 +13,7 @@ from hexveil.config import arguments
 from hexveil.model.cells import Cells
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import advice
-from hexveil.planning.feasibility.capacity import assess_grids
-from hexveil.planning.feasibility.capacity import capacity as table
+from hexveil.planning.feasibility.capacity import assess_grids, capacity
 from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
     from hexveil.records import Dataset
 
 
-def reached(run: Run, path: Path) -> Path:
+def resolve_path(run: Run, path: Path) -> Path:
     """Return a path of the run relative to the caller's folder."""
     # A run file is often named from elsewhere (../x/run.toml): messages show the short path.
     return Path(os.path.normpath(run.folder / path))
 
 
-def typed(path: Path) -> Path:
+def to_run_path(path: Path) -> Path:
     """Return a full path relative to the run's folder, the current folder of a command."""
     try:
         return Path(os.path.relpath(path))
@@ -48,7 +47,7 @@ def read(run: Run) -> Dataset:
     return read_records(source, **options)
 
 
-def query(run: Run, dialect: str) -> str:
+def build_query(run: Run, dialect: str) -> str:
     """Return the SQL that computes the run's sums elsewhere; nothing is read."""
     source, options = arguments.source(run), arguments.read_arguments(run, read_records)
     if not isinstance(source, str):
@@ -58,12 +57,12 @@ def query(run: Run, dialect: str) -> str:
     return sums_query(source=source, dialect=dialect, **query_options)
 
 
-def price_named(run: Run) -> None:
+def check_plan_options(run: Run) -> None:
     """Raise InputError for an invalid plan before the records are read."""
     arguments.plan_arguments(run, make_plan)
 
 
-def planned(run: Run, facts: PublicMetadata) -> Plan:
+def plan_run(run: Run, facts: PublicMetadata) -> Plan:
     """Return the run's plan for public metadata; nothing is spent."""
     return _plan_with(arguments.plan_arguments(run, make_plan), facts)
 
@@ -74,7 +73,7 @@ def _plan_with(options: dict[str, Any], facts: PublicMetadata) -> Plan:
         return make_plan(facts, **options, advise=False)
 
 
-def coarser(run: Run, facts: PublicMetadata) -> Plan | None:
+def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
     """Return the plan one resolution coarser; None if there is none."""
     grid = facts.cells.grid
     # Sums that were made elsewhere have no records to count again.
@@ -95,7 +94,7 @@ def coarser(run: Run, facts: PublicMetadata) -> Plan | None:
     return _plan_with(options, coarse_facts)
 
 
-def too_fine(plan: Plan) -> str | None:
+def describe_infeasibility(plan: Plan) -> str | None:
     """Return why the grid is too fine for the fleet, with advice; None if it is not."""
     if plan.support.beats_constant:
         return None
@@ -135,7 +134,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     }
 
 
-def capacity(run: Run, facts: PublicMetadata, epsilon: str) -> Capacity:
+def assess_capacity(run: Run, facts: PublicMetadata, epsilon: str) -> Capacity:
     """Return the capacity of the fleet at `epsilon`."""
     # Targets and splits are of one grid; grids are compared at one epsilon.
     plan_fields = run.plan.explicit_fields()
@@ -146,10 +145,10 @@ def capacity(run: Run, facts: PublicMetadata, epsilon: str) -> Capacity:
     if "mechanism" in plan_fields:
         same["mechanism"] = arguments.mechanism(plan_fields["mechanism"])
     with show_progress("Planning on other grids"):
-        return table(facts, epsilon=epsilon, **same)
+        return capacity(facts, epsilon=epsilon, **same)
 
 
-def grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
+def compare_grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
     """Return the capacity on other grids for the plan's request; None if it costs nothing.
 
     With `weaker`, for weaker units of privacy too, where records have a local time.

@@ -34,7 +34,7 @@ MECHANISMS: dict[str, type[Baseline | OptimalClipping]] = {
 }
 
 
-def read_arguments(run: Run, door: Callable[..., object]) -> Arguments:
+def read_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     """Return the keyword arguments of `read`, without its source."""
     from hexveil.records import Select  # noqa: PLC0415  the engine loads when records are read
 
@@ -43,7 +43,7 @@ def read_arguments(run: Run, door: Callable[..., object]) -> Arguments:
         **run.values.explicit_fields(),
         **run.read.explicit_fields(),
     }
-    complete(door, fields)
+    complete(function, fields)
     fields["cells"] = cells(run)
     if run.cells.labels is not None and run.cells.timezone is not None:
         fields.setdefault("timezone", run.cells.timezone)
@@ -76,7 +76,7 @@ def cells(run: Run) -> Cells | Labels:
     return Cells(**fields)
 
 
-def plan_arguments(run: Run, door: Callable[..., object]) -> Arguments:
+def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     """Return the keyword arguments of `plan`.
 
     Invalid prices, targets, splits and statistics are refused here, before records are read.
@@ -102,7 +102,7 @@ def plan_arguments(run: Run, door: Callable[..., object]) -> Arguments:
     # Names in a file become objects of the library.
     if "mechanism" in fields:
         fields["mechanism"] = mechanism(fields["mechanism"])
-    return complete(door, fields)
+    return complete(function, fields)
 
 
 def check_goals(target: str | dict[str, str]) -> None:
@@ -122,16 +122,16 @@ def mechanism(name: str) -> ThresholdMechanism:
     return kind()
 
 
-def ledger_arguments(run: Run, door: Callable[..., object]) -> Arguments:
+def ledger_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     """Return the keyword arguments of `Ledger`."""
-    return complete(door, run.ledger.explicit_fields())
+    return complete(function, run.ledger.explicit_fields())
 
 
-def complete(door: Callable[..., object], fields: Arguments) -> Arguments:
+def complete(function: Callable[..., object], fields: Arguments) -> Arguments:
     """Return the arguments of a function, or raise InputError naming the missing ones."""
     needed = [
         parameter.name
-        for parameter in inspect.signature(door).parameters.values()
+        for parameter in inspect.signature(function).parameters.values()
         if parameter.default is parameter.empty
         and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]

@@ -42,7 +42,7 @@ class ProposedColumn:
     Attributes
     ----------
     name : str
-    kind : Kind
+    kind : ColumnType
     others : tuple of str
         Other candidates, the likelier first.
     """

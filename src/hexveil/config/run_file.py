@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotations
-    Aim,
-    Ends,
+    ErrorMode,
     Exact,
     Goals,
-    Judged,
-    Late,
+    Integer,
+    LatePolicy,
+    MethodName,
     Names,
     Numbers,
+    ObjectiveName,
     Paths,
+    RangeMode,
     Share,
     Switch,
     Text,
     Version,
-    Way,
-    Whole,
     Words,
 )
 
@@ -72,7 +72,7 @@ class ValuesSection(Section):
 class Grid(Section):
     """The definition of a cell: a hexagon in a timeslot, or public labels."""
 
-    resolution: Whole | None = _field("H3 resolution, 0 (coarse) to 15 (fine).", "8")
+    resolution: Integer | None = _field("H3 resolution, 0 (coarse) to 15 (fine).", "8")
     timeslot: Text | None = _field('Length of a slot, "15min" to "1d", or "none".', "1h")
     timezone: Text | None = _field('Local clock, for example "Europe/Warsaw".')
     slot: Text | None = _field('"calendar", or "pooled" for the same hour of all days.', "calendar")
@@ -85,8 +85,8 @@ class Selection(Section):
     hours: Words | None = _field("Local hours of the day to include, such as 6-9,17.")
     dates: Words | None = _field("First and last local day to include.")
     box: Numbers | None = _field("West, south, east and north end of the area, in degrees.")
-    min_users: Whole | None = _field("Smallest number of users in a cell.", "10")
-    top: Whole | None = _field("Number of cells to keep, those with the most records.")
+    min_users: Integer | None = _field("Smallest number of users in a cell.", "10")
+    top: Integer | None = _field("Number of cells to keep, those with the most records.")
     drop_values: Numbers | None = _field('Values that mean "no reading".')
 
 
@@ -126,21 +126,23 @@ class Planning(Section):
         "mean=2,variance=5%."
     )
     statistics: Names | None = _field('Published statistics: "mean", "variance", "sd".')
-    method: Way | None = _field('"joint", "per-cell", "equal-split" or "clip-user".', "joint")
+    method: MethodName | None = _field(
+        '"joint", "per-cell", "equal-split" or "clip-user".', "joint"
+    )
     mechanism: Text | None = _field(
         'Mechanism of cells planned separately: "OptimalClipping" or "Baseline".'
     )
-    objective: Aim | None = _field(
+    objective: ObjectiveName | None = _field(
         'Minimised error: "max" or "mean" over cells; "mean" unless there are targets.'
     )
-    error: Judged | None = _field(
+    error: ErrorMode | None = _field(
         '"separate", or "sum": the errors of mean and variance added, for study.', "separate"
     )
     split: Exact | None = _field(
         "The mean's share of a cell's loss, if cells are planned separately, and for variances "
         "under a private clipping range."
     )
-    clipping_range: Ends | None = _field(
+    clipping_range: RangeMode | None = _field(
         '"bounds"; "private" estimates a range privately, and weights users; "two-stage" adds a '
         'narrower second stage, for means alone; "auto" selects the lowest predicted error.',
         "bounds",
@@ -172,7 +174,7 @@ class Daily(Section):
     """Time of daily publication, and treatment of late records."""
 
     wait: Text | None = _field("Waiting time for late records after the end of a day.", "6h")
-    late: Late | None = _field(
+    late: LatePolicy | None = _field(
         'Records that arrive later: "keep" the published map, or "revise" it at a price.', "keep"
     )
 

@@ -130,7 +130,7 @@ _OF_HEXAGONS = ("resolution", "timeslot", "slot", "timezone", "location")
 """Fields that cells of labels do not have."""
 
 
-def started(run: Run, look: SourceSchema) -> str:
+def draft_run_file(run: Run, look: SourceSchema) -> str:
     """Return the text of a run file for the columns of a source; fields of the run are kept.
 
     Its gaps hold `FILL_IN`, which `load` refuses in one sentence.
@@ -139,7 +139,7 @@ def started(run: Run, look: SourceSchema) -> str:
     ----------
     run : Run
         With a source; other fields that it has take the place of what would be proposed.
-    look : Look
+    look : SourceSchema
     """
     run_fields = _fields_of(run)
     columns = propose(look, run.columns.explicit_fields())

@@ -1,8 +1,8 @@
 """The steps of a release that look at values, as its manifest lists them.
 
-Each with what it costs the most exposed user of that step, rounded up, its part of all that is
-spent, and what it found: ranges, and the strategy (planning/clipping_range/two_stage.py).
-Found numbers were drawn with noise, and are public.
+Each with its largest cost to a user, rounded up, its share of the total, and its released outputs:
+ranges, and the strategy (planning/clipping_range/two_stage.py). Outputs were drawn with noise, and
+are public.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _range_step(
-    plan: Plan, interval: PrivateClippingRange, stretch: Fraction, ends: tuple[float, float]
+    plan: Plan, interval: PrivateClippingRange, widening: Fraction, ends: tuple[float, float]
 ) -> dict[str, Any]:
     """Return the choice of the range, and the range that was used."""
     return {
@@ -51,7 +51,7 @@ def _range_step(
         "epsilon": decimal_text(interval.epsilon),
         "share": float(interval.epsilon / plan.epsilon),
         "quantiles": [decimal_text(quantile) for quantile in interval.quantiles],
-        "widening": decimal_text(stretch),
+        "widening": decimal_text(widening),
         "lower": ends[0],
         "upper": ends[1],
     }
@@ -68,36 +68,37 @@ def _two_stage_steps(
     plan: Plan, interval: PrivateClippingRange, steps: TwoStagePlan
 ) -> list[dict[str, Any]]:
     """Return the choices of range and radius, the strategy's first stage, and the cells."""
-    found, spent = steps.outputs, plan.epsilon
-    assert found is not None  # noqa: S101  a manifest is of a release
-    unit = float(plan.span[0]) / found.span_quanta
-    stretch = interval.widening if found.strategy == "single_stage" else steps.widening
-    ends = _in_units(plan, found.ends, found.span_quanta)
-    first = _range_step(plan, interval, stretch, ends)
-    inside = _step("residual_scale", steps.epsilon, spent) | {
+    outputs, spent = steps.outputs, plan.epsilon
+    assert outputs is not None  # noqa: S101  a manifest is of a release
+    unit = float(plan.span[0]) / outputs.span_quanta
+    widening = interval.widening if outputs.strategy == "single_stage" else steps.widening
+    ends = _in_units(plan, outputs.ends, outputs.span_quanta)
+    range_step = _range_step(plan, interval, widening, ends)
+    scale_step = _step("residual_scale", steps.epsilon, spent) | {
         "quantile": decimal_text(RESIDUAL_QUANTILE),
-        "half_width": unit * found.residual_radius,
-        "strategy": found.strategy,
+        "half_width": unit * outputs.residual_radius,
+        "strategy": outputs.strategy,
     }
-    rest = spent - interval.epsilon - steps.epsilon
-    if found.strategy == "single_stage":
-        return [first, inside, _step("cells", rest, spent)]
-    narrow = {"half_width": unit * found.half_width}
-    if found.strategy == "cell_residuals":
-        means, last = (_step(*one, spent) for one in _coarse(rest))
-        return [first, inside, means, last | narrow]
-    in_classes, in_cells = (
-        Fraction(float(one.max())) for one in steps.losses(plan.occupancy.local())
+    remainder = spent - interval.epsilon - steps.epsilon
+    if outputs.strategy == "single_stage":
+        return [range_step, scale_step, _step("cells", remainder, spent)]
+    narrow = {"half_width": unit * outputs.half_width}
+    if outputs.strategy == "cell_residuals":
+        means, cells = (_step(*stage, spent) for stage in _split_stages(remainder))
+        return [range_step, scale_step, means, cells | narrow]
+    in_clusters, in_cells = (
+        Fraction(float(losses.max())) for losses in steps.losses(plan.occupancy.local())
     )
-    assert found.user_mean_range is not None  # noqa: S101  the strategy `user_residuals` has it
-    low, high = _in_units(plan, found.user_mean_range, found.span_quanta)
-    many = {"n_clusters": int(steps.cluster_noise.size), "lower": low, "upper": high}
-    classes = _step("user_clusters", in_classes, spent) | many
-    return [first, inside, classes, _step("cells", in_cells, spent) | narrow]
+    assert outputs.user_mean_range is not None  # noqa: S101  the strategy `user_residuals` has it
+    low, high = _in_units(plan, outputs.user_mean_range, outputs.span_quanta)
+    details = {"n_clusters": int(steps.cluster_noise.size), "lower": low, "upper": high}
+    clusters = _step("user_clusters", in_clusters, spent) | details
+    return [range_step, scale_step, clusters, _step("cells", in_cells, spent) | narrow]
 
 
-def _coarse(rest: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]:
-    return ("first_stage", rest * FIRST_STAGE_SHARE), ("cells", rest * (1 - FIRST_STAGE_SHARE))
+def _split_stages(remainder: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]:
+    first_stage = remainder * FIRST_STAGE_SHARE
+    return ("first_stage", first_stage), ("cells", remainder - first_stage)
 
 
 def _step(name: str, epsilon: Fraction, spent: Fraction) -> dict[str, Any]:
@@ -119,5 +120,5 @@ def _split(plan: Plan) -> dict[str, Any]:
     if "variance" not in plan.error_models:
         return {}
     mean, square = plan.mean_noise, plan.allocation.variance_noise
-    # Of one record the variance is known, and all goes to the mean.
+    # The variance of one record is known: such a cell spends all on its mean.
     return {"mean_share": float(np.where(square > 0, square / (mean + square), 1.0).mean())}

@@ -1,8 +1,8 @@
 """The whole page of a release, as text: one file, nothing fetched from elsewhere.
 
-The page's policy line forbids every request, so even a mistake in it could not tell anybody that
-it was opened, and it runs no script but the page's own (policy.py). All text is escaped by the
-templates; data are embedded in script elements as JSON.
+The page's policy forbids every request, so even a mistake in it could not reveal that the page was
+opened, and every script but the page's own (content_security_policy.py). Templates escape all text;
+data are embedded in script elements as JSON.
 """
 
 from __future__ import annotations

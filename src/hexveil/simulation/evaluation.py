@@ -127,7 +127,7 @@ def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
     seed : int
         The same seed gives the same table.
     progress : callable, optional
-        Is told now and then which share of the work is done, from 0 to 1.
+        Receives the completed share of the work, from 0 to 1.
 
     Returns
     -------
@@ -154,12 +154,12 @@ def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
     >>> abs(table["mae"][0].as_py() - 65 * 2 / 4) < 5 * table["standard_error"][0].as_py()
     True
     """
-    given: dict[str, Any] = {"counts": counts, "bounds": bounds, "user_means": user_means}
-    given["values"] = values
+    options: dict[str, Any] = {"counts": counts, "bounds": bounds, "user_means": user_means}
+    options["values"] = values
     _check_size(mechanisms, epsilons, trials, seed)
-    setting = _simulated(**given) if data is None else _of_records(data, cell, **given)
+    setting = _simulated(**options) if data is None else _of_records(data, cell, **options)
     if data is None and cell is not None:
-        raise InputError("a cell is one of records; name the records, too, or leave it out.")
+        raise InputError("cell needs data: pass the data set of the cell, or omit cell.")
     tell = progress or _silent
     rows = [
         (one, to_positive_fraction(epsilon, "epsilon"))
@@ -186,15 +186,18 @@ def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
 def _check_size(
     mechanisms: Sequence[CellMechanism], epsilons: Sequence[Number], trials: int, seed: int
 ) -> None:
-    for what, given in (("mechanisms", mechanisms), ("epsilons", epsilons)):
-        if isinstance(given, str) or not hasattr(given, "__len__"):
-            raise InputError(f"{what} must be a list of at least one, got {given!r}.")
-        if not len(given):
-            raise InputError(f"{what} must be a list of at least one, got none.")
-    for name, number, least in (("trials", trials, 2), ("seed", seed, 0)):
-        whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-        if not whole or number < least:
-            raise InputError(f"{name} must be a whole number of at least {least}, got {number!r}.")
+    for name, values in (("mechanisms", mechanisms), ("epsilons", epsilons)):
+        # Text has a length, too, and would be taken letter by letter.
+        if isinstance(values, str) or not hasattr(values, "__len__"):
+            raise InputError(f"{name} must be a list of at least one, got {values!r}.")
+        if not len(values):
+            raise InputError(f"{name} must be a list of at least one, got none.")
+    for name, number, minimum in (("trials", trials, 2), ("seed", seed, 0)):
+        is_integer = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+        if not is_integer or number < minimum:
+            raise InputError(
+                f"{name} must be a whole number of at least {minimum}, got {number!r}."
+            )
 
 
 def _simulated(
@@ -216,12 +219,12 @@ def _simulated(
 
 
 def _means(
-    given: ArrayLike | None, counts: NDArray[np.int64], bounds: tuple[Fraction, Fraction]
+    user_means: ArrayLike | None, counts: NDArray[np.int64], bounds: tuple[Fraction, Fraction]
 ) -> Floats:
-    """Return user means that were handed in, checked; a message shows none of them."""
+    """Return user means as an array; a message shows none of them."""
     lower, upper = map(float, bounds)
     try:
-        means = np.asarray(given, dtype=np.float64)
+        means = np.asarray(user_means, dtype=np.float64)
     except (TypeError, ValueError):
         means = np.empty(0)
     if means.shape != counts.shape or not ((means >= lower) & (means <= upper)).all():
@@ -233,15 +236,19 @@ def _of_records(
     data: Dataset, cell: str | int | None, *, values: ValueDistribution | None, **other: object
 ) -> _Setting:
     """Return a setting of a cell of records: its own values, or simulated ones at its counts."""
-    double = [name for name, given in other.items() if given is not None]
-    if double:
-        raise InputError(f"data and {double[0]} cannot be combined: the records have their own.")
+    conflicting = [name for name, value in other.items() if value is not None]
+    if conflicting:
+        raise InputError(
+            f"data and {conflicting[0]} cannot be combined: the records have their own."
+        )
     if cell is None:
         raise InputError("evaluate needs a cell of the data: give its name or its number.")
-    own = own_cell(data, cell)
+    private_cell = own_cell(data, cell)
     if values is not None:
-        return _Setting(own.counts, own.bounds, _drawable(values, own.counts))
-    return _Setting(own.counts, own.bounds, own.user_means, private=True)
+        return _Setting(
+            private_cell.counts, private_cell.bounds, _drawable(values, private_cell.counts)
+        )
+    return _Setting(private_cell.counts, private_cell.bounds, private_cell.user_means, private=True)
 
 
 def _drawable(values: ValueDistribution, counts: NDArray[np.int64]) -> ValueDistribution:
@@ -269,7 +276,7 @@ def _mean_errors(
     # The target is the mean of all samples, in which a user weighs by its count.
     share = setting.counts / setting.counts.sum()
     mean, squares = np.zeros(len(plans)), np.zeros(len(plans))
-    done = 0
+    n_done = 0
     for means, size in setting.chunks(trials, seed):
         sums, truth = plans[0].cell.sums(means), means @ share
         for i, (plan, generator) in enumerate(zip(plans, generators, strict=True)):
@@ -277,12 +284,14 @@ def _mean_errors(
             # A mechanism without noise has one estimate for all trials.
             errors = np.broadcast_to(np.abs(estimates - truth), (size,))
             # Chan's update of mean and squares: a plain sum of squares would cancel.
-            here = float(errors.mean())
-            gap = here - mean[i]
-            mean[i] += gap * size / (done + size)
-            squares[i] += float(((errors - here) ** 2).sum()) + gap**2 * done * size / (done + size)
-            tell((done + size * (i + 1) / len(plans)) / trials)
-        done += size
+            chunk_mean = float(errors.mean())
+            gap = chunk_mean - mean[i]
+            mean[i] += gap * size / (n_done + size)
+            squares[i] += float(((errors - chunk_mean) ** 2).sum()) + gap**2 * n_done * size / (
+                n_done + size
+            )
+            tell((n_done + size * (i + 1) / len(plans)) / trials)
+        n_done += size
     return mean, np.sqrt(squares / (trials - 1) / trials)
 
 

@@ -47,19 +47,19 @@ def values(text: str) -> ValueDistribution:
     >>> values("normal:20,10")
     Normal(mean=20.0, sd=10.0)
     """
-    name, _, rest = text.partition(":")
+    name, _, arguments = text.partition(":")
     kind = KINDS.get(name.strip().lower())
     if kind is None:
         raise InputError(f"values must be one of {_forms()}, got {text!r}.")
     fields = [field.name for field in dataclasses.fields(kind)]
     try:
-        numbers = [float(part) for part in rest.split(",")]
+        numbers = [float(number) for number in arguments.split(",")]
     except ValueError:
         numbers = []
     if len(numbers) != len(fields):
         raise InputError(f"values {text!r} must read {_form(name.strip().lower(), fields)}.")
-    made: ValueDistribution = kind(*numbers)
-    return made
+    distribution: ValueDistribution = kind(*numbers)
+    return distribution
 
 
 def _forms() -> str:

@@ -41,11 +41,11 @@ def demo(*, city: InCity = False, as_json: AsJson = False) -> None:
         from hexveil.cli.demos.city_demo import SHOW  # noqa: PLC0415  only one of them is shown
     else:
         from hexveil.cli.demos.flights_demo import SHOW  # noqa: PLC0415
-    run, place_name = prepared(SHOW, Path("demo-out"))
+    run, place_name = prepare(SHOW, Path("demo-out"))
     with contextlib.chdir(run.folder):
         folder, account = release_command.destination(run)
         dataset = shared_steps.read(run)
-        plan, _ = release_command.supported(run, dataset)
+        plan, _ = release_command.select_plan(run, dataset)
         book = Ledger(**account)
         published = release_command.publish(run, dataset, plan, book)
         written = release_command.write(run, published, folder)
@@ -61,7 +61,7 @@ def demo(*, city: InCity = False, as_json: AsJson = False) -> None:
     typer.echo("\n".join([*lines, *files_lines(run, SHOW, written)]))
 
 
-def prepared(show: Show, parent: Path) -> tuple[Run, Where]:
+def prepare(show: Show, parent: Path) -> tuple[Run, Where]:
     """Write records and run file to a new folder; return the run and the naming of cells."""
     folder = new_folder(parent, show.name)
     try:
@@ -108,9 +108,11 @@ def files_lines(run: Run, show: Show, written: list[Path]) -> list[str]:
     """Return the places of the map, the other files and the run file."""
     names = ", ".join(path.name for path in written)
     return [
-        *formatting.wrapped("Written", f"{shared_steps.reached(run, written[0].parent)}: {names}"),
+        *formatting.wrapped(
+            "Written", f"{shared_steps.resolve_path(run, written[0].parent)}: {names}"
+        ),
         *formatting.wrapped("Run file", f"{run.folder}: {show.name}.toml, {show.inputs}"),
         *formatting.wrapped(
-            "Open the map", str(shared_steps.reached(run, written[0].parent / "report.html"))
+            "Open the map", str(shared_steps.resolve_path(run, written[0].parent / "report.html"))
         ),
     ]

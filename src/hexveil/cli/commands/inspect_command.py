@@ -12,7 +12,7 @@ from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, grid_table
 from hexveil.config import Run, arguments
-from hexveil.config.run_file_template import started
+from hexveil.config.run_file_template import draft_run_file
 from hexveil.records.sources.schema_preview import inspect_schema
 
 if TYPE_CHECKING:
@@ -61,17 +61,17 @@ def inspect(
     """
     if init:
         # The draft ends its last line itself, because it goes into a file.
-        typer.echo(begun(run, alone=not as_json and sql is None, trust=trust), nl=False)
+        typer.echo(draft(run, alone=not as_json and sql is None, trust=trust), nl=False)
         return
     if trust:
         raise InputError("--trust-header requires --init: otherwise the run names the columns.")
     if sql is not None:
-        typer.echo(shared_steps.query(run, sql))
+        typer.echo(shared_steps.build_query(run, sql))
         return
     facts = shared_steps.read(run).public
     # Grids can be compared before a price is chosen.
     epsilon = run.plan.epsilon or COMPARED_AT
-    table = shared_steps.capacity(run, facts, epsilon)
+    table = shared_steps.assess_capacity(run, facts, epsilon)
     if as_json:
         offers = {"capacity": table.to_arrow().to_pylist(), "proposal": table.sentence}
         typer.echo(json.dumps(facts_json(facts) | {"epsilon": epsilon} | offers))
@@ -80,12 +80,12 @@ def inspect(
     show(table, facts, epsilon)
 
 
-def begun(run: Run, *, alone: bool, trust: bool) -> str:
+def draft(run: Run, *, alone: bool, trust: bool) -> str:
     """Return the draft of a run file for the columns of the run's source."""
     if not alone:
         raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
     column_names = (*run.columns.explicit_fields().values(), *(run.cells.labels or ()))
-    return started(run, inspect_schema(arguments.source(run), column_names, trusted=trust))
+    return draft_run_file(run, inspect_schema(arguments.source(run), column_names, trusted=trust))
 
 
 def facts_json(facts: PublicMetadata) -> dict[str, object]:

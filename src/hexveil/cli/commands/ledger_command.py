@@ -199,7 +199,7 @@ def verify(
     engine = engine_of(run_for(location))
     verdict = verified(engine)
     # The chain alone cannot reveal an older copy; a later receipt can.
-    problems = [*verdict.problems, *receipts.problems(engine, receipt or ())]
+    problems = [*verdict.problems, *receipts.find_problems(engine, receipt or ())]
     text = f"{verdict.entries:,} events are consistent; the last has hash {verdict.head}."
     lines = formatting.wrapped("Checked", text)
     if problems:

@@ -82,27 +82,30 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Show the price and the expected error of a release; nothing is spent."""
-    shared_steps.price_named(run)
+    shared_steps.check_plan_options(run)
     if curve is not None:
         # Checked before the records are read, which may take minutes.
-        curve = shared_steps.typed(curve)
+        curve = shared_steps.to_run_path(curve)
         curves.check(curve)
     facts = shared_steps.read(run).public
-    plan = shared_steps.planned(run, facts)
+    plan = shared_steps.plan_run(run, facts)
     files = _write(plan, facts, curve, save)
     methods = _compare_methods(plan) if compare_methods else None
     # The comparison of methods is long enough without a recommendation.
     wants_grids = grids or (grids is None and methods is None)
-    table = shared_steps.grids(run, plan, weaker=bool(grids)) if wants_grids else None
+    table = shared_steps.compare_grids(run, plan, weaker=bool(grids)) if wants_grids else None
     if as_json:
         output = _json(run, plan, facts, methods, files) | _grids_json(table, all_grids=bool(grids))
         typer.echo(json.dumps(output, indent=2))
         return
-    typer.echo("\n".join([*price_lines(plan, facts), *no_interval(run, plan)]))
+    typer.echo("\n".join([*price_lines(plan, facts), *explain_missing_range(run, plan)]))
     if methods is not None:
         method_table.show(methods, method_table.measure(plan, facts.value_unit))
     else:
-        coarse, warning = shared_steps.coarser(run, facts), shared_steps.too_fine(plan)
+        coarse, warning = (
+            shared_steps.plan_coarser(run, facts),
+            shared_steps.describe_infeasibility(plan),
+        )
         typer.echo("\n".join(map_lines(plan, facts, coarse, warning)))
     if table is not None and grids:
         typer.echo(f"\nOther grids at epsilon {formatting.number_text(table.epsilon)}:")
@@ -120,7 +123,7 @@ def _compare_methods(plan: Plan) -> list[ComparisonRow]:
 
 def _write(plan: Plan, facts: PublicMetadata, curve: Path | None, save: Path | None) -> Files:
     """Write the requested plan and curve, and return their paths."""
-    saved = [] if save is None else [plan.save(shared_steps.typed(save))]
+    saved = [] if save is None else [plan.save(shared_steps.to_run_path(save))]
     with show_progress("Drawing the curve"):
         drawn = [] if curve is None else curves.write(plan, curve, facts.value_unit)
     return {"saved": saved, "drawn": drawn}
@@ -130,14 +133,14 @@ def _json(
     run: Run, plan: Plan, facts: PublicMetadata, methods: list[ComparisonRow] | None, files: Files
 ) -> dict[str, Any]:
     """Return the plan and the written files as JSON data."""
-    coarse = shared_steps.coarser(run, facts)
+    coarse = shared_steps.plan_coarser(run, facts)
     return shared_steps.plan_json(plan) | {
         "unit": facts.privacy_unit,
         "coarser": None if coarse is None else shared_steps.plan_json(coarse),
-        "warning": shared_steps.too_fine(plan),
+        "warning": shared_steps.describe_infeasibility(plan),
         "methods": None if methods is None else [asdict(line) for line in methods],
         "files": [
-            str(shared_steps.reached(run, path)) for paths in files.values() for path in paths
+            str(shared_steps.resolve_path(run, path)) for paths in files.values() for path in paths
         ],
     }
 
@@ -153,7 +156,9 @@ def _grids_json(table: Capacity | None, *, all_grids: bool) -> dict[str, Any]:
 
 def file_lines(run: Run, files: Files) -> list[str]:
     """Return lines about the written files."""
-    paths = {name: [str(shared_steps.reached(run, path)) for path in files[name]] for name in files}
+    paths = {
+        name: [str(shared_steps.resolve_path(run, path)) for path in files[name]] for name in files
+    }
     lines = []
     for folder in paths["saved"]:
         lines += formatting.wrapped(
@@ -216,7 +221,7 @@ def _median_loss(plan: Plan, facts: PublicMetadata) -> str:
     return f"Half of the {facts.privacy_unit}s lose at most {median_loss}."
 
 
-def no_interval(run: Run, plan: Plan) -> list[str]:
+def explain_missing_range(run: Run, plan: Plan) -> list[str]:
     """Explain why clipping_range "auto" could not consider a private range."""
     needs = plan.request.interval_needs
     if run.plan.clipping_range != "auto" or needs is None:

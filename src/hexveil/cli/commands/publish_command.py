@@ -105,7 +105,7 @@ def publish(
     if run.select.dates is not None:
         raise InputError("dates (in [select]) and publish cannot be combined: use --date instead.")
     account = arguments.ledger_arguments(run, Ledger)
-    shared_steps.price_named(run)
+    shared_steps.check_plan_options(run)
     release_command.signer_of(run)
     place = open_archive(run.release.out, account["dataset"], run.read.scratch)
     ready = ready_after(run, run.publish.wait or WAIT)
@@ -147,10 +147,10 @@ def ready_after(run: Run, wait: str) -> dict[str, Any]:
     """Return the clock and the delay by which a day is ready."""
     if run.cells.timezone is None:
         raise InputError("timezone (in [cells]) is needed: a day begins by a local clock.")
-    return {"clock": zone(run.cells.timezone), "wait": waiting(wait)}
+    return {"clock": zone(run.cells.timezone), "wait": parse_wait(wait)}
 
 
-def waiting(text: str) -> timedelta:
+def parse_wait(text: str) -> timedelta:
     """Return a time like "30min", "6h" or "2d"."""
     match = re.fullmatch(r"\s*(\d{1,4})\s*(min|h|d)\s*", text)
     if match is None:
@@ -192,7 +192,7 @@ def _attempt(run: Run, day: str, place: Archive, *, revise: bool, dry_run: bool)
     of_day = run.model_copy(update={"select": select}).standing_in(run.folder)
     account = arguments.ledger_arguments(run, Ledger)
     dataset = shared_steps.read(of_day)
-    plan, _ = release_command.supported(of_day, dataset)
+    plan, _ = release_command.select_plan(of_day, dataset)
     request = fingerprint(request_of(account["dataset"], dataset.public, plan))
     price = float(plan.epsilon)
     if dry_run:
@@ -222,7 +222,7 @@ def _published(
     if pointer is not None and pointer.request == request and place.exists(pointer):
         damage = place.find_damage(pointer, release_command.signer_of(run))
         if damage:
-            published = answered(run, dataset, plan, book, damage_text(pointer, damage))
+            published = replay_release(run, dataset, plan, book, damage_text(pointer, damage))
             place.restore(
                 pointer,
                 lambda folder: published.write(folder, **release_command.folder_extras(run)),
@@ -240,7 +240,7 @@ def _published(
     place.write_release(
         target, lambda folder: published.write(folder, **release_command.folder_extras(run))
     )
-    stand = rested(published, place, target)
+    stand = check_ledger_position(published, place, target)
     if stand is not None:
         # Only after the folder is in place: a crash before this leaves the numbers in the ledger.
         book.commit(request)
@@ -273,7 +273,7 @@ def damage_text(pointer: CurrentRelease, damage: tuple[str, ...]) -> str:
     return f"{pointer.path}: {', '.join(damage)}"
 
 
-def answered(run: Run, dataset: Dataset, plan: Plan, book: Ledger, why: str) -> Release:
+def replay_release(run: Run, dataset: Dataset, plan: Plan, book: Ledger, why: str) -> Release:
     """Return a release from the ledger's numbers; a restoration never draws noise.
 
     Raises
@@ -291,7 +291,9 @@ def answered(run: Run, dataset: Dataset, plan: Plan, book: Ledger, why: str) -> 
     return release_command.publish(run, dataset, plan, book)
 
 
-def rested(published: Release, place: Archive, target: CurrentRelease) -> LedgerPosition | None:
+def check_ledger_position(
+    published: Release, place: Archive, target: CurrentRelease
+) -> LedgerPosition | None:
     """Return the ledger position of a release; refuse a folder with other numbers."""
     ledger_entry = published.manifest["ledger"]
     stand = (

@@ -10,7 +10,7 @@ import typer
 
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
-from hexveil.cli.commands.plan_command import no_interval, price_lines
+from hexveil.cli.commands.plan_command import explain_missing_range, price_lines
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.cli.output.ledger_text import spend_json
@@ -50,12 +50,12 @@ FromPlan = Annotated[
 
 def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) -> None:
     """Publish a map: book its price in the ledger, draw the noise once, write the folder."""
-    saved = None if from_plan is None else shared_steps.typed(from_plan)
+    saved = None if from_plan is None else shared_steps.to_run_path(from_plan)
     reviewed = None if saved is None else Plan.load(saved)
     # Mistakes in the run are reported before the records are read.
     folder, account = destination(run, planned=reviewed is not None)
     dataset = shared_steps.read(run)
-    plan, warning = supported(run, dataset, reviewed)
+    plan, warning = select_plan(run, dataset, reviewed)
     # Opened only now, because it registers the data set: a run refused above leaves no trace.
     book = Ledger(**account)
     # A repeated request keeps its first plan: solvers differ in late digits between machines.
@@ -65,12 +65,12 @@ def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) ->
         if booked is not None:
             notes += formatting.wrapped("Plan", BOOKED)
         if saved is not None:
-            saved_path = shared_steps.reached(run, saved)
+            saved_path = shared_steps.resolve_path(run, saved)
             notes += formatting.wrapped(
                 "Plan",
                 f"as saved in {saved_path}; the run file's settings for planning are not used.",
             )
-        why = [] if saved is not None else no_interval(run, plan)
+        why = [] if saved is not None else explain_missing_range(run, plan)
         typer.echo("\n".join([*price_lines(booked or plan, dataset.public), *why, *notes]))
     plan = booked or plan
     published = publish(run, dataset, plan, book)
@@ -89,7 +89,7 @@ def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any
     account = arguments.ledger_arguments(run, Ledger)
     folder = Path(run.release.out)
     if not planned:
-        shared_steps.price_named(run)
+        shared_steps.check_plan_options(run)
     check_writable(folder)
     if run.release.context is not None:
         read_context(run.release.context)
@@ -102,7 +102,9 @@ def signer_of(run: Run) -> SigningKey | None:
     return None if run.release.sign is None else signing.read_signing_key(run.release.sign)
 
 
-def supported(run: Run, dataset: Dataset, reviewed: Plan | None = None) -> tuple[Plan, str | None]:
+def select_plan(
+    run: Run, dataset: Dataset, reviewed: Plan | None = None
+) -> tuple[Plan, str | None]:
     """Return the plan, and a warning if the caller accepts a grid that is too fine.
 
     Otherwise such a grid is refused, unless its plan was saved and thus reviewed.
@@ -110,8 +112,8 @@ def supported(run: Run, dataset: Dataset, reviewed: Plan | None = None) -> tuple
     if reviewed is not None:
         # The reviewer has seen the warning.
         return reviewed, None
-    planned = shared_steps.planned(run, dataset.public)
-    warning = shared_steps.too_fine(planned)
+    planned = shared_steps.plan_run(run, dataset.public)
+    warning = shared_steps.describe_infeasibility(planned)
     if warning is not None and not run.release.accept_noise:
         raise InputError(
             f"nothing was spent: {warning.removesuffix('.')}; --accept-noise releases the map "
@@ -147,7 +149,7 @@ def release_json(
     return shared_steps.plan_json(plan) | {
         "replayed": published.replayed,
         "ledger": spend_json(spend),
-        "files": [str(shared_steps.reached(run, path)) for path in written],
+        "files": [str(shared_steps.resolve_path(run, path)) for path in written],
     }
 
 
@@ -165,5 +167,7 @@ def end_lines(
     names = ", ".join(path.name for path in written)
     return [
         *formatting.wrapped("Ledger", f"{summary} In total: {formatting.spent(spend)}"),
-        *formatting.wrapped("Written", f"{shared_steps.reached(run, written[0].parent)}: {names}"),
+        *formatting.wrapped(
+            "Written", f"{shared_steps.resolve_path(run, written[0].parent)}: {names}"
+        ),
     ]

@@ -86,19 +86,21 @@ def find_cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
             mean = _in_range(plan, interval, noisy["mean"])
         case TwoStageRange(interval, steps):
             mean = _in_two_stages(plan, interval, steps, noisy["mean"])
-    cut = {"mean": mean} if "mean" in plan.error_models else {}
+    by_statistic = {"mean": mean} if "mean" in plan.error_models else {}
     if "variance" in plan.error_models:
-        cut["variance"] = _variance(plan, interval, noisy["variance"], mean.either)
-    return cut
+        by_statistic["variance"] = _variance(plan, interval, noisy["variance"], mean.either)
+    return by_statistic
 
 
 def _in_range(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff:
     """Return the cells with a mean cut off by the range itself."""
     number = noisy / interval.totals(plan.occupancy.local())
     low, high = _interval_ends(interval)
-    near = _near(number, low, high, plan.mean_noise * (high - low))
+    beyond_ends = _find_near_ends(number, low, high, plan.mean_noise * (high - low))
     # An end of the range that is a bound of the records cuts nothing off.
-    return CutOff(near.below & (low > 0), near.above & (high < (interval.span_quanta or 0)))
+    return CutOff(
+        beyond_ends.below & (low > 0), beyond_ends.above & (high < (interval.span_quanta or 0))
+    )
 
 
 def _in_two_stages(
@@ -108,11 +110,11 @@ def _in_two_stages(
     match steps.outputs:
         case StageOutputs(strategy="user_residuals", half_width=half):
             number = noisy / steps.totals(plan.occupancy.local())
-            return _near(number, -half, half, steps.noise * 2.0 * half)
-        case StageOutputs(strategy="cell_residuals", half_width=half) as found:
+            return _find_near_ends(number, -half, half, steps.noise * 2.0 * half)
+        case StageOutputs(strategy="cell_residuals", half_width=half) as outputs:
             number = noisy / interval.totals(plan.occupancy.local())
             scale = plan.mean_noise / float(1 - FIRST_STAGE_SHARE) * 2.0 * half
-            return _within_bounds(_near(number, -half, half, scale), found)
+            return _within_bounds(_find_near_ends(number, -half, half, scale), outputs)
     return _in_range(plan, interval, noisy)
 
 
@@ -121,16 +123,16 @@ def _interval_ends(interval: PrivateClippingRange) -> tuple[int, int]:
     return interval.ends
 
 
-def _within_bounds(found: CutOff, steps: StageOutputs) -> CutOff:
+def _within_bounds(cut_off: CutOff, outputs: StageOutputs) -> CutOff:
     """Return the cells without those with a range that ends beyond the bounds."""
-    assert steps.centre is not None  # noqa: S101  the strategy `cell_residuals` has it
+    assert outputs.centre is not None  # noqa: S101  the strategy `cell_residuals` has it
     return CutOff(
-        found.below & (steps.centre - steps.half_width > 0),
-        found.above & (steps.centre + steps.half_width < steps.span_quanta),
+        cut_off.below & (outputs.centre - outputs.half_width > 0),
+        cut_off.above & (outputs.centre + outputs.half_width < outputs.span_quanta),
     )
 
 
-def _near(number: Floats, low: float, high: float, scale: Floats) -> CutOff:
+def _find_near_ends(number: Floats, low: float, high: float, scale: Floats) -> CutOff:
     """Return the cells with a number within its noise of an end, or beyond it."""
     noise = QUANTILE * scale
     return CutOff(number <= low + noise, number >= high - noise)
@@ -145,7 +147,7 @@ def _variance(plan: Plan, interval: PrivateClippingRange, noisy: Ints, mean: Boo
     middle, _, radius = centre_and_radius(
         _interval_ends(interval), steps, interval.radius or Fraction(1)
     )
-    second = noisy / (interval.totals(plan.occupancy.local()) * 2.0**BITS)
+    second_moment = noisy / (interval.totals(plan.occupancy.local()) * 2.0**BITS)
     # Only the upper end of second moments is clipped: their lower end is 0.
-    reached = second >= 1.0 - QUANTILE * plan.allocation.variance_noise
+    reached = second_moment >= 1.0 - QUANTILE * plan.allocation.variance_noise
     return CutOff(mean, mean | (reached & (radius < max(middle, steps - middle))))

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-NORMAL = math.sqrt(math.pi / 2.0)
-"""Standard deviation of a normal bias, of its average size."""
+SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)
+"""Standard deviation of a centred normal variable, as a multiple of its mean absolute value."""
 
 
 def smooth_release(
@@ -54,11 +54,14 @@ def smooth_release(
     """
     size = effective_users(plan.occupancy)
     groupings = (*groupings_of(facts.cells), *smoothing.group_user_counts(size))
-    return {name: _of(plan, name, numbers, groupings, size) for name, numbers in noisy.items()}
+    return {
+        name: _smooth_statistic(plan, name, numbers, groupings, size)
+        for name, numbers in noisy.items()
+    }
 
 
 def effective_users(occupancy: Occupancy) -> Floats:
-    """Return the users of each cell, as many as would have its records in equal parts: 1 / Σ p².
+    """Return the effective users of each cell: 1 / Σ p², p the share of a user in its records.
 
     Examples
     --------
@@ -72,13 +75,13 @@ def effective_users(occupancy: Occupancy) -> Floats:
 
 
 def groupings_of(cells: CellTable) -> tuple[RandomEffect, ...]:
-    """Return which cells resemble each other: by place and time, or by labels."""
+    """Return the groupings of cells: by place and time, or by labels."""
     if cells.hexagon is not None:
         return smoothing.group_hexagons(cells.hexagon, cells.slot)
     return smoothing.group_labels(cells.labels)
 
 
-def smoothing_statement(plan: Plan, found: Mapping[str, Smoothed]) -> list[dict[str, Any]]:
+def smoothing_statement(plan: Plan, smoothed: Mapping[str, Smoothed]) -> list[dict[str, Any]]:
     """Return the manifest's statement on smoothing: the model, and the quality of the map."""
     return [
         {
@@ -87,92 +90,98 @@ def smoothing_statement(plan: Plan, found: Mapping[str, Smoothed]) -> list[dict[
                 "smoothing.txt",
                 "model",
                 strategy=released_strategy(plan),
-                smoothed=bool(one.deviations),
-                effects=[effect for effect in one.deviations if effect != OWN_DEVIATION],
-                left_out=one.left_out,
-                widened=one.widened,
+                smoothed=bool(estimate.deviations),
+                effects=[effect for effect in estimate.deviations if effect != OWN_DEVIATION],
+                left_out=estimate.left_out,
+                widened=estimate.widened,
             ),
-            "deviations": dict(one.deviations),
-            "signal_share": one.signal_share,
-            "distinguishable": one.distinguishable,
-            "epsilon_half_distinguishable": _half(plan, one),
+            "deviations": dict(estimate.deviations),
+            "signal_share": estimate.signal_share,
+            "distinguishable": estimate.distinguishable,
+            "epsilon_half_distinguishable": _epsilon_for_half(plan, estimate),
         }
-        for name, one in found.items()
+        for name, estimate in smoothed.items()
     ]
 
 
-def _half(plan: Plan, one: Smoothed) -> float | None:
-    """Return the ε at which half of the cells could be told from the mean, by prediction."""
-    return (
-        None
-        if one.half_distinguishable_factor is None
-        else float(plan.requested_epsilon) * one.half_distinguishable_factor
-    )
+def _epsilon_for_half(plan: Plan, estimate: Smoothed) -> float | None:
+    """Return the predicted ε at which half of the cells are distinguishable from the mean."""
+    factor = estimate.half_distinguishable_factor
+    return None if factor is None else float(plan.requested_epsilon) * factor
 
 
-def _of(
+def _smooth_statistic(
     plan: Plan, name: str, noisy: Floats, groupings: tuple[RandomEffect, ...], size: Floats
 ) -> Smoothed:
-    part, mean = plan.error_models[name], name == "mean"
-    typical, cut = _hidden(plan, part) if isinstance(part, WeightedMeanErrorModel) else (None, None)
-    begin, scale = noisy, part.scale
-    match part, plan.allocation.clipping:
+    error, mean = plan.error_models[name], name == "mean"
+    typical_bias, clipping_range = (
+        _expected_bias(plan, error) if isinstance(error, WeightedMeanErrorModel) else (None, None)
+    )
+    number, scale = noisy, error.scale
+    match error, plan.allocation.clipping:
         case WeightedMeanErrorModel(), TwoStageRange(
             _,
             TwoStagePlan(
                 outputs=StageOutputs(strategy="user_residuals" | "cell_residuals") as ranges
             ),
         ) as clipping:
-            start = smoothing_input(plan, clipping, ranges, part, noisy)
-            begin, scale = start.number, start.scale
-            typical = np.hypot(NORMAL * start.expected_bias, start.shared_sd)
-    found = smoothing.smooth(
-        begin,
+            start = smoothing_input(plan, clipping, ranges, error, noisy)
+            number, scale = start.number, start.scale
+            # Noise that all cells share moves the map as a bias does.
+            typical_bias = np.hypot(SD_PER_MEAN_ABS * start.expected_bias, start.shared_sd)
+    estimate = smoothing.smooth(
+        number,
         scale,
         groupings,
         effective_users=size,
-        worst_bias=part.bias,
-        typical_bias=typical,
-        clipping_range=cut,
+        worst_bias=error.bias,
+        typical_bias=typical_bias,
+        clipping_range=clipping_range,
         lower=plan.lower if mean else 0.0,
         upper=plan.upper if mean else plan.span**2 * RANGE["variance"],
     )
     # A number that is known without noise borrows from none.
-    known = part.informative & ~part.noised
+    exact = error.informative & ~error.noised
     return replace(
-        found,
-        estimate=np.where(known, noisy, found.estimate),
-        low=np.where(known, noisy, found.low),
-        high=np.where(known, noisy, found.high),
+        estimate,
+        estimate=np.where(exact, noisy, estimate.estimate),
+        low=np.where(exact, noisy, estimate.low),
+        high=np.where(exact, noisy, estimate.high),
     )
 
 
-def _hidden(plan: Plan, part: WeightedMeanErrorModel) -> tuple[Floats, ClippingRange | None]:
-    """Return the likely size of the bias under an interval, and where it cut users' averages."""
-    likely = NORMAL * part.unit * part.expected_bias
-    if part.name != "mean" or released_strategy(plan) in {"user_residuals", "cell_residuals"}:
-        return likely, None
+def _expected_bias(
+    plan: Plan, error: WeightedMeanErrorModel
+) -> tuple[Floats, ClippingRange | None]:
+    """Return the standard deviation of the bias under a private range, and the range itself."""
+    bias_sd = SD_PER_MEAN_ABS * error.unit * error.expected_bias
+    if error.name != "mean" or released_strategy(plan) in {"user_residuals", "cell_residuals"}:
+        return bias_sd, None
     match plan.allocation.clipping:
         case PrivateRange(interval) | TwoStageRange(interval, _) if interval.ends:
-            return _range_bias(plan, part, interval, interval.ends)
-    return likely, None
+            return _range_bias(plan, error, interval, interval.ends)
+    return bias_sd, None
 
 
 def _range_bias(
-    plan: Plan, part: WeightedMeanErrorModel, interval: PrivateClippingRange, ends: tuple[int, int]
+    plan: Plan, error: WeightedMeanErrorModel, interval: PrivateClippingRange, ends: tuple[int, int]
 ) -> tuple[Floats, ClippingRange | None]:
-    """Return the same for means that were clipped to a released range alone."""
-    quantile, stretch = interval.quantiles[0], interval.widening
-    beyond = half_width_sd(quantile, stretch)
-    width, span = part.unit[0], float(plan.span[0])
-    weights = NORMAL * np.sqrt(np.maximum(part.expected_bias**2 - interval.clipping_error**2, 0.0))
-    if ends == (0, interval.span_quanta):  # nothing was cut, and the prior says how wide it is
-        return weights * min(width, 2.0 * beyond * PRIOR_SD * span), None
+    """Return bias and range of means that were clipped to a single released range."""
+    quantile, widening = interval.quantiles[0], interval.widening
+    half_width = half_width_sd(quantile, widening)
+    width, span = error.unit[0], float(plan.span[0])
+    # The expected bias has both; that of clipping is modelled by the range, so it is taken out.
+    weights = SD_PER_MEAN_ABS * np.sqrt(
+        np.maximum(error.expected_bias**2 - interval.clipping_error**2, 0.0)
+    )
+    # Nothing was clipped: users' averages are as wide as the prior says, not as the bounds.
+    if ends == (0, interval.span_quanta):
+        return weights * min(width, 2.0 * half_width * PRIOR_SD * span), None
     low, high = interval.ends_in_units(float(plan.lower[0]), span)
-    cut = smoothing.ClippingRange(
+    clipping_range = smoothing.ClippingRange(
         low if ends[0] > 0 else -math.inf,
         high if ends[1] != interval.span_quanta else math.inf,
-        width * user_mean_prior(beyond).within_cell_sd,
+        width * user_mean_prior(half_width).within_cell_sd,
     )
-    one_way = smoothing.skewness_bias(float(quantile), float(stretch))
-    return width * np.hypot(weights, one_way), cut
+    skewness = smoothing.skewness_bias(float(quantile), float(widening))
+    return width * np.hypot(weights, skewness), clipping_range

@@ -55,7 +55,7 @@ class SmoothingInput:
 def smoothing_input(
     plan: Plan,
     clipping: TwoStageRange,
-    found: StageOutputs,
+    outputs: StageOutputs,
     error: WeightedMeanErrorModel,
     noisy: Floats,
 ) -> SmoothingInput:
@@ -67,42 +67,42 @@ def smoothing_input(
         After a release.
     clipping : TwoStageRange
         Of this plan.
-    found : StageOutputs
+    outputs : StageOutputs
         Ranges of the strategy `user_residuals` or `cell_residuals`.
     error : WeightedMeanErrorModel
         Error model of the means.
     noisy : ndarray of float, shape (n_cells,)
         The published means, in value units.
     """
-    if found.strategy == "cell_residuals":
-        return _around_cells(plan, clipping, found, noisy)
-    return _around_users(plan, clipping, found, error, noisy)
+    if outputs.strategy == "cell_residuals":
+        return _around_cells(plan, clipping, outputs, noisy)
+    return _around_users(plan, clipping, outputs, error, noisy)
 
 
-def declipped_means(plan: Plan, found: StageOutputs, noisy: Floats) -> DeclippedEstimate:
+def declipped_means(plan: Plan, outputs: StageOutputs, noisy: Floats) -> DeclippedEstimate:
     """Return the cells' means in quanta with the clipping undone, in the strategy `cell_residuals`.
 
     Parameters
     ----------
     plan : Plan
-    found : StageOutputs
+    outputs : StageOutputs
     noisy : ndarray of float, shape (n_cells,)
         The published means, in value units.
     """
-    assert found.first_stage_means is not None  # noqa: S101  the strategy `cell_residuals` has them
-    assert found.centre is not None  # noqa: S101
-    noise, quantum = plan.mean_noise, plan.span / found.span_quanta
-    first = first_observation(found.first_stage_means, noise, found.ends)
+    assert outputs.first_stage_means is not None  # noqa: S101  the strategy `cell_residuals` has them
+    assert outputs.centre is not None  # noqa: S101
+    noise, quantum = plan.mean_noise, plan.span / outputs.span_quanta
+    first_stage = first_observation(outputs.first_stage_means, noise, outputs.ends)
     means = (noisy - plan.lower) / quantum
-    second = second_observation(means, noise, found.centre, found.half_width)
-    return declip(found.ends, found.residual_radius, first, second)
+    second_stage = second_observation(means, noise, outputs.centre, outputs.half_width)
+    return declip(outputs.ends, outputs.residual_radius, first_stage, second_stage)
 
 
 def _around_cells(
-    plan: Plan, clipping: TwoStageRange, found: StageOutputs, noisy: Floats
+    plan: Plan, clipping: TwoStageRange, outputs: StageOutputs, noisy: Floats
 ) -> SmoothingInput:
-    declipped, quantum = declipped_means(plan, found, noisy), plan.span / found.span_quanta
-    _, width, half = released_widths(clipping.range, found)
+    declipped, quantum = declipped_means(plan, outputs, noisy), plan.span / outputs.span_quanta
+    _, width, half = released_widths(clipping.range, outputs)
     _, bias = predict_cell_residual_error(
         plan.occupancy.local(), clipping.range, plan.mean_noise, width, half
     )
@@ -117,22 +117,26 @@ def _around_cells(
 def _around_users(
     plan: Plan,
     clipping: TwoStageRange,
-    found: StageOutputs,
+    outputs: StageOutputs,
     error: WeightedMeanErrorModel,
     noisy: Floats,
 ) -> SmoothingInput:
-    assert found.user_mean_range is not None  # noqa: S101  the strategy `user_residuals` has them
-    assert found.cluster_means is not None  # noqa: S101
-    steps, quantum = clipping.stages, plan.span / found.span_quanta
+    assert outputs.user_mean_range is not None  # noqa: S101  the strategy `user_residuals` has them
+    assert outputs.cluster_means is not None  # noqa: S101
+    steps, quantum = clipping.stages, plan.span / outputs.span_quanta
     share = steps.clusters(plan.occupancy.local()).share
-    moved = mix(share, np.clip(found.cluster_means, *found.user_mean_range) - found.cluster_means)
+    clamping = mix(
+        share, np.clip(outputs.cluster_means, *outputs.user_mean_range) - outputs.cluster_means
+    )
     common = share.mean(axis=0)
-    noise = quantum[0] * (found.user_mean_range[1] - found.user_mean_range[0]) * steps.cluster_noise
+    noise = (
+        quantum[0] * (outputs.user_mean_range[1] - outputs.user_mean_range[0]) * steps.cluster_noise
+    )
     # What cells share of the clusters' noise moves the whole map, and no contrast in it.
     unshared = (share - common) ** 2 @ noise**2
     return SmoothingInput(
-        noisy + quantum * moved,
-        np.sqrt(unshared + (2.0 * quantum * found.half_width * steps.noise) ** 2),
+        noisy + quantum * clamping,
+        np.sqrt(unshared + (2.0 * quantum * outputs.half_width * steps.noise) ** 2),
         error.unit * error.expected_bias,
         math.sqrt(2.0 * float(common**2 @ noise**2)),
     )

@@ -9,7 +9,7 @@ The sum of all units' losses
     (planning/plan.py), and B = U d / 2 with d = 1 - K / N (accounting/error_model.py). So all units
     lose (U - 2 B) / b by this cell: counts cancel. Under a private range of width w a unit of
     weight share s loses s w / b, and Σ s = 1: all lose w / b; by variances of radius r likewise
-    r² / b; and each unit loses the epsilon of the range. So `losses.mean` times `losses.users` is
+    r² / b; and each unit loses the epsilon of the range. So `losses.mean` times `losses.units` is
     known exactly, and a scale, a bias or a bound that was changed alone does not fit it.
     A variance without a private range moves by at most x (1 - x), x = k / N, or by 1/4 for x > 1/2,
     both at most x; and by at least x / 4 (1 - 1/N²), for N = 1 by nothing. Σ x = 1 - d follows
@@ -25,9 +25,9 @@ The largest loss
     cell, divided by n. It is at most the sum over cells of the largest loss of one unit there: it
     contributes no more than t, nor than the N - n + 1 that others leave it, nor than K.
 Facts stated twice
-    `epsilon_spent` is `losses.max`, rounded up; the factor is e to that power; composition charges
-    no less; privacy steps add up to it; errors and bounds are those of bias and scale, and their
-    largest and average those that the plan states.
+    `epsilon_spent` is `losses.max`, rounded up; the factor is e to that power; naive accounting
+    charges no less; privacy steps add up to it; errors and bounds are those of bias and scale, and
+    their largest and average those that the plan states.
 
 Not recomputed, because nothing in the folder shows it: quantiles of the losses but for their order,
 the loss of a single unit, `l0_epsilon` but for its limits.
@@ -306,7 +306,7 @@ def _check_epsilon(stated: ReleaseStatements) -> Iterator[str]:
     if float(spent) > float(_fraction(guarantee["epsilon_requested"])) + EPSILON_TOLERANCE:
         yield "more was spent than asked for."
     if float(_fraction(guarantee["l0_epsilon"])) < largest * (1.0 - TOLERANCE):
-        yield "l0_epsilon is smaller than what was spent, so it counts no composition."
+        yield "l0_epsilon is smaller than what was spent, so it is no sum over cells."
     if has_noise and (not largest or stated.manifest["ledger"] is None):
         yield "a cell has noise, and the release says that it cost nothing."
     if not has_noise and (largest or stated.manifest["ledger"] is not None):

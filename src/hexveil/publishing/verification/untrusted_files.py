@@ -82,7 +82,7 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def read_content(path: Path) -> bytes:
-    """Return the bytes of a file; see `opened`."""
+    """Return the bytes of a file; see `open_file`."""
     with open_file(path) as file:
         return file.read(LIMITS[path.name])
 

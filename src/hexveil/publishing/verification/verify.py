@@ -1,13 +1,13 @@
 """Verification of a release folder from the folder alone, for those who receive one.
 
-Checked: that its files are regular ones of plausible sizes (untrusted.py); the manifest by its
-schema; the receipt's checksums, with no file missing or added; that receipt and manifest speak of
-the same release; that CSV, GeoJSON and README.txt agree with the Parquet table, and the table
-with the manifest (comparing.py); that the losses stated follow from scales, biases, bounds and
-counts as far as these determine them (recomputing.py); and the holder's signature, if there is one
+Checked: that its files are regular ones of plausible sizes (untrusted_files.py); the manifest by
+its schema; the receipt's checksums, with no file missing or added; that receipt and manifest are of
+one release; that CSV, GeoJSON and README.txt agree with the Parquet table, and the table with the
+manifest (file_comparison.py); that the stated losses follow from scales, biases, bounds and counts
+as far as these determine them (recomputed_losses.py); and the holder's signature, if there is one
 (signing.py).
 Not checked, because a folder cannot show it: that the noise was drawn, and that the ledger has the
-release (its holder can tell, by the receipt's chain hash).
+release (its holder can check the receipt's chain hash).
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class City:
         path : str or Path
             Of a .parquet, .csv, .json, .ndjson or .jsonl file; one of that name is replaced.
         progress : callable, optional
-            Told the share of the work done, 0 to 1.
+            Receives the completed share of the work, 0 to 1.
 
         Raises
         ------

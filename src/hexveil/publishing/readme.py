@@ -47,28 +47,18 @@ def render_readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) ->
         "mapped": mapped,
         "columns": [_column(field) for field in table.schema],
     }
-    return document("readme.md", values | _clipping(manifest)).to_text() + "\n"
+
+    def amount(number: float) -> str:
+        return f"{number:.4g} {dataset['value_unit']}".strip()
+
+    values |= clipping_text.template_values(plan["privacy_steps"], amount)
+    return document("readme.md", values).to_text() + "\n"
 
 
 def _losses(losses: dict[str, Any]) -> dict[str, str]:
     """Return the numbers of units, and quantiles of their losses rounded up."""
     rounded = {key: format_rounded_up(losses[key], 4) for key in LOSSES}
     return rounded | {key: str(losses[key]) for key in ("units", "at_zero")}
-
-
-def _clipping(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return the privacy steps of a release with a clipping range, in words."""
-    steps, unit = manifest["plan"]["privacy_steps"], manifest["dataset"]["value_unit"]
-    if clipping_text.get_strategy(steps) is None:
-        return {"privacy_steps": [], "clipped_averages": ""}
-
-    def amount(number: float) -> str:
-        return f"{number:.4g} {unit}".strip()
-
-    return {
-        "privacy_steps": clipping_text.describe_steps(steps, amount),
-        "clipped_averages": clipping_text.describe_clipping(steps, amount),
-    }
 
 
 def _smoothing(statement: dict[str, Any]) -> dict[str, str]:

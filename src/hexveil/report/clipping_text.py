@@ -97,6 +97,18 @@ def _describe_step(step: Step, strategy: str, amount: FormatAmount) -> str:
     )
 
 
+def template_values(
+    steps: Sequence[Step], amount: FormatAmount, *, squares: bool = True
+) -> dict[str, Any]:
+    """Return strategy, clipped averages and privacy steps for a template; empty without a range."""
+    strategy = get_strategy(steps)
+    return {
+        "strategy": strategy or "",
+        "clipped_averages": describe_clipping(steps, amount, squares=squares) if strategy else "",
+        "privacy_steps": describe_steps(steps, amount),
+    }
+
+
 def describe_cut_off(counts: Sequence[Step], cells: int) -> list[str]:
     """Return the number of cells cut off, by statistic, a text each.
 

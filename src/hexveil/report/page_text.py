@@ -92,20 +92,13 @@ def _counts(table: pa.Table, view: ManifestView) -> dict[str, Any]:
 
 def _clipping(view: ManifestView) -> dict[str, Any]:
     """Return the strategy and the privacy steps of a release with a clipping range, in words."""
-    strategy = clipping_text.get_strategy(view.steps)
-    if strategy is None:
-        return {"strategy": "", "clipped_averages": "", "privacy_steps": []}
     # The page formats averages with its own digits; ranges of squares are in value units.
     squares = view.statistic != "mean"
 
     def amount(number: float) -> str:
         return with_unit(f"{number:.6g}", view.value_unit) if squares else view.amount(number)
 
-    return {
-        "strategy": strategy,
-        "clipped_averages": clipping_text.describe_clipping(view.steps, amount, squares=squares),
-        "privacy_steps": clipping_text.describe_steps(view.steps, amount),
-    }
+    return clipping_text.template_values(view.steps, amount, squares=squares)
 
 
 def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:

@@ -65,18 +65,13 @@ def template_values(facts: ReleaseFacts) -> dict[str, Any]:
 def _clipping(facts: ReleaseFacts) -> dict[str, Any]:
     """Return the strategy, the privacy steps and the cells cut off, in words."""
     manifest = facts.manifest
-    steps, unit = manifest["plan"]["privacy_steps"], manifest["dataset"]["value_unit"]
-    strategy = clipping_text.get_strategy(steps)
 
     def amount(number: float) -> str:
-        return with_unit(f"{number:.6g}", unit)
+        return with_unit(f"{number:.6g}", manifest["dataset"]["value_unit"])
 
-    return {
-        "strategy": strategy or "",
-        "privacy_steps": clipping_text.describe_steps(steps, amount),
-        "clipped_averages": clipping_text.describe_clipping(steps, amount) if strategy else "",
-        "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], len(manifest["cells"])),
-    }
+    counts = clipping_text.describe_cut_off(manifest["cut_off"], len(manifest["cells"]))
+    steps = manifest["plan"]["privacy_steps"]
+    return clipping_text.template_values(steps, amount) | {"cut_off": counts}
 
 
 def _at_loss(times: int, loss: Fraction) -> dict[str, Any]:

@@ -202,7 +202,7 @@ def _cell_limits(stated: ReleaseStatements) -> tuple[float, CellLimits]:
         )
     steps = stated.steps
     shared = sum(
-        float(_fraction(steps[k]["epsilon"]))
+        float(Fraction(steps[k]["epsilon"]))
         for k in ("clipping_range", "residual_scale")
         if k in steps
     )
@@ -271,10 +271,6 @@ def _share_of_noise(share: Floats, noise: Floats) -> Floats:
     return np.divide(share, noise, out=np.zeros_like(share), where=noise > 0)
 
 
-def _fraction(text: str) -> Fraction:
-    return Fraction(text)
-
-
 # ---- contradictions ----
 
 
@@ -291,7 +287,7 @@ def _check_epsilon(stated: ReleaseStatements) -> Iterator[str]:
     """Yield contradictions on the epsilon spent: cells with noise cost, and constants do not."""
     guarantee, largest = stated.manifest["guarantee"], stated.manifest["losses"]["max"]
     spent, has_noise = (
-        _fraction(guarantee["epsilon_spent"]),
+        Fraction(guarantee["epsilon_spent"]),
         any(p.scale.any() for p in stated.statistics.values()),
     )
     if guarantee["epsilon_spent"] != epsilon_text(Fraction(largest)):
@@ -303,9 +299,9 @@ def _check_epsilon(stated: ReleaseStatements) -> Iterator[str]:
         is_wrong = not math.isclose(guarantee[FACTOR_FIELD], factor, rel_tol=TOLERANCE)
     if is_wrong:
         yield f"guarantee/{FACTOR_FIELD} is not e to the power of epsilon_spent."
-    if float(spent) > float(_fraction(guarantee["epsilon_requested"])) + EPSILON_TOLERANCE:
+    if float(spent) > float(Fraction(guarantee["epsilon_requested"])) + EPSILON_TOLERANCE:
         yield "more was spent than asked for."
-    if float(_fraction(guarantee["l0_epsilon"])) < largest * (1.0 - TOLERANCE):
+    if float(Fraction(guarantee["l0_epsilon"])) < largest * (1.0 - TOLERANCE):
         yield "l0_epsilon is smaller than what was spent, so it is no sum over cells."
     if has_noise and (not largest or stated.manifest["ledger"] is None):
         yield "a cell has noise, and the release says that it cost nothing."
@@ -356,7 +352,7 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
     if bool(steps) != bool(spent):
         yield "privacy steps are named where nothing was spent, or none where something was."
         return
-    epsilons = [float(_fraction(step["epsilon"])) for step in steps]
+    epsilons = [float(Fraction(step["epsilon"])) for step in steps]
     if len({step["step"] for step in steps}) < len(steps) or (
         steps and "cells" not in stated.steps
     ):
@@ -380,9 +376,9 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
 def _check_bounds(stated: ReleaseStatements) -> Iterator[str]:
     """Yield bounds, counts and grids of cells that no release has."""
     bounds = stated.manifest["bounds"]
-    low, high = (float(_fraction(bounds[end])) for end in ("lower", "upper"))
+    low, high = (float(Fraction(bounds[end])) for end in ("lower", "upper"))
     # Doubles suffice here: the comparisons have a tolerance.
-    quantum = float(_fraction(bounds["quantum"]))
+    quantum = float(Fraction(bounds["quantum"]))
     if not (0 < quantum <= high - low) or (stated.lower < low).any() or (stated.upper > high).any():
         yield "a cell's bounds are not within those of the values."
     elif not stated.has_no_range and not (

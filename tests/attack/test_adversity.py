@@ -267,7 +267,7 @@ def test_a_day_that_is_in_the_way(site, ask):
     before_it = sorted(folder.iterdir())
     code, said = ask(DAYS[0])
     assert code == 2
-    assert "is not whole; move it away" in said
+    assert "is incomplete; move it away" in said
     assert sorted(folder.iterdir()) == before_it
     for path, content in gone.items():
         path.write_bytes(content)

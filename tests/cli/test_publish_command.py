@@ -384,7 +384,7 @@ def test_an_address_is_a_place_too(daily, call):
         (["--date", DAYS[0], "--wait", "-2h"], "wait must be a time such as 30min, 6h or 2d"),
         (["--date", DAYS[0], "--late", "perhaps"], "late must be"),
         (["--date", DAYS[0], "--dates", "2022-01-01,2022-01-02"], "cannot be combined"),
-        (["--date", DAYS[0], "--out", "nowhere://maps"], "no place that can be written to"),
+        (["--date", DAYS[0], "--out", "nowhere://maps"], "cannot be opened as a place for maps"),
     ],
 )
 def test_wrong_use_is_a_sentence(daily, call, arguments, sentence):

@@ -41,7 +41,7 @@ def test_a_signed_release_is_checked_with_the_holders_key(here, call):
     other = json.loads(call("ledger", "keygen", "other.pem", "--json").out)
     bad = call("verify", "map", "--key", other["public_key"])
     assert bad.code == 2
-    assert "is by another key" in bad.out
+    assert "not by the one given" in " ".join(bad.out.split())
     (here / "map" / "signature.json").unlink()
     gone = call("verify", "map", "--key", "signing.pem.pub")
     assert gone.code == 2

@@ -231,7 +231,7 @@ def test_a_place_is_checked_before(tmp_path):
     assert list(tmp_path.iterdir()) == []
     folder = tmp_path / "buses" / pointer.path
     folder.mkdir(parents=True)
-    with pytest.raises(InputError, match="is not whole; move it away"):
+    with pytest.raises(InputError, match="is incomplete; move it away"):
         here.check(pointer)
     files = pa.fs.SubTreeFileSystem(str(tmp_path), pa.fs.LocalFileSystem())
     Archive("store://", files, "buses").check(pointer)

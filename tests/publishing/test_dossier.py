@@ -402,9 +402,9 @@ def test_folders_that_are_no_release_are_refused(tmp_path):
         dossier(tmp_path / "gone")
     with pytest.raises(InputError, match=r"has no manifest\.json"):
         dossier(tmp_path)
-    with pytest.raises(InputError, match="is of schema version 9, this program reads 2"):
+    with pytest.raises(InputError, match="has schema version 9, and this program reads 2"):
         dossier(put(tmp_path / "map", {"schema_version": 9}, sealed=False))
-    with pytest.raises(InputError, match="is of schema version unknown, this program"):
+    with pytest.raises(InputError, match="has schema version unknown, and this program"):
         dossier(put(tmp_path / "none", {}, sealed=False))
 
 
@@ -414,7 +414,7 @@ def test_a_manifest_that_was_changed_is_refused(tmp_path):
     folder = put(tmp_path / "map", said)
     said["guarantee"]["epsilon_spent"] = "0.01"
     (folder / "manifest.json").write_text(json.dumps(said))
-    with pytest.raises(InputError, match="its checksum is another"):
+    with pytest.raises(InputError, match="its checksum differs"):
         dossier(folder)
     (folder / "receipt.json").unlink()
     with pytest.raises(InputError, match="guarantee/probability_factor is not e to the power of"):

@@ -280,7 +280,9 @@ def test_what_exists_is_refused(city, tmp_path, kind):
         "dangling link": lambda: place.symlink_to(tmp_path / "nowhere"),
     }[kind]()
     for refused in (check_writable, lambda path: folder.write(*release_of(city), path)):
-        with pytest.raises(InputError, match="exists; a release is never changed: name a new") as e:
+        with pytest.raises(
+            InputError, match="exists, and a release is never changed; name a new"
+        ) as e:
             refused(place)
         assert e.value.exit_code == 2
     assert files(tmp_path) == {"map"}
@@ -306,7 +308,7 @@ def test_places_that_cannot_be_written_are_refused(tmp_path, place):
     """Where no folder can be made the check says so, and leaves nothing."""
     path = NOT_WRITABLE[place](tmp_path)
     before = files(tmp_path)
-    with pytest.raises(InputError, match=r"cannot be made .* name one where you may write"):
+    with pytest.raises(InputError, match=r"cannot be created .* name one where you may write"):
         check_writable(path)
     assert files(tmp_path) == before
 

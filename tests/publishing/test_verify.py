@@ -125,28 +125,28 @@ CHANGES = {
     "mean_raw is not mean_noisy clamped": change_parquet("mean_raw", 0.25),
     "mean_noisy has a number that is not on the grid": change_parquet("mean_noisy", 1e-6),
     "manifest.json cannot be read": lambda place: (place / "manifest.json").write_text("{"),
-    "manifest.json is no JSON object": lambda place: (place / "manifest.json").write_text("[]"),
-    "another ledger": change_manifest(
+    "manifest.json is not a JSON object": lambda place: (place / "manifest.json").write_text("[]"),
+    "different values of ledger": change_manifest(
         lambda said: said["ledger"].update(entry=8), sealed=False
     ),
     "breaks its schema at guarantee": change_manifest(
         lambda said: said["guarantee"].pop("epsilon_spent")
     ),
-    "is of schema version 9": change_manifest(lambda said: said.update(schema_version=9)),
-    "is of schema version none that": change_manifest(
+    "has schema version 9": change_manifest(lambda said: said.update(schema_version=9)),
+    "has schema version unknown": change_manifest(
         lambda said: said.update(schema_version=["1"])
     ),
-    "receipt.json is of a version that this program does not know": change_receipt(
+    "receipt.json has a version that this program does not know": change_receipt(
         lambda said: said.update(receipt_version=2)
     ),
-    "receipt.json does not say its files": change_receipt(lambda said: said.pop("files")),
-    "receipt.json names no files": change_receipt(lambda said: said.update(files=["cells.csv"])),
+    "receipt.json lacks its files": change_receipt(lambda said: said.pop("files")),
+    "receipt.json lists no files": change_receipt(lambda said: said.update(files=["cells.csv"])),
     "no regular file": lambda place: [(place / "report.html").unlink(),
                                       os.mkfifo(place / "report.html")],
     "is a link": lambda place: [(place / "README.txt").rename(place.parent / "README.txt"),
                                 (place / "README.txt").symlink_to("../README.txt")],
     "more than 100 files": lambda place: [(place / f"{k}.txt").touch() for k in range(120)],
-    "says more beside its cells": change_manifest(
+    "contains more beside its cells": change_manifest(
         lambda said: said["rules"].update({f"rule {k}": k for k in range(30_000)})
     ),
     "does not have the cells": change_manifest(lambda said: said["cells"].reverse()),

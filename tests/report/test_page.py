@@ -267,7 +267,7 @@ def test_missing_parts_are_named(city):
         render(city.table.drop_columns(["mean_raw"]), city.manifest)
     with pytest.raises(InputError, match="no rows"):
         render(city.table.slice(0, 0), city.manifest)
-    with pytest.raises(InputError, match="no part 'bounds'"):
+    with pytest.raises(InputError, match="no section 'bounds'"):
         render(city.table, {k: v for k, v in city.manifest.items() if k != "bounds"})
     guarantee = {**city.manifest["guarantee"], "privacy_unit": "household"}
     with pytest.raises(InputError, match="privacy unit must be one of"):

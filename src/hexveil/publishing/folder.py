@@ -35,7 +35,7 @@ def check_writable(folder: str | Path) -> Path:
     with _refused(path):
         if path.exists() or path.is_symlink():
             raise InputError(
-                f"{path} exists; a release is never changed: name a new folder (--out)."
+                f"{path} exists, and a release is never changed; name a new folder (--out)."
             )
         place = next(p for p in path.absolute().parents if p.exists())
         atomic_files.check_writable(place / path.name)
@@ -69,9 +69,8 @@ def write(
                 signer.write(temporary)
     except OSError as error:
         raise StorageError(
-            f"the release could not be written to {path} ({atomic_files.reason(error)}); "
-            f"nothing was "
-            "left there. The same request again costs nothing."
+            f"the release could not be written to {path} ({atomic_files.reason(error)}); nothing "
+            "was left there. Repeating the request costs nothing."
         ) from None
     finally:
         _remove_empty(missing)
@@ -111,7 +110,6 @@ def _refused(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(
-            f"the folder {path} cannot be made ({atomic_files.reason(error)}); name one where "
-            f"you may "
-            "write."
+            f"the folder {path} cannot be created ({atomic_files.reason(error)}); name one where "
+            "you may write."
         ) from None

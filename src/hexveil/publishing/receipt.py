@@ -63,19 +63,19 @@ def _is_file_name(name: str) -> bool:
 
 
 def find_problem(content: Mapping[str, Any]) -> str:
-    """Return why content is no receipt that this program reads; empty if it is one."""
+    """Return the reason why content is not a readable receipt; empty if it is one."""
     version = content.get("receipt_version")
     if not isinstance(version, int) or isinstance(version, bool) or version != VERSION:
         return (
-            f"{NAME} is of a version that this program does not know; it reads {VERSION}, use a "
-            "newer one."
+            f"{NAME} has a version that this program does not know (it reads {VERSION}); use a "
+            "newer hexveil."
         )
     missing = sorted({"dataset", "request", "ledger", "files"} - content.keys())
     if missing:
-        return f"{NAME} does not say its {missing[0]}."
+        return f"{NAME} lacks its {missing[0]}."
     files = content["files"]
     if not isinstance(files, dict) or not all(
         isinstance(checksum, str) for checksum in files.values()
     ):
-        return f"{NAME} names no files."
+        return f"{NAME} lists no files."
     return ""

@@ -158,7 +158,7 @@ def generate_key_pair(path: Path) -> Path:
     public = path.with_name(path.name + PUBLIC_SUFFIX)
     for file in (path, public):
         if file.exists() or file.is_symlink():
-            raise InputError(f"{file} exists; a key is never replaced: name a new file.")
+            raise InputError(f"{file} exists, and a key is never replaced; name a new file.")
     key = ed25519.Ed25519PrivateKey.generate()
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -195,7 +195,7 @@ def read_signing_key(path: str | Path) -> SigningKey:
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         key = load_pem_private_key(content, password=None)
     if not isinstance(key, ed25519.Ed25519PrivateKey):
-        raise InputError(f"{path} holds no private signing key; hexveil ledger keygen makes one.")
+        raise InputError(f"{path} holds no private signing key; hexveil ledger keygen creates one.")
     return SigningKey(fingerprint(key.public_key().public_bytes_raw()), key)
 
 
@@ -234,17 +234,17 @@ def _read_key_file(path: Path, *, private: bool) -> bytes:
         with os.fdopen(os.open(path, _OPEN), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise InputError(f"{path} is no file; name the file of a key.")
+                raise InputError(f"{path} is not a file; name the file of a key.")
             # Other systems have no such bits to check.
             if private and os.name == "posix" and status.st_mode & 0o077:
                 raise InputError(
-                    f"{path} can be read or changed by others than its owner, so it proves "
-                    "nothing; keep it to its owner (chmod 600), or make a new one if others may "
-                    "have read it."
+                    f"{path} can be read or changed by others than its owner, so a signature with "
+                    "it proves nothing; restrict the file (chmod 600), or create a new key if "
+                    "others may have read it."
                 )
             return file.read(MAX_KEY_FILE)
     except FileNotFoundError:
-        raise InputError(f"there is no key file {path}; name one that is there.") from None
+        raise InputError(f"there is no key file {path}; check the name.") from None
     except OSError as error:
         raise InputError(
             f"the key file {path} cannot be read ({atomic_files.reason(error)}); name another."
@@ -270,19 +270,19 @@ def find_problem(content: Any, files: Mapping[str, str], key: VerificationKey | 
     version = content.get("signature_version") if isinstance(content, dict) else None
     if version != VERSION or isinstance(version, bool):
         return (
-            f"{NAME} is of a version that this program does not know; it reads {VERSION}, use a "
-            "newer one."
+            f"{NAME} has a version that this program does not know (it reads {VERSION}); use a "
+            "newer hexveil."
         )
     public, signature = _decode(content, "public_key"), _decode(content, "signature")
     if content.get("algorithm") != ALGORITHM or len(public) != 32 or len(signature) != 64:
         return f"{NAME} holds no signature of {ALGORITHM}."
     if key is not None and fingerprint(public) != key.fingerprint:
         return (
-            f"{NAME} is by another key ({fingerprint(public)}) than the one given "
-            f"({key.fingerprint}): the folder is not by the holder of that key."
+            f"{NAME} is by the key {fingerprint(public)}, not by the one given "
+            f"({key.fingerprint}): the holder of that key did not sign this folder."
         )
     if not (key or _key_of(public)).accepts(signature, signed_message(files)):
-        return f"{NAME} is not of these files: a file was changed, added or taken away."
+        return f"{NAME} is not of these files: a file was changed, added or removed."
     return None
 
 

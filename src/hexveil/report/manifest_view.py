@@ -95,7 +95,7 @@ class ManifestView:
         missing = [section for section in _NEEDED if section not in manifest]
         if missing:
             raise InputError(
-                f"the manifest has no part {missing[0]!r}; "
+                f"the manifest has no section {missing[0]!r}; "
                 "make the report from the manifest of a release folder."
             )
         dataset, guarantee, bounds = (

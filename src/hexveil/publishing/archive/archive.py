@@ -247,8 +247,8 @@ class Archive:
         place = Path(self._path(release.path))
         if place.exists():
             raise InputError(
-                f"{place} is there without its {receipt.NAME}, so it is not whole; move it away, "
-                "and publish again."
+                f"{place} exists without its {receipt.NAME}, so it is incomplete; move it away and "
+                "publish again."
             )
         # Checked here so that nothing is booked for a folder that cannot be written.
         check_writable(place)
@@ -375,8 +375,8 @@ def open_archive(address: str, dataset: str, scratch: str | None = None) -> Arch
             return place
     if holder is not None:
         raise StorageError(
-            f"{address} ({name}) holds releases of another data set, and a folder has those of "
-            "one; name another folder for out."
+            f"{address} ({name}) holds releases of another data set; name another folder for out, "
+            "because each data set needs its own."
         )
     return place
 
@@ -389,7 +389,7 @@ def _open_file_system(address: str) -> tuple[Any, str]:
         files, root = pa.fs.FileSystem.from_uri(address)
     except (pa.ArrowInvalid, OSError, ValueError) as error:
         raise InputError(
-            f"{address} is no place that can be written to ({type(error).__name__}); name a "
-            "folder, or an address as s3://bucket/maps."
+            f"{address} cannot be opened as a place for maps ({type(error).__name__}); name a "
+            "folder, or an address such as s3://bucket/maps."
         ) from None
     return files, root.rstrip("/")

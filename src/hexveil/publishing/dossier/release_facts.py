@@ -84,7 +84,7 @@ def read_facts(folder: Path) -> ReleaseFacts:
     # Read once: the checksum must be of the very bytes that are parsed.
     content = _read_file(folder / NAME)
     if content is None:
-        raise InputError(f"{folder} has no {NAME}, so it is no release; name another.")
+        raise InputError(f"{folder} has no {NAME}, so it is not a release; name another folder.")
     manifest = _parse_object(content, folder / NAME)
     _check_version(manifest.get("schema_version"), folder / NAME)
     checksum = hashlib.sha256(content).hexdigest()
@@ -119,7 +119,7 @@ def _check_version(version: object, path: Path) -> None:
     if version != SCHEMA_VERSION:
         number = version if isinstance(version, int) and abs(version) < 10**6 else "unknown"
         raise InputError(
-            f"{path} is of schema version {number}, this program reads {SCHEMA_VERSION}; use the "
+            f"{path} has schema version {number}, and this program reads {SCHEMA_VERSION}; use the "
             "version of hexveil that made it."
         )
 
@@ -132,8 +132,8 @@ def _check_receipt(folder: Path, checksum: str) -> bool:
     files = _parse_object(content, folder / receipt.NAME).get("files")
     if not isinstance(files, dict) or files.get(NAME) != checksum:
         raise InputError(
-            f"{folder / NAME} is not the one in {receipt.NAME}: its checksum is another; get the "
-            "folder again from its holder."
+            f"{folder / NAME} was changed: its checksum differs from that in {receipt.NAME}; get "
+            "the folder again from its holder."
         )
     return True
 

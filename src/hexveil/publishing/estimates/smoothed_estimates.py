@@ -65,8 +65,8 @@ def effective_users(occupancy: Occupancy) -> Floats:
 
     Examples
     --------
-    >>> from hexveil.model.occupancy import Occupancy
-    >>> effective_users(Occupancy.from_dense([[1, 8], [1, 1], [1, 1]])).round(2)
+    >>> from hexveil.model.occupancy import LocalOccupancy
+    >>> effective_users(LocalOccupancy.from_dense([[1, 8], [1, 1], [1, 1]])).round(2)
     array([3.  , 1.52])
     """
     return np.asarray(

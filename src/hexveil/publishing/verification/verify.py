@@ -134,7 +134,9 @@ def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdic
         # One more than the limit suffices to refuse: a folder can have millions of files.
         names = {entry.name for entry in itertools.islice(entries, MAX_FILES + 1)}
     if "manifest.json" not in names:
-        raise InputError(f"{folder} has no manifest.json, so it is no release; name another.")
+        raise InputError(
+            f"{folder} has no manifest.json, so it is not a release; name another folder."
+        )
     if len(names) > MAX_FILES:
         return FolderVerdict(
             (f"the folder has more than {MAX_FILES} files, and a release has eight.",)
@@ -210,7 +212,7 @@ class _FolderCheck:
         for name in sorted({*REQUIRED_FILES} - self.names):
             yield f"{name} is missing."
         if receipt.NAME not in self.names:
-            yield f"{receipt.NAME} is missing, so changed files cannot be told."
+            yield f"{receipt.NAME} is missing, so changed files cannot be detected."
             return
         content, error = _read_json(self.folder / receipt.NAME)
         error = error or receipt.find_problem(content)
@@ -223,7 +225,7 @@ class _FolderCheck:
             ("ledger", self.manifest["ledger"]),
         ):
             if content[field] != stated_value:
-                yield f"{receipt.NAME} and manifest.json name another {field}."
+                yield f"{receipt.NAME} and manifest.json name different values of {field}."
         yield from self._compared(content["files"])
 
     def _compared(self, checksums: dict[str, str]) -> Iterator[str]:
@@ -308,16 +310,18 @@ def _read_json(path: Path) -> tuple[Json, str]:
         return {}, f"{path.name} {error}."
     except (OSError, ValueError, RecursionError) as error:
         return {}, f"{path.name} cannot be read as JSON ({type(error).__name__})."
-    return (content, "") if isinstance(content, dict) else ({}, f"{path.name} is no JSON object.")
+    return (
+        (content, "") if isinstance(content, dict) else ({}, f"{path.name} is not a JSON object.")
+    )
 
 
 def _check_manifest(manifest: Json) -> Iterator[str]:
     """Yield the places where the manifest breaks its schema."""
     version = manifest.get("schema_version")
     if not _is_version(version, SCHEMA_VERSION):
-        version_text = version if isinstance(version, int) and abs(version) < 10**9 else "none that"
+        version_text = version if isinstance(version, int) and abs(version) < 10**9 else "unknown"
         yield (
-            f"manifest.json is of schema version {version_text}, this program reads "
+            f"manifest.json has schema version {version_text}, and this program reads "
             f"{SCHEMA_VERSION}; use the version of hexveil that it names."
         )
         return
@@ -325,7 +329,7 @@ def _check_manifest(manifest: Json) -> Iterator[str]:
     # first.
     beside_cells = [section for key, section in manifest.items() if key != "cells"]
     if _has_more_parts(beside_cells, MAX_MANIFEST_PARTS):
-        yield "manifest.json says more beside its cells than a release does."
+        yield "manifest.json contains more beside its cells than a release does."
         return
     from jsonschema import Draft202012Validator  # noqa: PLC0415  only checking needs it
 

@@ -80,15 +80,15 @@ def _check_records(dataset: Dataset, plan: Plan) -> None:
         raise InputError(f"a release needs a plan made by hv.plan, got {type(plan).__name__}.")
     if plan.facts is None:
         raise InputError("the plan was made for a bare occupancy; plan the records as read.")
-    here, there = dataset.public, plan.facts
+    read, planned = dataset.public, plan.facts
     # One at a time, the most general first: a message names the cause, not its consequences.
-    if plan.occupancy.fingerprint != here.occupancy.fingerprint:
+    if plan.occupancy.fingerprint != read.occupancy.fingerprint:
         differs = "who reported how often where"
-    elif there.lattice != here.lattice:
+    elif planned.lattice != read.lattice:
         differs = "the bounds or the quantum they were read with"
-    elif there.privacy_unit != here.privacy_unit:
-        differs = f"the privacy unit, {there.privacy_unit} and not {here.privacy_unit},"
-    elif there.cells.names() != here.cells.names():
+    elif planned.privacy_unit != read.privacy_unit:
+        differs = f"the privacy unit, {planned.privacy_unit} and not {read.privacy_unit},"
+    elif planned.cells.names() != read.cells.names():
         differs = "the names of the cells"
     else:
         return

@@ -162,18 +162,18 @@ def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
         raise InputError("cell needs data: pass the data set of the cell, or omit cell.")
     tell = progress or _silent
     rows = [
-        (one, to_positive_fraction(epsilon, "epsilon"))
-        for one in mechanisms
+        (mechanism, to_positive_fraction(epsilon, "epsilon"))
+        for mechanism in mechanisms
         for epsilon in epsilons
     ]
     plans = []
-    for one, epsilon in rows:
-        plans.append(one.plan(setting.counts, bounds=setting.bounds, epsilon=epsilon))
+    for mechanism, epsilon in rows:
+        plans.append(mechanism.plan(setting.counts, bounds=setting.bounds, epsilon=epsilon))
         tell(0.0)
     mae, error = _mean_errors(plans, setting, trials, seed, tell)
     table = pa.table(
         {
-            "mechanism": [one.name for one, _ in rows],
+            "mechanism": [mechanism.name for mechanism, _ in rows],
             "epsilon": [float(epsilon) for _, epsilon in rows],
             "mae": mae,
             "standard_error": error,

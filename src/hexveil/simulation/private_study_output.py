@@ -116,8 +116,8 @@ def some_cells(names: tuple[str, ...]) -> str:
     >>> some_cells(("17/06:00", "17/07:00", "18/06:00", "18/07:00"))
     'name one of 4 (17/06:00, 17/07:00, 18/06:00, ...), or its number from 0'
     """
-    shown = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
-    return f"name one of {len(names)} ({shown}), or its number from 0"
+    examples = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+    return f"name one of {len(names)} ({examples}), or its number from 0"
 
 
 def stamped(table: pa.Table) -> pa.Table:

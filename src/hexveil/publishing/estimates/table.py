@@ -94,11 +94,11 @@ def _statistic_columns(
         by_statistic[name] |= _smooth(estimate)
         if name == "variance" and "sd" in by_statistic:
             by_statistic["sd"] |= {key: np.sqrt(ends) for key, ends in _smooth(estimate).items()}
-    for name, cut in cut_off.items():
-        by_statistic[name] |= _widen_cut_off(by_statistic[name], cut, _ends(plan, name))
+    for name, cells_cut in cut_off.items():
+        by_statistic[name] |= _widen_cut_off(by_statistic[name], cells_cut, _ends(plan, name))
         if name == "variance" and "sd" in by_statistic:
             ends = np.zeros_like(plan.span), plan.span * RANGE["sd"]
-            by_statistic["sd"] |= _widen_cut_off(by_statistic["sd"], cut, ends)
+            by_statistic["sd"] |= _widen_cut_off(by_statistic["sd"], cells_cut, ends)
     return by_statistic
 
 
@@ -167,15 +167,15 @@ def _smooth(estimate: Smoothed) -> dict[str, Any]:
 
 
 def _widen_cut_off(
-    columns: Mapping[str, Any], cut: CutOff, ends: tuple[Floats, Floats]
+    columns: Mapping[str, Any], cells_cut: CutOff, ends: tuple[Floats, Floats]
 ) -> dict[str, Any]:
     """Return ends and quality of a statistic with cells that may have been cut off."""
     flags = np.array(columns["quality"].to_pylist())
     # A cell of noise stays one: it tells even less than a cell that is cut off.
-    graded = np.where(cut.either & (flags != "noise"), CUT_OFF, flags)
+    graded = np.where(cells_cut.either & (flags != "noise"), CUT_OFF, flags)
     return {
-        "low": np.where(cut.below, ends[0], columns["low"]),
-        "high": np.where(cut.above, ends[1], columns["high"]),
+        "low": np.where(cells_cut.below, ends[0], columns["low"]),
+        "high": np.where(cells_cut.above, ends[1], columns["high"]),
         "quality": pa.array(graded.tolist(), type=pa.string()),
     }
 
@@ -198,12 +198,12 @@ def _root(error: ErrorModel, variance: Mapping[str, Any], span: Floats) -> dict[
 def _name_cells(facts: PublicMetadata) -> dict[str, Any]:
     cells = facts.cells
     columns: dict[str, Any] = {"cell": pa.array(cells.names(), type=pa.string())}
-    named = {
+    place_names = {
         "hexagon": cells.hexagon_names(),
         "slot": cells.slot_names(),
         "slot_end": cells.slot_names(end=True),
     }
-    columns |= {k: pa.array(v, type=pa.string()) for k, v in named.items() if v is not None}
+    columns |= {k: pa.array(v, type=pa.string()) for k, v in place_names.items() if v is not None}
     starts = cells.starts_at_utc()
     if starts is not None:
         columns["starts_at_utc"] = pa.array(starts, type=pa.timestamp("s", tz="UTC"))

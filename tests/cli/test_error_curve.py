@@ -98,7 +98,7 @@ def test_the_command_draws_two_new_files(here, call):
     [
         (
             "error_curve.pdf",
-            "a curve is written as .png and .svg; error_curve.pdf has another ending.",
+            "--curve writes .png and .svg; error_curve.pdf has another ending.",
         ),
         (".", ". is a folder; name a new file for the curve."),
         ("none/curve.png", "the folder of none/curve.png does not exist; create it first."),

@@ -166,7 +166,7 @@ def test_without_matplotlib_there_is_a_table_only(here, call, monkeypatch):
         ((*SIMULATED, "--cell", "0"), "--counts and --cell cannot be combined"),
         (SIMULATED[:3], "--counts needs --values"),
         (SIMULATED[:5], "--counts needs --bounds"),
-        ((*SIMULATED, "--mechanism", "Laplace"), "there is no 'Laplace'; known are "),
+        ((*SIMULATED, "--mechanism", "Laplace"), "there is no 'Laplace'; available: "),
         ((*SIMULATED, "--mechanism", "exit()"), "there is no 'exit'"),
         ((*SIMULATED, "--epsilon", "0"), "epsilon must be positive"),
         ((*SIMULATED, "--epsilon", "a"), "epsilon must be a finite number"),

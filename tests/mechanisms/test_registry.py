@@ -64,7 +64,7 @@ def test_repr_is_the_inverse(mechanism):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("levy", "there is no 'levy'; known are Baseline, "),
+        ("levy", "there is no 'levy'; available: Baseline, "),
         ("Levy(gama=0.2)", r"an option that Levy does not take; its options are gamma, grouping, "),
         ("Baseline(1)", "its options are none"),
         ("Levy(0.2, gamma=0.3)", "an option that Levy does not take"),

@@ -117,7 +117,7 @@ class _Text:
             raise _unreadable(self.text)
         name = call.func.id
         if name not in constructors:
-            raise InputError(f"there is no {name!r}; known are {', '.join(constructors)}.")
+            raise InputError(f"there is no {name!r}; available: {', '.join(constructors)}.")
         options = [field.name for field in dataclasses.fields(constructors[name])]
         positional = [self.literal(argument) for argument in call.args]
         keywords = {str(word.arg): self.literal(word.value) for word in call.keywords}

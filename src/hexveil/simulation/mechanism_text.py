@@ -57,7 +57,9 @@ def values(text: str) -> ValueDistribution:
     except ValueError:
         numbers = []
     if len(numbers) != len(fields):
-        raise InputError(f"values {text!r} must read {_form(name.strip().lower(), fields)}.")
+        raise InputError(
+            f"values {text!r} must have the form {_form(name.strip().lower(), fields)}."
+        )
     distribution: ValueDistribution = kind(*numbers)
     return distribution
 

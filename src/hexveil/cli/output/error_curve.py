@@ -43,7 +43,7 @@ def check(file: Path) -> None:
     if file.is_dir():
         raise InputError(f"{file} is a folder; name a new file for the curve.")
     if file.suffix.lower() not in ("", ".png", ".svg"):
-        raise InputError(f"a curve is written as .png and .svg; {file.name} has another ending.")
+        raise InputError(f"--curve writes .png and .svg; {file.name} has another ending.")
     if not file.parent.is_dir():
         raise InputError(f"the folder of {file} does not exist; create it first.")
     for kind in KINDS:

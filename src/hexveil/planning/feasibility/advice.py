@@ -184,4 +184,5 @@ def _described(plan: Plan) -> str:
     grid = plan.facts.cells.grid
     assert isinstance(grid, Cells)  # noqa: S101
     slots = "" if grid.timeslot is None else f" in {grid.timeslot} slots"
-    return f"resolution {grid.resolution}{slots} ({plan.support.cells:,} cells)"
+    cells = "1 cell" if plan.support.cells == 1 else f"{plan.support.cells:,} cells"
+    return f"resolution {grid.resolution}{slots} ({cells})"

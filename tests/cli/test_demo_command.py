@@ -29,7 +29,7 @@ from hexveil.simulation.city.streets import LATITUDE, LONGITUDE
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """Return the demo's run, data set and plan."""
-    run, _ = demo_command.prepared(flights_demo.SHOW, tmp_path_factory.mktemp("demo"))
+    run, _ = demo_command.prepare(flights_demo.SHOW, tmp_path_factory.mktemp("demo"))
     return run, *read_and_planned(run)
 
 
@@ -168,9 +168,7 @@ def test_a_demo_that_cannot_begin_leaves_no_folder(tmp_path):
         raise InputError("no records")
 
     with pytest.raises(InputError, match="no records"):
-        demo_command.prepared(
-            dataclasses.replace(flights_demo.SHOW, write=refuse), tmp_path / "new"
-        )
+        demo_command.prepare(dataclasses.replace(flights_demo.SHOW, write=refuse), tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -168,7 +168,7 @@ def test_a_folder_that_another_has_is_refused(tmp_path):
 
 def test_an_unknown_address_is_refused():
     """What no file system knows is wrong use."""
-    with pytest.raises(InputError, match=r"nowhere://x is no place"):
+    with pytest.raises(InputError, match=r"nowhere://x cannot be opened as a place"):
         open_archive("nowhere://x", "buses")
 
 

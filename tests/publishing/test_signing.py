@@ -118,7 +118,7 @@ def test_another_key_is_not_the_holders(folder, keys, tmp_path):
     signing.read_signing_key(keys[1]).write(place)
     assert verify.find_problems(place) == ()
     (found,) = verify.find_problems(place, key=public(keys[0]))
-    assert "not by the holder of that key" in found
+    assert "the holder of that key did not sign" in found
 
     def claims(said):
         said["public_key"] = json.loads((folder / signing.NAME).read_text())["public_key"]
@@ -180,7 +180,7 @@ def test_what_is_no_key_is_refused(keys, tmp_path):
     (tmp_path / "text").chmod(0o600)
     with pytest.raises(InputError, match="there is no key file"):
         signing.read_verification_key(tmp_path / "gone")
-    for name, sentence in (("", "is no file"), ("pipe", "is no file"), ("text", "holds no")):
+    for name, sentence in (("", "is not a file"), ("pipe", "is not a file"), ("text", "holds no")):
         for read in (signing.read_signing_key, signing.read_verification_key):
             with pytest.raises(InputError, match=f"{sentence}|cannot be read"):
                 read(tmp_path / name)

@@ -20,13 +20,13 @@ def profile(request):
 
 
 def test_examples_scale_by_the_profile(profile):
-    """The full profile has the number that a test names, the quick one a quarter, or a few."""
+    """The full profile has the number that a test names, the quick one a fifth, or a few."""
     quick = profile == "quick"
-    assert examples(200).max_examples == (50 if quick else 200)
-    assert examples(42).max_examples == (11 if quick else 42)
+    assert examples(200).max_examples == (40 if quick else 200)
+    assert examples(42).max_examples == (9 if quick else 42)
     assert examples(8).max_examples == (FEWEST if quick else 8)
     assert examples(3).max_examples == 3
-    assert settings().max_examples == (25 if quick else 100)
+    assert settings().max_examples == (20 if quick else 100)
     assert settings().deadline is examples(9).deadline is None
     assert examples(9, stateful_step_count=7).stateful_step_count == 7
 

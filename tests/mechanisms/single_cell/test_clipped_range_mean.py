@@ -215,17 +215,6 @@ def test_targets_of_the_quantiles():
         assert quantile.targets == targets
 
 
-def test_the_range_that_was_found_is_reported():
-    """The report of a release names the range in quanta, and each stage with its loss."""
-    cell = CellProblem(np.array([1] * 4), Fraction(0), Fraction(1), 8)
-    quantile = hv.FixedQuantile(candidates=8).allocate_cell(cell, Fraction(2))
-    outputs = Outputs({"range": np.array([[7, 3]]), "mean": np.array([[0]])})
-    choice, mean = quantile.report(outputs)
-    assert (choice.name, mean.name) == ("range", "mean")
-    assert mean.details == {"lower": (3.0, "quanta"), "upper": (7.0, "quanta")}
-    assert float(choice.epsilon + mean.epsilon) == pytest.approx(2)
-
-
 def test_ranges_are_within_the_bounds_and_one_quantum_wide():
     """Whatever was chosen, ends are whole, in order, within the bounds and at least 1 apart."""
     for span, counts in itertools.product((1, 2, 7, 1000), ([1] * 4, [40] * 9)):

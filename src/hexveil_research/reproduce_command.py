@@ -184,8 +184,8 @@ def count_summary(claims: Sequence[Claim]) -> str:
     Examples
     --------
     >>> from hexveil_research.papers.study import Claim
-    >>> counted([Claim("IOT", "Lemma V.1", "", "", holds=False),
-    ...          Claim("IOT", "Lemma V.1", "", "", holds=True, reading="corrected")])
+    >>> count_summary([Claim("IOT", "Lemma V.1", "", "", holds=False),
+    ...                Claim("IOT", "Lemma V.1", "", "", holds=True, reading="corrected")])
     'as printed 1 fails; corrected 1 holds'
     """
     many: Counter[tuple[str, str]] = Counter((claim.reading, claim.verdict) for claim in claims)

@@ -224,7 +224,7 @@ class LocalOccupancy(ReadOnlyArrays):
 
         Examples
         --------
-        >>> Occupancy.from_dense([[3, 0], [1, 2]])
+        >>> LocalOccupancy.from_dense([[3, 0], [1, 2]])
         Occupancy(n_cells=2, n_users=2, n_pairs=3)
         """
         dense = _integers(counts, "counts")

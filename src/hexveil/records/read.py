@@ -141,6 +141,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     Examples
     --------
     >>> import pyarrow as pa
+    >>> from hexveil.model.cells import Labels
     >>> table = pa.table({"bus": ["a", "b"], "ward": ["x", "x"], "speed": [10.0, 20.0]})
     >>> read(table, user="bus", value="speed", bounds=(0, 65), cells=Labels("ward"),
     ...      select=Select(min_users=1))

@@ -64,6 +64,7 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
 
     Examples
     --------
+    >>> from hexveil.model.cells import Labels
     >>> print(sums_query(source="trips", user="bus", value="speed", bounds=(0, 65),
     ...                  cells=Labels("ward"), dialect="duckdb").splitlines()[-1])
     GROUP BY "ward", "user";

@@ -50,7 +50,7 @@ def kept_samples(counts: Sequence[int], cap: Fraction | int) -> Fraction:
 
     Examples
     --------
-    >>> kept([5, 2, 1], 3)
+    >>> kept_samples([5, 2, 1], 3)
     Fraction(6, 1)
     """
     return Fraction(sum(min(m, cap) for m in counts))
@@ -103,7 +103,7 @@ def counts_text(counts: Sequence[int]) -> str:
 
     Examples
     --------
-    >>> listed((3, 1))
+    >>> counts_text((3, 1))
     '(3, 1)'
     """
     return f"({', '.join(map(str, counts))})"

@@ -129,7 +129,7 @@ FORGED = {
         "means", stated("guarantee", "epsilon_requested", to=lambda _: "1"), "more was spent",
     ),
     "no composition": (
-        "means", stated("guarantee", "l0_epsilon", to=lambda _: "1"), "counts no composition",
+        "means", stated("guarantee", "l0_epsilon", to=lambda _: "1"), "is no sum over cells",
     ),
     "no ledger": ("means", stated("ledger", to=lambda _: None), "says that it cost nothing"),
     "quantiles out of order": (

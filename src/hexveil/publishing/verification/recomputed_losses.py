@@ -302,7 +302,7 @@ def _check_epsilon(stated: ReleaseStatements) -> Iterator[str]:
     if float(spent) > float(Fraction(guarantee["epsilon_requested"])) + EPSILON_TOLERANCE:
         yield "more was spent than asked for."
     if float(Fraction(guarantee["l0_epsilon"])) < largest * (1.0 - TOLERANCE):
-        yield "l0_epsilon is smaller than what was spent, so it is no sum over cells."
+        yield "l0_epsilon is smaller than the loss spent, so it is no sum over cells."
     if has_noise and (not largest or stated.manifest["ledger"] is None):
         yield "a cell has noise, and the release says that it cost nothing."
     if not has_noise and (largest or stated.manifest["ledger"] is not None):

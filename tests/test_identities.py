@@ -164,7 +164,7 @@ def test_two_user_days_have_two_ids(one, day, other, another):
     assert found.periods() == [day.isoformat(), another.isoformat()]
 
 
-EVENT = dict.fromkeys((*chain.COVERED, "units", "numbers"))
+EVENT = dict.fromkeys((*chain.COVERED, "units"))
 bodies = st.dictionaries(names, st.one_of(names, st.integers(), st.none()), max_size=3)
 
 
@@ -180,7 +180,6 @@ events = st.fixed_dictionaries(
         "request": names,
         "body": names,
         "units": st.one_of(st.none(), st.binary(max_size=3)),
-        "numbers": st.one_of(st.none(), names),
     }
 )
 

@@ -16,10 +16,6 @@ settings.load_profile("hexveil")
 
 ONE_SESSION = ("tests/records/spark/", "tests/records/test_engines_agree.py")
 """Where tests stand that share a session of Spark, which takes long to start."""
-LAUNCH = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 NO_SKIP = bool(os.environ.get("HEXVEIL_NO_SKIP"))
 
 
@@ -85,9 +81,11 @@ def chromium() -> str:
 @pytest.fixture(scope="session")
 def browser(chromium: str) -> Iterator[object]:
     """Start one browser with an empty profile for all tests of pages: Playwright allows no two."""
+    import chromium_flags  # noqa: PLC0415  few tests need it
+
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=LAUNCH)
+        started = playwright.chromium.launch(executable_path=chromium, args=chromium_flags.FLAGS)
         yield started
         started.close()
 

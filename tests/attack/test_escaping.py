@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 import hexveil as hv
+from chromium_flags import FLAGS
 from hexveil import sheets
 from hexveil.cells import CellTable
 from hexveil.cli import app
@@ -76,8 +77,6 @@ NASTY = (
     "\u0301 mark",
     "\U0001f68c",
 )
-LAUNCH = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic"]
-LAUNCH += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 NAME = f'=cmd "{SCRIPT}\n\n# WHAT IS GUARANTEED\u202e'
 ROUTE, HOUR = f'=route "{SCRIPT}\n', "+hour"
@@ -245,8 +244,8 @@ def test_no_name_runs_in_a_browser(made, chromium, tmp_path):
     """In a browser the page's own scripts run and show every label; nothing of a label runs."""
     page = (made.folder / "report.html").as_uri()
     profile = f"--user-data-dir={tmp_path / 'profile'}"
-    command = [chromium, *LAUNCH, profile, "--virtual-time-budget=5000", "--dump-dom", page]
-    done = subprocess.run(command, capture_output=True, check=True, timeout=300)
+    options = ["--headless", *FLAGS, profile, "--virtual-time-budget=5000", "--dump-dom"]
+    done = subprocess.run([chromium, *options, page], capture_output=True, check=True, timeout=300)
     shown = elements(done.stdout.decode())
     assert "data-ready" in shown.attributes
     assert not {"data-pwned", "onerror", "onload"} & set(shown.attributes)

@@ -16,7 +16,7 @@ from attack.leak_runs import LONG, Caller
 from hexveil.base.errors import HexveilError
 from hexveil.cli import receipts
 from hexveil.config import Run, load
-from hexveil.config.run_file_template import started
+from hexveil.config.run_file_template import draft_run_file
 from hexveil.ledger.unit_losses import read_key
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.dossier import release_facts
@@ -63,7 +63,7 @@ def attempts(shape, source):
 
     def begun():
         run = Run(source=[source] if isinstance(source, str) else ["memory"])
-        return started(run, inspect_schema(source))
+        return draft_run_file(run, inspect_schema(source))
 
     return [(read, labels, summed)[shape.number % 3], *([begun] if shape.number % 2 else [])]
 

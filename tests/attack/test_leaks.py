@@ -239,7 +239,7 @@ def broken(monkeypatch, step, error):
     places = {
         "run": (Session, "run"),
         "arrow": (Session, "arrow"),
-        "plan": (shared_steps, "planned"),
+        "plan": (shared_steps, "plan_run"),
         "reserve": (Ledger, "reserve"),
         "noise": (noise, "add_laplace"),
         "store": (Ledger, "store"),

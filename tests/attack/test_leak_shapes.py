@@ -195,7 +195,7 @@ READERS = {
     "counts in JSON": named(read_counts, ".json"),
     "counts in CSV": named(read_counts, ".csv"),
     "a run file": named(lambda path: load(str(path)), ".toml"),
-    "a receipt": in_folder(receipts.place_of, "receipt.json"),
+    "a receipt": in_folder(receipts.ledger_entry, "receipt.json"),
     "a release": in_folder(hv.verify, "manifest.json"),
     "a manifest": in_folder(release_facts.read_facts, "manifest.json"),
     "a pointer": in_folder(

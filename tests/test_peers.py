@@ -97,6 +97,7 @@ def test_a_set_is_compared_with_its_true_averages(work):
     assert true.constant == 10.0
 
 
+@pytest.mark.slow
 def test_the_script_of_hexveil_publishes_every_cell(work, tmp_path):
     """A script writes an average within the bounds for each cell, setting and repeat."""
     out = tmp_path / "out.parquet"

@@ -308,6 +308,7 @@ print(*(name for name in sys.modules if name.startswith("hexveil.")))
 """
 
 
+@pytest.mark.slow
 def test_a_release_does_not_load_the_simulated_noise(tmp_path):
     """In a process that releases, the simulated noise and the studies are not there."""
     tests = str(Path(__file__).parents[1])

@@ -130,6 +130,7 @@ def test_user_days_do_not_use_each_other_up(daily, call):
     assert spend.window <= 1 < spend.lifetime <= 3
 
 
+@pytest.mark.slow
 def test_an_older_day_does_not_become_the_newest(daily, call):
     """A day that is filled in later has its own pointer and leaves the newest alone."""
     for day in (DAYS[1], DAYS[0]):

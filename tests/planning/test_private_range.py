@@ -130,6 +130,7 @@ def test_few_users_pay_a_larger_share():
     assert 0 < PRIOR_SD < 0.5
 
 
+@pytest.mark.slow
 def test_another_interval_is_another_plan():
     """Share and weights are part of what is kept of a plan."""
     one, same, other = planned(), planned(), planned(range_share="0.3")

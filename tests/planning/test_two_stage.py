@@ -117,6 +117,7 @@ def test_losses_of_the_way_users_are_those_of_a_plain_loop():
     assert (in_classes >= classed * (1 - 1e-15)).all()
 
 
+@pytest.mark.slow
 @examples(20)
 @given(fleets(), st.sampled_from(["0.1", "3"]))
 def test_counting_cells_claims_no_less(occupancy, epsilon):
@@ -217,6 +218,7 @@ def test_classes_of_few_users_are_not_made():
     assert sizes.size <= 50
 
 
+@pytest.mark.slow
 def test_the_same_counts_make_the_same_plan():
     """Nothing of it is chance, and each step is part of what is kept of it."""
     one = planned()

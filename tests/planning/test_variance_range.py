@@ -84,6 +84,7 @@ def test_a_split_without_a_variance_is_refused():
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statistics", [BOTH, ("sd",)])
 def test_radius_and_split_are_those_of_least_predicted_error(statistics, monkeypatch):
     """No other radius and split, each planned alone, is predicted to be better."""
@@ -226,6 +227,7 @@ def test_auto_takes_an_interval_for_variances_where_it_is_predicted_to_help():
     assert isinstance(sure.allocation.clipping, WithinBounds)
 
 
+@pytest.mark.slow
 def test_another_radius_is_another_plan():
     """The radius is part of what is kept of a plan, and there is none for means alone."""
     one, same, other = planned(), planned(), planned(statistics=("mean",))

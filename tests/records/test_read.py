@@ -301,6 +301,7 @@ def sources(folder):
     yield "polars", pl.from_arrow(table)
 
 
+@pytest.mark.slow
 def test_every_kind_of_source_gives_the_same_data_set(tmp_path):
     """Files, folders, globs and tables in memory with the same records read the same."""
     expected = read_table(arrow(GOOD), ONE_SLOT, {"min_users": 1})

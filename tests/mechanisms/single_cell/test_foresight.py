@@ -127,6 +127,7 @@ CELLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", CELLS)
 def test_odd_cells_work(cell):
     """Plans, releases and simulations are finite and within the bounds, at any ε."""

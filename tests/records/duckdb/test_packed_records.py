@@ -142,6 +142,7 @@ def is_odd(value):
     return isinstance(value, float) and not math.isfinite(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeats", ["drop", "keep"])
 @pytest.mark.parametrize("kind", ["csv", "ndjson"])
 def test_text_is_parsed_once_and_sorted(kind, repeats, tmp_path, monkeypatch):

@@ -67,6 +67,7 @@ def test_broken_twins_are_caught(case, twin):
     assert run.simulated_bound(case, LEVEL, SEED, twin) > case.claim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "twin"),
     [

@@ -100,6 +100,7 @@ def test_json_is_an_array_or_lines(files):
     assert list(json.loads(lines[0])) == list(NAMES)
 
 
+@pytest.mark.slow
 def test_csv_and_parquet_say_the_same(files):
     """Text of CSV, objects of JSON and columns of Parquet are the same records."""
     with files["csv"].open(newline="") as file:

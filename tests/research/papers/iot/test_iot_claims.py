@@ -67,6 +67,7 @@ def test_claims_say_what_was_measured(found):
     assert {claim.paper for claim in found} == {"IOT"}
 
 
+@pytest.mark.slow
 def test_the_same_seed_finds_the_same(found):
     """Nothing depends on the moment."""
     assert set(iot_claims.algorithms(FEW, lemmas.instances(FEW.seed, 40))) <= set(found)

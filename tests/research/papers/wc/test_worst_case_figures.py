@@ -33,6 +33,7 @@ def test_the_studies_are_the_three_figures_and_the_claims():
     assert not any(study.records for study in STUDIES.values())
 
 
+@pytest.mark.slow
 def test_figure_1():
     """E of both, ours, and the constant; every claim about it holds, for ε from 0.1 to 2."""
     told = []

@@ -52,6 +52,7 @@ TABLE = {
             ("duckdb", "duckdb"),
             ("pyspark", "spark"),
             ("py4j", "spark"),
+            ("google", "sources/gtfs_realtime.py"),
             ("rich", "progress.py"),
             ("pandas", ""),
             ("polars", ""),
@@ -103,7 +104,7 @@ RESEARCH_PACKAGES = {
 NOT_AT_TOP = {"pandas", "polars", "matplotlib"}
 HEAVY = (
     "duckdb", "opendp", "bokeh", "sqlalchemy", "pandas", "polars", "typer", "pydantic",
-    "matplotlib", "scipy", "jsonschema", "pyspark", "cryptography",
+    "matplotlib", "scipy", "jsonschema", "pyspark", "cryptography", "google",
 )  # fmt: skip
 
 

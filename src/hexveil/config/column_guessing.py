@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hexveil.records.sources.columns import is_attribute, strip_value_members
 from hexveil.records.sources.vocabulary import PHRASES, is_known_name, words
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ _KINDS: Mapping[str, tuple[TypeName, ...]] = {
 }
 _ALONE: Mapping[str, tuple[TypeName, ...]] = {"time": ("time", "naive time"), "value": ("number",)}
 """A column of such a type that is the only one has this role, whatever its name."""
+_METADATA = ("type", "@type", "@value", "unitCode", "datasetId")
+"""Members of an NGSI-LD attribute that have no role of their own."""
+_OBSERVED = ".observedAt"
+"""Ending of the time of an NGSI-LD attribute."""
 _WEAK = {"id", "date", "long", "hour"}
 """Words that are weak evidence even as a whole name."""
 
@@ -45,11 +50,14 @@ class ProposedColumn:
     kind : ColumnType
     others : tuple of str
         Other candidates, the likelier first.
+    unit : str
+        Unit of measure, "" unless the format of the source fixes it.
     """
 
     name: str
     kind: ColumnType
     others: tuple[str, ...] = ()
+    unit: str = ""
 
 
 @dataclass
@@ -62,15 +70,24 @@ class _Choice:
     def propose_for(self, role: str) -> ProposedColumn | None:
         """Return the likeliest column of a role, and take it; None if there is none."""
         best = self.ranked(role) or self._alone(role)
+        if role == "time":
+            best = self._observed_with_value(best)
         return self.take(best) if best else None
+
+    def _observed_with_value(
+        self, times: list[tuple[str, ColumnType]]
+    ) -> list[tuple[str, ColumnType]]:
+        """Return times; those at which attributes other than the value were observed come last."""
+        values = self.ranked("value")
+        own = f"{strip_value_members(values[0][0])}{_OBSERVED}" if values else ""
+        return sorted(times, key=lambda time: time[0].endswith(_OBSERVED) and time[0] != own)
 
     def take(self, best: list[tuple[str, ColumnType]]) -> ProposedColumn:
         """Take the first of some columns."""
         (name, kind), *alternatives = best
         self.assigned.add(name)
-        return ProposedColumn(
-            name, kind, tuple(name_of_other for name_of_other, _ in alternatives)[:MOST]
-        )
+        others = tuple(name_of_other for name_of_other, _ in alternatives)[:MOST]
+        return ProposedColumn(name, kind, others, self.look.value_units.get(name, ""))
 
     def ranked(self, role: str) -> list[tuple[str, ColumnType]]:
         """Return the columns that a role's words fit, the likeliest first."""
@@ -87,8 +104,10 @@ class _Choice:
         for name, kind in _columns(self.look.schema):
             if name in self.assigned or kind.name not in _KINDS[role]:
                 continue
-            if kind.name == "json" and kind.fields and role != "location":
-                continue  # an object
+            # A typed value, unlike other objects, is read as what is in it.
+            is_object = kind.name == "json" and kind.fields and "@value" not in kind.fields
+            if is_object and role != "location":
+                continue
             if not self.look.documents or is_known_name(name):
                 yield name, kind
 
@@ -169,16 +188,26 @@ def _columns(schema: Mapping[str, ColumnType], stem: str = "") -> Iterator[tuple
     """Yield every column and field by the name that it is configured by."""
     for name, kind in schema.items():
         yield stem + name, kind
-        yield from _columns(kind.fields, f"{stem}{name}.")
+        metadata = _METADATA if is_attribute(kind) else ()
+        fields = {key: inner for key, inner in kind.fields.items() if key not in metadata}
+        yield from _columns(fields, f"{stem}{name}.")
 
 
 def _score(role: str, name: str) -> int | None:
     """Return how unlikely a name is for a role, from 0; None where no word fits.
 
+    The value of an attribute is called as the attribute is.
+    """
+    scores = [_score_words(role, words(text)) for text in {name, strip_value_members(name)}]
+    return min((score for score in scores if score is not None), default=None)
+
+
+def _score_words(role: str, name_words: list[str]) -> int | None:
+    """Return how unlikely the words of a name are for a role.
+
     A name that is one of the phrases is likelier than one that ends in it, and that than one
     that holds it. Spaces do not count: "pm2.5" is "pm 25".
     """
-    name_words = words(name)
     size = len(name_words)
     runs = {"".join(name_words[a:b]): (a, b) for a in range(size) for b in range(a + 1, size + 1)}
     scores = []

@@ -179,6 +179,9 @@ def _proposed(columns: Mapping[str, ProposedColumn], run_fields: Fields) -> tupl
         values[key] = f"[{_text(column.name)}]" if role == "labels" else _text(column.name)
         if column.others:
             notes[key] = f"Other candidates: {', '.join(map(_text, column.others))}."
+    if "value" in columns and columns["value"].unit:
+        values["values", "value_unit"] = _text(columns["value"].unit)
+        notes["values", "bounds"] = f"Here the values are in {columns['value'].unit}."
     # Fields of the caller override proposals.
     values |= run_fields
     gaps, gap_notes = _gaps(

@@ -11,6 +11,7 @@ from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels, zone
 from hexveil.model.public_metadata import UNITS, Unit, ValueLattice
 from hexveil.records.select import Select
+from hexveil.records.sources.columns import strip_value_members
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_pairs
 
 if TYPE_CHECKING:
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 Repeats = Literal["drop", "keep"]
 
 
-_DEGREE = re.compile(r"([./]coordinates)?([./][01])?")
+_DEGREE = re.compile(r"([./]value)?([./]coordinates)?([./][01])?")
 
 
 def _contains(name: str, value: str) -> bool:
     """Return whether a column is the value's column, or contains it."""
-    return value == name or value.startswith(f"{name}.")
+    # An attribute and its value configure one field, whichever of them is named for which role.
+    same = strip_value_members(name) == strip_value_members(value)
+    return same or value.startswith(f"{name}.")
 
 
 def _is_degree(location: str, value: str) -> bool:

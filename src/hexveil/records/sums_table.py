@@ -188,7 +188,7 @@ def _columns(
     session: Session, relation: Relation, cell: tuple[str, ...], places: int | None
 ) -> dict[str, str]:
     from hexveil.records.duckdb import canonical_ids, expressions  # noqa: PLC0415  the engine
-    from hexveil.records.duckdb.source import DOCUMENT  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb.json_documents import DOCUMENT  # noqa: PLC0415  the engine
 
     document = expressions.JsonColumn(DOCUMENT) if relation.documents else None
     user = canonical_ids.canonical_id(relation.find_user(session, "user"), document)

@@ -199,10 +199,15 @@ class _CachedReading:
         # A file listed twice has each record twice, which only reading both together can tell.
         if len({stamp.name for stamp in self._stamps.values()}) < len(paths):
             return True
-        if len(paths) == 1 or select is None or self._source.kind == "json":
-            return False  # documents have no columns
+        if len(paths) == 1 or select is None or not self._has_columns:
+            return False
         types = self._session.types(self._relation.query)
         return any(self._session.types(select([path])) != types for path in paths)
+
+    @property
+    def _has_columns(self) -> bool:
+        """Whether files can differ in columns: documents have none, feeds all have the same."""
+        return self._source.kind in ("parquet", "csv")
 
     def _placed(self, groups: list[FileGroup]) -> list[FileGroup]:
         """Return the groups, and where the dates leave each."""
@@ -229,6 +234,7 @@ class _CachedReading:
         }
 
     def _span(self, path: str) -> TimeSpan:
+        self._relation.load_files([path])
         self._show_records([path])
         local = "min(local_s), max(local_s)" if self._undated.local else "NULL, NULL"
         row = self._session.rows(
@@ -292,6 +298,8 @@ class _CachedReading:
         """Read all records of some files and return their pairs and counts."""
         for path in paths:
             check_compressed(path, paths)
+        # Files with an entry are never decoded, so that a day's snapshots cost nothing later.
+        self._relation.load_files(paths)
         self._show_records(paths)
         records = self._undated if records is None else records
         counts = count_records(self._session, records, self._grouping, self._request)

@@ -76,7 +76,8 @@ def _float_id(number: str, bits: int) -> CanonicalId:
 
 def _json_id(document: JsonDocument, path: tuple[str | int, ...]) -> CanonicalId:
     """Return the id at a path in JSON, in which each number has its own type."""
-    value, is_float = document(path), document.written_as_float(path)
+    # An object is no id: the metadata in it, such as a time, would make each record a user.
+    value, is_float = document.scalar(path), document.written_as_float(path)
     number = _float_id(f"TRY_CAST({value} AS DOUBLE)", JSON_FLOAT_BITS)
     return CanonicalId(
         f"CASE WHEN {is_float} THEN {number.text} ELSE nullif({value}, '') END",

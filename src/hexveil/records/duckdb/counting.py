@@ -56,6 +56,7 @@ class CountResult:
 
 def count_source(session: Session, relation: Relation, request: ReadRequest) -> CountResult:
     """Count all records of a source, in one pass."""
+    relation.load_files()
     records, rules = validate_records(session, relation, request, parse=True), request.rules
     keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, records.places)
     counts = count_records(session, records, keys, request)

@@ -10,6 +10,8 @@ from hexveil.base.errors import InputError
 from hexveil.records.utc_offsets import END_OF_TIMES, UtcOffsets, clock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from hexveil.records.sources.columns import ColumnRef
 
     Path = tuple[str | int, ...]
@@ -32,6 +34,13 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def file_list(paths: Sequence[str]) -> str:
+    """Return the list of files that the engine's readers take."""
+    # A path is a pattern to DuckDB: its special letters are taken literally.
+    escaped = ("".join(f"[{c}]" if c in "*?[" else c for c in path) for path in paths)
+    return "[" + ", ".join(map(literal, escaped)) + "]"
+
+
 def number_literal(value: float) -> str:
     """Return a double that SQL reads back exactly."""
     if not math.isfinite(value):
@@ -48,6 +57,9 @@ class JsonDocument(Protocol):
     def written_as_float(self, path: Path) -> str:
         """Return the expression of whether a number with a point or exponent is at a path."""
 
+    def scalar(self, path: Path) -> str:
+        """Return the expression of the text at a path; null where an object or list is."""
+
 
 class JsonFields:
     """Texts at paths in JSON documents, extracted together: each extraction parses the document.
@@ -61,7 +73,7 @@ class JsonFields:
     def __init__(self, document: str) -> None:
         self._document = document
         self._names: dict[Path, str] = {}
-        self._floats: dict[Path, str] = {}
+        self._derived: dict[str, tuple[Callable[[str, Path, str], str], Path]] = {}
 
     def __call__(self, path: Path) -> str:
         """Return the column that has the text at a path."""
@@ -69,7 +81,15 @@ class JsonFields:
 
     def written_as_float(self, path: Path) -> str:
         """Return the column that says whether a number with a point or exponent is at a path."""
-        return self._floats.setdefault(path, f"{self(path)}_is_float")
+        return self._derive(f"{self(path)}_is_float", _written_as_float, path)
+
+    def scalar(self, path: Path) -> str:
+        """Return the column that has the text at a path, null where an object or list is."""
+        return self._derive(f"{self(path)}_scalar", _scalar, path)
+
+    def _derive(self, name: str, expression: Callable[[str, Path, str], str], path: Path) -> str:
+        self._derived[name] = (expression, path)
+        return name
 
     def query(self, documents: str) -> str:
         """Return the query of all requested columns, and of `malformed`: not a JSON object."""
@@ -77,7 +97,7 @@ class JsonFields:
         # A document that is there is valid, so that its first letter tells an object, but for
         # white space before it.
         is_object = f"starts_with(CAST({self._document} AS VARCHAR), '{{')"
-        document = f", {self._document}" if self._floats else ""
+        document = f", {self._document}" if self._derived else ""
         extracted = (
             f"SELECT json_extract_string({self._document}, [{paths}]) AS fields, "
             f"CASE WHEN {is_object} THEN false "
@@ -87,8 +107,8 @@ class JsonFields:
         places = {path: f"fields[{i}]" for i, path in enumerate(self._names, 1)}
         columns = [f"{place} AS {self._names[path]}" for path, place in places.items()]
         columns += [
-            f"{_written_as_float(self._document, path, places[path])} AS {name}"
-            for path, name in self._floats.items()
+            f"{expression(self._document, path, places[path])} AS {name}"
+            for name, (expression, path) in self._derived.items()
         ]
         return f"SELECT malformed{''.join(f', {column}' for column in columns)} FROM ({extracted})"
 
@@ -107,6 +127,10 @@ class JsonColumn:
         """Return the expression of whether a number with a point or exponent is at a path."""
         return _written_as_float(self.document, path, self(path))
 
+    def scalar(self, path: Path) -> str:
+        """Return the expression of the text at a path; null where an object or list is."""
+        return _scalar(self.document, path, self(path))
+
 
 def _written_as_float(document: str, path: Path, value: str) -> str:
     # The type is asked for only where the text could be such a number: it parses the document.
@@ -114,6 +138,15 @@ def _written_as_float(document: str, path: Path, value: str) -> str:
         f"CASE WHEN TRY_CAST({value} AS DOUBLE) IS NULL THEN false "
         f"WHEN regexp_full_match({value}, '-?[0-9]+') THEN false "
         f"ELSE coalesce(json_type({document}, {_json_path(path)}) = 'DOUBLE', false) END"
+    )
+
+
+def _scalar(document: str, path: Path, value: str) -> str:
+    # Text may begin like an object, too, and then only the type tells.
+    return (
+        f"CASE WHEN starts_with({value}, '{{') OR starts_with({value}, '[') "
+        f"THEN CASE WHEN json_type({document}, {_json_path(path)}) NOT IN ('OBJECT', 'ARRAY') "
+        f"THEN {value} END ELSE {value} END"
     )
 
 
@@ -149,7 +182,9 @@ def name_text(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
     """Return the text of a label; empty text counts as none."""
     if ref.kind.name in ("struct", "list"):
         raise InputError(f"{role}: the column {ref.column!r} is nested; name a field inside it.")
-    return f"nullif({text(ref, document)}, '')"
+    nested = json_of(ref, document)
+    name = text(ref, document) if nested is None else nested[0].scalar(nested[1])
+    return f"nullif({name}, '')"
 
 
 def whole_number(ref: ColumnRef) -> str | None:
@@ -164,8 +199,9 @@ def number(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
     """Return the number in a field as a double, or null."""
     if ref.point is not None:
         point = f"TRY_CAST({text(ref, document)} AS JSON)"
-        paths = (_json_path((ref.point,)), _json_path(("coordinates", ref.point)))
-        # A bare list, or a GeoJSON point.
+        # A list, a point, and a GeoProperty with a point: records of one file may mix them.
+        stems: tuple[Path, ...] = ((), ("coordinates",), ("value", "coordinates"))
+        paths = [_json_path((*stem, ref.point)) for stem in stems]
         either = ", ".join(f"json_extract_string({point}, {path})" for path in paths)
         return f"TRY_CAST(coalesce({either}) AS DOUBLE)"
     if document is None and ref.parsed == len(ref.path):

@@ -71,9 +71,9 @@ class DuckDBRegridder:
         # Repeats are looked for in all records, and only then is one of each kept.
         drop = aggregation.drops_repeats(request)
         # Of repeats the one of smallest place stays: values break ties alone, and change no count.
-        source = validate_records(
-            session, open_source(session, self.source, request.column_names), request, parse=drop
-        )
+        relation = open_source(session, self.source, request.column_names)
+        relation.load_files()
+        source = validate_records(session, relation, request, parse=drop)
         query = source.query
         if drop:
             query, _ = aggregation.deduplicate(session, source)

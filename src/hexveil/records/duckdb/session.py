@@ -74,7 +74,8 @@ class Session:
         threads: int | None = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._memory = memory_size(memory)
+        self.memory = memory_size(memory)
+        """Bytes that the engine may use."""
         with ExitStack() as opened:
             folder = opened.enter_context(scratch_folder.folder(scratch))
             self._connection = _connection(memory, threads, str(folder))
@@ -82,7 +83,7 @@ class Session:
             # Only now is the session responsible: a failure above closes what was opened.
             self._close = opened.pop_all().close
         self._pixels: dict[int, PixelLookup] = {}
-        self.sortable = int(memory_size(memory) * SORTABLE_PER_BYTE)
+        self.sortable = int(self.memory * SORTABLE_PER_BYTE)
         """Integers that may be sorted in memory at once."""
 
     def __enter__(self) -> Self:
@@ -142,11 +143,11 @@ class Session:
     @contextmanager
     def sharing(self) -> Iterator[None]:
         """Lower the engine's memory limit by half, for numbers that are sorted beside it."""
-        reserve = max(self._memory / 2, min(self._memory, ENGINE_RESERVE))
+        reserve = max(self.memory / 2, min(self.memory, ENGINE_RESERVE))
         self.run(f"SET memory_limit='{int(reserve)}B'")
         yield
         # Not after a failure: the engine may be beyond use, and would hide what it was.
-        self.run(f"SET memory_limit='{int(self._memory)}B'")
+        self.run(f"SET memory_limit='{int(self.memory)}B'")
 
     def repeated(self, query: str, limit: int) -> NDArray[np.uint64] | None:
         """Return the integers that occur more than once in a query's only column.

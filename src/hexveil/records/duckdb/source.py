@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,9 @@ import pyarrow.parquet as pq
 from duckdb.sqltypes import DuckDBPyType
 
 from hexveil.base.errors import MAX_LISTED, ColumnError, InputError
-from hexveil.records.duckdb.expressions import literal
+from hexveil.records.duckdb.expressions import file_list, literal
+from hexveil.records.duckdb.json_documents import document_schema, merge_schemas, scan_documents
+from hexveil.records.duckdb.vehicle_positions import SCHEMA, PositionTable
 from hexveil.records.sources.columns import (
     ColumnRef,
     ColumnType,
@@ -30,7 +31,7 @@ from hexveil.records.sources.columns import (
     resolve_location,
 )
 from hexveil.records.sources.headers import MARKS, FirstLine, first_line, is_confirmed
-from hexveil.records.sources.source_files import Files, MemoryTable, first_bytes, safe_path
+from hexveil.records.sources.source_files import Files, MemoryTable, safe_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-DOCUMENT = "document"
-"""The one column of a relation of JSON documents."""
-_LOOKED_AT = 1000
 _NEAR = 0.8
 """Least similarity of a key of a JSON document that a message suggests: keys can be ids."""
 _KEYS = "check how the documents spell it; their keys are not listed, for keys can be data."
@@ -69,6 +67,9 @@ class Relation:
     configured : collection of str
         Names of the configured columns. The names in a text file are shown only if some of
         these are among them.
+    load : function, or None
+        Decodes files that the engine cannot read itself, some by their paths or all: until then
+        their rows are missing. None where it can.
     """
 
     query: str
@@ -78,6 +79,12 @@ class Relation:
     select_files: Callable[[Sequence[str]], str] | None = None
     respelled: frozenset[str] = frozenset()
     configured: Collection[str] = ()
+    load: Callable[[Sequence[str] | None], None] | None = None
+
+    def load_files(self, paths: Sequence[str] | None = None) -> None:
+        """Decode all files, or those about to be read, if the engine cannot read them itself."""
+        if self.load is not None:
+            self.load(paths)
 
     def skipped(self, session: Session, paths: Sequence[str] | None = None) -> int:
         """Return how many malformed lines the scans so far skipped, each counted once.
@@ -128,7 +135,7 @@ class Relation:
         except ColumnError as error:
             missing = error
         if self.documents:
-            schema = _document_schema(session, self.query, limit=None)
+            schema = document_schema(session, self.query, limit=None)
             try:
                 return look(schema)
             except ColumnError as error:
@@ -192,6 +199,8 @@ def open_source(
         return _open_csv(source, configured)
     if source.kind == "json":
         return _open_json(session, source, configured)
+    if source.kind == "gtfs-realtime":
+        return _open_feeds(session, source, configured)
     return _open_parquet(session, source)
 
 
@@ -219,7 +228,7 @@ def _open_parquet(session: Session, source: Files) -> Relation:
 
     def select_files(paths: Sequence[str]) -> str:
         # By name: by position, a file with columns in another order would mix user and value.
-        return f"SELECT * FROM read_parquet({_paths(paths)}, union_by_name=true, {folders})"
+        return f"SELECT * FROM read_parquet({file_list(paths)}, union_by_name=true, {folders})"
 
     query = select_files(source.paths)
     schema = _typed_schema(session, query)
@@ -296,7 +305,7 @@ def _open_csv(source: Files, configured: Collection[str]) -> Relation:
 def _csv_scan(header: FirstLine, paths: Sequence[str]) -> str:
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.fields)
     return (
-        f"SELECT * FROM read_csv({_paths(paths)}, columns={{{columns}}}, auto_detect=false, "
+        f"SELECT * FROM read_csv({file_list(paths)}, columns={{{columns}}}, auto_detect=false, "
         f"""header=true, delim={literal(header.mark)}, quote='"', escape='"', """
         # Every bad line is stored, to be counted; a limit would count some and drop the rest
         # unseen.
@@ -313,49 +322,27 @@ def _header(path: str, among: Sequence[str]) -> FirstLine:
 
 
 def _open_json(session: Session, source: Files, configured: Collection[str]) -> Relation:
-    scans = [_json_scan(path) for path in source.paths]
-    schemas = [_document_schema(session, scan) for scan in scans]
+    schemas = [document_schema(session, scan_documents([path])) for path in source.paths]
     names = [set(schema) for schema in schemas]
     _check_same(source, [sorted(n) for n in names], names)
-    merged = {name: kind for schema in schemas for name, kind in schema.items()}
     return Relation(
-        _json_part(source.paths),
-        merged,
+        scan_documents(source.paths),
+        merge_schemas(schemas),
         documents=True,
-        select_files=_json_part,
+        select_files=scan_documents,
         configured=configured,
     )
 
 
-def _json_part(paths: Sequence[str]) -> str:
-    return " UNION ALL ".join(_json_scan(path) for path in paths)
-
-
-def _json_scan(path: str) -> str:
-    array = first_bytes(path, 4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
-    # Errors can be ignored by line alone: an array that is damaged anywhere fails as a whole.
-    how = "format='array'" if array else "format='newline_delimited', ignore_errors=true"
-    files = f"{_paths([path])}, hive_partitioning=false"
-    return f"SELECT json AS {DOCUMENT} FROM read_json_objects({files}, {how})"
-
-
-def _document_schema(session: Session, scan: str, limit: int | None = _LOOKED_AT) -> Schema:
-    """Return the keys of JSON documents: of the first ones, or without a limit of all."""
-    limit_clause = "" if limit is None else f" LIMIT {limit}"
-    structure_text = session.rows(
-        f"SELECT json_group_structure({DOCUMENT}) FROM (SELECT * FROM ({scan}) "
-        f"WHERE json_type({DOCUMENT}) = 'OBJECT'{limit_clause})"
-    )[0][0]
-    structure = json.loads(str(structure_text)) if structure_text is not None else {}
-    if not isinstance(structure, dict):
-        return {}
-    return {name: _json_kind(inside) for name, inside in structure.items()}
-
-
-def _json_kind(structure: object) -> ColumnType:
-    if isinstance(structure, dict):
-        return ColumnType("json", {name: _json_kind(nested) for name, nested in structure.items()})
-    return ColumnType("json")
+def _open_feeds(session: Session, source: Files, configured: Collection[str]) -> Relation:
+    positions = PositionTable(session, source.paths, configured)
+    return Relation(
+        positions.select(source.paths),
+        SCHEMA,
+        select_files=positions.select,
+        configured=configured,
+        load=positions.load,
+    )
 
 
 def _check_names(
@@ -449,12 +436,3 @@ def _kind(duckdb_type: DuckDBPyType) -> ColumnType:
     if name in _FLOAT_BITS:
         return ColumnType("number", float_bits=_FLOAT_BITS[name])
     return ColumnType(_KINDS.get(name, "other"))
-
-
-def _paths(paths: Sequence[str]) -> str:
-    # A path is a pattern to DuckDB: its special letters are taken literally.
-    return "[" + ", ".join(literal(_escaped(path)) for path in paths) + "]"
-
-
-def _escaped(path: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in path)

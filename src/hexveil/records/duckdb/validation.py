@@ -28,7 +28,7 @@ from hexveil.records.duckdb.expressions import (
     number_literal,
     whole_number,
 )
-from hexveil.records.duckdb.source import DOCUMENT, Relation
+from hexveil.records.duckdb.json_documents import DOCUMENT
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.duckdb.session import Session
+    from hexveil.records.duckdb.source import Relation
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.columns import ColumnRef
 

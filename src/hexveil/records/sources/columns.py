@@ -1,12 +1,14 @@
 """Resolution of configured columns: names, paths into nested fields, places.
 
 One dotted name may mean three things, tried in this order: a column of exactly that name, a path
-into a nested field, and a path into a column that holds JSON text. A place in one field is in
-GeoJSON order, longitude first.
+into a nested field, and a path into a column that holds JSON text. A name that ends at an attribute
+of an NGSI-LD entity means the attribute's value, so that `speed` reads the simplified and the
+normalised form alike. A place in one field is in GeoJSON order, longitude first.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 TypeName = Literal[
     "text", "number", "boolean", "time", "naive time", "date", "json", "struct", "list", "other"
 ]
+VALUE_MEMBERS = ("value", "object", "@value")
+"""Members that hold the value of an NGSI-LD property, of a relationship, and of a typed value."""
+_VALUE_SUFFIX = re.compile(rf"(\.({'|'.join(VALUE_MEMBERS)}))+\Z")
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,7 @@ class ColumnType:
     fields : mapping of str to ColumnType
         Of a struct, or of JSON objects as far as they were looked at.
     element : ColumnType or None
-        Of a list.
+        Of a list, or of JSON lists as far as they were looked at.
     is_integer : bool
         Whether it is a number of a whole type: its text tells one from another.
     float_bits : int
@@ -80,10 +85,49 @@ def resolve(role: str, name: str, schema: Schema) -> ColumnRef:
     ------
     ColumnError
         If it is not in the source; the message names the nearest.
+    InputError
+        If JSON lists of objects are there, which hold several values.
     """
     ref = _find_column(name, schema)
     if ref is None:
         raise ColumnError(role, name, tuple(all_names(schema)))
+    ref = _attribute_value(ref)
+    if ref.kind.name == "json" and ref.kind.element is not None and ref.kind.element.fields:
+        raise InputError(
+            f"{role}: {name!r} holds lists of objects, such as the temporal form of NGSI-LD has; "
+            "write one entity for each instance, or name a value inside, for example "
+            f"{name + '.0.value'!r}."
+        )
+    return ref
+
+
+def strip_value_members(name: str) -> str:
+    """Return the name of an attribute from that of its value: both configure the same field.
+
+    Examples
+    --------
+    >>> [strip_value_members(name) for name in ("speed", "speed.value", "at.value.@value")]
+    ['speed', 'speed', 'at']
+    """
+    return _VALUE_SUFFIX.sub("", name)
+
+
+def is_attribute(kind: ColumnType) -> bool:
+    """Return whether an object holds a value of its own, as attributes of NGSI-LD entities do."""
+    return not kind.fields.keys().isdisjoint(VALUE_MEMBERS)
+
+
+def _attribute_value(ref: ColumnRef) -> ColumnRef:
+    """Return where the value of an attribute is; other fields stay as they are.
+
+    No object is a number, a time or an id, so this changes no name that could be read without it.
+    """
+    for member in VALUE_MEMBERS:
+        if member in ref.kind.fields:
+            inner = ref.kind.fields[member]
+            parsed = ref.parsed + (ref.kind.name == "struct")
+            nested = replace(ref, path=(*ref.path, member), kind=inner, parsed=parsed)
+            return _attribute_value(nested)  # a typed value is inside the value of a property
     return ref
 
 
@@ -106,11 +150,11 @@ def resolve_location(name: str, schema: Schema) -> tuple[ColumnRef, ColumnRef]:
 
 
 def _pair(name: str, ref: ColumnRef) -> tuple[ColumnRef, ColumnRef]:
+    # A GeoProperty holds a point as its value, a point holds a list as its coordinates.
+    for member in ("value", "coordinates"):
+        if ref.kind.name == "struct" and member in ref.kind.fields:
+            ref = _inside(ref, member, ref.kind.fields[member])
     kind = ref.kind
-    if kind.name == "struct" and "coordinates" in kind.fields:
-        inner = kind.fields["coordinates"]
-        ref = ColumnRef(ref.column, (*ref.path, "coordinates"), inner, ref.parsed + 1)
-        kind = inner
     if kind.name == "list" and kind.element is not None:
         lat, lon = (
             # GeoJSON puts longitude first.
@@ -150,11 +194,9 @@ def _descend(ref: ColumnRef, names: list[str]) -> ColumnRef | None:
     if kind.name == "list" and step.isdigit() and kind.element is not None:
         return _descend(_inside(ref, int(step), kind.element), names[1:])
     if kind.name in ("json", "text"):
-        steps = _json_steps(kind, names)
+        nested = _json_steps(kind, names)
         return (
-            None
-            if steps is None
-            else replace(ref, path=(*ref.path, *steps), kind=ColumnType("json"))
+            None if nested is None else replace(ref, path=(*ref.path, *nested[0]), kind=nested[1])
         )
     return None
 
@@ -163,17 +205,21 @@ def _inside(ref: ColumnRef, step: str | int, kind: ColumnType) -> ColumnRef:
     return ColumnRef(ref.column, (*ref.path, step), kind, ref.parsed + 1)
 
 
-def _json_steps(kind: ColumnType, names: list[str]) -> tuple[str | int, ...] | None:
-    """Return the steps of a path in JSON; None where its keys are known and lack it."""
+def _json_steps(
+    kind: ColumnType, names: list[str]
+) -> tuple[tuple[str | int, ...], ColumnType] | None:
+    """Return the steps of a path in JSON, and the type there; None if its known keys lack it."""
+    if not names:
+        return (), kind
     if not kind.fields:
-        return tuple(int(step) if step.isdigit() else step for step in names)
+        return tuple(int(step) if step.isdigit() else step for step in names), ColumnType("json")
     # A key may itself hold dots, so the longest one that is there is taken.
     for size in range(len(names), 0, -1):
         key = ".".join(names[:size])
         if key in kind.fields:
-            remaining = _json_steps(kind.fields[key], names[size:]) if names[size:] else ()
+            remaining = _json_steps(kind.fields[key], names[size:])
             if remaining is not None:
-                return (key, *remaining)
+                return (key, *remaining[0]), remaining[1]
     return None
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
+from hexveil.records.sources.gtfs_realtime import VALUE_UNITS
 from hexveil.records.sources.headers import first_line, has_header, is_confirmed
 from hexveil.records.sources.source_files import Files, resolve_source, safe_path
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from hexveil.records.sources.columns import Schema
 
@@ -27,10 +28,13 @@ class SourceSchema:
     documents : bool
         Whether records are JSON documents, whose keys can be ids or values: a key is shown only
         if it is known to be none.
+    value_units : mapping of str to str
+        Units of measure, by column, that the format itself fixes.
     """
 
     schema: Schema
     documents: bool
+    value_units: Mapping[str, str] = field(default_factory=dict)
 
 
 def inspect_schema(
@@ -66,11 +70,15 @@ def inspect_schema(
     resolved = resolve_source(source)
     with Session(_MEMORY) as session:
         opened = open_source(session, resolved)
+        if isinstance(resolved, Files):
+            # One file shows whether these are feeds at all; all of them could be thousands.
+            opened.load_files(resolved.paths[:1])
+    feed = isinstance(resolved, Files) and resolved.kind == "gtfs-realtime"
     if isinstance(resolved, Files) and resolved.kind == "csv" and not trusted:
         # Each file by itself: the second day's export may lack the header that the first one has.
         for path in resolved.paths:
             _refuse_doubtful(path, resolved.paths, known_columns)
-    return SourceSchema(opened.schema, opened.documents)
+    return SourceSchema(opened.schema, opened.documents, VALUE_UNITS if feed else {})
 
 
 def _refuse_doubtful(path: str, among: Sequence[str], known_columns: Collection[str]) -> None:

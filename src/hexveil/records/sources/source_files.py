@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
-FileKind = Literal["parquet", "csv", "json"]
+FileKind = Literal["parquet", "csv", "json", "gtfs-realtime"]
 
 _SUFFIXES: dict[str, FileKind] = {
     ".parquet": "parquet",
@@ -36,7 +36,12 @@ _SUFFIXES: dict[str, FileKind] = {
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
+    ".pb": "gtfs-realtime",
+    ".pbf": "gtfs-realtime",
+    ".bin": "gtfs-realtime",
 }
+_SHARED_SUFFIXES = (".pbf", ".bin")
+"""Endings that other programs use, too: in a folder of other records these are no records."""
 MEMORY_NAME = "in-memory table"
 FRAME_NAME = "Spark DataFrame"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -56,7 +61,7 @@ class Files:
 
     Attributes
     ----------
-    kind : "parquet", "csv" or "json"
+    kind : "parquet", "csv", "json" or "gtfs-realtime"
     paths : tuple of str
         Sorted by name, unless named one by one.
     label : str
@@ -253,10 +258,12 @@ def _matching_files(name: str) -> list[str]:
         paths = [str(p) for p in candidates if not p.name.startswith((".", "_"))]
         if not paths:
             raise InputError(
-                f"source: the folder {name!r} holds no Parquet, CSV or JSON file; "
-                "name the folder or file that does."
+                f"source: the folder {name!r} holds no Parquet, CSV or JSON file, and no GTFS-"
+                "Realtime feed; name the folder or file that does."
             )
-        return sorted(paths)
+        records = [p for p in paths if not p.lower().removesuffix(".gz").endswith(_SHARED_SUFFIXES)]
+        others = any(_kind(Path(p)) != "gtfs-realtime" for p in records)
+        return sorted(records if others else paths)
     if path.exists():
         return [name]
     # Last: a file whose own name holds a bracket or an asterisk is that file.
@@ -297,7 +304,7 @@ def _files(label: str, paths: list[str], *, enumerated: bool, unpack: bool) -> F
         if kind is None:
             raise InputError(
                 f"source: {safe_path(path, paths)} is not a kind of file that is read; use "
-                ".parquet, .csv, .csv.gz, .json, .jsonl or .ndjson."
+                ".parquet, .csv, .csv.gz, .json, .jsonl or .ndjson, or .pb for GTFS-Realtime."
             )
         kinds.add(kind)
         _check_name(path)
@@ -354,6 +361,11 @@ def _decompress(path: str) -> None:
     with gzip.open(path) as packed:
         while packed.read(_BLOCK):
             pass
+
+
+def read_bytes(path: str, among: Sequence[str], size: int) -> bytes:
+    """Return at most so many first bytes of a file, unpacked; refuse one that is damaged."""
+    return _open_safely(path, among, lambda: first_bytes(path, size))
 
 
 def first_bytes(path: str, size: int) -> bytes:

@@ -22,13 +22,14 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
     ),
     "time": (
         "observation date time", "observed at", "observation time", "timestamp", "date time",
-        "event time", "recorded at", "time", "ts", "time hour", "date",
+        "event time", "recorded at", "time", "ts", "time hour", "date observed", "date",
     ),
     "user": (
         "license plate", "licence plate", "number plate", "plate", "registration", "vehicle id",
         "bus id", "vehicle number", "vehicle no", "vehicle", "bus", "tram", "tail num",
         "tail number", "fleet number", "user id", "user", "device id", "device", "imei",
-        "sensor id", "uid", "vehicle label", "id",
+        "sensor id", "uid", "vehicle label", "vehicle plate identifier", "fleet vehicle id",
+        "ref vehicle", "ref device", "id",
     ),
     "value": (
         "speed", "velocity", "speed kmh", "pm 25", "pm 10", "no 2", "o 3", "so 2", "co 2", "aqi",
@@ -46,7 +47,7 @@ _SPOKEN = {word for phrases in PHRASES.values() for name in phrases for word in 
 _KNOWN = {word for word in _SPOKEN if not word.isdigit()} | {
     *("last", "first", "current", "start", "end", "arrival", "departure", "actual", "trip", "gps"),
     *("data", "properties", "attributes", "observation", "timestamp", "kmh", "kph", "mph", "avg"),
-    *("mean", "type", "name", "wgs"),
+    *("mean", "type", "name", "wgs", "object"),
 }
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _PLAIN = re.compile(r"[A-Za-z0-9 _./:-]+")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import identifier
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.validation import ValidatedRecords, validate_records
@@ -97,6 +98,11 @@ def _open_files(
     spark: SparkSession, session: Session, source: Files, request: ReadRequest, memory: str
 ) -> TaskRecords:
     """Return text files, one for each task, which opens it just as the driver does."""
+    if source.kind == "gtfs-realtime":
+        # Executors would need the bindings, and snapshots are small: one machine reads a month.
+        raise InputError(
+            "source: Spark reads no GTFS-Realtime feeds; leave engine out, so that DuckDB does."
+        )
     relation = open_source(session, source, request.column_names)
     session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
     records = validate_records(

@@ -1,0 +1,280 @@
+"""GTFS-Realtime: vehicle positions of snapshots are records like those of any other source."""
+
+import gzip
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from examples import examples
+from hexveil.base.errors import ColumnError, InputError
+from hexveil.model.cells import Cells, Labels
+from hexveil.records.read import read
+from hexveil.records.select import Select
+from hexveil.records.sources.gtfs_realtime import COLUMNS
+from hexveil.records.sources.schema_preview import inspect_schema
+from records.engines import told
+from records.feeds import SENT, position, snapshot
+
+ROLES = {
+    "user": "vehicle.id",
+    "value": "position.speed",
+    "lat": "position.latitude",
+    "lon": "position.longitude",
+    "time": "timestamp",
+}
+PLATE = "bus-9182736455"
+
+
+def reading(source, **more):
+    """Read snapshots."""
+    arguments = ROLES | {
+        "bounds": (0, 20),
+        "cells": Cells(6, "1h", "Europe/Warsaw"),
+        "select": Select(min_users=1),
+        "accept_single_records": True,
+        "max_bad_rows": 1,
+    }
+    return read(source, **(arguments | more))
+
+
+def write(folder, snapshots, suffix=".pb"):
+    """Write snapshots into a folder."""
+    folder.mkdir(exist_ok=True)
+    for number, data in enumerate(snapshots):
+        packed = gzip.compress(data) if suffix.endswith(".gz") else data
+        (folder / f"{number:03d}{suffix}").write_bytes(packed)
+    return folder
+
+
+def facts(dataset):
+    """Return all of a data set but how its source and columns are called."""
+    return {
+        name: value for name, value in told(dataset).items() if name not in ("identity", "unit")
+    }
+
+
+def single(value):
+    """Return a number as a feed holds it: with the digits of a binary float of 32 bits."""
+    return float(np.float32(value))
+
+
+POSITIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "c", "\u092c\u0938 7", "x\0y", ' {"quoted"}', None]),
+        st.one_of(st.none(), st.floats(-5, 30, width=32)),
+        st.sampled_from([52.5, 52.25, 91.0, None]),
+        st.sampled_from([21.0, -0.5, 180.5]),
+        st.sampled_from([SENT, SENT + 60, SENT - 4000, 0, None, 2**64 - 1]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@examples(25)
+@given(
+    snapshots=st.lists(POSITIONS, min_size=1, max_size=3), repeats=st.sampled_from(["drop", "keep"])
+)
+def test_snapshots_are_read_as_the_same_records_in_a_table(tmp_path_factory, snapshots, repeats):
+    """Unset fields, odd ids, places off the map, repeats in later snapshots: as in a flat table."""
+    files = [
+        snapshot([position(*fields) for fields in rows], SENT + 30 * number, others=number)
+        for number, rows in enumerate(snapshots)
+    ]
+    folder = write(tmp_path_factory.mktemp("feed"), files)
+    flat = [
+        (user, speed, None if lat is None else single(lat), lon, time or SENT + 30 * number)
+        for number, rows in enumerate(snapshots)
+        for user, speed, lat, lon, time in rows
+    ]
+    types = (pa.string(), pa.float64(), pa.float64(), pa.float64(), pa.uint64())
+    columns = [
+        pa.array(column, kind) for column, kind in zip(zip(*flat, strict=True), types, strict=True)
+    ]
+    table = pa.table(columns, names=list(ROLES.values()))
+    outcomes = []
+    for source in (folder, table):
+        try:
+            outcomes.append(facts(reading(source, repeats=repeats)))
+        except InputError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("suffix", [".pb", ".pbf", ".bin", ".pb.gz"])
+def test_a_folder_a_pattern_a_list_and_one_file(tmp_path, suffix):
+    """Each ending and each way to name files gives the same; a list may name a file twice."""
+    folder = write(tmp_path / "feed", [snapshot([position("a"), position("b", 5.0)])] * 2, suffix)
+    files = sorted(map(str, folder.iterdir()))
+    sources = (folder, str(folder / f"*{suffix}"), files, files[0], [files[0]] * 2)
+    read_by = [reading(source) for source in sources]
+    assert [one.public.rules["records read"] for one in read_by] == [4, 4, 4, 2, 4]
+    assert {one.occupancy.n_records for one in read_by} == {2}
+
+
+def test_a_reading_in_consecutive_snapshots_is_one_record(tmp_path):
+    """By `repeats`: the same vehicle and time count once, or in each snapshot."""
+    seen = [position("a", 5.0, time=SENT - 40), position("b", 9.0, time=None)]
+    folder = write(tmp_path / "feed", [snapshot(seen, SENT), snapshot(seen, SENT + 30)])
+    dropped, kept = (reading(folder, repeats=repeats) for repeats in ("drop", "keep"))
+    # b has no time of its own, so that it has that of each message, and two records.
+    assert (dropped.occupancy.n_records, kept.occupancy.n_records) == (3, 4)
+    assert dropped.public.rules["repeats of a user and time"] == 1
+    assert dropped.sums.total.sum() == 5_000 + 9_000 * 2
+
+
+def test_fields_that_are_not_set_are_missing_and_never_zero(tmp_path):
+    """A position without a place, speed, id or time is left out, and counted by its reason."""
+    rows = [
+        position(), position(speed=None), position(lat=None, lon=None), position(lat=None),
+        position(user=None), position(user=""), position(speed=0.0, time=SENT + 1),
+        position(time=None),
+    ]  # fmt: skip
+    counts = reading(write(tmp_path / "feed", [snapshot(rows, sent=None)])).public.rules
+    assert {name: counts[name] for name in list(counts)[:6]} == {
+        "records read": 8,
+        "unparsable": 0,
+        "without a usable value": 1,
+        "without a user": 2,
+        "without a usable time": 1,
+        "without a usable place": 2,
+    }
+
+
+def test_deleted_entities_and_other_kinds_are_no_records(tmp_path):
+    """Trip updates stand in the same feed; a deleted entity is gone."""
+    from google.transit.gtfs_realtime_pb2 import FeedMessage  # noqa: PLC0415  few tests need it
+
+    feed = FeedMessage()
+    feed.ParseFromString(snapshot([position("a"), position("b")], others=3))
+    feed.entity[-1].is_deleted = True
+    (tmp_path / "one.pb").write_bytes(feed.SerializeToString())
+    assert reading(tmp_path / "one.pb").public.rules["records read"] == 1
+
+
+def test_text_that_is_not_unicode_is_no_id(tmp_path):
+    """Bytes of another encoding are no user, and are not shown."""
+    data = snapshot([position("busX"), position("b")]).replace(b"busX", b"bu\xff\xfe")
+    (tmp_path / "one.pb").write_bytes(data)
+    assert reading(tmp_path / "one.pb").public.rules["without a user"] == 1
+
+
+def damaged(data):
+    """Return files that are no feed, by what is wrong with them."""
+    return {
+        "truncated": data[:-3],
+        "other bytes": b"\x00\x00\x00\x0d\x0a\x09OSMHeader",
+        "text": b'{"vehicle": "' + PLATE.encode() + b'"}',
+        "without a header": data[7:],
+        "one byte": b"\x0a",
+    }
+
+
+@pytest.mark.parametrize("kind", damaged(b"" * 20))
+def test_a_file_that_is_no_feed_is_named_and_nothing_of_it_shown(tmp_path, kind):
+    """One of many files is enough; the sentence names it without the values of folders."""
+    data = snapshot([position(PLATE)])
+    folder = write(tmp_path / f"bus={PLATE}", [data, damaged(data)[kind]])
+    with pytest.raises(
+        InputError, match=r"bus=\.\.\./001.pb.*not a readable GTFS-Realtime"
+    ) as caught:
+        reading(folder)
+    assert PLATE not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+def test_a_feed_without_vehicle_positions_is_refused(tmp_path):
+    """Trip updates alone are another feed."""
+    folder = write(tmp_path / "feed", [snapshot([], others=2)] * 2)
+    with pytest.raises(InputError, match="holds no vehicle position"):
+        reading(folder)
+
+
+def test_a_file_too_large_for_the_memory_is_refused_before_it_is_unpacked(tmp_path):
+    """A packed file of many zeros is read no further than a message may be long."""
+    (tmp_path / "one.pb.gz").write_bytes(gzip.compress(bytes(5_000_000)))
+    with pytest.raises(InputError, match=r"too large for this memory.* 4 MB at most"):
+        reading(tmp_path / "one.pb.gz", memory="64MB")
+
+
+def test_a_column_that_no_feed_has_is_named_with_those_that_it_has(tmp_path):
+    """Columns are those of the specification."""
+    (tmp_path / "one.pb").write_bytes(snapshot([position()]))
+    with pytest.raises(ColumnError, match=r"position\.speed"):
+        reading(tmp_path / "one.pb", value="speed")
+
+
+def test_every_column_has_its_field(tmp_path):
+    """Each name of the table is a field of a vehicle position, and can be a label or a value."""
+    row = {
+        field.name: "7" if pa.types.is_string(field.type) else 7
+        for field in COLUMNS
+        if field.name not in ROLES.values()
+    }
+    (tmp_path / "one.pb").write_bytes(snapshot([position() | row]))
+    labels = reading(tmp_path / "one.pb", cells=Labels(*row)).public.cells.labels
+    assert {name: float(text) for name, (text,) in labels.items()} == dict.fromkeys(row, 7)
+
+
+def test_a_cache_decodes_new_files_alone(tmp_path, monkeypatch):
+    """Days that share no instant are entries of their own, and what is read is the same."""
+    from hexveil.records.duckdb import vehicle_positions  # noqa: PLC0415  the engine
+
+    folder = write(
+        tmp_path / "feed",
+        [
+            snapshot([position("a", time=t), position("b", time=t)], t)
+            for t in (SENT, SENT + 90_000)
+        ],
+    )
+    cached = {"cache": tmp_path / "cache", "version": "1"}
+    assert facts(reading(folder, **cached)) == facts(reading(folder))
+    later = SENT + 180_000
+    (folder / "002.pb").write_bytes(snapshot([position("a", time=later)], later))
+    decoded, decode = [], vehicle_positions.read_feed
+    monkeypatch.setattr(
+        vehicle_positions,
+        "read_feed",
+        lambda path, *more: decoded.append(path) or decode(path, *more),
+    )
+    again = reading(folder, **cached)
+    assert decoded == [str(folder / "002.pb")]
+    assert facts(again) == facts(reading(folder))
+
+
+def test_other_grids_are_counted_from_the_same_files(tmp_path):
+    """A feed is opened again for a table of grids."""
+    folder = write(tmp_path / "feed", [snapshot([position("a"), position("b", lat=53.5)])])
+    (coarse,) = reading(folder).public.recount((Cells(1, "1h", "Europe/Warsaw"),), "user")
+    assert (coarse.occupancy.n_cells, coarse.occupancy.n_users) == (1, 2)
+
+
+def test_without_the_bindings_the_install_line_is_told(tmp_path, monkeypatch):
+    """The core has no protobuf: the sentence says what to install."""
+    (tmp_path / "one.pb").write_bytes(snapshot([position()]))
+    monkeypatch.setitem(sys.modules, "google.transit.gtfs_realtime_pb2", None)
+    with pytest.raises(InputError, match=r'pip install "hexveil\[gtfs\]"'):
+        reading(tmp_path / "one.pb")
+
+
+def test_names_that_other_programs_use_do_not_spoil_a_folder(tmp_path):
+    """A .bin file beside records of another kind is none; a .pb file is."""
+    folder = write(tmp_path / "days", [b"anything"], ".bin")
+    (folder / "r.csv").write_text("bus,speed\na,1\n")
+    assert set(inspect_schema(folder, ("bus", "speed")).schema) == {"bus", "speed"}
+    write(folder, [snapshot([position()])])
+    with pytest.raises(InputError, match="files of several kinds"):
+        inspect_schema(folder)
+
+
+def test_a_look_tells_the_units_that_the_format_fixes(tmp_path):
+    """Speeds are metres per second by the specification."""
+    (tmp_path / "one.pb").write_bytes(snapshot([position()]))
+    look = inspect_schema(tmp_path / "one.pb")
+    assert look.value_units["position.speed"] == "m/s"
+    assert not look.documents

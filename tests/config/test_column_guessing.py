@@ -117,6 +117,37 @@ def test_objects_of_documents_are_no_values():
     assert roles(inspect_schema) == {"value": "speed.value"}
 
 
+def test_attributes_of_entities_are_found_by_their_values():
+    """Metadata has no role; a time belongs to the value, not to another attribute."""
+    text = ColumnType("json")
+    attribute = {"type": text, "value": text, "observedAt": text, "unitCode": text}
+    typed = {"type": text, "value": ColumnType("json", {"@type": text, "@value": text})}
+    entity = {
+        "id": text,
+        "location": ColumnType("json", attribute),
+        "refVehicle": ColumnType("json", {"type": text, "object": text}),
+        "speed": ColumnType("json", attribute),
+    }
+    expected = {"location": "location", "user": "refVehicle.object", "value": "speed.value"}
+    found = propose(SourceSchema(entity, documents=True))
+    assert {role: one.name for role, one in found.items()} == expected | {
+        "time": "speed.observedAt"
+    }
+    assert found["time"].others == ("location.observedAt",)
+    assert found["user"].others == ("id",)
+    dated = entity | {"dateObserved": ColumnType("json", typed)}
+    assert roles(SourceSchema(dated, documents=True)) == expected | {"time": "dateObserved.value"}
+
+
+def test_units_that_a_format_fixes_are_proposed():
+    """The unit comes with the column that has it."""
+    look = SourceSchema(
+        {"speed": ColumnType("number")}, documents=False, value_units={"speed": "m/s"}
+    )
+    assert propose(look)["value"].unit == "m/s"
+    assert propose(look)["value"].others == ()
+
+
 def test_types_of_a_table_are_those_that_are_declared():
     """A look at a table has its columns and types."""
     from hexveil.records.sources.schema_preview import inspect_schema  # noqa: PLC0415  loads the engine

@@ -1,0 +1,127 @@
+"""From the files of an exchange to a release: drafted, filled in, planned, released, checked."""
+
+import json
+import tomllib
+
+import pyarrow as pa
+import pytest
+
+from hexveil.config.placeholders import FILL_IN
+from hexveil.simulation.city import City
+from records.feeds import snapshot
+from records.test_ngsi_ld import normalised, simplified
+
+CITY = City(users=60, days=1, seed=3, interval="10min")
+RUN = """
+[plan]
+epsilon = 3
+
+[ledger]
+url = "{form}.sqlite"
+dataset = "buses"
+budget = 3
+
+[release]
+out = "{form}"
+accept_noise = true
+"""
+
+
+@pytest.fixture(scope="module")
+def records():
+    """Return the records of an invented city, in the order of their times."""
+    table = pa.Table.from_batches(list(CITY.batches()))
+    rows = [row for row in table.to_pylist() if row["speed"] is not None]
+    return sorted(rows, key=lambda row: row["observationDateTime"])
+
+
+def epoch(row):
+    """Return the time of a record in seconds."""
+    return int(row["observationDateTime"].timestamp())
+
+
+def fields(row):
+    """Return a record as a vehicle position."""
+    lon, lat = row["location"]["coordinates"]
+    return {
+        "vehicle.id": row["license_plate"],
+        "trip.trip_id": row["trip_id"],
+        "trip.route_id": row["route_id"],
+        "position.latitude": lat,
+        "position.longitude": lon,
+        "position.speed": row["speed"] / 3.6,
+        "timestamp": epoch(row),
+    }
+
+
+def drafted(call, source, **gaps):
+    """Return the run file that is drafted for a source, its gaps filled in."""
+    draft = call("inspect", source, "--init")
+    assert (draft.code, draft.err) == (0, "")
+    text = draft.out.replace("resolution = 5", "resolution = 4").replace(
+        "min_users = 10", "min_users = 5"
+    )
+    for name, value in gaps.items():
+        assert f'{name} = "{FILL_IN}"' in text
+        text = text.replace(f'{name} = "{FILL_IN}"', f"{name} = {value}")
+    return text.partition("\n[plan]")[0]
+
+
+def released(here, call, form, text):
+    """Run a file to a verified release; return its manifest."""
+    (here / f"{form}.toml").write_text(text + RUN.format(form=form))
+    for command in ("inspect", "plan", "release"):
+        done = call(command, f"{form}.toml")
+        assert done.code == 0, done.err
+    assert call("verify", form).code == 0
+    return json.loads((here / form / "manifest.json").read_text())
+
+
+def test_snapshots_of_a_feed_become_a_map(here, call, records):
+    """A folder of snapshots that repeat what was last seen: each reading counts once."""
+    (here / "feed").mkdir()
+    last = {}
+    for number in range(0, len(records), 40):
+        last |= {row["license_plate"]: row for row in records[number : number + 40]}
+        sent = max(map(epoch, last.values()))
+        data = snapshot([fields(row) for row in last.values()], sent, others=2)
+        (here / "feed" / f"{sent}.pb").write_bytes(data)
+    text = drafted(call, "feed", bounds="[0, 18]", timezone='"Asia/Kolkata"')
+    run = tomllib.loads(text)
+    assert run["columns"] == {
+        "user": "vehicle.id",
+        "value": "position.speed",
+        "lat": "position.latitude",
+        "lon": "position.longitude",
+        "time": "timestamp",
+    }
+    assert run["values"]["value_unit"] == "m/s"
+    manifest = released(here, call, "feed_map", text)
+    rules = manifest["data"]["rules"]
+    assert rules["repeats of a user and time"] > 500
+    assert rules["records left"] > 1_000
+
+
+@pytest.mark.parametrize("form", [normalised, simplified])
+def test_entities_become_a_map(here, call, records, form):
+    """Normalised and simplified entities are drafted by their own names, and give one map."""
+    rows = [
+        {
+            "plate": row["license_plate"],
+            "speed": row["speed"],
+            "lon": row["location"]["coordinates"][0],
+            "lat": row["location"]["coordinates"][1],
+            "observationDateTime": row["observationDateTime"].isoformat(),
+        }
+        for row in records
+    ]
+    (here / "entities.ndjson").write_text("\n".join(json.dumps(form(row)) for row in rows))
+    text = drafted(call, "entities.ndjson", bounds="[0, 65]", timezone='"Asia/Kolkata"')
+    columns = tomllib.loads(text)["columns"]
+    nested = ".value" if form is normalised else ""
+    assert columns["user"] == f"plate{nested}"
+    assert columns["value"] == f"speed{nested}"
+    assert columns["time"] == f"observationDateTime{nested}"
+    assert columns["location"] in ("location", "location.coordinates")
+    manifest = released(here, call, "entity_map", text)
+    assert manifest["data"]["rules"]["records left"] > 0

@@ -97,7 +97,7 @@ def test_snapshots_of_a_feed_become_a_map(here, call, records):
     }
     assert run["values"]["value_unit"] == "m/s"
     manifest = released(here, call, "feed_map", text)
-    rules = manifest["data"]["rules"]
+    rules = manifest["rules"]
     assert rules["repeats of a user and time"] > 500
     assert rules["records left"] > 1_000
 
@@ -124,4 +124,4 @@ def test_entities_become_a_map(here, call, records, form):
     assert columns["time"] == f"observationDateTime{nested}"
     assert columns["location"] in ("location", "location.coordinates")
     manifest = released(here, call, "entity_map", text)
-    assert manifest["data"]["rules"]["records left"] > 0
+    assert manifest["rules"]["records left"] > 0

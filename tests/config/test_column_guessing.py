@@ -124,6 +124,7 @@ def test_attributes_of_entities_are_found_by_their_values():
     typed = {"type": text, "value": ColumnType("json", {"@type": text, "@value": text})}
     entity = {
         "id": text,
+        "temperature": ColumnType("json", attribute),
         "location": ColumnType("json", attribute),
         "refVehicle": ColumnType("json", {"type": text, "object": text}),
         "speed": ColumnType("json", attribute),
@@ -133,7 +134,7 @@ def test_attributes_of_entities_are_found_by_their_values():
     assert {role: one.name for role, one in found.items()} == expected | {
         "time": "speed.observedAt"
     }
-    assert found["time"].others == ("location.observedAt",)
+    assert found["time"].others == ("temperature.observedAt",)
     assert found["user"].others == ("id",)
     dated = entity | {"dateObserved": ColumnType("json", typed)}
     assert roles(SourceSchema(dated, documents=True)) == expected | {"time": "dateObserved.value"}

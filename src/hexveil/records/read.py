@@ -68,20 +68,22 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         A Parquet, CSV (.gz) or JSON (array or one document a line) file; a folder or glob of such
         files with the same columns; a list of files, whose columns may differ; or a pandas,
         polars or Arrow table. Folders of Parquet files that are all named like `ward=7` are a
-        column of text, unless the files have it themselves. With Spark also a Spark DataFrame, or
+        column of text, unless the files have it themselves. JSON may be NGSI-LD entities;
+        `.pb`, `.pbf` and `.bin` files are snapshots of a GTFS-Realtime feed (extra `gtfs`), whose
+        vehicle positions are the records. With Spark also a Spark DataFrame, or
         the addresses of Parquet files, like `s3://...`; local files must then be where every
         executor finds them, and a table in memory goes through the driver.
     user, value : str
         Column of the user id and of the value. Ids of text are kept apart byte for byte; numbers
         by their value: 7, 7.0 and 7.00 are one user. A float that is not whole, or so large that
-        it is not exact, is refused as an id.
+        it is not exact, is refused as an id. The name of an NGSI-LD attribute means its value.
     bounds : pair of numbers
         Values are clamped to these; both are multiples of `quantum`. Public.
     lat, lon : str, optional
         Columns of latitude and longitude, in degrees.
     location : str, optional
-        One column of the place in GeoJSON order, longitude first: a list, a GeoJSON point, text
-        of either, or a pair of columns ending in /0 and /1.
+        One column of the place in GeoJSON order, longitude first: a list, a GeoJSON point, a
+        GeoProperty, text of these, or a pair of columns ending in /0 and /1.
     time : str, optional
         Column of the time: ISO 8601 text, a timestamp, or seconds or milliseconds since 1970.
     privacy_unit : "user", "user-day" or "user-week"

@@ -21,8 +21,9 @@ from hexveil.records import from_sums
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sql import sums_query
-from records import test_read, test_refusals
+from records import test_gtfs_realtime, test_ngsi_ld, test_read, test_refusals
 from records.engines import PANDAS, agree, outcome, public
+from records.feeds import position, snapshot
 from records.test_read import (
     GOOD,
     LONGITUDES,
@@ -89,6 +90,26 @@ def test_every_kind_of_source_gives_the_same(spark, tmp_path, kind):
     source = next(source for name, source in sources(tmp_path) if name.endswith(kind))
     found = agree(read_table, source, spark, grid=ONE_SLOT, rule={"min_users": 1})
     assert found["sizes"][1] == 4
+
+
+@pytest.mark.parametrize("form", test_ngsi_ld.FORMS)
+def test_every_form_of_entities_gives_the_same(spark, tmp_path, form):
+    """Attributes are read by their names in the tasks, too; mixed forms are counted alike."""
+    source = test_ngsi_ld.write(tmp_path / "e.ndjson", test_ngsi_ld.city(), form)
+    mixed = test_ngsi_ld.write(tmp_path / "m.json", test_ngsi_ld.city(), test_ngsi_ld.simplified)
+    place = "location.coordinates" if form is test_ngsi_ld.flat else "location"
+    assert agree(test_ngsi_ld.reading, source, spark, location=place)["sizes"][1] == 9
+    agree(test_ngsi_ld.reading, [mixed, source], spark, location=place)
+
+
+def test_feeds_are_refused_by_one_engine(spark, tmp_path):
+    """Spark says which engine reads them."""
+    (tmp_path / "one.pb").write_bytes(snapshot([position()]))
+    refusal = outcome(test_gtfs_realtime.reading, tmp_path / "one.pb", engine=spark)
+    assert refusal == (
+        InputError,
+        "source: Spark reads no GTFS-Realtime feeds; leave engine out, so that DuckDB does.",
+    )
 
 
 TIME_FORMS = cases_of(test_read.test_every_form_of_time_is_the_same_instant)

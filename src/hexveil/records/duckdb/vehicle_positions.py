@@ -27,8 +27,7 @@ _BATCH = "decoded_positions"
 _FILE = "file"
 _BATCH_ROWS = 1 << 16
 _MEMORY_PER_BYTE = 16
-"""Memory for each byte of a file: a decoded message takes about seven times its size, and Python's
-objects of one column half as much."""
+"""Memory for each byte of a file: the message in it and its columns take ten times its size."""
 
 
 def _column_type(arrow_type: pa.DataType) -> ColumnType:
@@ -85,31 +84,32 @@ class PositionTable:
         InputError
             If a file is no feed, or no file has a vehicle position.
         """
-        batches: list[pa.RecordBatch] = []
+        tables: list[pa.Table] = []
         for path in dict.fromkeys(self._paths if paths is None else paths):
             if path not in self._decoded:
                 # A file that is listed twice is read twice, as files of other kinds are.
-                batches += [self._decode(path)] * self._times_listed[path]
+                tables += [self._decode(path)] * self._times_listed[path]
                 self._decoded.add(path)
-            if sum(map(len, batches)) >= _BATCH_ROWS:
-                self._insert(batches)
-                batches = []
-        self._insert(batches)
+            if sum(map(len, tables)) >= _BATCH_ROWS:
+                self._insert(tables)
+                tables = []
+        self._insert(tables)
         if self._n_positions == 0 and len(self._decoded) == len(self._numbers):
             raise InputError(
                 "source: the GTFS-Realtime feed holds no vehicle position, only other entities, if "
                 "any; name the files of the feed that has them."
             )
 
-    def _decode(self, path: str) -> pa.RecordBatch:
+    def _decode(self, path: str) -> pa.Table:
         max_bytes = int(self._session.memory / _MEMORY_PER_BYTE)
         positions = read_feed(path, self._paths, self._names, max_bytes)
         self._n_positions += len(positions)
         file = pa.repeat(pa.scalar(self._numbers[path], pa.int32()), len(positions))
-        return pa.record_batch([file, *positions.columns], schema=self._schema)
+        return positions.add_column(0, self._schema.field(_FILE), file)
 
-    def _insert(self, batches: Sequence[pa.RecordBatch]) -> None:
-        self._run_with(pa.Table.from_batches(batches, self._schema), f"INSERT INTO {TABLE}")
+    def _insert(self, tables: Sequence[pa.Table]) -> None:
+        rows = pa.concat_tables([self._schema.empty_table(), *tables])
+        self._run_with(rows, f"INSERT INTO {TABLE}")
 
     def _run_with(self, rows: pa.Table, statement: str) -> None:
         self._session.register(_BATCH, rows)

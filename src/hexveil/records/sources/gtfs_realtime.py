@@ -49,12 +49,12 @@ VALUE_UNITS = {
     "position.speed": "m/s",
     "occupancy_percentage": "%",
 }
+_CHUNK = 10_000
+"""Entities at once: Python's objects for the messages in them take more than the messages."""
 _INSTALL = 'pip install "hexveil[gtfs]"'
 
 
-def read_feed(
-    path: str, among: Sequence[str], names: Sequence[str], max_bytes: int
-) -> pa.RecordBatch:
+def read_feed(path: str, among: Sequence[str], names: Sequence[str], max_bytes: int) -> pa.Table:
     """Return the vehicle positions of one file; a field that is not set is null.
 
     Parameters
@@ -80,13 +80,17 @@ def read_feed(
             "memory, or check that it is one snapshot of a feed."
         )
     feed = _parse(data, safe_path(path, among))
-    positions = [
-        entity.vehicle
-        for entity in feed.entity
-        if entity.HasField("vehicle") and not entity.is_deleted
-    ]
-    arrays = [pa.array(_column(feed, positions, name), COLUMNS.field(name).type) for name in names]
-    return pa.record_batch(arrays, schema=pa.schema([COLUMNS.field(name) for name in names]))
+    schema = pa.schema([COLUMNS.field(name) for name in names])
+    batches = []
+    for start in range(0, len(feed.entity), _CHUNK):
+        positions = [
+            entity.vehicle
+            for entity in feed.entity[start : start + _CHUNK]
+            if entity.HasField("vehicle") and not entity.is_deleted
+        ]
+        arrays = [pa.array(_column(feed, positions, field.name), field.type) for field in schema]
+        batches.append(pa.record_batch(arrays, schema=schema))
+    return pa.Table.from_batches(batches, schema)
 
 
 def _parse(data: bytes, label: str) -> FeedMessage:

@@ -235,6 +235,14 @@ def test_a_list_of_instances_is_refused_with_what_to_do(tmp_path):
     assert reading(tmp_path / "t.json", value="speed.0.value").sums.total.tolist() == [31_000]
 
 
+def test_an_answer_of_an_exchange_is_refused_with_what_to_do(tmp_path):
+    """Records inside an envelope are not looked for; the sentence says where they are."""
+    answer = {"type": "urn:dx:rs:success", "title": "Success", "results": [simplified(city(1)[0])]}
+    (tmp_path / "answer.json").write_text(json.dumps(answer))
+    with pytest.raises(InputError, match='in "results"; write that list into a file of its own'):
+        reading(tmp_path / "answer.json")
+
+
 def test_hostile_keys_are_no_attributes_and_are_not_shown(tmp_path):
     """Keys can be ids: neither a wrong name nor a draft tells them."""
     plate = "GJ05-9182736455"

@@ -43,6 +43,10 @@ T = TypeVar("T")
 _NEAR = 0.8
 """Least similarity of a key of a JSON document that a message suggests: keys can be ids."""
 _KEYS = "check how the documents spell it; their keys are not listed, for keys can be data."
+_ENVELOPE = (
+    'the documents hold lists of others, as answers of an exchange do in "results"; write that '
+    "list into a file of its own."
+)
 
 
 @dataclass(frozen=True)
@@ -141,9 +145,12 @@ class Relation:
             except ColumnError as error:
                 missing = error
         # Not from within a handler: the error's context would hold the names that are left out.
-        raise self._careful(missing, tuple(all_names(schema)))
+        nested = any(kind.element is not None and kind.element.fields for kind in schema.values())
+        raise self._careful(missing, tuple(all_names(schema)), _ENVELOPE if nested else _KEYS)
 
-    def _careful(self, missing: ColumnError, names: Sequence[str]) -> ColumnError:
+    def _careful(
+        self, missing: ColumnError, names: Sequence[str], document_hint: str
+    ) -> ColumnError:
         """Return the error with only those names that may be shown.
 
         A first line can be a record, and keys of JSON documents can be ids or values.
@@ -156,7 +163,7 @@ class Relation:
             hint = None if typed or confirmed else _unconfirmed_hint(len(names))
             return missing if hint is None else ColumnError(role, column, (), hint)
         closest = _closest_key(column, names) if confirmed else ()
-        return ColumnError(role, column, closest, None if closest else _KEYS)
+        return ColumnError(role, column, closest, None if closest else document_hint)
 
 
 def _unconfirmed_hint(number: int) -> str:

@@ -156,16 +156,26 @@ def midpoint():
 def middles():
     """Try IOT Algorithm 3, step 3, on three array means near the upper bound."""
     points, means = np.array([1.0, 3.0, 5.0, 7.0]), np.array([6.9, 7.0, 7.2])
-    distance = np.abs(means[:, None] - points).min(axis=1)
-    below = (distance[:, None] < points).sum(axis=0)
-    above = (distance[:, None] > points).sum(axis=0)
-    printed = points[np.maximum(below, above).argmin()]
-    true = points[middle_costs(means, 8, 4).argmin()]
-    listed = [f"{d:.1f}" for d in distance]
+
+    def printed_costs(array_means):
+        distance = np.abs(array_means[:, None] - points).min(axis=1)
+        below = (distance[:, None] < points).sum(axis=0)
+        above = (distance[:, None] > points).sum(axis=0)
+        return distance, np.maximum(below, above)
+
+    distance, printed = printed_costs(means)
+    true = middle_costs(means, 8, 4)
+    shares = [np.exp(-costs / 4) / np.exp(-costs / 4).sum() for costs in (printed, true)]
+    mirrored = printed_costs(8 - means)[1]
+    assert mirrored.tolist() == printed.tolist()
+    assert middle_costs(8 - means, 8, 4).tolist() != true.tolist()
     return [
         "middles {:.0f}, {:.0f}, {:.0f} and {:.0f}".format(*points),
-        "distances {}, {} and {}".format(*listed),
-        f"printed {printed:.0f}, true {true:.0f}",
+        "distances are {:.1f}, {:.1f} and {:.1f}".format(*distance),
+        "so the middles cost {}, {}, {} and {}".format(*printed),
+        "nearest middles they cost {}, {}, {} and {}".format(*true),
+        f"printed {shares[0][3]:.2f}, true {shares[1][3]:.2f}",
+        "With array means {:.1f}, {:.1f} and {:.1f}".format(*(8 - means)),
     ]
 
 

@@ -285,16 +285,33 @@ def test_midpoint_costs_are_those_of_the_algorithm():
 def test_the_printed_midpoints_are_distances():
     """IOT Algorithm 3, step 3, prints min where arg min is meant (ERRATA 11).
 
-    As printed, the middle of an array mean would be its distance to one, which is small whatever
-    the mean: the lowest bin would win. As meant, the bin of the means does.
+    A distance is at most half a bin, which is the lowest middle: as printed all middles cost the
+    same, wherever the array means are. As meant, the bin of the means alone costs nothing.
     """
-    points, values = np.array([1.0, 3.0, 5.0, 7.0]), np.array([6.9, 7.0, 7.2])
-    printed = np.abs(values[:, None] - points).min(axis=1)
-    below = (printed[:, None] < points).sum(axis=0)
-    above = (printed[:, None] > points).sum(axis=0)
-    assert np.maximum(below, above).argmin() == 0
+    points = np.array([10, 30, 50, 70])
     stage = choice(MiddleCost(), 3, EvenBins(80, 4))
-    assert costs(stage, [69, 70, 72]).argmin() == 3
+    for bin_number, values in enumerate(([1, 8, 19], [21, 30, 39], [45, 50, 58], [69, 70, 72])):
+        distances = np.abs(np.array(values)[:, None] - points).min(axis=1)
+        below = (distances[:, None] < points).sum(axis=0)
+        above = (distances[:, None] > points).sum(axis=0)
+        assert np.maximum(below, above).tolist() == [3, 3, 3, 3]
+        meant = [3, 3, 3, 3]
+        meant[bin_number] = 0
+        assert costs(stage, values).tolist() == meant
+
+
+def test_the_printed_midpoints_see_only_borders():
+    """As printed, array means on the border of two bins make the first bin cheaper, nothing else.
+
+    That is the only trace of the data: a mean elsewhere, on random values, moves no cost.
+    """
+    points = np.array([10, 30, 50, 70])
+    for values in itertools.product(range(0, 81, 4), repeat=3):
+        distances = np.abs(np.array(values)[:, None] - points).min(axis=1)
+        below = (distances[:, None] < points).sum(axis=0)
+        above = (distances[:, None] > points).sum(axis=0)
+        on_border = sum(value % 20 == 0 for value in values)
+        assert np.maximum(below, above).tolist() == [3 - on_border, 3, 3, 3]
 
 
 def test_two_choices_of_one_stage_lose_twice():

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.pseudo_users import PseudoUsers
     from hexveil_research.papers.iot.lemmas import Counts
+    from hexveil_research.papers.study import Reading
 
     Floats = NDArray[np.float64]
     Costs = Callable[[Floats], NDArray[np.float64]]
@@ -34,6 +35,8 @@ MIDDLES = np.array([1.0, 3.0, 5.0, 7.0])
 """Middles of four bins of [0, 8]."""
 ARRAYS = (6.9, 7.0, 7.2)
 """Array means between 0 and 8, all nearest to 7 of the middles 1, 3, 5 and 7."""
+MIRRORED = (1.1, 1.0, 0.8)
+"""The same, all nearest to 1."""
 
 
 def printed_costs(values: Floats) -> Floats:
@@ -47,30 +50,53 @@ def printed_costs(values: Floats) -> Floats:
     return np.asarray(np.maximum(below, above), dtype=np.float64)
 
 
-def middle_claims(costs: Costs = printed_costs) -> tuple[Claim, Claim]:
-    """Return which middle Algorithm 3 makes likeliest: as printed, and ERRATA 11."""
-    values = np.array(ARRAYS)
-    likeliest = float(MIDDLES[np.argmin(costs(values))])
-    corrected = float(MIDDLES[np.argmin(middle_costs(values, 8, 4))])
-    nearest = 7.0
+def nearest_costs(values: Floats) -> Floats:
+    """Return Algorithm 3's cost of each middle, with the nearest middles that are meant."""
+    return np.asarray(middle_costs(values, 8, 4), dtype=np.float64)
+
+
+def middle_law(costs: Floats) -> Floats:
+    """Return the probabilities of Algorithm 3, step 5, at ε = 1."""
+    weights = np.exp(-costs / 4)
+    return np.asarray(weights / weights.sum())
+
+
+def middle_claims(
+    printed: Costs = printed_costs, corrected: Costs = nearest_costs
+) -> tuple[Claim, Claim]:
+    """Return whether Algorithm 3 prefers the middle near the array means: printed, ERRATA 11.
+
+    A middle is preferred if it is more probable than each other one: a tie is no preference.
+    """
     return (
-        Claim(
-            "IOT",
-            "Algorithm 3, step 3",
+        _middle_claim(
             "With the distances to the nearest middle as printed, the middle near the array means "
-            "is the likeliest",
-            f"array means {', '.join(map(str, ARRAYS))} of 0 to 8: the likeliest middle is "
-            f"{likeliest:g}, the nearest one {nearest:g}",
-            likeliest == nearest,
+            "is more probable than any other",
+            printed,
+            "as printed",
         ),
-        Claim(
-            "IOT",
-            "Algorithm 3, step 3",
+        _middle_claim(
             "With the nearest middles themselves, which is meant, it is (ERRATA 11)",
-            f"the likeliest middle is {corrected:g}",
-            corrected == nearest,
+            corrected,
             "corrected",
         ),
+    )
+
+
+def _middle_claim(says: str, costs: Costs, reading: Reading) -> Claim:
+    """Return whether the middle near the array means is preferred, here and mirrored."""
+    laws = [middle_law(costs(np.array(values))) for values in (ARRAYS, MIRRORED)]
+    law, mirrored = (probabilities.tolist() for probabilities in laws)
+    return Claim(
+        "IOT",
+        "Algorithm 3, step 3",
+        says,
+        f"array means {', '.join(map(str, ARRAYS))} of 0 to 8, ε = 1: the middles "
+        f"{', '.join(f'{x:g}' for x in MIDDLES)} have the probabilities "
+        f"{', '.join(f'{p:.2f}' for p in law)}; array means "
+        f"{', '.join(map(str, MIRRORED))}: {', '.join(f'{p:.2f}' for p in mirrored)}",
+        law[-1] > max(law[:-1]) and mirrored[0] > max(mirrored[1:]),
+        reading,
     )
 
 

@@ -76,6 +76,12 @@ def test_few_samples_are_looked_for_in_the_cell_of_largest_error():
     crowd[:, 0] = [1, 1, *[0] * 18]
     assert busiest_hour.few_samples(Slot("", 65.0, Occupancy.from_dense(crowd))).holds
     assert not busiest_hour.few_samples(SLOT).holds
+    # Two cells of one user tie for the largest error: the one of few samples decides nothing.
+    crowd[:, 1] = [400, *[0] * 19]
+    crowd[:, 0] = [2, *[0] * 19]
+    tied = busiest_hour.few_samples(Slot("", 65.0, Occupancy.from_dense(crowd)))
+    assert not tied.holds
+    assert "of 2 such cells" in tied.measured
 
 
 def test_the_simulated_hour_resembles_the_papers():

@@ -17,7 +17,6 @@ from hexveil_research.papers.iot import (
     scaling,
     surrogate,
 )
-from hexveil_research.papers.private_choices import middle_costs
 from hexveil_research.papers.study import Setting
 
 FEW = Setting(trials=400)
@@ -121,7 +120,10 @@ def test_a_median_that_exists_is_found():
 
 def test_choices_that_are_right_hold():
     """With the true costs, or half the weight, what fails as printed would hold."""
-    assert choices.middle_claims(lambda values: middle_costs(values, 8, 4))[0].holds
+    assert choices.middle_claims(choices.nearest_costs)[0].holds
+    # A law that ignores the data, or prefers one end whatever the data are, never holds.
+    for costs in (lambda _: np.full(4, 3.0), lambda _: np.arange(4.0), lambda _: -np.arange(4.0)):
+        assert not choices.middle_claims(corrected=costs)[1].holds
     printed, right = choices.quantile_claims(factor=0.5)
     assert printed.holds
     assert right.holds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -10,8 +11,6 @@ import numpy as np
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
@@ -108,9 +107,14 @@ class PlanAllocation(ReadOnlyArrays):
         return () if self.suppressed_pairs is None else (self.suppressed_pairs,)
 
     def with_noise_scaled(self, times: float) -> PlanAllocation:
-        """Return the same rows with noise larger by a factor, rounded up."""
+        """Return the same rows with all noise times a factor, rounded up."""
+        # Less noise costs a cell more; with more noise what was charged stays an upper bound.
+        cell_epsilon = self.cell_epsilon
+        if cell_epsilon is not None and times < 1.0:
+            cell_epsilon /= Fraction(times)
         return replace(
             self,
+            cell_epsilon=cell_epsilon,
             noise_scale_records=_up(self.noise_scale_records * times),
             variance_noise=_up(self.variance_noise * times),
         )

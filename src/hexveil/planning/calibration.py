@@ -43,12 +43,38 @@ def calibrate_noise(
     InputError
         If users are charged more than ε for the lattice of the variances alone.
     """
+    losses = _fractional_loss(problem, allocation)
+    return allocation if losses <= epsilon else _scaled_to(problem, epsilon, allocation, losses)
+
+
+def spend_epsilon(
+    problem: PlanningProblem, epsilon: Fraction, allocation: PlanAllocation
+) -> PlanAllocation:
+    """Return the allocation with as much noise that the most exposed user loses all of ε.
+
+    Losses are inverse to a factor of all noise, so that one step is exact; nothing changes where
+    nobody loses anything.
+
+    Raises
+    ------
+    InputError
+        If users are charged more than ε for the lattice of the variances alone.
+    """
+    losses = _fractional_loss(problem, allocation)
+    return _scaled_to(problem, epsilon, allocation, losses) if losses else allocation
+
+
+def _fractional_loss(problem: PlanningProblem, allocation: PlanAllocation) -> Fraction:
     # Whole quanta are never more than the fractions that are charged here: a loss that holds
     # without metadata holds with it, and the plan does not depend on the lattice.
-    losses = max_user_loss(problem.without_metadata(), allocation)
-    if losses <= epsilon:
-        return allocation
-    # A user is charged the lattice of each published variance, which noise does not make smaller.
+    return max_user_loss(problem.without_metadata(), allocation)
+
+
+def _scaled_to(
+    problem: PlanningProblem, epsilon: Fraction, allocation: PlanAllocation, losses: Fraction
+) -> PlanAllocation:
+    """Return the allocation with its noise scaled from one loss to another."""
+    # A user is charged the lattice of each published variance, which noise does not change.
     fixed, occupancy = 0.0, problem.occupancy
     if "variance" in problem.request.noised:
         fixed = VARIANCE_LATTICE * float(occupancy.cells_per_user.max())

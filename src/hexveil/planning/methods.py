@@ -10,9 +10,15 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hexveil.accounting.error_model import has_single_record
 from hexveil.base.errors import InputError
-from hexveil.planning.calibration import allocate_at_least_epsilon, calibrate_noise
+from hexveil.planning.calibration import (
+    allocate_at_least_epsilon,
+    calibrate_noise,
+    spend_epsilon,
+)
 from hexveil.planning.clipping_range import private_range, range_allocations
 from hexveil.planning.guarantees import (
     PlanningProblem,
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
 
 HALVINGS = 40
 SUPPRESSION_ROUNDS = 4
-"""Rounds after which the exact loss of CLIP-USER's plan hardly changes."""
+"""Suppressions that are compared, each at the cell loss to which the one before it led."""
 
 
 def allocate(problem: PlanningProblem) -> PlanAllocation:
@@ -117,14 +123,19 @@ def _equal_split(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
 
 
 def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
-    """Return CLIP-USER's suppression at the cell loss at which its exact loss is about ε."""
+    """Return the best plan of CLIP-USER's suppressions, each with all of ε spent.
+
+    A suppression is made for one loss per cell. As a user is suppressed or not, the loss that it
+    leaves over all cells jumps, up or down, so that no loss per cell needs to lead to ε: noise
+    makes up what is missing or left. Suppressing nobody is a candidate, too.
+    """
     occupancy, span, request = problem.occupancy, problem.span, problem.request
     if span.min() < span.max():
         raise InputError('method "clip-user" needs the same bounds in every cell.')
     error: ErrorKind = "sum" if request.error == "sum" and len(request.noised) == 2 else "separate"
     cell_loss, width, local = epsilon, float(span[0]), occupancy.local()
-    # The suppression at one cell loss fixes the ratio of exact loss to cell loss; a few rounds
-    # bring the cell loss to ε divided by it. Noise makes up what is then missing or left.
+    everybody = np.ones(local.n_pairs, dtype=bool)
+    allocations = [allocate_independently(occupancy, span, request, cell_loss, everybody)]
     for _ in range(SUPPRESSION_ROUNDS):
         targets = None if error == "sum" else _initial_errors(problem, cell_loss)
         if targets == (math.inf, math.inf):  # only variances of one record
@@ -133,8 +144,16 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
         allocation = allocate_independently(
             occupancy, span, request, cell_loss, suppression.contributing_pairs
         )
+        allocations.append(allocation)
+        # The ratio of exact loss to cell loss is that of the suppression at hand.
         cell_loss = cell_loss * epsilon / max_user_loss(problem.without_metadata(), allocation)
-    return calibrate_noise(problem, epsilon, allocation)
+
+    def max_error(allocation: PlanAllocation) -> float:
+        models = error_models(problem.without_metadata(), allocation)
+        return float(objective_errors(request, span, models).max())
+
+    candidates = [spend_epsilon(problem, epsilon, allocation) for allocation in allocations]
+    return min(candidates, key=max_error)
 
 
 def _initial_errors(problem: PlanningProblem, cell_loss: Fraction) -> tuple[float, float]:

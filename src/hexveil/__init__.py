@@ -11,7 +11,7 @@ A first tour::
     book = hv.Ledger("ledger.sqlite", dataset="surat", budget=5)
     hv.release(ds, plan, ledger=book).write("map")      # booked, noised, written
 
-Records: `read`, `from_sums`, `Cells`, `Labels`, `Select`, `Dataset`.
+Records: `read`, `from_sums`, `Cells`, `Labels`, `OneCell`, `Select`, `Dataset`.
 Plans: `plan`, `capacity`, `Plan`, `Capacity`, `Occupancy`, `Baseline`, `OptimalClipping`.
 One cell, for study: `ArrayAveraging`, `Levy`, `FixedQuantile`, `OptimizedQuantile`,
 `OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         OptimizedQuantile,
     )
     from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange
-    from hexveil.model.cells import Cells, Labels
+    from hexveil.model.cells import Cells, Labels, OneCell
     from hexveil.model.occupancy import LocalOccupancy as Occupancy
     from hexveil.planning.api import plan
     from hexveil.planning.feasibility.advice import GridTooFineWarning
@@ -74,6 +74,7 @@ _HOMES = {
     "theory": "hexveil.theory",
     "Cells": "hexveil.model.cells",
     "Labels": "hexveil.model.cells",
+    "OneCell": "hexveil.model.cells",
     "BudgetError": "hexveil.base.errors",
     "ColumnError": "hexveil.base.errors",
     "HexveilError": "hexveil.base.errors",
@@ -135,6 +136,7 @@ __all__ = [
     "Levy",
     "Normal",
     "Occupancy",
+    "OneCell",
     "OptArrayAveraging",
     "OptimalClipping",
     "OptimizedQuantile",

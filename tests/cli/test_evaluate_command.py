@@ -6,6 +6,7 @@ import stat
 
 import pytest
 
+import hexveil as hv
 from hexveil.mechanisms import REGISTRY
 from hexveil.simulation import figure_style
 from hexveil.simulation.private_study_output import NOT_COVERED, STAMP
@@ -124,6 +125,80 @@ def test_a_cell_has_a_name_or_a_number(here, call):
     name = told.err.split("(")[1].split(",")[0]
     chosen = (*QUICK, "--json")
     assert call(*OWN, *chosen).out == call("evaluate", "run.toml", "--cell", name, *chosen).out
+
+
+def test_a_cell_is_named_as_the_release_shows_it(here, call):
+    """The hexagon of a release's table, and its slot, give what the cell's number gives."""
+    slots = ("--timeslot", "1h", "--timezone", "Asia/Kolkata", "--slot", "pooled")
+    told = call("evaluate", "run.toml", *slots, *QUICK).err
+    hexagon, _, slot = told.split("(")[1].split(",")[0].partition("/")
+    chosen = (*slots, *QUICK, "--json")
+    numbered = call("evaluate", "run.toml", "--cell", "0", *chosen)
+    assert numbered.code == 0, numbered.err
+    for cell in (f"{hexagon} {slot}", f"{hexagon.upper()}/{slot}:00", f"{hexagon}, {slot}"):
+        assert call("evaluate", "run.toml", "--cell", cell, *chosen).out == numbered.out
+    refused = call("evaluate", "run.toml", "--cell", f"{hexagon} 03:00", *chosen)
+    assert refused.code == 2
+    assert f"the hexagon {hexagon} has no cell in the slot '03:00'; name one of 1 ({slot})" in (
+        refused.err
+    )
+
+
+USERS_AND_VALUES = "user,value\n" + "".join(
+    f"u{user},{10 + user + repeat}\n" for user in range(12) for repeat in range(user % 3 + 1)
+)
+TWO_COLUMNS = ("mine.csv", "--user", "user", "--value", "value", "--bounds", "0,65")
+
+
+def test_a_table_of_two_columns_is_one_cell(here, call):
+    """User and value alone are one cell; its result is private, and that of the same counts."""
+    (here / "mine.csv").write_text(USERS_AND_VALUES)
+    said = call("evaluate", *TWO_COLUMNS, *QUICK, "--json")
+    assert said.code == 0, said.err
+    told = json.loads(said.out)
+    assert next(iter(told)) == "private"
+    counts = [user % 3 + 1 for user in range(12)]
+    means = [10 + user + (count - 1) / 2 for user, count in enumerate(counts)]
+    order = sorted(range(12), key=lambda user: f"u{user}")
+    table = hv.evaluate(
+        [hv.Baseline(), hv.Levy()],
+        counts=[counts[i] for i in order], user_means=[means[i] for i in order],
+        bounds=(0, 65), epsilons=["0.25", "0.5", 1, 2], trials=50,
+    )  # fmt: skip
+    assert [row["mae"] for row in told["rows"]] == pytest.approx(table["mae"].to_pylist())
+
+
+def test_one_cell_needs_no_name_and_has_one(here, call):
+    """The switch, the name and the number all mean the one cell."""
+    (here / "mine.csv").write_text(USERS_AND_VALUES)
+    first, *others = (
+        call("evaluate", *TWO_COLUMNS, *QUICK, "--json", *more)
+        for more in ((), ("--one-cell",), ("--cell", "all"), ("--cell", "0"))
+    )
+    assert first.code == 0, first.err
+    assert {said.out for said in others} == {first.out}
+    refused = call("evaluate", *TWO_COLUMNS, "--cell", "some")
+    assert refused.code == 2
+    assert "there is no cell 'some'; name one of 1 (all), or its number from 0." in refused.err
+
+
+def test_one_cell_of_own_records_is_planned_and_released(here, call):
+    """A table of user and value becomes a release of one cell, which verifies."""
+    (here / "mine.csv").write_text(USERS_AND_VALUES)
+    refused = call("plan", *TWO_COLUMNS, "--epsilon", "4")
+    assert refused.code == 2
+    assert "--one-cell" in refused.err
+    said = call("plan", *TWO_COLUMNS, "--epsilon", "4", "--one-cell")
+    assert said.code == 0, said.err
+    assert "1: one cell of all records" in said.out
+    said = call(
+        "release", *TWO_COLUMNS, "--epsilon", "4", "--one-cell", "--ledger", "ledger.sqlite",
+        "--dataset", "mine", "--budget", "5", "--out", "one", "--accept-noise",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    assert call("verify", "one").code == 0
+    (row,) = csv.DictReader((here / "one" / "cells.csv").read_text().splitlines())
+    assert (row["cell"], row["users"]) == ("all", "12")
 
 
 @pytest.mark.parametrize("command", [SIMULATED, OWN])

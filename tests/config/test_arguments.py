@@ -57,6 +57,29 @@ def test_labels_replace_the_place():
         arguments.cells(run(cells={"labels": "route", "resolution": 5}))
 
 
+def test_one_cell_replaces_places_and_labels():
+    """One cell needs no column, keeps the clock of hours and dates, and clashes in one sentence."""
+    made = run(**NEEDED, cells={"one_cell": True, "timezone": "UTC"})
+    given = arguments.read_arguments(made, door)
+    assert given["cells"] == hv.OneCell()
+    assert given["timezone"] == "UTC"
+    for other in ({"labels": "route"}, {"resolution": 5}):
+        with pytest.raises(InputError, match=f"one_cell and {next(iter(other))} cannot be comb"):
+            arguments.cells(run(cells={"one_cell": True, **other}))
+
+
+def test_one_cell_can_be_declined():
+    """A false switch leaves the cells as they are."""
+    made = run(cells={"one_cell": False, "labels": "route"})
+    assert arguments.cells(made) == hv.Labels("route")
+
+
+def test_records_without_places_are_told_of_other_cells():
+    """Neither places nor labels: the message names both, and one cell."""
+    with pytest.raises(InputError, match=r"cells need places.*--labels.*--one-cell"):
+        arguments.read_arguments(run(**NEEDED), door)
+
+
 def test_cells_without_a_section_ask_for_the_clock():
     """The library's own defaults judge an empty section."""
     with pytest.raises(InputError, match="timezone is needed"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hexveil import Cells, InputError, Labels
+from hexveil import Cells, InputError, Labels, OneCell
 from hexveil.base import hexagons
 from hexveil.model.cells import CellTable, slot_seconds, zone
 
@@ -195,3 +195,16 @@ def test_zone_is_the_named_one():
 def test_hexagon_names_are_those_of_h3():
     """A cell's hexagon is written as H3's usual hex string."""
     assert table("UTC", 0).hexagon_names() == tuple(hexagons.names(np.array([HEXAGON])))
+
+
+def test_one_cell_is_not_a_column_of_that_name():
+    """One cell of all records equals itself, and no grid by a column named cell."""
+    assert OneCell() == OneCell()
+    assert OneCell() != Labels("cell")
+    assert len({OneCell(), OneCell(), Labels("cell")}) == 2
+
+
+def test_labels_without_a_column_point_to_one_cell():
+    """The message names the way to a single cell."""
+    with pytest.raises(InputError, match=r"OneCell\(\) makes one cell"):
+        Labels()

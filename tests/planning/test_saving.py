@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
+from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import Plan
 from hexveil.planning.allocation import WithinBounds
@@ -168,6 +169,15 @@ def test_labels_come_back(unit, tmp_path):
     assert loaded.names == ("line/0", "line/1")
     assert dict(loaded.facts.cells.labels) == {"route": ("line/0", "line/1")}
     assert loaded.facts.privacy_unit == unit
+
+
+def test_one_cell_comes_back(tmp_path):
+    """One cell of all records is not taken for labels by a column."""
+    cells = CellTable(hv.OneCell(), labels={"cell": ("all",)})
+    data = dataset_of([[1, 2, 3]], cells=cells)
+    loaded = hv.Plan.load(planned(data, bounds=None).save(tmp_path / "plan"))
+    assert loaded.facts.cells.grid == hv.OneCell()
+    assert loaded.names == ("all",)
 
 
 def test_pooled_slots_and_grids_without_slots_come_back(tmp_path):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from attack.test_values import DROPPED, neighbours
 from examples import examples
 from hexveil.base.errors import InputError
-from hexveil.model.cells import Cells, Labels
+from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.records import from_sums
 from hexveil.records.read import read
 from hexveil.records.select import Select
@@ -163,6 +163,8 @@ def odd_texts():
         {"cells": Labels("label")},
         {"cells": Labels("side", "label"), "repeats": "keep", "privacy_unit": "user-week"},
         {"cells": Labels("label"), "time": None, "select": Select(min_users=2, top=3)},
+        {"cells": OneCell()},
+        {"cells": OneCell(), "time": None, "repeats": "keep"},
     ],
 )
 def test_odd_texts_are_told_apart_alike(spark, arguments):

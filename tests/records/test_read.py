@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil.base.errors import InputError
-from hexveil.model.cells import Cells, Labels
+from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from records import oracle
@@ -498,6 +498,44 @@ def test_labels_need_neither_place_nor_time():
     totals = [(0, 0, 1, 1000), (0, 1, 1, 2000), (1, 1, 1, 2000), (2, 2, 1, 4000)]
     assert rows_of(found) == [(*row, row[-1] ** 2) for row in totals]
     assert found.public.rules["without a usable place"] == 1
+
+
+def test_one_cell_holds_all_records():
+    """Neither place nor label: one cell of the name all, with the sums of one constant label."""
+    table = labelled()
+    shared = {"user": "u", "value": "v", "bounds": (0, 9), "select": Select(min_users=1)}
+    found = read(table, cells=OneCell(), **shared)
+    constant = table.append_column("cell", pa.array(["all"] * len(table)))
+    known = read(constant, cells=Labels("cell"), **shared)
+    assert found.public.cells.names() == ("all",)
+    assert found.public.cells.grid == OneCell()
+    assert rows_of(found) == rows_of(known)
+    assert found.public.rules == known.public.rules
+    assert found.public.identity == known.public.identity
+
+
+def test_a_column_named_cell_may_be_the_value():
+    """One cell reads no column of its own, so that none of the records is taken for it."""
+    table = pa.table({"u": ["a", "b"], "cell": [1.0, 2.0]})
+    found = read(
+        table, user="u", value="cell", bounds=(0, 9), cells=OneCell(), select=Select(min_users=1)
+    )
+    assert [row[-2] for row in rows_of(found)] == [1000, 2000]
+
+
+def test_one_cell_is_counted_again_for_another_unit():
+    """Days of users are counted on the one cell, as reading for that unit does."""
+    table = pa.table({"u": ["a", "a", "b"], "v": [1.0, 2.0, 3.0], "t": [0, 86_400, 7_200]})
+    shared = {
+        "user": "u", "value": "v", "time": "t", "bounds": (0, 9), "cells": OneCell(),
+        "select": Select(min_users=1), "timezone": "UTC",
+    }  # fmt: skip
+    facts = read(table, **shared).public
+    (again,) = facts.recount((OneCell(),), "user-day")
+    known = read(table, privacy_unit="user-day", **shared).public
+    assert again.occupancy.local().n.tolist() == known.occupancy.local().n.tolist() == [1, 1, 1]
+    assert again.cells.names() == known.cells.names() == ("all",)
+    assert again.identity == known.identity
 
 
 LABELLED = st.lists(

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
-from hexveil.model.cells import Cells, Labels
+from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.records import Select, from_sums, read
 from hexveil.records.sql import sums_query
 from hexveil.records.sql.dialects import DIALECTS
@@ -167,6 +167,8 @@ CROWDED = [
     (Labels('w"ard'), {"privacy_unit": "user-week", "bounds": (-5, "2.5"), "quantum": "0.5"}, {}),
     (Labels('w"ard'), {"privacy_unit": "user-day"}, {"box": (-180.0, -10.0, 21.2, 60.0)}),
     (Labels('w"ard'), {"repeats": "keep"}, {"drop_values": (999, "1.0005")}),
+    (OneCell(), {"privacy_unit": "user-week"}, {}),
+    (OneCell(), {"repeats": "keep"}, {"drop_values": (999,)}),
     (Cells(7, "15min", "America/New_York"), {}, {"top": 3}),
     (Cells(7, "1h", WARSAW), {"privacy_unit": "user-week"}, {}),
     (Cells(0, "6h", "America/New_York", "pooled"), {"privacy_unit": "user-day"}, {}),
@@ -510,7 +512,9 @@ def test_the_shortest_query_is_this():
     assert sums_query(**TRIPS, cells=Labels("ward"), dialect="spark") == GOLDEN
 
 
-@pytest.mark.parametrize("grid", [Labels("ward", "it's"), Cells(7, "6h", WARSAW, "pooled")])
+@pytest.mark.parametrize(
+    "grid", [Labels("ward", "it's"), OneCell(), Cells(7, "6h", WARSAW, "pooled")]
+)
 def test_the_comment_shows_the_call_that_takes_the_result(grid):
     """The call in the leading comment can be copied, and means the cells that were asked for."""
     places = {"lat": "lat", "lon": "lon", "time": "at"}
@@ -523,7 +527,7 @@ def test_the_comment_shows_the_call_that_takes_the_result(grid):
     cells = given_arguments["cells"]
     plain = [ast.literal_eval(a) for a in cells.args]
     named = {k.arg: ast.literal_eval(k.value) for k in cells.keywords}
-    assert {"hv.Cells": Cells, "hv.Labels": Labels}[ast.unparse(cells.func)](
+    assert {"hv.Cells": Cells, "hv.Labels": Labels, "hv.OneCell": OneCell}[ast.unparse(cells.func)](
         *plain, **named
     ) == grid
 

@@ -14,7 +14,6 @@ from hexveil.simulation.private_study_output import (
     check_folder,
     is_private,
     own_cell,
-    some_cells,
     stamped,
     write_files,
 )
@@ -63,12 +62,6 @@ def test_means_stay_within_the_bounds(records):
 def test_means_do_not_show_themselves(records):
     """A cell prints its name and size, never a mean."""
     assert repr(own_cell(records, "b")) == "OwnCell('b', n_users=2, means private)"
-
-
-def test_a_few_cells_stand_as_examples():
-    """With three cells or fewer all are named."""
-    assert some_cells(("a", "b")) == "name one of 2 (a, b), or its number from 0"
-    assert "(a, b, c, ...)" in some_cells(tuple("abcd"))
 
 
 def test_a_stamp_keeps_the_table():

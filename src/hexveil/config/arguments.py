@@ -13,7 +13,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.config.run_file import SECTIONS, option
 from hexveil.mechanisms import Baseline, OptimalClipping
-from hexveil.model.cells import Cells, Labels
+from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.planning.request import split_of
 from hexveil.planning.request import statistics as known_statistics
 
@@ -44,8 +44,9 @@ def read_arguments(run: Run, function: Callable[..., object]) -> Arguments:
         **run.read.explicit_fields(),
     }
     complete(function, fields)
+    check_places(run)
     fields["cells"] = cells(run)
-    if run.cells.labels is not None and run.cells.timezone is not None:
+    if isinstance(fields["cells"], Labels) and run.cells.timezone is not None:
         fields.setdefault("timezone", run.cells.timezone)
     # Sections of their own become arguments of their own.
     fields["select"] = Select(**run.select.explicit_fields())
@@ -59,18 +60,36 @@ def source(run: Run) -> str | list[str]:
     return run.source[0] if len(run.source) == 1 else list(run.source)
 
 
+def has_places(run: Run) -> bool:
+    """Return whether a column of places is configured."""
+    columns = run.columns
+    return not (columns.lat is columns.lon is columns.location is None)
+
+
+def check_places(run: Run) -> None:
+    """Refuse records without places whose cells are not defined otherwise."""
+    # A hexagon's missing time zone would be named first, which is no help without places.
+    if not has_places(run) and not run.cells.explicit_fields():
+        raise InputError(
+            "cells need places: name lat and lon (in [columns], or --lat and --lon), or location; "
+            "without places, name labels (in [cells], or --labels), or use one_cell (--one-cell) "
+            "for one cell of all records."
+        )
+
+
 def cells(run: Run) -> Cells | Labels:
-    """Return the definition of a cell; refuse labels together with a place or slot."""
+    """Return the definition of a cell; refuse labels, or one cell, with a place or slot."""
     fields = run.cells.explicit_fields()
-    labels = fields.pop("labels", None)
-    if labels is not None:
+    labels, one_cell = fields.pop("labels", None), fields.pop("one_cell", False)
+    if labels is not None or one_cell:
         fields.pop("timezone", None)  # labels have no slots, but hours, dates and days do
-        if fields:
-            name = next(iter(fields))
+        conflicting = [*(["labels"] if one_cell and labels is not None else []), *fields]
+        if conflicting:
             raise InputError(
-                f"labels and {name} cannot be combined: use one of them to define cells."
+                f"{'one_cell' if one_cell else 'labels'} and {conflicting[0]} cannot be combined: "
+                "use one of them to define cells."
             )
-        return Labels(*labels)
+        return OneCell() if labels is None else Labels(*labels)
     if fields.get("timeslot") == "none":
         fields["timeslot"] = None
     return Cells(**fields)

@@ -70,13 +70,14 @@ class ValuesSection(Section):
 
 
 class Grid(Section):
-    """The definition of a cell: a hexagon in a timeslot, or public labels."""
+    """The definition of a cell: a hexagon in a timeslot, public labels, or all records."""
 
     resolution: Integer | None = _field("H3 resolution, 0 (coarse) to 15 (fine).", "8")
     timeslot: Text | None = _field('Length of a slot, "15min" to "1d", or "none".', "1h")
     timezone: Text | None = _field('Local clock, for example "Europe/Warsaw".')
     slot: Text | None = _field('"calendar", or "pooled" for the same hour of all days.', "calendar")
     labels: Names | None = _field("Public columns that define a cell, instead of a place.")
+    one_cell: Switch | None = _field("One cell of all records, instead of places or labels.")
 
 
 class Selection(Section):

@@ -1,4 +1,4 @@
-"""Cells: an H3 hexagon in a timeslot, or any public label. All of it is public.
+"""Cells: an H3 hexagon in a timeslot, any public label, or one cell. All of it is public.
 
 A slot is named by its local start. `slot` numbers are seconds of the local wall clock: since
 1970-01-01T00:00 local for calendar slots, since midnight for pooled ones.
@@ -117,10 +117,33 @@ class Labels:
 
     def __init__(self, *columns: str) -> None:
         if not columns or not all(isinstance(c, str) and c for c in columns):
-            raise InputError('Labels needs at least one column name, like Labels("route_id").')
+            raise InputError(
+                'Labels needs at least one column name, like Labels("route_id"); OneCell() makes '
+                "one cell of all records."
+            )
         if len(set(columns)) != len(columns):
             raise InputError(f"Labels names a column twice: {', '.join(columns)}.")
         object.__setattr__(self, "columns", columns)
+
+
+ALL_RECORDS = "all"
+"""Label of the one cell that holds all records."""
+
+
+@dataclass(frozen=True, init=False)
+class OneCell(Labels):
+    """One cell of all records: a single HAT, with neither places nor columns of labels.
+
+    It is named "all", under a column `cell` that the records need not have.
+
+    Examples
+    --------
+    >>> OneCell().columns
+    ('cell',)
+    """
+
+    def __init__(self) -> None:
+        super().__init__("cell")
 
 
 @dataclass(frozen=True, eq=False)

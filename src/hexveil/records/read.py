@@ -88,8 +88,8 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         Column of the time: ISO 8601 text, a timestamp, or seconds or milliseconds since 1970.
     privacy_unit : "user", "user-day" or "user-week"
         What is protected.
-    cells : Cells or Labels
-        What a cell is.
+    cells : Cells, Labels or OneCell
+        What a cell is. `OneCell()` makes one cell of all records.
     quantum : number
         Step to which values are rounded, in value units.
     select : Select

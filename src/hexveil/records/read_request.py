@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.model.cells import Cells, Labels, zone
+from hexveil.model.cells import Cells, Labels, OneCell, zone
 from hexveil.model.public_metadata import UNITS, Unit, ValueLattice
 from hexveil.records.select import Select
 from hexveil.records.sources.columns import strip_value_members
@@ -33,6 +33,14 @@ def _contains(name: str, value: str) -> bool:
 def _is_degree(location: str, value: str) -> bool:
     """Return whether the value's column is a location's, or one of its two numbers."""
     return value.startswith(location) and bool(_DEGREE.fullmatch(value[len(location) :]))
+
+
+def label_columns(cells: Cells | Labels) -> tuple[str, ...]:
+    """Return the columns of the records that are labels of cells."""
+    # One cell of all records has a name, and no column.
+    if isinstance(cells, Labels) and not isinstance(cells, OneCell):
+        return cells.columns
+    return ()
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ class Rules:
     def __post_init__(self) -> None:
         if not isinstance(self.cells, (Cells, Labels)):
             kind = type(self.cells).__name__
-            raise InputError(f"cells must be Cells(...) or Labels(...), got {kind}.")
+            raise InputError(f"cells must be Cells(...), Labels(...) or OneCell(), got {kind}.")
         if not isinstance(self.select, Select):
             raise InputError(f"select must be Select(...), got {type(self.select).__name__}.")
         if self.privacy_unit not in UNITS:
@@ -166,7 +174,8 @@ class ReadRequest:
     def _check_cells(self, cells: Cells) -> None:
         if not self.columns.has_place:
             raise InputError(
-                "hexagons need places; name lat and lon, or location, or use Labels for cells."
+                "hexagons need places; name lat and lon, or location; or use Labels for cells, or "
+                "OneCell (--one-cell) for one cell of all records."
             )
         if cells.timeslot is not None and self.columns.time is None:
             raise InputError("timeslots need times; name the time column or use timeslot none.")
@@ -176,7 +185,7 @@ class ReadRequest:
         columns, cells = self.columns, self.rules.cells
         # Location is not in the list: a struct may hold the value beside the coordinates.
         public = [(role, getattr(columns, role)) for role in ("user", "lat", "lon", "time")]
-        public += [("label", name) for name in cells.columns] if isinstance(cells, Labels) else []
+        public += [("label", name) for name in label_columns(cells)]
         roles = [
             role for role, name in public if name is not None and _contains(name, columns.value)
         ]
@@ -191,8 +200,7 @@ class ReadRequest:
     @property
     def column_names(self) -> frozenset[str]:
         """The names of all configured columns."""
-        labels = self.rules.cells.columns if isinstance(self.rules.cells, Labels) else ()
-        return frozenset((*self.columns.by_role().values(), *labels))
+        return frozenset((*self.columns.by_role().values(), *label_columns(self.rules.cells)))
 
     def identity(self, source: str) -> dict[str, str]:
         """Return the public request as text, independent of all values."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms import CellMechanism
     from hexveil.mechanisms.single_cell.cell_plan import CellPlan
     from hexveil.records.dataset import Dataset
+    from hexveil.simulation.cell_selection import CellSelector
 
     Floats = NDArray[np.float64]
     Chunks = Iterator[tuple[Floats, int]]
@@ -92,7 +93,7 @@ def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
     user_means: ArrayLike | None = None,
     values: ValueDistribution | None = None,
     data: Dataset | None = None,
-    cell: str | int | None = None,
+    cell: CellSelector = None,
     bounds: object = None,
     epsilons: Sequence[Number],
     trials: int = 10_000,
@@ -116,8 +117,9 @@ def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
         Values redrawn in every trial, the same for all mechanisms.
     data : Dataset, optional
         Own records.
-    cell : str or int, optional
-        Name or number of a cell of `data`.
+    cell : str, int or tuple, optional
+        A cell of `data`: its name, its number from 0, or its hexagon and slot as a release shows
+        them, like ("88608b0b31fffff", "07:00"). Not needed where there is one cell.
     bounds : pair of numbers, optional
         Of a value; `data` has its own.
     epsilons : sequence of numbers
@@ -233,7 +235,7 @@ def _means(
 
 
 def _of_records(
-    data: Dataset, cell: str | int | None, *, values: ValueDistribution | None, **other: object
+    data: Dataset, cell: CellSelector, *, values: ValueDistribution | None, **other: object
 ) -> _Setting:
     """Return a setting of a cell of records: its own values, or simulated ones at its counts."""
     conflicting = [name for name, value in other.items() if value is not None]
@@ -241,8 +243,6 @@ def _of_records(
         raise InputError(
             f"data and {conflicting[0]} cannot be combined: the records have their own."
         )
-    if cell is None:
-        raise InputError("evaluate needs a cell of the data: give its name or its number.")
     private_cell = own_cell(data, cell)
     if values is not None:
         return _Setting(

@@ -17,6 +17,7 @@ import numpy as np
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
+from hexveil.simulation.cell_selection import select_cell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.records.dataset import Dataset
+    from hexveil.simulation.cell_selection import CellSelector
 
 STAMP = "PRIVATE: computed from the values of own records; not for publication."
 """The first line of whatever is made of own records."""
@@ -36,8 +38,6 @@ NOT_COVERED = (
 )
 
 _KEY = b"hexveil.private"
-SHOWN = 3
-"""Cells that a message names as examples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,14 +65,14 @@ class OwnCell:
         return f"OwnCell({self.name!r}, n_users={self.counts.size}, means private)"
 
 
-def own_cell(data: Dataset, cell: str | int) -> OwnCell:
+def own_cell(data: Dataset, cell: CellSelector) -> OwnCell:
     """Return the counts and user means of a cell.
 
     Parameters
     ----------
     data : Dataset
-    cell : str or int
-        Its name, or its number from 0.
+    cell : str, int, tuple or None
+        Its name, its number from 0, or its parts; see `cell_selection.select_cell`.
 
     Raises
     ------
@@ -85,8 +85,7 @@ def own_cell(data: Dataset, cell: str | int) -> OwnCell:
     result the caller keeps.
     """
     facts = data.public
-    names = facts.cells.names()
-    number = cell_number(names, cell)
+    number = select_cell(facts.cells, cell)
     occupancy = facts.occupancy.local()
     of_cell = occupancy.cell == number
     counts = occupancy.n[of_cell]
@@ -95,29 +94,7 @@ def own_cell(data: Dataset, cell: str | int) -> OwnCell:
     share = data.sums.total[of_cell] / (counts * float(scale.span_quanta))
     low, high = float(scale.lower), float(scale.upper)
     means = np.clip(low + (high - low) * share, low, high)
-    return OwnCell(names[number], counts, (scale.lower, scale.upper), means)
-
-
-def cell_number(names: tuple[str, ...], cell: str | int) -> int:
-    """Return the number of a cell that is named, or numbered from 0; refuse another."""
-    if isinstance(cell, str) and cell in names:
-        return names.index(cell)
-    is_integer = isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)
-    if is_integer and 0 <= int(cell) < len(names):
-        return int(cell)
-    raise InputError(f"there is no cell {cell!r}; {some_cells(names)}.")
-
-
-def some_cells(names: tuple[str, ...]) -> str:
-    """Return how to name a cell, with the first few as examples.
-
-    Examples
-    --------
-    >>> some_cells(("17/06:00", "17/07:00", "18/06:00", "18/07:00"))
-    'name one of 4 (17/06:00, 17/07:00, 18/06:00, ...), or its number from 0'
-    """
-    examples = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
-    return f"name one of {len(names)} ({examples}), or its number from 0"
+    return OwnCell(facts.cells.names()[number], counts, (scale.lower, scale.upper), means)
 
 
 def stamped(table: pa.Table) -> pa.Table:

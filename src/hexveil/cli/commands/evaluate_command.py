@@ -17,10 +17,12 @@ from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
-from hexveil.config import Run  # noqa: TC001  the parser reads annotations
+from hexveil.config import arguments
+from hexveil.config.run_file import Grid, Run
 from hexveil.mechanisms import REGISTRY
 from hexveil.simulation import error_chart, figure_style, mechanism_text, private_study_output
 from hexveil.simulation.cell_counts import read_counts
+from hexveil.simulation.cell_selection import select_cell, some_cells
 from hexveil.simulation.evaluation import evaluate as compare
 
 if TYPE_CHECKING:
@@ -48,7 +50,8 @@ Counts = Annotated[
     ),
 ]
 CellName = Annotated[
-    str | None, typer.Option(help="Name or number of a cell of the records.", metavar="TEXT")
+    str | None,
+    typer.Option(help="Cell of the records: name, number, or 'HEXAGON SLOT'.", metavar="TEXT"),
 ]
 Simulated = Annotated[
     str | None,
@@ -95,8 +98,9 @@ def evaluate(  # noqa: PLR0913  the options of the command
 ) -> None:
     """Compare mechanisms on one cell by simulation; nothing is released or spent.
 
-    The cell comes from the records, or from a file of counts. Values are simulated, or those of
-    the records: then all output is PRIVATE.
+    The cell comes from the records, or from a file of counts; a table with a user and a value
+    column, without places or labels, is one cell. Values are simulated, or those of the records:
+    then all output is PRIVATE.
     """
     if out is not None:
         # Before the simulation, which may take minutes.
@@ -132,16 +136,22 @@ def epsilons(run: Run, option_texts: list[str] | None) -> list[str]:
 
 
 def of_records(run: Run, cell: str | None) -> tuple[dict[str, Any], str]:
-    """Return the records and the cell to compare on, and the cell's name."""
+    """Return the records and the cell to compare on, and the cell's name.
+
+    Records without places or labels are one cell.
+    """
     if not run.source:
         raise InputError("name counts (--counts), or records and one of their cells (--cell).")
+    if not arguments.has_places(run) and not run.cells.explicit_fields():
+        run = run.model_copy(update={"cells": Grid(one_cell=True)})
     data = shared_steps.read(run)
     names = data.public.cells.names()
-    if cell is None:
-        raise InputError(f"--cell is needed: {private_study_output.some_cells(names)}.")
+    if cell is None and len(names) > 1:
+        raise InputError(f"--cell is needed: {some_cells(names)}.")
     # A name that consists of digits takes precedence over a number.
-    numbered = cell not in names and cell.isdecimal() and len(cell) <= DIGITS
-    number = private_study_output.cell_number(names, int(cell) if numbered else cell)
+    is_number = cell is not None and cell.isdecimal() and len(cell) <= DIGITS
+    selector = int(cell) if cell is not None and is_number and cell not in names else cell
+    number = select_cell(data.public.cells, selector)
     return {"data": data, "cell": number}, f"Cell {names[number]}"
 
 

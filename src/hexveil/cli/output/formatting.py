@@ -7,7 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from hexveil.base.rational import decimal_text
-from hexveil.model.cells import Cells
+from hexveil.model.cells import Cells, OneCell
 
 if TYPE_CHECKING:
     from hexveil.ledger import Spend
@@ -94,6 +94,8 @@ def number_text(number: float) -> str:
 
 def grid_words(grid: Cells | Labels) -> str:
     """Return the definition of a cell as text."""
+    if isinstance(grid, OneCell):
+        return "one cell of all records"
     if not isinstance(grid, Cells):
         return "combinations of " + ", ".join(grid.columns)
     if grid.timeslot is None:

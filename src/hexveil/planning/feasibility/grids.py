@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.model.cells import Cells, CellTable, Labels, slot_seconds
+from hexveil.model.cells import Cells, CellTable, Labels, OneCell, slot_seconds
 from hexveil.model.occupancy import LocalOccupancy
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ def grids_to_try(
                 "resolutions and timeslots go with cells of places; these cells are combinations "
                 f"of {', '.join(grid.columns)}: give levels, some of these columns each."
             )
+        if isinstance(grid, OneCell):
+            # All records are the coarsest level already; there is no column to read a finer one by.
+            return (grid,)
         return label_levels(grid, levels)
     if levels is not None:
         raise InputError(

@@ -23,7 +23,7 @@ import pyarrow as pa
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms import Baseline, OptimalClipping
-from hexveil.model.cells import Cells, CellTable, Labels
+from hexveil.model.cells import Cells, CellTable, Labels, OneCell
 from hexveil.model.public_metadata import UNITS, PublicMetadata, ValueLattice
 from hexveil.planning.allocation import (
     Clipping,
@@ -385,13 +385,17 @@ LABEL = "label_"
 
 
 def _grid_words(grid: Cells | Labels) -> Words:
+    if isinstance(grid, OneCell):
+        return {"columns": []}
     if isinstance(grid, Labels):
         return {"columns": list(grid.columns)}
     return {name: getattr(grid, name) for name in ("resolution", "timeslot", "timezone", "slot")}
 
 
 def _grid_from(words: Words) -> Cells | Labels:
-    return Labels(*words["columns"]) if "columns" in words else Cells(**words)
+    if "columns" not in words:
+        return Cells(**words)
+    return Labels(*words["columns"]) if words["columns"] else OneCell()
 
 
 def place_columns(facts: PublicMetadata) -> dict[str, pa.Array]:

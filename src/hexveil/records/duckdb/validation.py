@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hexveil.model.cells import DAY, Cells
+from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
 from hexveil.records.duckdb.canonical_ids import canonical_id
 from hexveil.records.duckdb.expressions import (
     JsonFields,
@@ -237,6 +237,8 @@ class _RawColumns:
         if isinstance(cells, Cells):
             return {}
         self.labels = tuple(f"raw_label{i}" for i in range(len(cells.columns)))
+        if isinstance(cells, OneCell):
+            return {self.labels[0]: f"'{ALL_RECORDS}'"}
         expression = [self._relation.find(self._session, "label", name) for name in cells.columns]
         columns = {}
         for label, ref in zip(self.labels, expression, strict=True):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.model.cells import DAY, Cells
+from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
 from hexveil.records.decimals import decimal_format
 from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.sql.dialects import Dialect, dialect_named
@@ -116,6 +116,8 @@ class _Writer:
         return _select({"user_id": self._sql.user_id("user_id", "id_kind")} | selected, "records")
 
     def _label(self, name: str) -> str:
+        if isinstance(self._rules.cells, OneCell):
+            return f"'{ALL_RECORDS}'"
         return f"NULLIF(CAST({self._sql.name(name)} AS {self._sql.text}), '')"
 
     def _place(self) -> dict[str, str]:
@@ -335,6 +337,8 @@ def _python_call(cells: Cells | Labels) -> str:
     """Return the cells as they are written in Python."""
     if isinstance(cells, Cells):
         return repr(cells)
+    if isinstance(cells, OneCell):
+        return "OneCell()"
     return f"Labels({', '.join(map(repr, cells.columns))})"
 
 

@@ -1,0 +1,136 @@
+"""The cell of a data set that a caller names: by name, number, or hexagon and slot. All public."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hexveil.model.cells import CellTable
+
+CellSelector = str | int | tuple[object, ...] | None
+"""A cell's name, its number from 0, its parts (hexagon and slot, or labels); None for the only."""
+
+SHOWN = 3
+"""Cells or slots that a message names as examples."""
+
+_BETWEEN = re.compile(r"[\s,/]+")
+_WHOLE_MINUTE = re.compile(r"(?<=\d\d:\d\d):00(\.0+)?$")
+
+
+def select_cell(cells: CellTable, cell: CellSelector) -> int:
+    """Return the number of the cell that a selector means.
+
+    Parameters
+    ----------
+    cells : CellTable
+    cell : str, int, tuple or None
+        A name; a number from 0; the hexagon and the slot as a release shows them, as a pair or in
+        one text, of which the slot may be left out where the hexagon has a single one; a label of
+        each column; None if there is only one cell.
+
+    Raises
+    ------
+    InputError
+        If there is no such cell, or several.
+    """
+    names = cells.names()
+    if cell is None and len(names) == 1:
+        return 0
+    if cell is None:
+        raise InputError(f"a cell is needed: {some_cells(names)}.")
+    if isinstance(cell, str) and cell in names:
+        return names.index(cell)
+    is_integer = isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)
+    if is_integer and 0 <= int(cell) < len(names):  # type: ignore[arg-type]  an integer by now
+        return int(cell)  # type: ignore[arg-type]
+    if isinstance(cell, tuple) and cells.labels:
+        return _with_labels(cells, cell)
+    if isinstance(cell, (str, tuple)) and cells.hexagon is not None:
+        parts = cell if isinstance(cell, tuple) else _split(cell)
+        return _in_hexagon(cells, *parts) if len(parts) in (1, 2) else _refuse(names, cell)
+    return _refuse(names, cell)
+
+
+def some_cells(names: Sequence[str]) -> str:
+    """Return how to name a cell, with the first few as examples.
+
+    Examples
+    --------
+    >>> some_cells(("17/06:00", "17/07:00", "18/06:00", "18/07:00"))
+    'name one of 4 (17/06:00, 17/07:00, 18/06:00, ...), or its number from 0'
+    """
+    return f"name one of {len(names)} ({_examples(names)}), or its number from 0"
+
+
+def _refuse(names: Sequence[str], cell: object) -> int:
+    raise InputError(f"there is no cell {cell!r}; {some_cells(names)}.")
+
+
+def _split(text: str) -> tuple[str, ...]:
+    """Return the hexagon and the slot of a text: a date and a time may have a blank between."""
+    return tuple(_BETWEEN.split(text.strip(), maxsplit=1))
+
+
+def _with_labels(cells: CellTable, labels: tuple[object, ...]) -> int:
+    """Return the number of the cell with these labels, one for each column."""
+    rows = zip(*cells.labels.values(), strict=True)
+    texts = tuple(map(str, labels))
+    number = next((i for i, row in enumerate(rows) if row == texts), None)
+    return _refuse(cells.names(), labels) if number is None else number
+
+
+def _in_hexagon(cells: CellTable, hexagon: object, slot: object = None) -> int:
+    """Return the number of the cell of a hexagon, in a slot if it has several."""
+    identifier = format(hexagon, "x") if isinstance(hexagon, (int, np.integer)) else str(hexagon)
+    identifier = identifier.strip().lower()
+    rows = [i for i, name in enumerate(cells.hexagon_names() or ()) if name == identifier]
+    if not rows:
+        raise InputError(
+            f"there is no cell in the hexagon {identifier!r}; {some_cells(cells.names())}."
+        )
+    slots = cells.slot_names()
+    if slots is None and slot is not None:
+        raise InputError(f"cells have no slots here: name the hexagon {identifier} alone.")
+    if slots is None:
+        return rows[0]
+    starts = [slots[row] for row in rows]
+    if slot is None:
+        if len(rows) == 1:
+            return rows[0]
+        raise InputError(
+            f"the hexagon {identifier} has {len(rows)} slots: name one of them after it "
+            f"({_examples(starts)})."
+        )
+    text = slot_text(slot)
+    if text not in starts:
+        raise InputError(
+            f"the hexagon {identifier} has no cell in the slot {text!r}; name one of "
+            f"{len(starts)} ({_examples(starts)})."
+        )
+    return rows[starts.index(text)]
+
+
+def slot_text(slot: object) -> str:
+    """Return a slot as releases write its start.
+
+    Examples
+    --------
+    >>> slot_text("2024-01-01 07:00:00"), slot_text("07:00"), slot_text(time(7))
+    ('2024-01-01T07:00', '07:00', '07:00')
+    """
+    if isinstance(slot, (datetime, time)):
+        # A slot starts on the local clock: an offset would not stand in its name.
+        return slot.replace(tzinfo=None).isoformat(timespec="minutes")
+    return _WHOLE_MINUTE.sub("", re.sub(r"\s+", "T", str(slot).strip()))
+
+
+def _examples(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")

@@ -174,7 +174,7 @@ def test_labels_come_back(unit, tmp_path):
 def test_one_cell_comes_back(tmp_path):
     """One cell of all records is not taken for labels by a column."""
     cells = CellTable(hv.OneCell(), labels={"cell": ("all",)})
-    data = dataset_of([[1, 2, 3]], cells=cells)
+    data = dataset_of([[1], [2], [3]], cells=cells)
     loaded = hv.Plan.load(planned(data, bounds=None).save(tmp_path / "plan"))
     assert loaded.facts.cells.grid == hv.OneCell()
     assert loaded.names == ("all",)

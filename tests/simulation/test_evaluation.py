@@ -174,7 +174,7 @@ def test_bad_arguments_are_one_sentence(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"cell": None}, "needs a cell of the data"),
+        ({"cell": None}, "a cell is needed: name one of 2 "),
         ({"cell": "odd"}, "no cell 'odd'; name one of 2 "),
         ({"cell": 2}, "no cell 2; name one of 2 "),
         ({"cell": True}, "no cell True"),

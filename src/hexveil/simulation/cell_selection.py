@@ -48,9 +48,8 @@ def select_cell(cells: CellTable, cell: CellSelector) -> int:
         raise InputError(f"a cell is needed: {some_cells(names)}.")
     if isinstance(cell, str) and cell in names:
         return names.index(cell)
-    is_integer = isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)
-    if is_integer and 0 <= int(cell) < len(names):  # type: ignore[arg-type]  an integer by now
-        return int(cell)  # type: ignore[arg-type]
+    if isinstance(cell, (int, np.integer)) and not isinstance(cell, bool):
+        return int(cell) if 0 <= cell < len(names) else _refuse(names, cell)
     if isinstance(cell, tuple) and cells.labels:
         return _with_labels(cells, cell)
     if isinstance(cell, (str, tuple)) and cells.hexagon is not None:

@@ -17,14 +17,14 @@ import typer
 from hexveil.base.errors import InputError
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
-from hexveil_research.papers import study_folders
+from hexveil_research.papers import claim_tally, study_folders
 from hexveil_research.papers.study import Setting, select_studies
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hexveil_research.papers.running import Report
-    from hexveil_research.papers.study import Claim, Study
+    from hexveil_research.papers.study import Claim, Study, Verdict
 
 MAX_DETAILED = 3
 """Studies of which every claim is said."""
@@ -165,6 +165,7 @@ def lines(reports: Sequence[Report], out: Path) -> list[str]:
             text_lines += [f"  and {n_hidden} that {'holds' if n_hidden == 1 else 'hold'}"]
         every += claims
     text_lines += ["", *formatting.wrapped("Claims", count_summary(every))]
+    text_lines += formatting.wrapped("Statements", statement_summary(every))
     text_lines += formatting.wrapped(
         "Written", f"{out}: {study_folders.CLAIMS}, and a folder per study"
     )
@@ -178,6 +179,38 @@ def claim_lines(claim: Claim) -> list[str]:
     return formatting.wrapped(f"  {claim.verdict}", text, indent=14)
 
 
+def statement_summary(claims: Sequence[Claim]) -> str:
+    """Return how many distinct statements hold, by kind.
+
+    Examples
+    --------
+    >>> from hexveil_research.papers.study import Claim
+    >>> statement_summary([Claim("IOT", "Lemma V.1", "", "", holds=False)])
+    'as printed 1 fails'
+    """
+    return (
+        "; ".join(
+            f"{claim_tally.KINDS[name]} {_verdict_counts(counter)}"
+            for name, counter in claim_tally.tally(claims).items()
+        )
+        or "none"
+    )
+
+
+def _verdict_counts(counter: Mapping[Verdict, int]) -> str:
+    """Return the numbers of each verdict, in words."""
+    words: tuple[tuple[Verdict, str, str], ...] = (
+        ("holds", "holds", "hold"),
+        ("fails", "fails", "fail"),
+        ("not tried", "was not tried", "were not tried"),
+    )
+    return ", ".join(
+        f"{counter[verdict]} {singular if counter[verdict] == 1 else several}"
+        for verdict, singular, several in words
+        if counter[verdict]
+    )
+
+
 def count_summary(claims: Sequence[Claim]) -> str:
     """Return how many claims hold, by reading.
 
@@ -188,17 +221,9 @@ def count_summary(claims: Sequence[Claim]) -> str:
     ...                Claim("IOT", "Lemma V.1", "", "", holds=True, reading="corrected")])
     'as printed 1 fails; corrected 1 holds'
     """
-    many: Counter[tuple[str, str]] = Counter((claim.reading, claim.verdict) for claim in claims)
+    many: Counter[tuple[str, Verdict]] = Counter((claim.reading, claim.verdict) for claim in claims)
     summaries = []
     for reading in ("as printed", "corrected", "ours"):
-        verdicts = [
-            f"{many[reading, verdict]} {singular if many[reading, verdict] == 1 else several}"
-            for verdict, singular, several in (
-                ("holds", "holds", "hold"),
-                ("fails", "fails", "fail"),
-                ("not tried", "was not tried", "were not tried"),
-            )
-            if many[reading, verdict]
-        ]
-        summaries += [f"{reading} {', '.join(verdicts)}"] if verdicts else []
+        verdicts = Counter({verdict: n for (r, verdict), n in many.items() if r == reading})
+        summaries += [f"{reading} {_verdict_counts(verdicts)}"] if verdicts else []
     return "; ".join(summaries) or "none"

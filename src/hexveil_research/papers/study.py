@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Reading = Literal["as printed", "corrected", "ours"]
 Verdict = Literal["holds", "fails", "not tried"]
+Basis = Literal["its own terms", "other records", "by construction"]
 Look = Literal["line", "steps", "points"]
 Whose = Literal["paper", "reference", "ours"]
 
@@ -45,6 +46,11 @@ class Claim:
         None if it could not be tried, and `measured` says why.
     reading : str
         "as printed"; "corrected", where the printed one fails (with the erratum); or "ours".
+    basis : str
+        "its own terms", such as a formula; "other records" than the paper's, which are not
+        published; "by construction", where the facts were searched until the claim was met.
+    restated : bool
+        Whether it restates a claim of another paper, which counts once.
     """
 
     paper: str
@@ -53,6 +59,8 @@ class Claim:
     measured: str
     holds: bool | None
     reading: Reading = "as printed"
+    basis: Basis = "its own terms"
+    restated: bool = False
 
     def __post_init__(self) -> None:
         if self.holds is not None:

@@ -22,6 +22,7 @@ import pyarrow.csv
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.simulation import private_study_output
+from hexveil_research.papers import claim_tally
 from hexveil_research.papers.study import Claim
 
 if TYPE_CHECKING:
@@ -177,12 +178,17 @@ def write_claims(out: Path, studies: Sequence[Study]) -> Path:
             "reading": claim.reading,
             "measured": claim.measured,
             "verdict": claim.verdict,
+            "kind": claim_tally.kind(claim),
+            "restated": "yes" if claim.restated else "no",
             "study": study.name,
         }
         for study in studies
         for claim in claims(out, study)
     ]
-    names = ("paper", "place", "claim", "reading", "measured", "verdict", "study")
+    names = (
+        *("paper", "place", "claim", "reading", "measured", "verdict", "kind", "restated"),
+        "study",
+    )
     table = pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names]))
     text = io.BytesIO()
     pa.csv.write_csv(table, text)

@@ -205,6 +205,7 @@ def resemblance(busy_slots: tuple[Slot, ...]) -> Claim:
         f"The hour has {PUBLISHED}",
         f"its records are not published; in their place {descriptions}",
         None,
+        basis="other records",
     )
 
 
@@ -219,6 +220,7 @@ def most_epsilons(slot: Slot, runs: tuple[tuple[Run, ...]]) -> Claim:
         f"at {better.sum()} of {k.size} ε; K is {k.min():.0f} to {k.max():.0f} where G₁ = "
         f"{cells[0]:.0f}; {slot.facts()}",
         bool(better.mean() > 1 / 2),
+        basis="other records",
     )
 
 
@@ -233,6 +235,7 @@ def little(slot: Slot, runs: tuple[tuple[Run, ...]]) -> Claim:
         f"by {gain.mean():.1%} on average over ε, {gain.min():.1%} to {gain.max():.1%}; up to "
         f"{LITTLE:.0%} on average is called little",
         bool(gain.mean() <= LITTLE),
+        basis="other records",
     )
 
 
@@ -251,6 +254,7 @@ def few_samples(slot: Slot) -> Claim:
         f"its largest count is {largest} (of {worst.sum()} such cells), the median cell's "
         f"{np.median(top):.0f}; very few is at most half of that",
         bool(largest <= np.median(top) / 2),
+        basis="other records",
     )
 
 

@@ -56,6 +56,7 @@ def published_facts(drawn_facts: Sequence[itms.Facts]) -> Claim:
         f"first: {sample.users}, {sample.largest}, {sample.smallest}, {sample.samples}, "
         f"{sample.median}, {sample.wrapped}, {sample.fitted})",
         n_matching == len(drawn_facts),
+        basis="by construction",
     )
 
 
@@ -136,6 +137,7 @@ def _similar(says: str, wrapped: Curve, fitted: Curve, reading: Reading = "as pr
         f"({_span(wrapped.mean / fitted.mean)} over ε); similar is within {SIMILAR}",
         1 / SIMILAR <= ratio <= SIMILAR,
         reading,
+        "other records",
     )
 
 
@@ -156,6 +158,7 @@ def _much_better(name: str, curves: Pairs, by_share: Mapping[float, Pairs]) -> C
         f"beyond noise at {below.sum()} of {X.size}; averaged over ε {_by_share(ratios)}; much is "
         f"above {SIMILAR}",
         _beyond(ratios) if below.all() else False,
+        basis="other records",
     )
 
 
@@ -209,6 +212,7 @@ def clipping_claim(
         f"{max(on_itms.values()):.2f} times as much; they err less beyond noise at {below.sum()} "
         f"of {below.size} ε{share_note}; much is above {SIMILAR}",
         _beyond(ratios) if below.all() else False,
+        basis="other records",
     )
 
 
@@ -239,6 +243,7 @@ def little_difference(papers: Curves, by_share: Mapping[float, Curves]) -> Claim
         f"on {LIKE}, km/h averaged over ε: {listing}; the largest over the smallest is "
         f"{_by_share(ratios)}; little is within {SIMILAR}",
         None if beyond is None else not beyond,
+        basis="other records",
     )
 
 
@@ -265,6 +270,7 @@ def order_claim(place: str, says: str, papers: Curves, order: tuple[str, ...]) -
         f"mean |error| averaged over ε in parts of {name}'s {level:.3f} km/h, and at how many of "
         f"{X.size} ε the order is as claimed beyond noise: {', '.join(listing)}",
         all(bool(flags.all()) for flags in (*ahead.values(), *behind.values())),
+        basis="other records",
     )
 
 

@@ -59,7 +59,9 @@ def of_rw(claim: Claim) -> Claim:
     says, measured = claim.says, claim.measured
     for theirs, ours in WORDS.items():
         says, measured = says.replace(theirs, ours), measured.replace(theirs, ours)
-    return replace(claim, paper="RW", says=says, measured=measured)
+    # A claim that RW alone states is its own already, and needs its words only.
+    restated = claim.paper != "RW"
+    return replace(claim, paper="RW", says=says, measured=measured, restated=restated)
 
 
 def placed(place: str, claims: Iterable[Claim]) -> tuple[Claim, ...]:

@@ -156,6 +156,7 @@ def not_typical(plotted: Curves, optimised: Curves) -> Claim:
         f"on cells like ITMS it errs {ratio.min():.2f} to {ratio.max():.2f} times as much as the "
         f"median cap, more beyond noise at {worse.sum()} of {X.size} ε",
         bool(worse.any()),
+        basis="other records",
     )
 
 

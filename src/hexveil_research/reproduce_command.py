@@ -1,7 +1,8 @@
 """`hexveil reproduce`: the papers' figures and claims, made anew from this code.
 
-Nothing here reads own records but two known sets, of which errors and counts of records are shown,
-never a value; nothing is released.
+Figures can be drawn of other counts and records, too: then no claim of a paper is judged. Nothing
+is released. Figures of values of own records say PRIVATE; of the two known sets errors and counts
+of records are shown, never a value.
 """
 
 from __future__ import annotations
@@ -9,23 +10,33 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hexveil.base.errors import InputError
+from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
+from hexveil.config import Run  # noqa: TC001  the parser reads annotations
+from hexveil.simulation import mechanism_text, private_study_output
+from hexveil_research.figures import chosen_studies, figure_setting
 from hexveil_research.papers import claim_tally, study_folders
-from hexveil_research.papers.study import Setting, select_studies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hexveil_research.papers.running import Report
-    from hexveil_research.papers.study import Claim, Study, Verdict
+    from hexveil_research.papers.study import Claim, Setting, Study, Verdict
 
+LEFT_OUT = ("plan", "release", "publish", "ledger")
+"""Sections of a run that a figure does not use."""
+FOLDERS = ("reproduced", "reproduced-own")
+"""Default folders: of the papers' own settings, and of others."""
+DIGITS = 18
+"""Largest number of digits of a cell's number."""
 MAX_DETAILED = 3
 """Studies of which every claim is said."""
 MIN_TRIALS = 2
@@ -41,12 +52,74 @@ Every = Annotated[bool, typer.Option("--all", help="All studies.")]
 Listed = Annotated[bool, typer.Option("--list", help="List the studies without running any.")]
 Trials = Annotated[int, typer.Option(help="Simulated releases per mechanism.", metavar="NUMBER")]
 Seed = Annotated[int, typer.Option(help="Seed of the simulation.", metavar="NUMBER")]
+_PATH = {"resolve_path": True}  # the command stands in the run file's folder when it is read
 Out = Annotated[
-    Path, typer.Option(help="Folder for figures, data and claims.csv.", metavar="FOLDER")
-]
-Records = Annotated[
     Path | None,
-    typer.Option(help=f"Folder with {' and '.join(study_folders.RECORDS)}.", metavar="FOLDER"),
+    typer.Option(
+        help="Folder for figures, data and claims.csv. \\[default: reproduced, or "
+        "reproduced-own for other data than the papers']",
+        metavar="FOLDER",
+        **_PATH,
+    ),
+]
+SOURCE = Annotated[
+    str | None,
+    typer.Option(
+        "--records",
+        help="Own records (a file or a run file), or a folder with "
+        f"{' and '.join(study_folders.RECORDS)}.",
+        metavar="PATH",
+    ),
+]
+"""The option that names the records: the command's argument is the study."""
+Counts = Annotated[
+    Path | None,
+    typer.Option(
+        help="Own counts: samples per user of one cell, or columns cell, user and n.",
+        metavar="FILE",
+        **_PATH,
+    ),
+]
+BuiltIn = Annotated[
+    str | None,
+    typer.Option("--set", help="Built-in set: itms, synthetic or surat.", metavar="NAME"),
+]
+CellName = Annotated[
+    str | None,
+    typer.Option(
+        help="Cell of the records, for figures on one cell. \\[default: the cell of most users]",
+        metavar="TEXT",
+    ),
+]
+Simulated = Annotated[
+    str | None,
+    typer.Option(
+        "--values",
+        help="Simulated values instead of the data's own, for example normal:20,10.",
+        metavar="KIND:NUMBER,...",
+    ),
+]
+Losses = Annotated[
+    list[str] | None,
+    typer.Option("--epsilon", help="Values of epsilon, for example 0.5,1,2.", metavar="NUMBER,..."),
+]
+Gamma = Annotated[
+    int | None,
+    typer.Option(
+        help="COMP: largest counts are multiplied by 1 + gamma. \\[default: the figure's; 0 for "
+        "own counts]",
+        metavar="NUMBER",
+    ),
+]
+Geometric = Annotated[
+    float | None,
+    typer.Option(
+        "--q", help="COMP: parameter of the geometric counts. \\[default: 0.01]", metavar="NUMBER"
+    ),
+]
+Scale = Annotated[
+    int | None,
+    typer.Option(help="λ of sample scaling and user scaling. \\[default: 10]", metavar="NUMBER"),
 ]
 Jobs = Annotated[
     int | None, typer.Option(help="Number of processes. Default: one per core.", metavar="NUMBER")
@@ -54,20 +127,30 @@ Jobs = Annotated[
 
 
 def reproduce(  # noqa: PLR0913  the options of the command
+    run: Run,
     names: Names = None,
     *,
     every: Every = False,
     list_only: Listed = False,
+    counts: Counts = None,
+    built_in: BuiltIn = None,
+    cell: CellName = None,
+    values: Simulated = None,
+    epsilon: Losses = None,
+    gamma: Gamma = None,
+    q: Geometric = None,
+    scale: Scale = None,
     trials: Trials = 10_000,
     seed: Seed = 0,
-    out: Out = Path("reproduced"),
-    records: Records = None,
+    out: Out = None,
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
     """Reproduce the papers' figures and claims, and report which claims hold.
 
-    Finished studies in the folder are kept, so an interrupted run continues.
+    With own counts or records, another built-in set or other numbers the figures are drawn of
+    these, and no claim is judged. Finished studies in the folder are kept, so an interrupted run
+    continues.
     """
     from hexveil_research.papers import running  # noqa: PLC0415  loads every study
     from hexveil_research.papers.catalogue import STUDIES  # noqa: PLC0415
@@ -75,18 +158,83 @@ def reproduce(  # noqa: PLR0913  the options of the command
     if list_only:
         echo([listing(study) for study in STUDIES], listing_lines(STUDIES), as_json=as_json)
         return
-    studies = requested_studies(STUDIES, names or [], every=every)
-    check(trials, seed, records, jobs)
-    setting = Setting(trials=trials, seed=seed, records=records)
+    check_names(names or [], every=every)
+    folder = known_sets(run)
+    check(trials, seed, folder, jobs)
+    setting = setting_of(
+        run if folder is None else None,
+        cell,
+        counts=counts,
+        built_in=built_in,
+        values=None if values is None else mechanism_text.values(values),
+        bounds=run.values.bounds,
+        epsilons=None if epsilon is None else [e for text in epsilon for e in text.split(",")],
+        gamma=gamma,
+        q=q,
+        scale=scale,
+        trials=trials,
+        seed=seed,
+    )
+    setting = replace(setting, records=folder)
+    studies = chosen_studies(STUDIES, names or [], setting)
+    place = out or Path(FOLDERS[not setting.is_papers])
     with progress_bar.progress_bar("Reproducing") as tell:
         # The number of cores is unknown on some systems.
-        reports = running.run(studies, setting, out, jobs=jobs or os.cpu_count() or 1, tell=tell)
-    text = lines(reports, out)
+        reports = running.run(studies, setting, place, jobs=jobs or os.cpu_count() or 1, tell=tell)
+    private = any(study.is_private(setting) for study in studies)
     output = {
-        "studies": [result(report, out) for report in reports],
-        "claims": str(out / study_folders.CLAIMS),
+        "studies": [result(report, place) for report in reports],
+        "claims": str(place / study_folders.CLAIMS),
     }
-    echo(output, text, as_json=as_json)
+    if not setting.is_papers:
+        del output["claims"]
+    stamp = f"{private_study_output.STAMP} {private_study_output.NOT_COVERED}"
+    text = lines(reports, place) if setting.is_papers else figure_lines(reports, place)
+    echo(
+        ({"private": stamp} if private else {}) | output,
+        ([stamp, ""] if private else []) + text,
+        as_json=as_json,
+    )
+
+
+def known_sets(run: Run) -> Path | None:
+    """Return the folder of the two known sets, if the records are one; refuse others."""
+    source = run.source[0] if run.source and len(run.source) == 1 else None
+    if source is None or not Path(source).is_dir():
+        return None
+    folder = Path(source).resolve()
+    # A folder of own records has columns that are named; one of the known sets has its files.
+    own = run.columns.explicit_fields() or run.cells.explicit_fields()
+    return None if own else folder
+
+
+def setting_of(run: Run | None, cell: str | None, **options: Any) -> Setting:  # noqa: ANN401
+    """Return the setting of the figures; own records are read."""
+    if run is None or not run.source:
+        if cell is not None:
+            raise InputError("--cell needs --records: name the records of the cell, or omit it.")
+        return figure_setting(**options)
+    for name in ("counts", "built_in"):
+        if options[name] is not None:
+            option = "--set" if name == "built_in" else f"--{name}"
+            raise InputError(f"{option} and --records cannot be combined: use one of them.")
+    numbered = cell is not None and cell.isdecimal() and len(cell) <= DIGITS
+    data = shared_steps.read(run)
+    if numbered and cell not in data.public.cells.names():
+        return figure_setting(data=data, cell=int(str(cell)), **options | {"bounds": None})
+    return figure_setting(data=data, cell=cell, **options | {"bounds": None})
+
+
+def figure_lines(reports: Sequence[Report], out: Path) -> list[str]:
+    """Return the figures that were drawn of other data; no claim is judged."""
+    text = [f"{r.study.name}: {r.study.place}{' (made before)' * r.reused}" for r in reports]
+    note = "none judged: they are of the papers' own settings"
+    return [
+        *text,
+        "",
+        *formatting.wrapped("Claims", note),
+        *formatting.wrapped("Written", f"{out}: a folder per figure"),
+    ]
 
 
 def echo(output: object, lines: list[str], *, as_json: bool) -> None:
@@ -94,15 +242,12 @@ def echo(output: object, lines: list[str], *, as_json: bool) -> None:
     typer.echo(json.dumps(output, indent=2, ensure_ascii=False) if as_json else "\n".join(lines))
 
 
-def requested_studies(
-    studies: Sequence[Study], names: list[str], *, every: bool
-) -> tuple[Study, ...]:
-    """Return the studies that were asked for; refuse none, and names beside --all."""
+def check_names(names: list[str], *, every: bool) -> None:
+    """Refuse no study, and names beside --all."""
     if every and names:
         raise InputError(f"--all and {names[0]} cannot be combined: use one of them.")
     if not every and not names:
         raise InputError("name a study, for example iot:fig3, or use --all; --list lists them.")
-    return tuple(studies) if every else select_studies(studies, names)
 
 
 def check(trials: int, seed: int, records: Path | None, jobs: int | None) -> None:

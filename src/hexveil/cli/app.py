@@ -77,7 +77,12 @@ class CommandEntry:
             return body
         from hexveil.cli.options import run_command  # noqa: PLC0415  loading takes a moment
 
-        return run_command(body, leave_out=getattr(module, "LEFT_OUT", ("publish",)))
+        own = {
+            keyword: getattr(module, name)
+            for keyword, name in (("leave_out", "LEFT_OUT"), ("source", "SOURCE"))
+            if hasattr(module, name)
+        }
+        return run_command(body, **own)
 
 
 PANELS: dict[str, tuple[CommandEntry, ...]] = {
@@ -133,7 +138,6 @@ PANELS: dict[str, tuple[CommandEntry, ...]] = {
             "reproduce",
             "Reproduce the papers' figures and claims.",
             "hexveil reproduce iot:fig3 --trials 1000",
-            "plain",
             installed=True,
         ),
         CommandEntry(

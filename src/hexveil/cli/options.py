@@ -57,27 +57,31 @@ _Source = Annotated[
 
 
 def run_command(
-    body: Callable[..., int | None], *, leave_out: tuple[str, ...] = ("publish",)
+    body: Callable[..., int | None],
+    *,
+    leave_out: tuple[str, ...] = ("publish",),
+    source: object = _Source,
 ) -> Callable[..., int | None]:
     """Return a command that takes SOURCE, an option per field, and the body's own options.
 
     The body is called with the checked run and its own options. The command's signature is what
     the parser reads. Sections to `leave_out` have no options: a body may use their names itself.
+    A command whose argument is something else has an option as its `source`.
     """
     fields = {key: info for key, info in FIELDS.items() if key[0] not in leave_out}
     own_parameters = [p for p in _parameters(body) if p.name != "run"]
 
     def command(**options: Any) -> int | None:  # noqa: ANN401  options of every kind
-        source = options.pop("source")
+        run_source = options.pop("source")
         option_values = {key: options.pop(_parameter_name(*key)) for key in fields}
         # Options that were not used are None, or an empty list if they may be repeated.
         overrides = {key: value for key, value in option_values.items() if value not in (None, [])}
-        run = load(source, overrides)
+        run = load(run_source, overrides)
         # Paths of a run are relative to its file.
         with contextlib.chdir(run.folder):
             return body(run, **options)
 
-    parameters = [_parameter("source", _Source, None), *own_parameters]
+    parameters = [_parameter("source", source, None), *own_parameters]
     for key, info in fields.items():
         parameters.append(_parameter(_parameter_name(*key), _option_type(*key, info), None))
     # The parser reads signature, name and documentation of a function, and calls it by keywords.

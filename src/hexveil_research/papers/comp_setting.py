@@ -5,9 +5,14 @@ Source: COMP section VI-A.2. Counts only, all of them drawn and public; there ar
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from hexveil import Occupancy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SPAN = 65.0
 """U, the width of the bounds, in km/h (COMP section VI-A.1)."""
@@ -15,7 +20,13 @@ CELLS = 12
 """G, the cells; the user in most of them is in all."""
 
 
-def comp_setting(gamma: int, seed: int, q: float = 0.01, cells: int = CELLS) -> Occupancy:
+def comp_setting(
+    gamma: int,
+    seed: int,
+    q: float = 0.01,
+    cells: int = CELLS,
+    counts: NDArray[np.int64] | None = None,
+) -> Occupancy:
     """Return a drawn occupancy of 2^G - 1 users in G cells.
 
     The users numbered 2^j to 2^(j+1) - 1 (from 1) are in G - j cells, taken at random. Counts are
@@ -30,6 +41,8 @@ def comp_setting(gamma: int, seed: int, q: float = 0.01, cells: int = CELLS) -> 
         Parameter of the geometric distribution; the mean count is 1/q.
     cells : int
         G.
+    counts : ndarray of int64, optional
+        Counts to draw from with replacement, in place of the geometric ones.
 
     Examples
     --------
@@ -40,7 +53,8 @@ def comp_setting(gamma: int, seed: int, q: float = 0.01, cells: int = CELLS) -> 
     degree = np.repeat(cells - np.arange(cells), 2 ** np.arange(cells))
     # Ranks of random numbers: those below `degree` are a random set of that many cells.
     rank = draw.random((degree.size, cells)).argsort(axis=1).argsort(axis=1)
-    counts = np.where(rank < degree[:, None], draw.geometric(q, rank.shape), 0)
-    heavy = counts.argmax(axis=0), np.arange(cells)
-    counts[heavy] = counts[heavy] * (1 + gamma)
-    return Occupancy.from_dense(counts)
+    n = draw.geometric(q, rank.shape) if counts is None else draw.choice(counts, rank.shape)
+    table = np.where(rank < degree[:, None], n, 0)
+    heavy = table.argmax(axis=0), np.arange(cells)
+    table[heavy] = table[heavy] * (1 + gamma)
+    return Occupancy.from_dense(table)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from typing import TYPE_CHECKING
 
 from hexveil.simulation import figure_style
+from hexveil.simulation.error_chart import RED
+from hexveil.simulation.private_study_output import STAMP
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,17 +26,26 @@ NAME = 36
 """Letters of a line's name in the legend before it is broken."""
 MANY = 24
 """Points above which a line has a band instead of bars, and fewer markers than points."""
+RESERVED = 4
+"""Lines of ours with a colour of their own, at most."""
 OURS = "hexveil: "
 GREY = "0.45"
 
 
-def images(title: str, outcome: Outcome) -> dict[str, bytes]:
-    """Return the figure of a study as "png" and "svg"; none for one without panels."""
+def images(title: str, outcome: Outcome, *, private: bool = False) -> dict[str, bytes]:
+    """Return the figure of a study as "png" and "svg"; none for one without panels.
+
+    A private one says so in red.
+    """
     if not outcome.panels:
         return {}
     figure_style.check_installed()
     with figure_style.style():
-        return figure_style.images(draw(title, outcome))
+        figure = draw(title, outcome)
+        if private:
+            stamp = textwrap.fill(STAMP, int(figure.get_figwidth() * TITLE))
+            figure.suptitle(f"{stamp}\n{figure.get_suptitle()}", x=0.01, ha="left", color=RED)
+        return figure_style.images(figure)
 
 
 def draw(title: str, outcome: Outcome) -> Figure:
@@ -78,11 +90,17 @@ def _names(panel: Panel) -> tuple[str, ...]:
 
 
 def _looks(outcome: Outcome) -> dict[str, figure_style.Look]:
-    """Return a look for each name, the same in all panels."""
-    line_names = dict.fromkeys(
-        line.name for panel in outcome.panels for line in panel.lines if line.whose != "reference"
+    """Return a look for each name, the same in all panels; ours have colours of their own."""
+    drawn = [line for panel in outcome.panels for line in panel.lines if line.whose != "reference"]
+    looks = dict(
+        zip(dict.fromkeys(line.name for line in drawn), figure_style.looks(), strict=False)
     )
-    return dict(zip(line_names, figure_style.looks(), strict=False))
+    ours = list(dict.fromkeys(line.name for line in drawn if line.whose == "ours"))[:RESERVED]
+    theirs = [name for name in looks if name not in ours]
+    # The papers' lines share the colours that are not ours, and differ in marker and dashes.
+    shared = itertools.cycle(figure_style.COLOURS[len(ours) :])
+    colours = [*zip(ours, figure_style.COLOURS, strict=False), *zip(theirs, shared, strict=False)]
+    return {name: looks[name]._replace(colour=colour) for name, colour in colours}
 
 
 def _panel(axes: Axes, panel: Panel, looks: dict[str, figure_style.Look]) -> None:

@@ -85,8 +85,11 @@ def run(
     # Written as they finish, so that an interrupted run keeps all but the studies in work.
     for study, output in _outcomes(todo, setting, jobs, tell):
         study_folders.write(out, study, setting, *output)
+        if setting.is_papers:
+            study_folders.write_claims(out, catalogue.STUDIES)
+    # Claims are those of the papers' own settings: other data has figures alone.
+    if setting.is_papers:
         study_folders.write_claims(out, catalogue.STUDIES)
-    study_folders.write_claims(out, catalogue.STUDIES)
     return tuple(
         Report(study, study_folders.place(out, study), study.name in reused) for study in studies
     )
@@ -124,7 +127,8 @@ def _outcomes(
 def make(study: Study, setting: Setting) -> StudyOutput:
     """Return the outcome of a study, and its figure."""
     outcome = study.make(setting)
-    return outcome, drawing.images(study.title, outcome)
+    title = study.title if setting.is_papers else study.place
+    return outcome, drawing.images(title, outcome, private=study.is_private(setting))
 
 
 def _cost(study: Study, setting: Setting) -> float:

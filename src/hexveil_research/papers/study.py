@@ -7,6 +7,7 @@ A study is made of public or simulated facts. Where it reads real records that t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from hexveil.mechanisms.priors import ValueDistribution
+    from hexveil_research.papers.study_data import Bounds, StudyData
+
     Floats = NDArray[np.float64]
 
 Reading = Literal["as printed", "corrected", "ours"]
@@ -26,6 +30,12 @@ Verdict = Literal["holds", "fails", "not tried"]
 Basis = Literal["its own terms", "other records", "by construction"]
 Look = Literal["line", "steps", "points"]
 Whose = Literal["paper", "reference", "ours"]
+
+
+ALTERATIONS = ("data", "values", "bounds", "epsilons", "gamma", "q", "scale")
+"""Fields of a setting that make it another than the papers'."""
+PAPER_BOUNDS = Fraction(0), Fraction(65)
+"""Of a speed, in km/h."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +192,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Setting:
-    """How a study is made.
+    """How a study is made, and on which data. What is None is as in the paper.
 
     Attributes
     ----------
@@ -191,6 +201,19 @@ class Setting:
     seed : int
     records : Path or None
         A folder that may hold surat_itms.parquet and warsaw_buses.parquet.
+    data : StudyData or None
+        Counts or records in place of the paper's.
+    values : ValueDistribution or None
+        Simulated values in place of the data's own, or the paper's.
+    bounds : pair of Fraction or None
+        In place of [0, U] = [0, 65]; those of `data` take precedence.
+    epsilons : tuple of str or None
+    gamma : int or None
+        COMP's gamma: each cell's largest count is multiplied by 1 + gamma.
+    q : float or None
+        COMP's q: the parameter of the geometric counts.
+    scale : int or None
+        IOT's and RW's λ.
     tell : callable
         Is told now and then which share of the study is done, from 0 to 1.
     """
@@ -198,7 +221,40 @@ class Setting:
     trials: int = 10_000
     seed: int = 0
     records: Path | None = None
+    data: StudyData | None = None
+    values: ValueDistribution | None = None
+    bounds: Bounds | None = None
+    epsilons: tuple[str, ...] | None = None
+    gamma: int | None = None
+    q: float | None = None
+    scale: int | None = None
     tell: Callable[[float], None] = field(default=lambda _: None, compare=False, repr=False)
+
+    @property
+    def is_papers(self) -> bool:
+        """Whether all is as in the papers, so that their claims can be judged."""
+        return all(getattr(self, name) is None for name in ALTERATIONS)
+
+    @property
+    def shown_bounds(self) -> Bounds:
+        """Bounds of a value: those of the data, those given, or the papers'."""
+        own = None if self.data is None else self.data.bounds
+        return own or self.bounds or PAPER_BOUNDS
+
+    @property
+    def span(self) -> float:
+        """U, the width of the bounds, in value units."""
+        lower, upper = self.shown_bounds
+        return float(upper - lower)
+
+    @property
+    def unit(self) -> str:
+        """Unit of a value, for labels: that of own data is not known."""
+        return "km/h" if self.data is None else "value units"
+
+    def losses(self, usual: Sequence[str]) -> tuple[str, ...]:
+        """Return the values of ε: those given, or a figure's usual ones."""
+        return tuple(usual) if self.epsilons is None else self.epsilons
 
     def file(self, name: str) -> Path | None:
         """Return a file of the reader's records, or None where it is not."""
@@ -225,6 +281,10 @@ class Study:
         Whether it depends on trials and seed.
     records : bool
         Whether it says more with the reader's records.
+    altered : bool
+        Whether it can be drawn of other data than the paper's.
+    values : bool
+        Whether it then reads values; counts alone are public.
     """
 
     name: str
@@ -234,6 +294,13 @@ class Study:
     seconds: float = 5.0
     draws: bool = True
     records: bool = False
+    altered: bool = False
+    values: bool = False
+
+    def is_private(self, setting: Setting) -> bool:
+        """Return whether the outcome shows private values: no guarantee covers it."""
+        own = setting.data is not None and setting.data.private
+        return self.values and own and setting.values is None
 
 
 def select_studies(studies: Sequence[Study], names: Sequence[str]) -> tuple[Study, ...]:
@@ -252,3 +319,21 @@ def select_studies(studies: Sequence[Study], names: Sequence[str]) -> tuple[Stud
             raise InputError(f"there is no study {name!r}; name one of {available}.")
         selected |= {study.name: study for study in matching}
     return tuple(selected.values())
+
+
+def select_altered(studies: Sequence[Study], names: Sequence[str]) -> tuple[Study, ...]:
+    """Return the figures of these names that can be drawn of other data; without names all.
+
+    Raises
+    ------
+    InputError
+        On a name that no such study has.
+    """
+    figures = [study for study in studies if study.altered]
+    selected = select_studies(studies, names) if names else tuple(figures)
+    for study in selected:
+        if not study.altered and study.name in names:
+            raise InputError(
+                f"{study.name} is of the papers' own settings; omit the options that change them."
+            )
+    return tuple(study for study in selected if study.altered)

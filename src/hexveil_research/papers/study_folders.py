@@ -22,8 +22,9 @@ import pyarrow.csv
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.simulation import private_study_output
+from hexveil.simulation.private_study_output import NOT_COVERED, STAMP
 from hexveil_research.papers import claim_tally
-from hexveil_research.papers.study import Claim
+from hexveil_research.papers.study import ALTERATIONS, Claim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +69,21 @@ def made_with(study: Study, setting: Setting) -> dict[str, Any]:
         inputs |= {"trials": setting.trials, "seed": setting.seed}
     if study.records:
         inputs["records"] = [name for name in RECORDS if setting.file(name) is not None]
-    return inputs
+    return inputs | alterations(setting)
+
+
+def alterations(setting: Setting) -> dict[str, Any]:
+    """Return in which public facts a setting differs from the papers'."""
+    altered = {
+        name: str(getattr(setting, name))
+        for name in ALTERATIONS
+        if name != "data" and getattr(setting, name) is not None
+    }
+    if setting.data is None:
+        return altered
+    data = setting.data
+    facts = data.name, data.occupancy.fingerprint, data.number, str(data.bounds)
+    return altered | {"data": [str(fact) for fact in facts]}
 
 
 @functools.cache
@@ -93,6 +108,9 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 def is_made(out: Path, study: Study, setting: Setting) -> bool:
     """Return whether a study has been made by this code with these settings."""
+    # Whether own values are the same as before cannot be told without writing a trace of them.
+    if setting.data is not None and setting.data.means is not None:
+        return False
     return read_summary(place(out, study)).get("made_with") == made_with(study, setting)
 
 
@@ -108,9 +126,10 @@ def write(
     StorageError
         If it cannot be written.
     """
-    folder = place(out, study)
+    folder, private = place(out, study), study.is_private(setting)
     name = folder.name
-    words = {
+    stamp = f"{STAMP} {NOT_COVERED}"
+    words = ({"private": stamp} if private else {}) | {
         "title": study.title,
         "place": study.place,
         "made_with": made_with(study, setting),
@@ -124,15 +143,24 @@ def write(
         # Interrupted between these two lines, the folder is missing and the next run makes it anew.
         shutil.rmtree(folder, ignore_errors=True)
         with atomic_files.folder(folder) as temporary:
-            for kind, image in images.items():
-                (temporary / f"{name}.{kind}").write_bytes(image)
-            if outcome.panels:
-                pa.csv.write_csv(data(outcome), temporary / f"{name}.csv")
             text = json.dumps(words, indent=2, ensure_ascii=False)
             (temporary / WORDS).write_text(text + "\n", "utf-8")
+            files = {f"{name}.{kind}": image for kind, image in images.items()}
+            if outcome.panels:
+                files[f"{name}.csv"] = (f"# {stamp}\n".encode() if private else b"") + _csv(outcome)
+            private_study_output.write_files(temporary, files, private=private)
+            if private:
+                temporary.chmod(0o700)
+                (temporary / WORDS).chmod(0o600)
     except OSError as error:
         raise StorageError(f"{folder} cannot be written ({atomic_files.reason(error)}).") from None
     return folder
+
+
+def _csv(outcome: Outcome) -> bytes:
+    text = io.BytesIO()
+    pa.csv.write_csv(data(outcome), text)
+    return text.getvalue()
 
 
 def data(outcome: Outcome) -> pa.Table:

@@ -62,7 +62,9 @@ def loss_panel(title: str, runs: Sequence[Sequence[Run]], joint: Floats) -> Pane
     return Panel(title, CELL_LOSS, "privacy loss", lines, log_x=True, ends=ends_of(runs))
 
 
-def error_panel(title: str, span: float, runs: Sequence[Sequence[Run]], joint: Floats) -> Panel:
+def error_panel(
+    title: str, span: float, runs: Sequence[Sequence[Run]], joint: Floats, unit: str = "km/h"
+) -> Panel:
     """Return the largest error over cells against ε: COMP figures 2 and 6 to 8, and ours.
 
     Parameters
@@ -73,16 +75,21 @@ def error_panel(title: str, span: float, runs: Sequence[Sequence[Run]], joint: F
     runs : sequence of sequence of Run
     joint : ndarray of float, shape (n_draws, n_epsilons)
         `least_error` at each run's K ε.
+    unit : str
+        Of a value.
     """
     x = column(runs, "epsilon")[0]
     constant = np.full(x.size, constants_error(span))
     lines = (
         drawn_line("before, E", x, column(runs, "bound")),
-        drawn_line("CLIP-USER and caps", x, column(runs, "capped")),
+        drawn_line("CLIP-USER and caps, halted stage undone", x, column(runs, "capped")),
+        drawn_line(
+            "CLIP-USER and caps, halted stage kept (printed)", x, column(runs, "capped_halted")
+        ),
         drawn_line("joint plan, same loss", x, joint, "ours"),
         line("constants, no loss", x, constant, whose="reference"),
     )
-    label = f"worst-case error, {ERROR_UNIT}"
+    label = f"worst-case error, {unit} + ({unit})²"
     return Panel(title, CELL_LOSS, label, lines, log_x=True, log_y=True, ends=ends_of(runs))
 
 

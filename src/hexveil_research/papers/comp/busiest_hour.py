@@ -32,18 +32,22 @@ from hexveil_research.papers.comp.runs import (
     initial_errors,
     least_error,
     least_loss,
+    occupancy_of,
     run,
+    seeds,
+    shown_gamma,
 )
 from hexveil_research.papers.comp_setting import SPAN
 from hexveil_research.papers.study import Claim, Outcome, Study
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from hexveil import Occupancy
+    from hexveil.records import Dataset
     from hexveil_research.papers.study import Setting
 
     Floats = NDArray[np.float64]
@@ -120,6 +124,12 @@ class Slot:
 
 
 def slot_of(source: object, hour: Hour) -> Slot:
+    """Return the busiest cells of an hour: see `dataset_of`."""
+    dataset = dataset_of(source, hour)
+    return Slot(hour.name, hour.span, dataset.public.occupancy.local())
+
+
+def dataset_of(source: object, hour: Hour) -> Dataset:
     """Return the busiest cells of an hour of a file or an Arrow table.
 
     Parameters
@@ -129,7 +139,7 @@ def slot_of(source: object, hour: Hour) -> Slot:
     hour : Hour
     """
     columns: dict[str, Any] = dict(hour.columns)
-    dataset = read(
+    return read(
         source,
         **columns,
         bounds=(0, hour.span),
@@ -137,17 +147,23 @@ def slot_of(source: object, hour: Hour) -> Slot:
         # The busiest cells count, as in the paper, however few users they have.
         select=Select(hours=(hour.hour,), dates=(hour.date, hour.date), top=TOP, min_users=1),
     )
-    return Slot(hour.name, hour.span, dataset.public.occupancy.local())
 
 
 @cache
 def simulated(seed: int) -> Slot:
     """Return 9 to 10 AM of a Monday of the simulated city."""
+    dataset = simulated_dataset(seed)
+    return Slot(CITY.name, CITY.span, dataset.public.occupancy.local())
+
+
+@cache
+def simulated_dataset(seed: int) -> Dataset:
+    """Return the same hour with its simulated values, which are nobody's."""
     from hexveil.simulation.city.generator import City  # noqa: PLC0415  scipy, only where it is simulated
 
     city = City(users=BUSES, days=1, seed=seed, start=CITY.date, interval=INTERVAL)
     # Cached, since figures 1 and 2 read the same hour.
-    return slot_of(pa.Table.from_batches(city.batches()), CITY)
+    return dataset_of(pa.Table.from_batches(city.batches()), CITY)
 
 
 @cache
@@ -157,27 +173,35 @@ def recorded(path: Path) -> Slot:
 
 
 def slots(setting: Setting) -> tuple[Slot, ...]:
-    """Return the simulated city's hour, and those of the files that the reader has."""
+    """Return the simulated city's hour, and those of the files that the reader has.
+
+    Other data stand alone; counts of one cell are drawn from, as in figures 3 to 8.
+    """
+    if setting.data is not None:
+        occupancy = occupancy_of(setting, shown_gamma(setting, 0), seeds(setting)[0])
+        return (Slot(setting.data.name, setting.span, occupancy),)
     paths = (setting.file(name) for name in FILES)
     return (simulated(setting.seed), *(recorded(path) for path in paths if path is not None))
 
 
-def runs_of(slot: Slot) -> tuple[tuple[Run, ...]]:
+def runs_of(slot: Slot, epsilons: Sequence[str] = WIDER) -> tuple[tuple[Run, ...]]:
     """Return the paper's algorithms at every ε, as one draw."""
-    return (tuple(run(slot.occupancy, slot.span, epsilon) for epsilon in WIDER),)
+    return (tuple(run(slot.occupancy, slot.span, epsilon) for epsilon in epsilons),)
 
 
 def loss_figure(setting: Setting, find: Callable[[Setting], tuple[Slot, ...]] = slots) -> Outcome:
     """Return COMP figure 1: privacy loss at no larger worst-case error, a panel for each slot."""
     panels, claims, busy_slots = [], [], find(setting)
     for number, slot in enumerate(busy_slots, start=1):
-        runs = runs_of(slot)
+        runs = runs_of(slot, setting.losses(WIDER))
         joint = np.array(
             [[least_loss(slot.occupancy, slot.span, clip_run.bound) for clip_run in runs[0]]]
         )
         panels.append(loss_panel(f"COMP figure 1: {slot.name}", runs, joint))
         claims += [most_epsilons(slot, runs), *loss_claims("Figure 1", slot.name, runs, joint)]
         setting.tell(number / len(busy_slots))
+    if not setting.is_papers:
+        return Outcome(tuple(panels))
     return Outcome(tuple(panels), (resemblance(busy_slots), *claims))
 
 
@@ -185,15 +209,16 @@ def error_figure(setting: Setting, find: Callable[[Setting], tuple[Slot, ...]] =
     """Return COMP figure 2: worst-case error after CLIP-USER and caps, a panel for each slot."""
     panels, claims, busy_slots = [], [], find(setting)
     for number, slot in enumerate(busy_slots, start=1):
-        runs = runs_of(slot)
+        runs = runs_of(slot, setting.losses(WIDER))
         joint = np.array(
             [[least_error(slot.occupancy, slot.span, clip_run.claimed) for clip_run in runs[0]]]
         )
-        panels.append(error_panel(f"COMP figure 2: {slot.name}", slot.span, runs, joint))
+        title = f"COMP figure 2: {slot.name}"
+        panels.append(error_panel(title, slot.span, runs, joint, setting.unit))
         ours = error_claims("Figure 2", slot.name, slot.span, runs, joint)
         claims += [little(slot, runs), few_samples(slot), *ours]
         setting.tell(number / len(busy_slots))
-    return Outcome(tuple(panels), tuple(claims))
+    return Outcome(tuple(panels), tuple(claims) if setting.is_papers else ())
 
 
 def resemblance(busy_slots: tuple[Slot, ...]) -> Claim:
@@ -266,6 +291,7 @@ STUDIES: tuple[Study, ...] = (
         make=loss_figure,
         seconds=3.0,
         records=True,
+        altered=True,
     ),
     Study(
         name="comp:fig2",
@@ -274,5 +300,6 @@ STUDIES: tuple[Study, ...] = (
         make=error_figure,
         seconds=3.0,
         records=True,
+        altered=True,
     ),
 )

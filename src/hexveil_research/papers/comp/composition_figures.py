@@ -34,10 +34,11 @@ from hexveil_research.papers.comp.runs import (
     column,
     least_error,
     least_loss,
+    occupancy_of,
     seeds,
+    shown_gamma,
     synthetic_runs,
 )
-from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from hexveil_research.papers.study import Claim, Outcome, Study
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def planned(
     """Return a joint plan's number for each run; shape (n_draws, n_epsilons)."""
     solutions = np.empty((len(runs), len(runs[0])))
     for i, (seed, row) in enumerate(zip(seeds(setting), runs, strict=True)):
-        occupancy = comp_setting(gamma, seed)
+        occupancy = occupancy_of(setting, gamma, seed)
         # The same E or loss as CLIP-USER's, run by run, so that the curves compare point by point.
         solutions[i] = [solve(occupancy, clip_run) for clip_run in row]
         setting.tell((i + 1) / len(runs))
@@ -67,9 +68,12 @@ def planned(
 
 def loss_figure(setting: Setting, *, gamma: int, number: int) -> Outcome:
     """Return COMP figure 3, 4 or 5: privacy loss at no larger worst-case error."""
+    gamma = shown_gamma(setting, gamma)
     runs = synthetic_runs(setting, gamma)
-    joint = planned(setting, gamma, runs, lambda o, one: least_loss(o, SPAN, one.bound))
-    title = f"COMP figure {number}: gamma = {gamma}, q = 0.01"
+    joint = planned(setting, gamma, runs, lambda o, one: least_loss(o, setting.span, one.bound))
+    title = f"COMP figure {number}: {drawn_from(setting, gamma)}"
+    if not setting.is_papers:
+        return Outcome((loss_panel(title, runs, joint),))
     place = f"Figure {number}"
     ours = loss_claims(place, f"gamma = {gamma}", runs, joint)
     return Outcome((loss_panel(title, runs, joint),), (lower_loss(place, gamma, runs), *ours))
@@ -77,13 +81,25 @@ def loss_figure(setting: Setting, *, gamma: int, number: int) -> Outcome:
 
 def error_figure(setting: Setting, *, gamma: int, number: int) -> Outcome:
     """Return COMP figure 6, 7 or 8: worst-case error after CLIP-USER and the caps."""
+    gamma, span = shown_gamma(setting, gamma), setting.span
     runs = synthetic_runs(setting, gamma)
-    joint = planned(setting, gamma, runs, lambda o, one: least_error(o, SPAN, one.claimed))
-    title = f"COMP figure {number}: gamma = {gamma}, q = 0.01"
+    joint = planned(setting, gamma, runs, lambda o, one: least_error(o, span, one.claimed))
+    title = f"COMP figure {number}: {drawn_from(setting, gamma)}"
+    panels = (error_panel(title, span, runs, joint, setting.unit),)
+    if not setting.is_papers:
+        return Outcome(panels)
     place = f"Figure {number}"
-    ours = error_claims(place, f"gamma = {gamma}", SPAN, runs, joint)
-    panels = (error_panel(title, SPAN, runs, joint),)
+    ours = error_claims(place, f"gamma = {gamma}", span, runs, joint)
     return Outcome(panels, (lower_error(place, gamma, runs), *ours))
+
+
+def drawn_from(setting: Setting, gamma: int) -> str:
+    """Return the counts of a figure in words."""
+    data = setting.data
+    if data is None:
+        return f"gamma = {gamma}, q = {0.01 if setting.q is None else setting.q:g}"
+    source = f"counts drawn from {data.name}" if data.occupancy.n_cells == 1 else data.name
+    return f"{source}, gamma = {gamma}" if gamma else source
 
 
 def lower_loss(place: str, gamma: int, runs: Runs) -> Claim:
@@ -128,6 +144,7 @@ def _loss_study(number: int, gamma: int) -> Study:
         title=f"Privacy loss after CLIP-USER, gamma = {gamma}",
         make=partial(loss_figure, gamma=gamma, number=number),
         seconds=3.0,
+        altered=True,
     )
 
 
@@ -138,6 +155,7 @@ def _error_study(number: int, gamma: int) -> Study:
         title=f"Worst-case error after CLIP-USER and caps, gamma = {gamma}",
         make=partial(error_figure, gamma=gamma, number=number),
         seconds=11.0,
+        altered=True,
     )
 
 

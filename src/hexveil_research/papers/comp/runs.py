@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,7 +60,9 @@ class Run:
     raised : int
         Cells whose error is larger after CLIP-USER than before.
     capped : float
-        Ē.
+        Ē, where the suppressions of the halted stage are undone (ERRATA 2).
+    capped_halted : float
+        Ē, where the halted stage is kept as printed.
     plain_loss : float
         Loss of the most exposed user with nothing suppressed, by exact accounting.
     kept_loss : float
@@ -73,6 +76,7 @@ class Run:
     largest: float
     raised: int
     capped: float
+    capped_halted: float
     plain_loss: float
     kept_loss: float
 
@@ -110,6 +114,7 @@ def run(occupancy: Occupancy, span: float, epsilon: str) -> Run:
         ε as decimal text.
     """
     suppression = theory.clip_user(occupancy, span, epsilon)
+    halted = theory.clip_user(occupancy, span, epsilon, unfinished_stage="keep")
     initial = initial_errors(occupancy, span, float(epsilon))
     errors = suppression.mean_errors + suppression.variance_errors
     return Run(
@@ -122,6 +127,9 @@ def run(occupancy: Occupancy, span: float, epsilon: str) -> Run:
         raised=int((errors > initial * (1 + 1e-9)).sum()),
         capped=theory.cap_after_suppression(
             occupancy, suppression.contributions, span, epsilon
+        ).max_error,
+        capped_halted=theory.cap_after_suppression(
+            occupancy, halted.contributions, span, epsilon
         ).max_error,
         plain_loss=exact_loss(occupancy, span, float(epsilon)),
         kept_loss=exact_loss(kept_part(occupancy, suppression.contributions), span, float(epsilon)),
@@ -182,12 +190,54 @@ def synthetic_run(gamma: int, seed: int, epsilon: str) -> Run:
 
 def seeds(setting: Setting) -> range:
     """Return the seeds of the draws: ten, or fewer where fewer trials are asked for."""
-    start = setting.seed * DRAWS
-    return range(start, start + max(1, min(DRAWS, setting.trials)))
+    start, data = setting.seed * DRAWS, setting.data
+    # Counts of several cells are there once: there is nothing to draw again.
+    drawn = data is None or data.occupancy.n_cells == 1
+    return range(start, start + (max(1, min(DRAWS, setting.trials)) if drawn else 1))
+
+
+def occupancy_of(setting: Setting, gamma: int, seed: int) -> Occupancy:
+    """Return a draw of the synthetic setting, or the counts of other data.
+
+    Counts of several cells stay as they are; counts of one cell take the place of the geometric
+    ones, drawn with replacement.
+    """
+    q = 0.01 if setting.q is None else setting.q
+    data = setting.data
+    if data is None:
+        return comp_setting(gamma, seed, q)
+    if data.occupancy.n_cells == 1:
+        return comp_setting(gamma, seed, counts=data.counts)
+    return with_heavy_hitters(data.occupancy, gamma)
+
+
+def with_heavy_hitters(occupancy: Occupancy, gamma: int) -> Occupancy:
+    """Return an occupancy whose cells' first largest counts are multiplied by 1 + gamma.
+
+    Examples
+    --------
+    >>> with_heavy_hitters(Occupancy.from_dense([[3, 1], [3, 2]]), 1).n.tolist()
+    [6, 3, 1, 4]
+    """
+    n = occupancy.n.copy()
+    for begin, end in pairwise(occupancy.start.tolist()):
+        n[begin + int(n[begin:end].argmax())] *= 1 + gamma
+    return Occupancy.from_coo(occupancy.cell, occupancy.user, n)
+
+
+def shown_gamma(setting: Setting, usual: int) -> int:
+    """Return gamma: the given one, or the figure's; counts of other data stay as they are."""
+    if setting.gamma is not None:
+        return setting.gamma
+    return usual if setting.data is None else 0
 
 
 def synthetic_runs(setting: Setting, gamma: int) -> tuple[tuple[Run, ...], ...]:
-    """Return the runs on all draws, a row each, at every ε of `EPSILONS`."""
+    """Return the runs on all draws, a row each, at every ε of `EPSILONS` or the setting's."""
+    if not setting.is_papers:
+        epsilons = setting.losses(EPSILONS)
+        draws = (occupancy_of(setting, gamma, seed) for seed in seeds(setting))
+        return tuple(tuple(run(o, setting.span, epsilon) for epsilon in epsilons) for o in draws)
     return tuple(
         tuple(synthetic_run(gamma, seed, epsilon) for epsilon in EPSILONS)
         for seed in seeds(setting)

@@ -4,18 +4,23 @@ Source: IOT section IV. Public and simulated: there are no records here (see `it
 The paper has one cell, and draws each synthetic data set once. Here are up to ten cells, each with
 counts of its own that agree with all that is published, and speeds of its own, drawn once and the
 same in every trial: so a trend that hangs on one draw shows itself, and none is claimed from it.
+A setting with data of its own has its cell in their place; without values of its own the published
+speeds are stretched to its bounds. Scaled, a user of own values has the mean that it has.
 What the paper leaves open: the values of ε between 0.5 and 2, taken as 0.5, 0.6, ..., 2.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from hexveil.mechanisms.priors import Normal, draw_user_means
 from hexveil.simulation.evaluation import evaluate
 from hexveil_research.papers import itms
+from hexveil_research.papers.exponential_mechanism import ExponentialNoise
 from hexveil_research.papers.study import Line, line
 
 if TYPE_CHECKING:
@@ -24,11 +29,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms import CellMechanism
+    from hexveil.mechanisms.priors import ValueDistribution
     from hexveil_research.papers.study import Setting, Whose
+    from hexveil_research.papers.study_data import Bounds
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
     Ints = NDArray[np.int64]
+
+Scaling = Literal["none", "samples", "users"]
 
 EPSILONS = tuple(f"{step / 10:g}" for step in range(5, 21))
 X = np.array([float(epsilon) for epsilon in EPSILONS])
@@ -49,10 +58,12 @@ class Cell:
     ----------
     counts : ndarray of int64, shape (n_users,)
     means : ndarray of float, shape (n_users,)
+    bounds : pair of numbers
     """
 
     counts: Ints
     means: Floats
+    bounds: Bounds | tuple[int, int] = itms.BOUNDS
 
     @property
     def truth(self) -> float:
@@ -63,7 +74,53 @@ class Cell:
 def seeds(setting: Setting) -> range:
     """Return the seeds of the cells: ten, or fewer where few trials are asked for."""
     start = setting.seed * CELLS
-    return range(start, start + max(1, min(CELLS, setting.trials // TRIALS_OF_A_CELL)))
+    # Own values are there once: there is nothing to draw again.
+    drawn = setting.data is None or setting.values is not None or setting.data.means is None
+    n_cells = min(CELLS, setting.trials // TRIALS_OF_A_CELL) if drawn else 1
+    return range(start, start + max(1, n_cells))
+
+
+def cells(setting: Setting, scaling: Scaling = "none") -> Callable[[int], Cell]:
+    """Return the function that makes the cell of a seed, as it is or scaled by λ."""
+    if setting.is_papers:
+        makers = {
+            "none": mixed_cell,
+            "samples": sample_scaled_cell,
+            "users": user_scaled_cell,
+        }
+        return makers[scaling]
+    return partial(altered_cell, setting, scaling)
+
+
+def altered_cell(setting: Setting, scaling: Scaling, seed: int) -> Cell:
+    """Return a cell of other data, bounds, values or scaling than the paper's."""
+    data, bounds = setting.data, setting.shown_bounds
+    counts = itms.counts(seed) if data is None else data.counts
+    means = None if data is None or setting.values is not None else data.user_means
+    factor = itms.SCALE if setting.scale is None else setting.scale
+    if scaling == "samples":
+        counts = itms.sample_scaled(counts, factor)
+    elif scaling == "users":
+        counts = itms.user_scaled(counts, factor)
+        means = None if means is None else np.repeat(means, factor)
+    if means is None:
+        means = _drawn_means(setting, counts, scaling, seed)
+    return Cell(counts, means, bounds)
+
+
+def _drawn_means(setting: Setting, counts: Ints, scaling: Scaling, seed: int) -> Floats:
+    """Return user means of the setting's values, or of speeds like the published ones."""
+    lower, upper = map(float, setting.shown_bounds)
+    if setting.values is not None:
+        return _draw(setting.values, counts, (lower, upper), seed)
+    if setting.data is None:
+        # Other bounds leave the samples as they are: they are only projected.
+        if scaling == "none":
+            speeds = np.clip(itms.mixed_speeds(counts, seed), lower, upper)
+            return np.asarray(np.add.reduceat(speeds, np.cumsum(counts) - counts) / counts)
+        return _draw(Normal(itms.MEAN, itms.VARIANCE**0.5), counts, (lower, upper), seed)
+    means = itms.mixed_means if scaling == "none" else itms.iid_means
+    return lower + means(counts, seed) * (upper - lower) / itms.SPAN
 
 
 def mixed_cell(seed: int, share: float = itms.SHARE) -> Cell:
@@ -84,6 +141,14 @@ def user_scaled_cell(seed: int) -> Cell:
     return Cell(counts, itms.iid_means(counts, seed))
 
 
+def _draw(
+    values: ValueDistribution, counts: Ints, bounds: tuple[float, float], seed: int
+) -> Floats:
+    # The stream of `itms.iid_means`: the same seed draws the same speeds there and here.
+    generator = np.random.default_rng([seed, 115])
+    return np.asarray(draw_user_means(values, counts, bounds, generator, 1)[0])
+
+
 @dataclass(frozen=True, eq=False)
 class Curve:
     """A mean absolute error at every ε, in several cells.
@@ -92,10 +157,13 @@ class Curve:
     ----------
     error, standard_error : ndarray of float, shape (n_cells, n_epsilons)
         In value units; the standard error is that of the simulation, 0 if it was computed.
+    x : ndarray of float, shape (n_epsilons,)
+        Values of ε.
     """
 
     error: Floats
     standard_error: Floats
+    x: Floats = field(default_factory=lambda: X)
 
     @property
     def mean(self) -> Floats:
@@ -112,7 +180,7 @@ class Curve:
         # With several cells the band is their range, beside which the simulation's error is small.
         reach = NORMAL * self.standard_error if len(self.error) == 1 else 0 * self.error
         low, high = (self.error - reach).min(axis=0), (self.error + reach).max(axis=0)
-        return line(name, X, self.mean, low=np.maximum(low, 0), high=high, whose=whose)
+        return line(name, self.x, self.mean, low=np.maximum(low, 0), high=high, whose=whose)
 
     def below(self, rival: Curve) -> Flags:
         """Return at which ε it lies below another, beyond noise of simulation and of cells."""
@@ -152,15 +220,40 @@ def simulated(
     tell : callable, optional
         Is told which share is done.
     """
-    shape = len(mechanisms), len(EPSILONS)
+    epsilons = setting.losses(EPSILONS)
+    shape = len(mechanisms), len(epsilons)
     mae, error = np.empty((2, len(seeds(setting)), *shape))
     for i, seed in enumerate(seeds(setting)):
         drawn_cell = cell(seed)
         table = evaluate(
-            mechanisms, counts=drawn_cell.counts, user_means=drawn_cell.means, bounds=itms.BOUNDS,
-            epsilons=EPSILONS, trials=max(2, setting.trials), seed=seed,
+            mechanisms, counts=drawn_cell.counts, user_means=drawn_cell.means,
+            bounds=drawn_cell.bounds, epsilons=epsilons, trials=max(2, setting.trials), seed=seed,
         )  # fmt: skip
         mae[i] = np.asarray(table["mae"]).reshape(shape)
         error[i] = np.asarray(table["standard_error"]).reshape(shape)
         tell((i + 1) / len(mae))
-    return {mechanism.name: Curve(mae[:, k], error[:, k]) for k, mechanism in enumerate(mechanisms)}
+    x = np.array(epsilons, dtype=float)
+    return {m.name: Curve(mae[:, k], error[:, k], x) for k, m in enumerate(mechanisms)}
+
+
+def with_printed_choice(
+    mechanisms: Sequence[CellMechanism], setting: Setting, cell: Callable[[int], Cell]
+) -> Curves:
+    """Return errors as `simulated` does, with choices by the exponential mechanism as printed."""
+    epsilons, trials = setting.losses(EPSILONS), max(2, setting.trials)
+    shape = len(mechanisms), len(seeds(setting)), len(epsilons)
+    mae, deviation = np.empty((2, *shape))
+    for i, seed in enumerate(seeds(setting)):
+        drawn_cell = cell(seed)
+        for k, mechanism in enumerate(mechanisms):
+            for j, epsilon in enumerate(epsilons):
+                plan = mechanism.plan(drawn_cell.counts, bounds=drawn_cell.bounds, epsilon=epsilon)
+                noise = ExponentialNoise(np.random.default_rng([seed, 2, k, j]), trials)
+                estimates = plan.estimates(plan.cell.sums(drawn_cell.means), noise)
+                errors = np.abs(estimates - drawn_cell.truth)
+                mae[k, i, j], deviation[k, i, j] = errors.mean(), errors.std(ddof=1)
+    x = np.array(epsilons, dtype=float)
+    return {
+        mechanism.name: Curve(mae[k], deviation[k] / trials**0.5, x)
+        for k, mechanism in enumerate(mechanisms)
+    }

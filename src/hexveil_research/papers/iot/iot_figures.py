@@ -3,6 +3,7 @@
 Source: IOT section IV, with ERRATA 7 for the noise of WRAPAROUND. Cells and ε are in `iot_cells`.
 As in the paper: BESTFIT but for figure 1, gamma = 0.2 of LEVY, the median as cap of
 ARRAY-AVERAGING but for figure 4, where it is that of eq. (9).
+Figure 2 has a second panel, with the exponential mechanism as printed beside permute-and-flip.
 Ours in the same axes: Foresight, and Auto with its own prior, neither tuned to what is drawn here.
 Auto is left out of figure 4, where its planning takes longest.
 """
@@ -30,17 +31,17 @@ from hexveil_research.papers.iot.iot_cells import (
     EPSILONS,
     Cell,
     Curve,
+    cells,
     ends,
     mixed_cell,
-    sample_scaled_cell,
     seeds,
     simulated,
-    user_scaled_cell,
+    with_printed_choice,
 )
 from hexveil_research.papers.study import Claim, Outcome, Panel, Study
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -51,7 +52,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 CELL_LOSS = "privacy loss ε"
-ERROR = "mean |error|, km/h"
+ERROR = "mean |error|"
+CHOOSING = ("LEVY", "FIXEDQUANTILE", "OPTIMIZEDQUANTILE", "ε-DEPENDENTQUANTILE")
+"""Algorithms that make a private choice, by their names in IOT and RW."""
 BASELINE, FORESIGHT, AUTO = Baseline(), Foresight(), Auto()
 CLIPPING: dict[str, CellMechanism] = {
     "ARRAY-AVERAGING": ArrayAveraging(),
@@ -70,7 +73,7 @@ SHARES = (0.1, 0.5)
 """Parts of the variance between users that the claims of figures 1 and 2 are tried at, too."""
 
 
-def printed_wrap(cell: Cell) -> Floats:
+def printed_wrap(cell: Cell, epsilons: Sequence[str] | None = None) -> Floats:
     """Return ARRAY-AVERAGING's error under WRAPAROUND with the printed noise, at every ε.
 
     The noise has the scale b = 2U/(K ε) (IOT section III-C); what it errs by without noise, d,
@@ -79,23 +82,25 @@ def printed_wrap(cell: Cell) -> Floats:
     Parameters
     ----------
     cell : Cell
+    epsilons : sequence of str, optional
     """
     arrays = theory.wrap_around(cell.counts, theory.median_cap(cell.counts)).n_arrays
     errors = []
-    for epsilon in EPSILONS:
-        plan = ArrayAveraging("wrap_around").plan(cell.counts, bounds=itms.BOUNDS, epsilon=epsilon)
+    for epsilon in EPSILONS if epsilons is None else epsilons:
+        plan = ArrayAveraging("wrap_around").plan(cell.counts, bounds=cell.bounds, epsilon=epsilon)
         quiet = plan.noiseless_estimates(plan.cell.sums(cell.means))
         d = abs(float(quiet[0]) - cell.truth)
         # The printed sensitivity, about twice what one user can move (ERRATA 7).
-        b = 2 * itms.SPAN / (arrays * float(epsilon))
+        b = 2 * float(cell.bounds[1] - cell.bounds[0]) / (arrays * float(epsilon))
         errors.append(d + b * np.exp(-d / b))
     return np.array(errors)
 
 
-def grouping_curves(setting: Setting, share: float = itms.SHARE) -> dict[str, tuple[Curve, Curve]]:
+def grouping_curves(setting: Setting, share: float | None = None) -> dict[str, tuple[Curve, Curve]]:
     """Return for each algorithm its errors under WRAPAROUND and under BESTFIT."""
     mechanisms = [mechanism for pair in GROUPED.values() for mechanism in pair]
-    curves = simulated(mechanisms, setting, partial(mixed_cell, share=share))
+    cell = cells(setting) if share is None else partial(mixed_cell, share=share)
+    curves = simulated(mechanisms, setting, cell)
     return {name: (curves[a.name], curves[b.name]) for name, (a, b) in GROUPED.items()}
 
 
@@ -103,17 +108,22 @@ def grouping(setting: Setting) -> Outcome:
     """Return IOT figure 1: the two grouping strategies under three algorithms."""
     curves = grouping_curves(setting)
     setting.tell(0.3)
-    exact = np.array([printed_wrap(mixed_cell(seed)) for seed in seeds(setting)])
+    cell, epsilons = cells(setting), setting.losses(EPSILONS)
+    exact = np.array([printed_wrap(cell(seed), epsilons) for seed in seeds(setting)])
     # Computed from the law of the noise: there is no simulation error.
-    printed = Curve(exact, np.zeros_like(exact))
-    ours = simulated([FORESIGHT], setting, mixed_cell, _progress(setting, 0.3, 0.7))[FORESIGHT.name]
+    printed = Curve(exact, np.zeros_like(exact), np.array(epsilons, dtype=float))
+    ours = simulated([FORESIGHT], setting, cell, _progress(setting, 0.3, 0.7))[FORESIGHT.name]
     panels = []
     for name, (wrapped, fitted) in curves.items():
         lines = [wrapped.line("WRAPAROUND"), fitted.line("BESTFIT"), ours.line("Foresight", "ours")]
         if name == "ARRAY-AVERAGING":
             lines.insert(1, printed.line("WRAPAROUND, noise 2U/K as printed"))
-        title = f"IOT figure 1: {name}, cell like ITMS"
-        panels.append(Panel(title, CELL_LOSS, ERROR, tuple(lines), ends=ends(setting)))
+        title = f"IOT figure 1: {name}, {subject(setting, 'cell like ITMS')}"
+        panels.append(
+            Panel(title, CELL_LOSS, f"{ERROR}, {setting.unit}", tuple(lines), ends=ends(setting))
+        )
+    if not setting.is_papers:
+        return Outcome(tuple(panels))
     # How much of the variance lies between users is not published: a claim must hold at any share.
     by_share = {share: grouping_curves(setting, share) for share in SHARES}
     setting.tell(1.0)
@@ -123,6 +133,40 @@ def grouping(setting: Setting) -> Outcome:
         *figure_claims.grouping_claims(curves, printed, by_share),
     )
     return Outcome(tuple(panels), claims)
+
+
+def subject(setting: Setting, usual: str) -> str:
+    """Return the data of a figure in words: the paper's, or the setting's own."""
+    return usual if setting.data is None else setting.data.name
+
+
+def scaled(setting: Setting, scaling: str) -> str:
+    """Return the scaling of a figure in words, with λ."""
+    factor = itms.SCALE if setting.scale is None else setting.scale
+    own = "" if setting.data is None else f"{setting.data.name}, "
+    return f"{own}{scaling} scaling, λ = {factor}"
+
+
+def choice_panel(
+    title: str,
+    setting: Setting,
+    clipping: dict[str, CellMechanism],
+    curves: Curves,
+) -> Panel:
+    """Return the errors with both private choices: permute-and-flip, and the printed one."""
+    choosing = {name: clipping[name] for name in CHOOSING if name in clipping}
+    printed = with_printed_choice(list(choosing.values()), setting, cells(setting))
+    lines = [
+        curve_line
+        for name, mechanism in choosing.items()
+        for curve_line in (
+            printed[mechanism.name].line(f"{name}, exponential mechanism (printed)"),
+            curves[name].line(f"{name}, permute-and-flip"),
+        )
+    ]
+    return Panel(
+        title, CELL_LOSS, f"{ERROR}, {setting.unit}", tuple(lines), log_y=True, ends=ends(setting)
+    )
 
 
 def _progress(setting: Setting, start: float, end: float) -> Callable[[float], None]:
@@ -146,7 +190,9 @@ def _panel(title: str, setting: Setting, papers: Curves, ours: Curves) -> Panel:
         *(curve.line(name) for name, curve in papers.items()),
         *(curve.line(name, "ours") for name, curve in ours.items()),
     )
-    return Panel(title, CELL_LOSS, ERROR, lines, log_y=True, ends=ends(setting))
+    return Panel(
+        title, CELL_LOSS, f"{ERROR}, {setting.unit}", lines, log_y=True, ends=ends(setting)
+    )
 
 
 def compared(
@@ -166,10 +212,14 @@ def compared(
 
 def like_itms(setting: Setting) -> Outcome:
     """Return IOT figure 2: all algorithms on a cell like the published one."""
-    title = "IOT figure 2: cell like ITMS, BESTFIT"
-    panel, papers, ours = compared(setting, title, mixed_cell, CLIPPING, {
+    shown = subject(setting, "cell like ITMS")
+    title = f"IOT figure 2: {shown}, BESTFIT"
+    panel, papers, ours = compared(setting, title, cells(setting), CLIPPING, {
         "Foresight": FORESIGHT, "Auto": AUTO,
     })  # fmt: skip
+    panels = (panel, choice_panel(f"The private choice: {shown}", setting, CLIPPING, papers))
+    if not setting.is_papers:
+        return Outcome(panels)
     by_share = {
         share: _curves_by_name(
             setting, partial(mixed_cell, share=share), {"BASELINE": BASELINE, **CLIPPING}
@@ -187,36 +237,40 @@ def like_itms(setting: Setting) -> Outcome:
         figure_claims.little_difference(papers, by_share),
         *figure_claims.ours_claims("Figure 2", "cell like ITMS", papers, ours),
     )
-    return Outcome((panel,), claims)
+    return Outcome(panels, claims)
 
 
 def sample_scaling(setting: Setting) -> Outcome:
     """Return IOT figure 3: ten times as many samples of each user."""
-    title, subject = "IOT figure 3: sample scaling, λ = 10", "sample scaling"
-    panel, papers, ours = compared(setting, title, sample_scaled_cell, CLIPPING, {
+    title = f"IOT figure 3: {scaled(setting, 'sample')}"
+    panel, papers, ours = compared(setting, title, cells(setting, "samples"), CLIPPING, {
         "Foresight": FORESIGHT, "Auto": AUTO,
     })  # fmt: skip
+    if not setting.is_papers:
+        return Outcome((panel,))
     place = "Section IV-C, figure 3"
     claims: tuple[Claim, ...] = (
-        figure_claims.clipping_claim(place, subject, papers),
+        figure_claims.clipping_claim(place, "sample scaling", papers),
         figure_claims.order_claim(
             place, "LEVY errs less than all other algorithms", papers, ("LEVY",)
         ),
-        *figure_claims.ours_claims("Figure 3", subject, papers, ours),
+        *figure_claims.ours_claims("Figure 3", "sample scaling", papers, ours),
     )
     return Outcome((panel,), claims)
 
 
 def user_scaling(setting: Setting) -> Outcome:
     """Return IOT figure 4: ten times as many users."""
-    title, subject = "IOT figure 4: user scaling, λ = 10", "user scaling"
+    title = f"IOT figure 4: {scaled(setting, 'user')}"
     clipping = {**CLIPPING, "ARRAY-AVERAGING": ArrayAveraging(cap="sqrt")}
     panel, papers, ours = compared(
-        setting, title, user_scaled_cell, clipping, {"Foresight": FORESIGHT}
+        setting, title, cells(setting, "users"), clipping, {"Foresight": FORESIGHT}
     )
+    if not setting.is_papers:
+        return Outcome((panel,))
     place = "Section IV-C, figure 4"
     claims: tuple[Claim, ...] = (
-        figure_claims.clipping_claim(place, subject, papers),
+        figure_claims.clipping_claim(place, "user scaling", papers),
         figure_claims.order_claim(
             place, "FIXEDQUANTILE errs less than all other algorithms", papers, ("FIXEDQUANTILE",)
         ),
@@ -224,7 +278,7 @@ def user_scaling(setting: Setting) -> Outcome:
             place, "ARRAY-AVERAGING is second after FIXEDQUANTILE", papers,
             ("FIXEDQUANTILE", "ARRAY-AVERAGING"),
         ),
-        *figure_claims.ours_claims("Figure 4", subject, papers, ours),
+        *figure_claims.ours_claims("Figure 4", "user scaling", papers, ours),
     )  # fmt: skip
     return Outcome((panel,), claims)
 
@@ -236,6 +290,8 @@ STUDIES: tuple[Study, ...] = (
         title="WRAPAROUND and BESTFIT under three algorithms",
         make=grouping,
         seconds=26.0,
+        altered=True,
+        values=True,
     ),
     Study(
         name="iot:fig2",
@@ -243,6 +299,8 @@ STUDIES: tuple[Study, ...] = (
         title="All algorithms on a cell like the published one",
         make=like_itms,
         seconds=15.0,
+        altered=True,
+        values=True,
     ),
     Study(
         name="iot:fig3",
@@ -250,6 +308,8 @@ STUDIES: tuple[Study, ...] = (
         title="Ten times as many samples of each user",
         make=sample_scaling,
         seconds=13.0,
+        altered=True,
+        values=True,
     ),
     Study(
         name="iot:fig4",
@@ -257,6 +317,8 @@ STUDIES: tuple[Study, ...] = (
         title="Ten times as many users",
         make=user_scaling,
         seconds=28.0,
+        altered=True,
+        values=True,
     ),
 )
 """Figures 1 to 4."""

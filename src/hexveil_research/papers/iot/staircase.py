@@ -16,6 +16,7 @@ from hexveil import theory
 from hexveil.mechanisms import ArrayAveraging, Baseline, OptimalClipping
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot.iot_cells import CELLS
+from hexveil_research.papers.iot.iot_figures import subject
 from hexveil_research.papers.study import Claim, Line, Outcome, Panel, Study, line
 
 if TYPE_CHECKING:
@@ -37,9 +38,9 @@ MIDDLE = itms.SPAN / 2
 """The worst-case error of the constant U/2, which loses no privacy."""
 
 
-def minimax(counts: Ints) -> Ints:
+def minimax(counts: Ints, epsilons: Sequence[str] = EPSILONS) -> Ints:
     """Return m^(ε), the smallest cap that is best if every array were full, at every ε."""
-    return np.array([theory.minimax_cap(counts, epsilon) for epsilon in EPSILONS])
+    return np.array([theory.minimax_cap(counts, epsilon) for epsilon in epsilons])
 
 
 def searched(counts: Ints) -> Ints:
@@ -60,11 +61,11 @@ def searched(counts: Ints) -> Ints:
     return np.array(minimisers)
 
 
-def worst_errors(counts: Ints, mechanisms: Sequence[CellMechanism]) -> Floats:
+def worst_errors(counts: Ints, mechanisms: Sequence[CellMechanism], setting: Setting) -> Floats:
     """Return worst-case bias plus expected |noise|, of one mechanism for each ε."""
     plans = (
-        mechanism.plan(counts, bounds=itms.BOUNDS, epsilon=epsilon)
-        for mechanism, epsilon in zip(mechanisms, EPSILONS, strict=True)
+        mechanism.plan(counts, bounds=setting.shown_bounds, epsilon=epsilon)
+        for mechanism, epsilon in zip(mechanisms, setting.losses(EPSILONS), strict=True)
     )
     return np.array([plan.worst_case_error for plan in plans], dtype=np.float64)
 
@@ -77,46 +78,57 @@ def capped(caps: Ints) -> list[CellMechanism]:
 def stairs(setting: Setting) -> Outcome:
     """Return IOT figure 5, and beside it the worst-case errors of the caps."""
     # The first of the cells on which figures 1 to 4 are simulated.
-    counts = itms.counts(setting.seed * CELLS)
-    caps = minimax(counts)
-    fitted = np.array([theory.exact_cap(counts, epsilon) for epsilon in EPSILONS])
+    own, epsilons = setting.data, setting.losses(EPSILONS)
+    counts = itms.counts(setting.seed * CELLS) if own is None else own.counts
+    caps = minimax(counts, epsilons)
+    fitted = np.array([theory.exact_cap(counts, epsilon) for epsilon in epsilons])
     setting.tell(0.5)
     compared: dict[str, list[CellMechanism]] = {
-        "BASELINE": [Baseline()] * POINTS,
+        "BASELINE": [Baseline()] * len(epsilons),
         "OPT-ARRAY-AVERAGING": capped(caps),
         "exact cap": capped(fitted),
-        "optimal clipping": [OptimalClipping()] * POINTS,
+        "optimal clipping": [OptimalClipping()] * len(epsilons),
     }
-    errors = {name: worst_errors(counts, mechanisms) for name, mechanisms in compared.items()}
-    panels = (_cap_panel(counts, caps, fitted), _error_panel(errors))
+    errors = {
+        name: worst_errors(counts, mechanisms, setting) for name, mechanisms in compared.items()
+    }
+    panels = (_cap_panel(setting, counts, caps, fitted), _error_panel(setting, errors))
     setting.tell(0.8)
+    if not setting.is_papers:
+        return Outcome(panels)
     claims = (staircase_claim(counts, caps), searched_claim(caps, searched(counts)))
     return Outcome(panels, (*claims, *error_claims(errors)))
 
 
-def _cap_panel(counts: Ints, caps: Ints, fitted: Ints) -> Panel:
+def _cap_panel(setting: Setting, counts: Ints, caps: Ints, fitted: Ints) -> Panel:
+    x = _axis(setting)
     lines = (
-        line("m^(ε), arrays full (eq. 15)", X, caps, look="steps"),
-        line("exact cap, arrays as filled", X, fitted, whose="ours", look="steps"),
-        _rule("median cap", theory.median_cap(counts)),
+        line("m^(ε), arrays full (eq. 15)", x, caps, look="steps"),
+        line("exact cap, arrays as filled", x, fitted, whose="ours", look="steps"),
+        _rule("median cap", x, theory.median_cap(counts)),
     )
-    title = "IOT figure 5: cell like ITMS"
+    title = f"IOT figure 5: {subject(setting, 'cell like ITMS')}"
     return Panel(title, CELL_LOSS, "cap, samples of an array", lines, log_x=True)
 
 
-def _error_panel(errors: dict[str, Floats]) -> Panel:
+def _error_panel(setting: Setting, errors: dict[str, Floats]) -> Panel:
+    x = _axis(setting)
     ours = {"exact cap", "optimal clipping"}
     lines = (
-        *(line(n, X, error, whose="ours" if n in ours else "paper") for n, error in errors.items()),
-        _rule("the constant U/2", MIDDLE),
+        *(line(n, x, error, whose="ours" if n in ours else "paper") for n, error in errors.items()),
+        _rule("the constant U/2", x, setting.span / 2),
     )
     title = "What the caps cost at worst"
-    label = "worst-case bias + expected |noise|, km/h"
+    label = f"worst-case bias + expected |noise|, {setting.unit}"
     return Panel(title, CELL_LOSS, label, lines, log_x=True, log_y=True)
 
 
-def _rule(name: str, height: float) -> Line:
-    return line(name, X, np.full(X.size, height), whose="reference")
+def _axis(setting: Setting) -> Floats:
+    return np.array(setting.losses(EPSILONS), dtype=float)
+
+
+def _rule(name: str, x: Floats, height: float) -> Line:
+    return line(name, x, np.full(x.size, height), whose="reference")
 
 
 def staircase_claim(counts: Ints, caps: Ints) -> Claim:
@@ -205,5 +217,6 @@ STUDY = Study(
     title="The cap of least worst-case error against ε",
     make=stairs,
     seconds=3.0,
+    altered=True,
 )
 """Figure 5."""

@@ -3,6 +3,7 @@
 Source: RW section IV-B and appendix E, figures 1, 2a and 2b. RW's LEVY and OPT-ARRAY-AVERAGING are
 in `variants` (ERRATA 15); its ε-DEPENDENTQUANTILE is IOT's OPTIMIZEDQUANTILE. Cells, ε and what
 counts as a difference are those of IOT's figures (`iot.iot_cells`, `iot.figure_claims`).
+Figure 1 has a second panel, with the exponential mechanism as printed beside permute-and-flip.
 RW describes OPT-ARRAY-AVERAGING and does not plot it; here it is in all axes.
 Ours in the same axes: Foresight, and Auto with its own prior but for figure 2b, where its planning
 takes longest.
@@ -27,13 +28,13 @@ from hexveil_research.papers import itms
 from hexveil_research.papers.iot import figure_claims
 from hexveil_research.papers.iot.iot_cells import (
     X,
+    cells,
     ends,
     mixed_cell,
-    sample_scaled_cell,
     seeds,
     simulated,
-    user_scaled_cell,
 )
+from hexveil_research.papers.iot.iot_figures import choice_panel, scaled, subject
 from hexveil_research.papers.rw.rw_claims import of_rw, stated
 from hexveil_research.papers.rw.variants import FreeLevy, Optimised
 from hexveil_research.papers.study import Claim, Outcome, Panel, Study
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 CELL_LOSS = "privacy loss ε"
-ERROR = "mean |error|, km/h"
+ERROR = "mean |error|"
 LIKE = "cell like ITMS"
 CLIPPING: dict[str, CellMechanism] = {
     "ARRAY-AVERAGING": ArrayAveraging(),
@@ -85,7 +86,9 @@ def axes(title: str, setting: Setting, plotted: Curves, optimised: Curves, ours:
         *(curve.line(name) for name, curve in (plotted | optimised).items()),
         *(curve.line(name, "ours") for name, curve in ours.items()),
     )
-    return Panel(title, CELL_LOSS, ERROR, lines, log_y=True, ends=ends(setting))
+    return Panel(
+        title, CELL_LOSS, f"{ERROR}, {setting.unit}", lines, log_y=True, ends=ends(setting)
+    )
 
 
 def compared(
@@ -104,10 +107,14 @@ def compared(
 
 def like_itms(setting: Setting) -> Outcome:
     """Return RW figure 1: all algorithms on cells like the published one."""
+    shown = subject(setting, LIKE)
     panel, plotted, optimised, ours = compared(
-        setting, "RW figure 1: cell like ITMS, BESTFIT", mixed_cell, CLIPPING, OURS
+        setting, f"RW figure 1: {shown}, BESTFIT", cells(setting), CLIPPING, OURS
     )
+    choices = choice_panel(f"The private choice: {shown}", setting, CLIPPING, plotted)
     setting.tell(0.6)
+    if not setting.is_papers:
+        return Outcome((panel, choices))
     papers = {"BASELINE": Baseline(), **CLIPPING}
     by_share = {
         share: curves_of(setting, partial(mixed_cell, share=share), papers) for share in (0.1, 0.5)
@@ -125,7 +132,7 @@ def like_itms(setting: Setting) -> Outcome:
         # Ours is also held against OPT-ARRAY-AVERAGING, which RW describes without plotting it.
         *figure_claims.ours_claims(place, LIKE, plotted | optimised, ours),
     )
-    return Outcome((panel,), tuple(map(of_rw, claims)))
+    return Outcome((panel, choices), tuple(map(of_rw, claims)))
 
 
 def levy_claim(free: Floats, clamped: Floats) -> Claim:
@@ -163,16 +170,22 @@ def not_typical(plotted: Curves, optimised: Curves) -> Claim:
 def scaling(setting: Setting) -> Outcome:
     """Return RW figure 2: ten times the samples of each user, and ten times the users."""
     by_samples = compared(
-        setting, "RW figure 2a: sample scaling, λ = 10", sample_scaled_cell, CLIPPING, OURS
+        setting,
+        f"RW figure 2a: {scaled(setting, 'sample')}",
+        cells(setting, "samples"),
+        CLIPPING,
+        OURS,
     )
     setting.tell(0.3)
     by_users = compared(
         setting,
-        "RW figure 2b: user scaling, λ = 10",
-        user_scaled_cell,
+        f"RW figure 2b: {scaled(setting, 'user')}",
+        cells(setting, "users"),
         {**CLIPPING, "ARRAY-AVERAGING": ArrayAveraging(cap="sqrt")},
         {"Foresight": OURS["Foresight"]},
     )
+    if not setting.is_papers:
+        return Outcome((by_samples[0], by_users[0]))
     claims = (*sample_claims(*by_samples[1:]), *user_claims(*by_users[1:]))
     return Outcome((by_samples[0], by_users[0]), tuple(map(of_rw, claims)))
 
@@ -211,6 +224,8 @@ STUDIES: tuple[Study, ...] = (
         title="RW's algorithms on a cell like the published one",
         make=like_itms,
         seconds=18.0,
+        altered=True,
+        values=True,
     ),
     Study(
         name="rw:fig2",
@@ -218,6 +233,8 @@ STUDIES: tuple[Study, ...] = (
         title="RW's algorithms with ten times the samples, and ten times the users",
         make=scaling,
         seconds=50.0,
+        altered=True,
+        values=True,
     ),
     Study(
         name="rw:claims",

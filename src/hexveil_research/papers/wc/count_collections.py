@@ -8,7 +8,7 @@ sample is ever rejected, so that figure 3 has a second panel for the standard de
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,16 +98,19 @@ class ThresholdCurve:
     ----------
     error, standard_error : ndarray of float, shape (n_epsilons,)
         In value units.
+    x : ndarray of float, shape (n_epsilons,)
+        Values of ε.
     """
 
     error: Floats
     standard_error: Floats
+    x: Floats = field(default_factory=lambda: X)
 
     def line(self, name: str, whose: Whose = "paper") -> Line:
         """Return it as a line of a figure, with its 95% interval."""
         reach = NORMAL * self.standard_error
         low, high = np.maximum(self.error - reach, 0), self.error + reach
-        return line(name, X, self.error, low=low, high=high, whose=whose)
+        return line(name, self.x, self.error, low=low, high=high, whose=whose)
 
     def above(self, rival: ThresholdCurve) -> NDArray[np.bool_]:
         """Return at which ε it lies above another, beyond the noise of both."""
@@ -129,18 +132,21 @@ def simulated(
 ) -> dict[str, ThresholdCurve]:
     """Return each mechanism's mean absolute error at every ε of `EPSILONS`, by its name."""
     # Two trials at least: a single one has no standard error.
+    epsilons = setting.losses(EPSILONS)
     table = evaluate(
-        mechanisms, bounds=BOUNDS, epsilons=EPSILONS, trials=max(2, setting.trials),
+        mechanisms, bounds=setting.shown_bounds, epsilons=epsilons, trials=max(2, setting.trials),
         seed=setting.seed, progress=tell, **cell,
     )  # fmt: skip
-    shape = len(mechanisms), len(EPSILONS)
+    shape = len(mechanisms), len(epsilons)
     mae = np.asarray(table["mae"]).reshape(shape)
     error = np.asarray(table["standard_error"]).reshape(shape)
+    x = np.array(epsilons, dtype=float)
     return {
-        mechanism.name: ThresholdCurve(mae[i], error[i]) for i, mechanism in enumerate(mechanisms)
+        mechanism.name: ThresholdCurve(mae[i], error[i], x)
+        for i, mechanism in enumerate(mechanisms)
     }
 
 
-def exactly(error: Floats) -> ThresholdCurve:
+def exactly(error: Floats, x: Floats | None = None) -> ThresholdCurve:
     """Return a curve that is computed, not simulated."""
-    return ThresholdCurve(error, np.zeros_like(error))
+    return ThresholdCurve(error, np.zeros_like(error), X if x is None else x)

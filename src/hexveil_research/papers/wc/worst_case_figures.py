@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,13 +24,10 @@ from hexveil.mechanisms.single_cell.cell_plan import CellPlan
 from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
 from hexveil_research.papers.wc import clipping_claims, curve_claims, linear_program, thresholds
 from hexveil_research.papers.wc.count_collections import (
-    BOUNDS,
     ENDS,
     EPSILONS,
-    SPAN,
     ProjectedNormal,
     ThresholdCurve,
-    X,
     exactly,
     extreme,
     geometric,
@@ -38,6 +35,8 @@ from hexveil_research.papers.wc.count_collections import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from hexveil.mechanisms import CellMechanism
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
     Curves = dict[str, ThresholdCurve]
+    Usual = tuple[tuple[str, Callable[[float, float], ValueDistribution]], ...]
 
 LAPLACE, OPTIMAL, HALVES = Baseline(), OptimalClipping(), AKMV()
 FORESIGHT, AUTO = Foresight(), Auto()
@@ -58,56 +58,69 @@ NAMES = {
     AUTO.name: "Auto",
 }
 CELL_LOSS = "privacy loss ε"
-MIDDLE = SPAN / 2
-"""The worst-case error of the constant U/2, which loses no privacy."""
 
 
-def optimal_error(counts: Ints) -> Floats:
+def optimal_error(counts: Ints, setting: Setting) -> Floats:
     """Return E^OPT at every ε: worst-case bias plus expected |noise| (Theorem III.1, ERRATA 5)."""
-    return np.array([theory.optimal_clipping(counts, SPAN, e).worst_case_error for e in EPSILONS])
+    clipped = (theory.optimal_clipping(counts, setting.span, e) for e in setting.losses(EPSILONS))
+    return np.array([clipping.worst_case_error for clipping in clipped])
+
+
+def axis(setting: Setting) -> Floats:
+    """Return the values of ε."""
+    return np.array(setting.losses(EPSILONS), dtype=float)
 
 
 def akmv_error(counts: Ints, setting: Setting) -> ThresholdCurve:
     """Return E_AKMV on the data set of samples U, at every ε: section IV-C's estimate of it."""
     generator = np.random.default_rng([setting.seed, 2])
     # Where all samples are U, a user's sum is U m.
-    reach, total = (SPAN * counts).astype(np.float64), counts.sum()
+    reach, total = (setting.span * counts).astype(np.float64), counts.sum()
+    highest = np.full(counts.size, float(setting.shown_bounds[1]))
     estimates = []
-    for epsilon in EPSILONS:
-        cell = study_cell(counts, BOUNDS)
+    for epsilon in setting.losses(EPSILONS):
+        cell = study_cell(counts, setting.shown_bounds)
         allocation = HALVES.allocate_cell(cell, Fraction(epsilon))
         noise = SimulatedNoise(generator, max(2, setting.trials))
-        outputs = CellPlan(allocation).outputs(cell.sums(np.full(counts.size, SPAN)), noise)
+        outputs = CellPlan(allocation).outputs(cell.sums(highest), noise)
         top = allocation.range_sum.clipping.ends(outputs)[1] * float(cell.quantum)
         clipped_off = np.maximum(reach - top[:, None], 0).sum(axis=1)
         # Bias plus expected noise at each drawn threshold: the noise itself adds no scatter.
         per_release = (clipped_off + top / float(allocation.mean_epsilon)) / total
         estimates.append((per_release.mean(), per_release.std(ddof=1) / per_release.size**0.5))
     error, noise = np.array(estimates).T
-    return ThresholdCurve(error, noise)
+    return ThresholdCurve(error, noise, axis(setting))
 
 
 def worst_case(setting: Setting) -> Outcome:
     """Return WC figure 1: errors on the data set with all samples at U."""
-    counts = geometric()
-    optimal, akmv = exactly(optimal_error(counts)), akmv_error(counts, setting)
+    counts = geometric() if setting.data is None else setting.data.counts
+    x = axis(setting)
+    optimal, akmv = exactly(optimal_error(counts, setting), x), akmv_error(counts, setting)
     compared: list[CellMechanism] = [LAPLACE, OPTIMAL, HALVES, FORESIGHT, AUTO]
-    means = np.full(counts.size, SPAN)
+    means = np.full(counts.size, float(setting.shown_bounds[1]))
     real = simulated(compared, setting, setting.tell, counts=counts, user_means=means)
     lines = (
-        line("optimal clipping, E", X, optimal.error),
+        line("optimal clipping, E", x, optimal.error),
         akmv.line("AKMV, E"),
         real[FORESIGHT.name].line("Foresight, simulated", "ours"),
         real[AUTO.name].line("Auto, simulated", "ours"),
-        line("the constant U/2", X, np.full(X.size, MIDDLE), whose="reference"),
+        line("the constant U/2", x, np.full(x.size, setting.span / 2), whose="reference"),
     )
-    title = "WC figure 1: all samples are U, geometric collection, M = 6"
-    label = "bias + expected |noise|, or mean |error|, km/h"
+    title = f"WC figure 1: all samples are U, {collected(setting, 'geometric collection, M = 6')}"
+    label = f"bias + expected |noise|, or mean |error|, {setting.unit}"
     panel = Panel(title, CELL_LOSS, label, lines, log_y=True, ends=ENDS)
+    if not setting.is_papers:
+        return Outcome((panel,))
     return Outcome((panel,), curve_claims.worst_case_claims(optimal, akmv, real))
 
 
-def average_panel(title: str, curves: Curves, optimal: Floats) -> Panel:
+def collected(setting: Setting, collection: str) -> str:
+    """Return the counts of a figure in words: the paper's collection, or the setting's own."""
+    return collection if setting.data is None else setting.data.name
+
+
+def average_panel(title: str, setting: Setting, curves: Curves, optimal: Floats) -> Panel:
     """Return mean absolute errors over ε, beside the optimal worst-case error."""
     ours = {FORESIGHT.name, AUTO.name}
     lines = (
@@ -115,9 +128,9 @@ def average_panel(title: str, curves: Curves, optimal: Floats) -> Panel:
             curve.line(NAMES[name], "ours" if name in ours else "paper")
             for name, curve in curves.items()
         ),
-        line("OPT-worst-case, E at worst", X, optimal, whose="reference"),
+        line("OPT-worst-case, E at worst", axis(setting), optimal, whose="reference"),
     )
-    return Panel(title, CELL_LOSS, "mean |error|, km/h", lines, log_y=True, ends=ENDS)
+    return Panel(title, CELL_LOSS, f"mean |error|, {setting.unit}", lines, log_y=True, ends=ENDS)
 
 
 def average(
@@ -125,20 +138,39 @@ def average(
     *,
     number: int,
     collection: str,
-    cells: tuple[tuple[str, ValueDistribution], ...],
+    cells: Usual,
 ) -> Outcome:
     """Return WC figure 2 or 3: errors on simulated samples, a panel for each kind of them."""
-    counts = geometric() if number == 2 else extreme()
-    optimal = optimal_error(counts)
+    own = setting.data
+    counts = own.counts if own is not None else geometric() if number == 2 else extreme()
+    optimal = optimal_error(counts, setting)
     compared: list[CellMechanism] = [LAPLACE, OPTIMAL, HALVES, FORESIGHT, AUTO]
     panels: list[Panel] = []
     claims: list[Claim] = []
-    for index, (kind, values) in enumerate(cells):
+    for index, (kind, source) in enumerate(value_sources(setting, cells)):
         tell = partial(_tell_part, setting, index, len(cells))
-        curves = simulated(compared, setting, tell, counts=counts, values=values)
-        panels.append(average_panel(f"WC figure {number}: {collection}, {kind}", curves, optimal))
+        curves = simulated(compared, setting, tell, counts=counts, **source)
+        title = f"WC figure {number}: {collected(setting, collection)}, {kind}"
+        panels.append(average_panel(title, setting, curves, optimal))
+        if not setting.is_papers:
+            continue
         claims += curve_claims.average_claims(f"Figure {number}", kind, curves, optimal)
     return Outcome(tuple(panels), tuple(claims))
+
+
+def value_sources(setting: Setting, usual: Usual) -> list[tuple[str, dict[str, Any]]]:
+    """Return the kinds of samples of a figure: the setting's own values, or the paper's."""
+    means = None if setting.data is None else setting.data.user_means
+    if setting.values is not None:
+        return [(f"{setting.values}", {"values": setting.values})]
+    if means is not None:
+        return [("their own values", {"user_means": means})]
+    lower, span = float(setting.shown_bounds[0]), setting.span
+    return [(kind, {"values": values(lower, span)}) for kind, values in usual]
+
+
+def _projected(lower: float, span: float, sd: float) -> ProjectedNormal:
+    return ProjectedNormal(lower + span / 2, sd, lower, lower + span)
 
 
 def _tell_part(setting: Setting, finished: int, total: int, share: float) -> None:
@@ -152,11 +184,17 @@ def stated(setting: Setting) -> Outcome:
     return Outcome(claims=(*on_clipping, *thresholds.claims(setting)))
 
 
-_UNIFORM = (("uniform samples", Uniform()),)
+_UNIFORM: Usual = (("uniform samples", lambda _, __: Uniform()),)
 # Both readings of the paper's N(U/2, U/4): `count_collections` says why.
-_NORMAL = tuple(
-    (f"normal samples, {word} U/4", ProjectedNormal(SPAN / 2, sd, 0.0, SPAN))
-    for word, sd in (("variance", (SPAN / 4) ** 0.5), ("standard deviation", SPAN / 4))
+_NORMAL: Usual = (
+    (
+        "normal samples, variance U/4",
+        lambda lower, span: _projected(lower, span, (span / 4) ** 0.5),
+    ),
+    (
+        "normal samples, standard deviation U/4",
+        lambda lower, span: _projected(lower, span, span / 4),
+    ),
 )
 
 STUDIES: tuple[Study, ...] = (
@@ -166,6 +204,7 @@ STUDIES: tuple[Study, ...] = (
         title="Error on the worst-case data set",
         make=worst_case,
         seconds=2.0,
+        altered=True,
     ),
     Study(
         name="wc:fig2",
@@ -173,6 +212,8 @@ STUDIES: tuple[Study, ...] = (
         title="Average error, geometric collection, uniform samples",
         make=partial(average, number=2, collection="geometric collection", cells=_UNIFORM),
         seconds=4.0,
+        altered=True,
+        values=True,
     ),
     Study(
         name="wc:fig3",
@@ -180,6 +221,8 @@ STUDIES: tuple[Study, ...] = (
         title="Average error, extreme-valued collection, projected normal samples",
         make=partial(average, number=3, collection="extreme-valued collection", cells=_NORMAL),
         seconds=7.0,
+        altered=True,
+        values=True,
     ),
     Study(
         name="wc:claims",

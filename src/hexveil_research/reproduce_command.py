@@ -202,7 +202,7 @@ def known_sets(run: Run) -> Path | None:
     source = run.source[0] if run.source and len(run.source) == 1 else None
     if source is None or not Path(source).is_dir():
         return None
-    folder = Path(source).resolve()
+    folder = Path(source)
     # A folder of own records has columns that are named; one of the known sets has its files.
     own = run.columns.explicit_fields() or run.cells.explicit_fields()
     return None if own else folder

@@ -103,3 +103,93 @@ def test_without_matplotlib_one_sentence_says_so(here, capsys, monkeypatch):
     assert main(["reproduce", "--all"]) == 2
     assert 'pip install "hexveil[plots]"' in capsys.readouterr().err
     assert list(here.iterdir()) == []
+
+
+BUSES = ["--user", "bus", "--value", "speed", "--labels", "line", "--bounds", "0,65"]
+BUSES += ["--min-users", "1", "--repeats", "keep", "--jobs", "1"]
+
+
+@pytest.fixture
+def own(here, monkeypatch):
+    """Return the settings that two quick figures were made with, one of which reads values."""
+    settings = []
+
+    def make(setting):
+        settings.append(setting)
+        return Outcome((FIGURE,))
+
+    studies = (
+        Study("iot:fig2", "IOT, figure 2", "All", make, altered=True, values=True),
+        Study("comp:fig3", "COMP, figure 3", "Loss", make, altered=True),
+        Study("wc:claims", "WC", "Claims", lambda _: Outcome((), (FAILS, TRUE))),
+    )
+    monkeypatch.setattr(catalogue, "STUDIES", studies)
+    rows = [f"{bus},{speed},17" for bus in ("p", "q") for speed in (12.25, 31.5)]
+    (here / "buses.csv").write_text("\n".join(["bus,speed,line", *rows]) + "\n")
+    return settings
+
+
+def test_own_counts_in_one_command(own, here, capsys):
+    """Figures alone, in a folder of their own; options arrive; a second time they are kept."""
+    (here / "m.csv").write_text("9\n3\n1\n")
+    call = ["reproduce", "--all", "--counts", "m.csv", "--epsilon", "1,0.5", "--gamma", "2"]
+    call += ["--q", "0.1", "--scale", "3", "--bounds", "0,9", "--jobs", "1"]
+    assert main(call) == 0
+    assert own[0].data.counts.tolist() == [9, 3, 1]
+    assert (own[0].epsilons, own[0].gamma, own[0].q, own[0].scale) == (("0.5", "1"), 2, 0.1, 3)
+    assert own[0].span == 9
+    assert "none judged" in capsys.readouterr().out
+    out = here / "reproduced-own"
+    assert sorted(path.name for path in out.iterdir()) == ["comp-fig3", "iot-fig2"]
+    assert main(call) == 0
+    assert len(own) == 2
+    assert main([*call[:-2], "--jobs", "1", "--trials", "9"]) == 0
+    assert len(own) == 4
+
+
+def test_figures_of_own_values_are_private(own, here, capsys):
+    """Text, table, picture and names say so, files are the owner's; counts alone are public."""
+    assert main(["reproduce", "iot:fig2", "comp:fig3", "--records", "buses.csv", *BUSES]) == 0
+    assert own[0].data.user_means.tolist() == pytest.approx([21.875, 21.875], abs=1e-3)
+    out = capsys.readouterr().out
+    assert out.startswith("PRIVATE: ")
+    folder = here / "reproduced-own" / "iot-fig2"
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == [*(f"PRIVATE-iot-fig2.{kind}" for kind in ("csv", "png", "svg")), "study.json"]
+    assert (folder / names[0]).read_text().startswith("# PRIVATE: ")
+    assert "PRIVATE" in (folder / names[2]).read_text()
+    assert json.loads((folder / "study.json").read_text())["private"].startswith("PRIVATE")
+    assert {path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())} == {0}
+    public = here / "reproduced-own" / "comp-fig3"
+    assert not any("PRIVATE" in path.name for path in public.iterdir())
+    # Values may have changed since, so that nothing of them is kept.
+    assert main(["reproduce", "iot:fig2", "--records", "buses.csv", *BUSES]) == 0
+    assert len(own) == 3
+
+
+def test_simulated_values_at_own_counts_are_public(own, here, capsys):
+    """Of the records counts alone are read."""
+    call = ["reproduce", "iot:fig2", "--records", "buses.csv", *BUSES, "--values", "normal:20,9"]
+    assert main(call) == 0
+    assert "PRIVATE" not in capsys.readouterr().out
+    assert (here / "reproduced-own" / "iot-fig2" / "iot-fig2.csv").is_file()
+    assert not own[0].is_papers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["wc:claims", "--gamma", "3"], "wc:claims is of the papers' own settings"),
+        (["iot", "--cell", "17"], "--cell needs --records"),
+        (["iot", "--set", "delhi"], "no built-in set 'delhi'"),
+        (["iot", "--counts", "none.csv"], "no file"),
+        (["iot", "--records", "buses.csv", "--set", "itms"], "--set and --records"),
+        (["iot", "--records", "buses.csv"], "user"),
+    ],
+)
+def test_wrong_use_of_own_data_is_a_sentence(own, here, capsys, arguments, sentence):
+    """Each is refused with exit 2, and no folder is made."""
+    assert main(["reproduce", *arguments]) == 2
+    assert sentence in capsys.readouterr().err
+    assert own == []
+    assert not any(path.is_dir() for path in here.iterdir())

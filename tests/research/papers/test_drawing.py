@@ -127,3 +127,18 @@ def test_without_panels_nothing_is_drawn(monkeypatch):
     assert drawing.images("x", Outcome()) == {}
     with pytest.raises(InputError, match="hexveil\\[plots\\]"):
         drawing.images("x", outcome(lines(1)))
+
+
+def test_ours_have_a_colour_of_their_own():
+    """However many lines the papers have, none has the colour of ours."""
+    (axes,) = drawing.draw("", outcome(lines(11))).axes
+    drawn = [each for each in axes.get_lines() if not each.get_label().startswith("_")]
+    *theirs, ours = (each.get_color() for each in drawn)
+    assert ours not in theirs
+
+
+def test_a_private_figure_says_so():
+    """The stamp stands in the image's text; without it the figure is another."""
+    private = drawing.images("x", outcome(lines(2)), private=True)
+    assert b"PRIVATE" in private["svg"]
+    assert b"PRIVATE" not in drawing.images("x", outcome(lines(2)))["svg"]

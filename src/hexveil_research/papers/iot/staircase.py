@@ -118,7 +118,8 @@ def _error_panel(setting: Setting, errors: dict[str, Floats]) -> Panel:
         *(line(n, x, error, whose="ours" if n in ours else "paper") for n, error in errors.items()),
         _rule("the constant U/2", x, setting.span / 2),
     )
-    title = "What the caps cost at worst"
+    own = "" if setting.data is None else f": {setting.data.name}"
+    title = f"What the caps cost at worst{own}"
     label = f"worst-case bias + expected |noise|, {setting.unit}"
     return Panel(title, CELL_LOSS, label, lines, log_x=True, log_y=True)
 

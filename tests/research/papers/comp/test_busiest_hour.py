@@ -41,11 +41,11 @@ def test_an_hour_is_cut_out_of_a_table():
 
 
 def test_figures_have_a_panel_for_each_slot():
-    """Five and four lines, claims with the slot's name, none of them left out."""
+    """Five lines each, claims with the slot's name, none of them left out."""
     told = []
     loss = busiest_hour.loss_figure(Setting(tell=told.append), drawn)
     error = busiest_hour.error_figure(Setting(tell=told.append), drawn)
-    assert [len(panel.lines) for panel in (*loss.panels, *error.panels)] == [5, 4]
+    assert [len(panel.lines) for panel in (*loss.panels, *error.panels)] == [5, 5]
     assert loss.panels[0].title == "COMP figure 1: drawn"
     assert loss.panels[0].lines[0].x[[0, -1]].tolist() == [0.1, 2.0]
     assert all("drawn" in claim.says for claim in (*loss.claims[1:], *error.claims))
@@ -65,7 +65,7 @@ def test_claims_of_the_slots_can_hold_and_fail():
     runs = busiest_hour.runs_of(SLOT)
     assert busiest_hour.most_epsilons(SLOT, runs).holds
     assert not busiest_hour.little(SLOT, runs).holds
-    flat = ((busiest_hour.Run(1.0, 3, 3, 5.0, 5.0, 0, 5.0, 1.0, 1.0),),)
+    flat = ((busiest_hour.Run(1.0, 3, 3, 5.0, 5.0, 0, 5.0, 5.0, 1.0, 1.0),),)
     assert not busiest_hour.most_epsilons(SLOT, flat).holds
     assert busiest_hour.little(SLOT, flat).holds
 

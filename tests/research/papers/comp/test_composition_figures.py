@@ -21,7 +21,8 @@ LOSSES = (
 )
 ERRORS = (
     ("before, E", "paper"),
-    ("CLIP-USER and caps", "paper"),
+    ("CLIP-USER and caps, halted stage undone", "paper"),
+    ("CLIP-USER and caps, halted stage kept (printed)", "paper"),
     ("joint plan, same loss", "ours"),
     ("constants, no loss", "reference"),
 )
@@ -66,7 +67,7 @@ def test_error_figures(name):
     assert named(panel) == ERRORS
     assert (panel.log_x, panel.log_y, panel.ends) == (True, True, "")
     assert set(panel.lines[-1].y.tolist()) == {560.625}
-    assert (panel.lines[2].y < panel.lines[1].y).all()
+    assert (panel.lines[3].y < panel.lines[1].y).all()
     assert [claim.verdict for claim in outcome.claims] == ["holds"] * 3
 
 
@@ -83,7 +84,7 @@ def test_the_same_seed_gives_the_same_figure():
 
 def run(**changed):
     """Return a run in which all claims of the figures hold."""
-    kept = runs.Run(1.0, 12, 5, 400.0, 400.0, 0, 300.0, 2.0, 1.5)
+    kept = runs.Run(1.0, 12, 5, 400.0, 400.0, 0, 300.0, 310.0, 2.0, 1.5)
     return replace(kept, **changed)
 
 
@@ -117,6 +118,10 @@ def test_a_run_is_what_the_formulas_say():
     assert found.kept_loss <= found.claimed
     assert found.plain_loss <= found.counted
     assert found.capped <= found.largest
+    kept = theory.clip_user(occupancy, SPAN, 1, unfinished_stage="keep").contributions
+    printed = theory.cap_after_suppression(occupancy, kept, SPAN, 1).max_error
+    assert found.capped_halted == pytest.approx(printed, rel=1e-12)
+    assert found.capped_halted != found.capped
 
 
 def test_the_kept_part_has_no_user_without_samples():

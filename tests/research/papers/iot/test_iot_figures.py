@@ -16,6 +16,11 @@ FIGURES = {study.name: study for study in STUDIES if study.name.startswith("iot:
 ONE_CELL = Setting(trials=60)
 SIX_CELLS = Setting(trials=600)
 CLIPPING = ["ARRAY-AVERAGING", "LEVY", "FIXEDQUANTILE", "OPTIMIZEDQUANTILE"]
+CHOICES = [
+    (f"{name}, {choice}", "paper")
+    for name in ("LEVY", "FIXEDQUANTILE", "OPTIMIZEDQUANTILE")
+    for choice in ("exponential mechanism (printed)", "permute-and-flip")
+]
 CELL = iot_cells.Cell(np.array([9, 4, 4, 2, 1, 1]), np.array([20.0, 30.0, 10.0, 25.0, 40.0, 5.0]))
 
 
@@ -75,7 +80,8 @@ def test_figure_1():
 def test_figures_2_to_4(name, ours):
     """BASELINE, the four that clip, and ours, on a logarithmic axis of errors."""
     outcome = FIGURES[name].make(ONE_CELL)
-    (panel,) = outcome.panels
+    panel, *choices = outcome.panels
+    assert [named(each) for each in choices] == ([CHOICES] if name == "iot:fig2" else [])
     lines = [(one, "paper") for one in ("BASELINE", *CLIPPING)] + [(one, "ours") for one in ours]
     assert named(panel) == lines
     assert (panel.log_x, panel.log_y) == (False, True)

@@ -53,7 +53,11 @@ def test_studies_are_listed():
 @pytest.mark.slow
 def test_figure_1_has_all_algorithms(first):
     """RW's five, its OPT-ARRAY-AVERAGING in two forms, and ours."""
-    (panel,) = first.panels
+    panel, choices = first.panels
+    assert names(choices)[-2:] == [
+        "ε-DEPENDENTQUANTILE, exponential mechanism (printed)",
+        "ε-DEPENDENTQUANTILE, permute-and-flip",
+    ]
     assert names(panel) == [*PLOTTED, *OPTIMISED, "Foresight", "Auto"]
     assert [line.whose for line in panel.lines] == ["paper"] * 7 + ["ours"] * 2
     assert panel.log_y

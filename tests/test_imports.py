@@ -97,6 +97,7 @@ RESEARCH_PACKAGES = {
     "city": {"numpy", "pyarrow"},
     "papers": {"matplotlib", "numpy", "pyarrow"},
     "pictures": {"PIL", "matplotlib", "numpy", "pyarrow"},
+    "figures": {"numpy"},
     "reproduce_command": {"typer"},
     "__init__": set(),
 }

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_positive_fraction
-from hexveil_research.papers import study_data
-from hexveil_research.papers.study import Setting, select_altered, select_studies
+from hexveil_research.papers import itms, study_data
+from hexveil_research.papers.comp import busiest_hour
+from hexveil_research.papers.comp_setting import comp_setting
+from hexveil_research.papers.study import PAPER_BOUNDS, Setting, select_altered, select_studies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +93,7 @@ def figure_setting(  # noqa: PLR0913  the options of the command, by the same na
     elif data is not None:
         study = study_data.of_records(data, name, cell)
     elif built_in is not None:
-        study = study_data.built_in(built_in, seed)
+        study = built_in_set(built_in, seed)
     pair = None if bounds is None else to_bounds(bounds)
     if study is not None and pair is not None:
         study = replace(study, bounds=pair)
@@ -106,6 +108,22 @@ def figure_setting(  # noqa: PLR0913  the options of the command, by the same na
         q=q,
         scale=scale,
     )
+
+
+def built_in_set(name: str, seed: int = 0) -> study_data.StudyData:
+    """Return a built-in set: "itms", "synthetic" (COMP's) or "surat" (a simulated hour)."""
+    if name == "itms":
+        counts = itms.counts(seed)
+        means = itms.mixed_means(counts, seed)
+        return study_data.StudyData(
+            "ITMS-like cell", study_data.one_cell(counts), PAPER_BOUNDS, means
+        )
+    if name == "synthetic":
+        return study_data.fullest(study_data.StudyData("synthetic set", comp_setting(0, seed)))
+    if name == "surat":
+        dataset = busiest_hour.simulated_dataset(seed)
+        return replace(study_data.of_records(dataset, "simulated hour like Surat"), private=False)
+    raise InputError(f"there is no built-in set {name!r}; name one of itms, synthetic, surat.")
 
 
 def losses(epsilons: Sequence[Number]) -> tuple[str, ...]:

@@ -98,10 +98,10 @@ def of_counts(counts: str | Path | NDArray[np.int64] | Occupancy) -> StudyData:
     if isinstance(counts, Occupancy):
         return fullest(StudyData("own counts", counts))
     if not isinstance(counts, (str, Path)):
-        return StudyData("own counts", _one_cell(np.asarray(counts)))
+        return StudyData("own counts", one_cell(np.asarray(counts)))
     path = Path(counts)
     table = _of_several_cells(path)
-    occupancy = _one_cell(read_counts(path)) if table is None else _occupancy(table, path)
+    occupancy = one_cell(read_counts(path)) if table is None else _occupancy(table, path)
     return fullest(StudyData(path.name, occupancy))
 
 
@@ -133,30 +133,8 @@ def fullest(data: StudyData) -> StudyData:
     return replace(data, number=int(np.argmax(data.occupancy.users_per_cell)))
 
 
-def built_in(name: str, seed: int = 0) -> StudyData:
-    """Return a built-in set: "itms", "synthetic" (COMP's) or "surat" (a simulated hour)."""
-    # The sets stand in modules of the papers, which import this one's callers.
-    from hexveil_research.papers import itms  # noqa: PLC0415
-    from hexveil_research.papers.comp import busiest_hour  # noqa: PLC0415
-    from hexveil_research.papers.comp_setting import comp_setting  # noqa: PLC0415
-
-    if name == "itms":
-        counts = itms.counts(seed)
-        means = itms.mixed_means(counts, seed)
-        return StudyData("ITMS-like cell", _one_cell(counts), _bounds(itms.SPAN), means)
-    if name == "synthetic":
-        return fullest(StudyData("synthetic set", comp_setting(0, seed)))
-    if name == "surat":
-        dataset = busiest_hour.simulated_dataset(seed)
-        return replace(of_records(dataset, "simulated hour like Surat"), private=False)
-    raise InputError(f"there is no built-in set {name!r}; name one of itms, synthetic, surat.")
-
-
-def _bounds(upper: float) -> Bounds:
-    return Fraction(0), Fraction(upper)
-
-
-def _one_cell(counts: Ints) -> Occupancy:
+def one_cell(counts: Ints) -> Occupancy:
+    """Return an occupancy of one cell."""
     return Occupancy.from_dense(counts[:, None])
 
 

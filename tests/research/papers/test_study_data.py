@@ -8,6 +8,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
+from hexveil_research.figures import built_in_set
 from hexveil_research.papers import study_data
 
 ROWS = "cell,user,n\nb,x,4\na,x,9\nb,z,7\na,y,2\nb,w,1\n"
@@ -50,7 +51,7 @@ def test_damaged_counts_are_refused_without_quoting(tmp_path, row):
     """The message names the file and the shape."""
     file = tmp_path / "m.csv"
     file.write_text(ROWS + row + "\n")
-    with pytest.raises(InputError, match="m.csv") as error:
+    with pytest.raises(InputError, match=r"m\.csv") as error:
         study_data.of_counts(file)
     assert "q" not in str(error.value).replace(str(file), "")
 
@@ -70,11 +71,11 @@ def test_records_have_their_means():
 
 def test_built_in_sets_are_nobodys():
     """Each has counts; an unknown name is refused with those there are."""
-    itms = study_data.built_in("itms")
+    itms = built_in_set("itms")
     assert (itms.counts.sum(), itms.private) == (17166, False)
-    assert study_data.built_in("synthetic").occupancy.n_cells == 12
+    assert built_in_set("synthetic").occupancy.n_cells == 12
     with pytest.raises(InputError, match="itms, synthetic, surat"):
-        study_data.built_in("delhi")
+        built_in_set("delhi")
 
 
 def test_the_one_cell_is_a_slice_of_the_pairs():

@@ -7,7 +7,6 @@ are private: every figure of them is stamped, and only studies that read values 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,8 @@ from hexveil.simulation.cell_counts import read_counts
 from hexveil.simulation.private_study_output import cell_number
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
     from hexveil.records.dataset import Dataset

@@ -16,6 +16,7 @@ from hexveil_research.papers.study import PAPER_BOUNDS, Setting, select_altered,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from hexveil import Occupancy
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from hexveil_research.papers.running import Report
     from hexveil_research.papers.study import Outcome, Study
 
-    Counts = str | Path | NDArray | Occupancy
+    Counts = str | Path | NDArray[np.int64] | Occupancy
 
 
 def figure_setting(  # noqa: PLR0913  the options of the command, by the same names

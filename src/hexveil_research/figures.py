@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hexveil import Occupancy
     from hexveil.mechanisms.priors import ValueDistribution
     from hexveil.records.dataset import Dataset
+    from hexveil.simulation.cell_selection import CellSelector
     from hexveil_research.papers.running import Report
     from hexveil_research.papers.study import Outcome, Study
 
@@ -32,7 +33,7 @@ def figure_setting(  # noqa: PLR0913  the options of the command, by the same na
     *,
     counts: Counts | None = None,
     data: Dataset | None = None,
-    cell: str | int | None = None,
+    cell: CellSelector = None,
     built_in: str | None = None,
     name: str = "own records",
     values: ValueDistribution | None = None,
@@ -52,8 +53,8 @@ def figure_setting(  # noqa: PLR0913  the options of the command, by the same na
         Samples per user of one cell, or of several: see `study_data.of_counts`. Public.
     data : Dataset, optional
         Own records, as `hexveil.read` returns them.
-    cell : str or int, optional
-        Of `data`, for figures on one cell; by default the cell of most users.
+    cell : str, int or tuple, optional
+        Of `data`, by name, number or parts, for figures on one cell; by default the fullest one.
     built_in : {"itms", "synthetic", "surat"}, optional
         A set of the papers' kind.
     name : str

@@ -22,6 +22,7 @@ from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotati
 from hexveil.cli.output import formatting, progress_bar
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.simulation import mechanism_text, private_study_output
+from hexveil.simulation.cell_selection import select_cell_by_text
 from hexveil_research.figures import chosen_studies, figure_setting
 from hexveil_research.papers import claim_tally, study_folders
 
@@ -35,8 +36,6 @@ LEFT_OUT = ("plan", "release", "publish", "ledger")
 """Sections of a run that a figure does not use."""
 FOLDERS = ("reproduced", "reproduced-own")
 """Default folders: of the papers' own settings, and of others."""
-DIGITS = 18
-"""Largest number of digits of a cell's number."""
 MAX_DETAILED = 3
 """Studies of which every claim is said."""
 MIN_TRIALS = 2
@@ -218,11 +217,9 @@ def setting_of(run: Run | None, cell: str | None, **options: Any) -> Setting:  #
         if options[name] is not None:
             option = "--set" if name == "built_in" else f"--{name}"
             raise InputError(f"{option} and --records cannot be combined: use one of them.")
-    numbered = cell is not None and cell.isdecimal() and len(cell) <= DIGITS
-    data = shared_steps.read(run)
-    if numbered and cell not in data.public.cells.names():
-        return figure_setting(data=data, cell=int(str(cell)), **options | {"bounds": None})
-    return figure_setting(data=data, cell=cell, **options | {"bounds": None})
+    data = shared_steps.read_cells(run)
+    number = None if cell is None else select_cell_by_text(data.public.cells, cell)
+    return figure_setting(data=data, cell=number, **options | {"bounds": None})
 
 
 def figure_lines(reports: Sequence[Report], out: Path) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.config import arguments
+from hexveil.config.run_file import Grid
 from hexveil.model.cells import Cells
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import advice
@@ -45,6 +46,13 @@ def read(run: Run) -> Dataset:
     # Missing fields are reported before the engine starts.
     source, options = arguments.source(run), arguments.read_arguments(run, read_records)
     return read_records(source, **options)
+
+
+def read_cells(run: Run) -> Dataset:
+    """Return the run's records for a study; those without places and labels are one cell."""
+    if not arguments.has_places(run) and not run.cells.explicit_fields():
+        run = run.model_copy(update={"cells": Grid(one_cell=True)})
+    return read(run)
 
 
 def build_query(run: Run, dialect: str) -> str:

@@ -21,6 +21,9 @@ CellSelector = str | int | tuple[object, ...] | None
 SHOWN = 3
 """Cells or slots that a message names as examples."""
 
+DIGITS = 18
+"""Largest number of digits of a cell's number."""
+
 _BETWEEN = re.compile(r"[\s,/]+")
 _WHOLE_MINUTE = re.compile(r"(?<=\d\d:\d\d):00(\.0+)?$")
 
@@ -56,6 +59,20 @@ def select_cell(cells: CellTable, cell: CellSelector) -> int:
         parts = cell if isinstance(cell, tuple) else _split(cell)
         return _in_hexagon(cells, *parts) if len(parts) in (1, 2) else _refuse(names, cell)
     return _refuse(names, cell)
+
+
+def select_cell_by_text(cells: CellTable, text: str | None) -> int:
+    """Return the number of the cell that a text means: a name goes before a number.
+
+    Raises
+    ------
+    InputError
+        If there is no such cell, or several.
+    """
+    is_number = text is not None and text.isdecimal() and len(text) <= DIGITS
+    if text is not None and is_number and text not in cells.names():
+        return select_cell(cells, int(text))
+    return select_cell(cells, text)
 
 
 def some_cells(names: Sequence[str]) -> str:

@@ -88,13 +88,19 @@ def own_cell(data: Dataset, cell: CellSelector) -> OwnCell:
     number = select_cell(facts.cells, cell)
     occupancy = facts.occupancy.local()
     of_cell = occupancy.cell == number
-    counts = occupancy.n[of_cell]
-    scale = facts.lattice
+    bounds = facts.lattice.lower, facts.lattice.upper
+    return OwnCell(
+        facts.cells.names()[number], occupancy.n[of_cell], bounds, pair_means(data)[of_cell]
+    )
+
+
+def pair_means(data: Dataset) -> NDArray[np.float64]:
+    """Return the mean of each (cell, user) pair's samples, in value units. PRIVATE."""
+    lattice, n = data.public.lattice, data.public.occupancy.local().n
     # In [0, 1] before it is stretched, so that rounding cannot leave the bounds.
-    share = data.sums.total[of_cell] / (counts * float(scale.span_quanta))
-    low, high = float(scale.lower), float(scale.upper)
-    means = np.clip(low + (high - low) * share, low, high)
-    return OwnCell(facts.cells.names()[number], counts, (scale.lower, scale.upper), means)
+    share = data.sums.total / (n * float(lattice.span_quanta))
+    low, high = float(lattice.lower), float(lattice.upper)
+    return np.asarray(np.clip(low + (high - low) * share, low, high))
 
 
 def stamped(table: pa.Table) -> pa.Table:

@@ -19,7 +19,8 @@ import pyarrow.parquet
 from hexveil import Occupancy
 from hexveil.base.errors import InputError
 from hexveil.simulation.cell_counts import read_counts
-from hexveil.simulation.private_study_output import cell_number
+from hexveil.simulation.cell_selection import select_cell
+from hexveil.simulation.private_study_output import pair_means
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.records.dataset import Dataset
+    from hexveil.simulation.cell_selection import CellSelector
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -106,7 +108,7 @@ def of_counts(counts: str | Path | NDArray[np.int64] | Occupancy) -> StudyData:
     return fullest(StudyData(path.name, occupancy))
 
 
-def of_records(data: Dataset, name: str, cell: str | int | None = None) -> StudyData:
+def of_records(data: Dataset, name: str, cell: CellSelector = None) -> StudyData:
     """Return the counts and user means of own records. PRIVATE.
 
     Parameters
@@ -114,19 +116,19 @@ def of_records(data: Dataset, name: str, cell: str | int | None = None) -> Study
     data : Dataset
     name : str
         Of the records, for titles.
-    cell : str or int, optional
-        Of figures on one cell: its name or number; by default the cell of most users.
+    cell : str, int or tuple, optional
+        Of figures on one cell: its name, its number from 0, or its parts; by default the cell of
+        most users.
     """
-    facts, scale = data.public, data.public.lattice
-    occupancy = facts.occupancy.local()
-    share = data.sums.total / (occupancy.n * float(scale.span_quanta))
-    low, high = float(scale.lower), float(scale.upper)
-    # In [0, 1] before it is stretched, so that rounding cannot leave the bounds.
-    means = np.clip(low + (high - low) * share, low, high)
-    own = StudyData(name, occupancy, (scale.lower, scale.upper), means, private=True)
-    if cell is None:
-        return fullest(own)
-    return replace(own, number=cell_number(facts.cells.names(), cell))
+    facts = data.public
+    own = StudyData(
+        name,
+        facts.occupancy.local(),
+        (facts.lattice.lower, facts.lattice.upper),
+        pair_means(data),
+        private=True,
+    )
+    return fullest(own) if cell is None else replace(own, number=select_cell(facts.cells, cell))
 
 
 def fullest(data: StudyData) -> StudyData:

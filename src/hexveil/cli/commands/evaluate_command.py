@@ -17,12 +17,11 @@ from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
-from hexveil.config import arguments
-from hexveil.config.run_file import Grid, Run
+from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.mechanisms import REGISTRY
 from hexveil.simulation import error_chart, figure_style, mechanism_text, private_study_output
 from hexveil.simulation.cell_counts import read_counts
-from hexveil.simulation.cell_selection import select_cell, some_cells
+from hexveil.simulation.cell_selection import select_cell_by_text, some_cells
 from hexveil.simulation.evaluation import evaluate as compare
 
 if TYPE_CHECKING:
@@ -33,9 +32,6 @@ LEFT_OUT = ("plan", "release", "publish", "ledger")
 
 EPSILONS = ("0.25", "0.5", "1", "2")
 """Default values of --epsilon."""
-
-DIGITS = 18
-"""Largest number of digits of a cell's number."""
 
 WIDTH, COLUMN = 100, 17
 """Width of a line, and of a column of the table, in characters."""
@@ -142,16 +138,11 @@ def of_records(run: Run, cell: str | None) -> tuple[dict[str, Any], str]:
     """
     if not run.source:
         raise InputError("name counts (--counts), or records and one of their cells (--cell).")
-    if not arguments.has_places(run) and not run.cells.explicit_fields():
-        run = run.model_copy(update={"cells": Grid(one_cell=True)})
-    data = shared_steps.read(run)
+    data = shared_steps.read_cells(run)
     names = data.public.cells.names()
     if cell is None and len(names) > 1:
         raise InputError(f"--cell is needed: {some_cells(names)}.")
-    # A name that consists of digits takes precedence over a number.
-    is_number = cell is not None and cell.isdecimal() and len(cell) <= DIGITS
-    selector = int(cell) if cell is not None and is_number and cell not in names else cell
-    number = select_cell(data.public.cells, selector)
+    number = select_cell_by_text(data.public.cells, cell)
     return {"data": data, "cell": number}, f"Cell {names[number]}"
 
 

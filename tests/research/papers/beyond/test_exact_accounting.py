@@ -9,7 +9,7 @@ from hexveil_research.papers.beyond import STUDIES, exact_accounting
 from hexveil_research.papers.comp.runs import Run, constants_error
 from hexveil_research.papers.study import Setting
 
-GOOD = Run(1.0, 12, 5, 400.0, 400.0, 0, 390.0, 1.5, 1.45)
+GOOD = Run(1.0, 12, 5, 400.0, 400.0, 0, 390.0, 395.0, 1.5, 1.45)
 USELESS = replace(GOOD, bound=900.0)
 COSTLY = replace(GOOD, plain_loss=5.5, kept_loss=5.4)
 

@@ -256,3 +256,48 @@ class TwoStageErrorModel(WeightedMeanErrorModel):
     def bound95(self) -> Floats:
         """Error of each cell not exceeded with probability 95 percent."""
         return np.asarray(self.bias + self.unit * self.noise_quantile95)
+
+
+@dataclass(frozen=True, eq=False)
+class CellMechanismErrorModel(ErrorModel):
+    """A mean that a mechanism of one cell publishes; its unit is the width of the bounds.
+
+    Where no bias below the width of the bounds is proven, the bias is that width: estimates before
+    noise and means both lie within the bounds.
+
+    Attributes
+    ----------
+    reads_values : ndarray of bool, shape (n_cells,)
+        Whether a stage reads each cell's values, with Laplace noise or by a private choice alone.
+    proven : ndarray of bool, shape (n_cells,)
+        Whether the planning error is a worst case; it is predicted by a public prior otherwise.
+    max_bias, predicted_error, error_bound95 : ndarray of float, shape (n_cells,)
+        For bounds of width 1.
+    """
+
+    reads_values: NDArray[np.bool_]
+    proven: NDArray[np.bool_]
+    max_bias: Floats
+    predicted_error: Floats
+    error_bound95: Floats
+
+    @property
+    def noised(self) -> NDArray[np.bool_]:
+        """Whether each cell's values are read for this statistic."""
+        return self.reads_values
+
+    @property
+    def bias(self) -> Floats:
+        """Worst-case bias of each cell."""
+        return np.asarray(self.unit * self.max_bias)
+
+    @property
+    def error(self) -> Floats:
+        """Planning error of each cell: worst-case bias plus expected |noise|, or predicted."""
+        worst = self.max_bias + self.noise
+        return np.asarray(self.unit * np.where(self.proven, worst, self.predicted_error))
+
+    @property
+    def bound95(self) -> Floats:
+        """Error of each cell not exceeded with probability 95 percent, whatever the values."""
+        return np.asarray(self.unit * self.error_bound95)

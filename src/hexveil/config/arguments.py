@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.config.run_file import SECTIONS, option
-from hexveil.mechanisms import Baseline, OptimalClipping
+from hexveil.mechanisms import parse
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.planning.request import split_of
 from hexveil.planning.request import statistics as known_statistics
@@ -21,17 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexveil.config.run_file import Run
-    from hexveil.mechanisms import ThresholdMechanism
+    from hexveil.mechanisms import CellMechanism
 
 Arguments = dict[str, Any]
 
 BEGIN = "; hexveil inspect FILE --init > run.toml drafts a run file that names them"
 """Advice for users who have records but no run file."""
-
-MECHANISMS: dict[str, type[Baseline | OptimalClipping]] = {
-    "OptimalClipping": OptimalClipping,
-    "Baseline": Baseline,
-}
 
 
 def read_arguments(run: Run, function: Callable[..., object]) -> Arguments:
@@ -133,12 +128,12 @@ def check_goals(target: str | dict[str, str]) -> None:
         )
 
 
-def mechanism(name: str) -> ThresholdMechanism:
-    """Return the mechanism of this name, which may end in ()."""
-    kind = MECHANISMS.get(name.removesuffix("()"))
-    if kind is None:
-        raise InputError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {name!r}.")
-    return kind()
+def mechanism(text: str) -> CellMechanism:
+    """Return the mechanism of a text like "Levy(gamma=0.2)"; a name alone has its defaults."""
+    try:
+        return parse(text)
+    except InputError as error:
+        raise InputError(f"mechanism: {error}") from None
 
 
 def ledger_arguments(run: Run, function: Callable[..., object]) -> Arguments:

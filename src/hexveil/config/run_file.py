@@ -131,7 +131,7 @@ class Planning(Section):
         '"joint", "per-cell", "equal-split" or "clip-user".', "joint"
     )
     mechanism: Text | None = _field(
-        'Mechanism of cells planned separately: "OptimalClipping" or "Baseline".'
+        'Mechanism of cells planned separately, such as "OptimalClipping" or "Levy(gamma=0.2)".'
     )
     objective: ObjectiveName | None = _field(
         'Minimised error: "max" or "mean" over cells; "mean" unless there are targets.'

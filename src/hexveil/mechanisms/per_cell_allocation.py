@@ -36,8 +36,10 @@ from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellP
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hexveil.accounting.error_model import ErrorModel
     from hexveil.mechanisms.contract import (
         Floats,
+        Ints,
         Measured,
         NoiseRequest,
         PrivateSums,
@@ -214,6 +216,51 @@ class PerCellAllocation:
         columns = [np.broadcast_to(cell.estimate, (batch, 1)) for cell in cells]
         estimate = np.concatenate(columns, axis=1)
         return (Decoded("mean", estimate, joined_grids(cells), joined_errors(cells)),)
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedCells:
+    """The cells of a map as a release runs them, with estimates in value units.
+
+    Attributes
+    ----------
+    cells : PerCellAllocation
+    error : ErrorModel
+        Of the means, in value units.
+    """
+
+    cells: PerCellAllocation
+    error: ErrorModel
+
+    kind = "per-cell"
+
+    def losses(self) -> Floats:
+        """Return each user's loss over all its cells, rounded up."""
+        return self.cells.losses()
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the next stage of the map."""
+        return self.cells.next_stage(earlier)
+
+    def numbers(self, outputs: Outputs) -> dict[str, Ints]:  # noqa: ARG002  as of other plans
+        """Return nothing: no range of the whole map cuts these integers off."""
+        return {}
+
+    def grid(self) -> EstimateGrid:
+        """Return where published means can lie, in value units; no number where on a curve."""
+        grids = [plan.grid() for plan in self.cells.plans]
+        ends = [(np.nan, np.nan) if g is None else (g.start[0], g.step[0]) for g in grids]
+        start, step = np.array(ends, dtype=np.float64).T
+        return EstimateGrid(self._in_units(start), step * float(self.cells.problem.quantum))
+
+    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+        """Return the mean of every cell."""
+        (mean,) = self.cells.decode(outputs)
+        return (Decoded("mean", self._in_units(mean.estimate), self.grid(), self.error),)
+
+    def _in_units(self, quanta: Floats) -> Floats:
+        problem = self.cells.problem
+        return np.asarray(float(problem.lower) + quanta * float(problem.quantum))
 
 
 def joined_grids(cells: list[Decoded]) -> EstimateGrid | None:

@@ -13,6 +13,7 @@ from hexveil.base.read_only import ReadOnlyArrays
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hexveil.mechanisms.per_cell_allocation import PerCellAllocation
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
@@ -52,7 +53,23 @@ class TwoStageRange:
         return self.range.epsilon + self.stages.epsilon
 
 
-Clipping: TypeAlias = WithinBounds | PrivateRange | TwoStageRange
+@dataclass(frozen=True, eq=False)
+class CellMechanisms(ReadOnlyArrays):
+    """Every cell's mean is published by a mechanism of one cell, in stages of its own.
+
+    Attributes
+    ----------
+    cells : PerCellAllocation
+        Stages of all cells, built from counts, bounds and the loss of a cell; never stored.
+    predicted_error : ndarray of float, shape (n_cells,)
+        Mean absolute error by a public prior, for bounds of width 1; used where none is proven.
+    """
+
+    cells: PerCellAllocation
+    predicted_error: Floats
+
+
+Clipping: TypeAlias = WithinBounds | PrivateRange | TwoStageRange | CellMechanisms
 """Kinds of plans, by what values are clipped to."""
 
 
@@ -82,7 +99,7 @@ class PlanAllocation(ReadOnlyArrays):
         What no plan of the class can go below, rounded down.
     bound_kind : str or None
         What `lower_bound` is about: "loss", "max error" or "mean error".
-    clipping : WithinBounds, PrivateRange or TwoStageRange
+    clipping : WithinBounds, PrivateRange, TwoStageRange or CellMechanisms
         Kind of the plan. Under a private range the mean's Laplace scale is the range's width times
         r / N; the noise of a two-stage plan is that of its strategy `single_stage`.
     """

@@ -11,8 +11,9 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_fraction, to_positive_fraction
-from hexveil.mechanisms import OptimalClipping, ThresholdMechanism
+from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.model.public_metadata import PublicMetadata
+from hexveil.planning import cell_mechanisms
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
 from hexveil.planning.feasibility.advice import GridTooFineWarning, advice
 from hexveil.planning.feasibility.utility_test import default_baseline_error
@@ -56,7 +57,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     bounds: object = None,
     statistics: Sequence[str] | str | None = None,
     method: Method = "joint",
-    mechanism: ThresholdMechanism | None = None,
+    mechanism: ThresholdMechanism | CellMechanism | str | None = None,
     objective: Objective | None = None,
     error: ErrorKind = "separate",
     split: Number | None = None,
@@ -90,8 +91,10 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         A factor for each user and the noise of each cell, chosen together; every cell planned
         alone at one common loss, the largest whose exact loss is within `epsilon`, or `epsilon`
         divided by the most cells of a user; users suppressed by CLIP-USER.
-    mechanism : OptimalClipping or Baseline
-        How one cell is planned, for "per-cell" and "equal-split"; default OptimalClipping().
+    mechanism : mechanism, or its text like "Levy(gamma=0.2)"
+        How one cell is planned, for "per-cell" and "equal-split"; default OptimalClipping(). With
+        others than OptimalClipping and Baseline: the mean alone, within `epsilon`, in the bounds
+        that the records were read with.
     objective : "max" or "mean"
         Whether the largest or the average planning error over cells is made small, or kept
         within the targets. Default: the average within `epsilon`, the largest with targets, so that
@@ -149,6 +152,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     # Checked before planning: a bad argument must not cost minutes first.
     miss = default_baseline_error(lower, upper, baseline_error)
     names = facts.cells.names() if facts is not None else _numbers(occupancy)
+    mechanism = parse(mechanism) if isinstance(mechanism, str) else mechanism
     request = _request(
         Request(
             method=method,
@@ -207,7 +211,7 @@ def _request(
     return replace(request, target=goals)
 
 
-def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None:
+def _check_words(request: Request, mechanism: ThresholdMechanism | CellMechanism | None) -> None:
     """Refuse unknown words, and pairs of arguments without meaning."""
     for name, word, choices in (
         ("method", request.method, METHODS),
@@ -217,11 +221,10 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None
     ):
         if word not in choices:
             raise InputError(f"{name} must be one of {', '.join(choices)}, got {word!r}.")
-    # Other mechanisms choose thresholds by values, so that a joint account cannot foresee them.
-    if not isinstance(request.mechanism, ThresholdMechanism):
+    if not isinstance(request.mechanism, (ThresholdMechanism, CellMechanism)):
         raise InputError(
-            f"mechanism must be one whose threshold is public, Baseline() or OptimalClipping(), "
-            f"got {request.mechanism!r}; the others are for studies of one cell."
+            f"mechanism must be a mechanism of one cell, such as Levy(gamma=0.2), "
+            f"got {request.mechanism!r}."
         )
     is_per_cell = request.method in ("per-cell", "equal-split")
     if mechanism is not None and not is_per_cell:
@@ -230,6 +233,8 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None
         )
     _check_split(request)
     by_epsilon = isinstance(request.limit, WithinEpsilon)
+    if not isinstance(request.mechanism, ThresholdMechanism):
+        _check_cell_mechanism(request)
     if request.objective == "mean" and request.method != "joint" and by_epsilon:
         raise InputError(
             f'objective "mean" goes with method "joint" or a target, not with {request.method!r}.'
@@ -237,6 +242,17 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None
     if request.error == "sum" and len(request.noised) < 2:
         raise InputError(
             'error "sum" adds the errors of mean and variance; ask for both in statistics.'
+        )
+
+
+def _check_cell_mechanism(request: Request) -> None:
+    """Refuse what a mechanism with stages of its own does not publish."""
+    if request.noised != ("mean",):
+        raise cell_mechanisms.no_variances()
+    if not isinstance(request.limit, WithinEpsilon):
+        raise InputError(
+            f"{request.mechanism.name} is planned within epsilon, not target_error: most of its "
+            "errors are predictions; Baseline() and OptimalClipping() take targets."
         )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms import ThresholdMechanism
+    from hexveil.mechanisms import CellMechanism, ThresholdMechanism
     from hexveil.planning.plan import Plan
 
     Floats = NDArray[np.float64]
@@ -55,7 +55,7 @@ def goal(plan: Plan) -> dict[str, str]:
     }
 
 
-def mechanism_text(mechanism: ThresholdMechanism) -> str:
+def mechanism_text(mechanism: ThresholdMechanism | CellMechanism) -> str:
     """Return a mechanism's name, with the fields of one that is a data class."""
     if not dataclasses.is_dataclass(mechanism) or not dataclasses.fields(mechanism):
         return mechanism.name

@@ -29,7 +29,8 @@ from hexveil.accounting.error_model import (
 from hexveil.accounting.privacy_loss import LossParameters
 from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import read_only
-from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning import cell_mechanisms
+from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range import strategies
 from hexveil.planning.clipping_range.variance_range import variance_error_model
 
@@ -157,6 +158,8 @@ def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> E
             return strategies.two_stage_error_model(
                 occupancy.local(), span, clipping_range, noise, stages
             )
+        case CellMechanisms() as clipping:
+            return cell_mechanisms.mean_error_model(span, occupancy, clipping)
 
 
 def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> ErrorModel:
@@ -169,6 +172,8 @@ def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) 
         case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
             noises = mean_noise(problem, allocation), noise
             return variance_error_model(clipping_range, occupancy.local(), span, noises)
+        case CellMechanisms():
+            raise cell_mechanisms.no_variances()
 
 
 def objective_errors(request: Request, span: Floats, models: Mapping[str, ErrorModel]) -> Floats:
@@ -237,6 +242,8 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
             shares = clipping_range.shares(occupancy)
             inverse = [np.divide(1.0, b, out=np.zeros_like(b), where=b > 0) for b in noises]
             return np.asarray(sum(shares * scale[occupancy.cell] for scale in inverse))
+        case CellMechanisms() as clipping:
+            return cell_mechanisms.losses_per_pair(clipping)
 
 
 def losses_per_user(
@@ -247,6 +254,8 @@ def losses_per_user(
     if isinstance(clipping, WithinBounds):
         parameters = parameters or loss_parameters(problem, allocation)
         return np.asarray(occupancy.map_users(privacy_loss.user_losses, *parameters))
+    if isinstance(clipping, CellMechanisms):
+        return clipping.cells.losses()
     terms = losses_per_pair(problem, allocation)
     losses = privacy_loss.compose_losses(occupancy.local().user, terms, occupancy.n_users)
     if isinstance(clipping, TwoStageRange):
@@ -282,6 +291,8 @@ def l0_loss(
     # A user without weight in a cell is not charged there, whatever the others lose.
     composed = np.where(terms > 0, largest, 0.0)
     per_user = sum_upper_bounds(local.user, composed, occupancy.n_users)
+    if isinstance(clipping, CellMechanisms):
+        return float(per_user.max(initial=0.0))
     if isinstance(clipping, TwoStageRange):
         per_user = np.maximum(per_user, clipping.stages.composed_losses(local))
     claimed = float(per_user.max(initial=0.0))

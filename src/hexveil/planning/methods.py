@@ -14,6 +14,8 @@ import numpy as np
 
 from hexveil.accounting.error_model import has_single_record
 from hexveil.base.errors import InputError
+from hexveil.mechanisms import ThresholdMechanism
+from hexveil.planning import cell_mechanisms
 from hexveil.planning.calibration import (
     allocate_at_least_epsilon,
     calibrate_noise,
@@ -99,6 +101,8 @@ def _best_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
 def _per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     """Return every cell planned alone at the largest common loss that fits."""
     occupancy, request = problem.occupancy, problem.request
+    if not isinstance(request.mechanism, ThresholdMechanism):
+        return cell_mechanisms.allocate_per_cell(problem, epsilon)
     if request.noised == ("mean",):
         return per_cell.allocate_per_cell(occupancy, epsilon, request.mechanism)
     low, high = epsilon / occupancy.n_cells / 4, epsilon * 4
@@ -114,6 +118,8 @@ def _per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
 def _equal_split(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     """Return every cell planned alone at ε / (most cells of a user) (COMP Theorem II.3)."""
     occupancy, request = problem.occupancy, problem.request
+    if not isinstance(request.mechanism, ThresholdMechanism):
+        return cell_mechanisms.allocate_equal_split(problem, epsilon)
     if request.noised == ("mean",):
         return per_cell.allocate_equal_split(occupancy, epsilon, request.mechanism)
     largest = int(occupancy.cells_per_user.max())

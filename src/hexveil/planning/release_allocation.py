@@ -19,6 +19,7 @@ from hexveil.mechanisms.clipped.clipped_allocation import (
 from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM, CellLattice, ClippedMean
 from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance
 from hexveil.mechanisms.map_quantiles import range_quantiles
+from hexveil.mechanisms.per_cell_allocation import PublishedCells
 from hexveil.mechanisms.released_ranges import widened
 from hexveil.mechanisms.two_stage.residual_stages import ClusterMeans, ReleasedRanges
 from hexveil.mechanisms.two_stage.two_stage_mean import TwoStageAllocation
@@ -26,7 +27,7 @@ from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
 from hexveil.planning import guarantees
-from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range import private_range, strategies
 from hexveil.planning.clipping_range.strategies import released_widths
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-ReleaseAllocation: TypeAlias = ClippedAllocation | WeightedAllocation | TwoStageAllocation
+ReleaseAllocation: TypeAlias = (
+    ClippedAllocation | WeightedAllocation | TwoStageAllocation | PublishedCells
+)
 """Kinds of plans, as a release runs them."""
 
 
@@ -66,6 +69,8 @@ def allocation_of(plan: Plan, scale: ValueLattice) -> ReleaseAllocation:
             return _weighted(plan, scale, interval)
         case TwoStageRange() as clipping:
             return _two_stage(plan, scale, clipping)
+        case CellMechanisms(cells=cells):
+            return PublishedCells(cells, plan.error_models["mean"])
 
 
 def check_allocation(
@@ -94,12 +99,14 @@ def check_allocation(
         case TwoStageAllocation():
             _check_range(plan, scale)
             allocation.check_room(epsilon)
+        case PublishedCells():
+            _check_cells(allocation, plan, scale)
 
 
 def with_outputs(plan: Plan, allocation: ReleaseAllocation, outputs: Outputs) -> Plan:
     """Return the plan with the ranges and the strategy that its private stages released."""
     match allocation:
-        case ClippedAllocation():
+        case ClippedAllocation() | PublishedCells():
             return plan
         case WeightedAllocation():
             return _with_range(plan, allocation.lattice_steps, allocation.released_range(outputs))
@@ -121,6 +128,8 @@ def grids_of(plan: Plan, scale: ValueLattice) -> dict[str, EstimateGrid]:
             return grids
         case TwoStageAllocation():
             return {"mean": allocation.grid(released_strategy(plan))}
+        case PublishedCells():
+            return {"mean": allocation.grid()}
 
 
 def released_strategy(plan: Plan) -> str:
@@ -272,6 +281,21 @@ def _check_range(plan: Plan, scale: ValueLattice) -> None:
         raise InputError(
             "so many records of one user do not fit whole numbers of 64 bits with their weight; "
             'ask for clipping_range "bounds".'
+        )
+
+
+def _check_cells(allocation: PublishedCells, plan: Plan, scale: ValueLattice) -> None:
+    """Refuse stages that were built for other records or bounds than the plan's."""
+    planned = allocation.cells.problem
+    lattice = planned.lower, planned.quantum, planned.span
+    if (
+        planned.occupancy.fingerprint != plan.occupancy.fingerprint
+        or lattice != (scale.lower, scale.quantum, scale.span_quanta)
+        or (plan.lower != float(scale.lower)).any()
+        or (plan.upper != float(scale.upper)).any()
+    ):
+        raise InputError(
+            "the stages of the plan are those of other records or bounds; plan these records again."
         )
 
 

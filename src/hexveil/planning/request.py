@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms import ThresholdMechanism
+    from hexveil.mechanisms import CellMechanism, ThresholdMechanism
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 
     Floats = NDArray[np.float64]
@@ -56,8 +56,9 @@ class Request(ReadOnlyArrays):
     Attributes
     ----------
     method : str
-    mechanism : ThresholdMechanism
-        How one cell is planned; the joint plan does not use it.
+    mechanism : ThresholdMechanism or CellMechanism
+        How one cell is planned; the joint plan does not use it. One that is no threshold mechanism
+        publishes each cell in stages of its own.
     statistics : tuple of str
     objective : "max" or "mean"
         Over cells; the methods that plan cells apart look at it for targets only.
@@ -77,7 +78,7 @@ class Request(ReadOnlyArrays):
     """
 
     method: Method
-    mechanism: ThresholdMechanism
+    mechanism: ThresholdMechanism | CellMechanism
     statistics: tuple[str, ...]
     objective: Objective = "max"
     error: ErrorKind = "separate"

@@ -35,6 +35,8 @@ from hexveil.report.promise import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from hexveil.model.cells import Labels
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
@@ -233,6 +235,11 @@ def _centres(plan: Plan) -> dict[str, list[float]]:
     return {}
 
 
+def _numbers_or_none(numbers: NDArray[np.float64]) -> list[float | None]:
+    """Return numbers, with None where published means lie on a curve and on no grid."""
+    return [_finite(number) for number in numbers.tolist()]
+
+
 def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
     """Return the plan of each cell, with an entry for each noised statistic."""
     thresholds = {"mean": plan.contribution_cap, "variance": plan.allocation.variance_cap}
@@ -245,8 +252,8 @@ def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
             "scale": statistic.scale.tolist(),
             "bias": statistic.bias.tolist(),
             "bound95": statistic.bound95.tolist(),
-            "grid_start": grids[name].start.tolist(),
-            "grid_step": grids[name].step.tolist(),
+            "grid_start": _numbers_or_none(grids[name].start),
+            "grid_step": _numbers_or_none(grids[name].step),
         }
         for name, statistic in plan.error_models.items()
     ]

@@ -13,16 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.base.rational import decimal_text
+from hexveil.base.rational import decimal_text, sum_upper_bounds
 from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
-from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range.private_range import to_value_units
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms.per_cell_allocation import PerCellAllocation
     from hexveil.planning import Plan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
+
+    Floats = NDArray[np.float64]
 
 
 def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
@@ -40,6 +45,40 @@ def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
             return [range_step | _radius(plan, interval), cells | _split(plan)]
         case TwoStageRange(interval, steps):
             return _two_stage_steps(plan, interval, steps)
+        case CellMechanisms(cells=cells):
+            return [_step("cell_stages", spent, spent) | _cell_stages(plan, cells)]
+
+
+def _cell_stages(plan: Plan, cells: PerCellAllocation) -> dict[str, Any]:
+    """Return the mechanism, the loss of a cell, and each kind of stage with its cost.
+
+    The cost of a stage is that of the user whom it costs most over all cells, so that costs of
+    stages need not add up to the cost of the release.
+    """
+    occupancy = plan.occupancy.local()
+    terms: dict[str, Floats] = {}
+    counts: dict[str, int] = {}
+    for cell, allocation in enumerate(cells.plans):
+        for stage in allocation.stages:
+            by_pair = terms.setdefault(stage.name, np.zeros(occupancy.n_pairs))
+            by_pair[cells.problem.rows(cell)] += stage.losses()
+            counts[stage.name] = counts.get(stage.name, 0) + 1
+    return {
+        "mechanism": plan.mechanism,
+        "cell_epsilon": _rounded_up(cells.cell_epsilon),
+        "stages": [
+            {
+                "stage": name,
+                "cells": counts[name],
+                "epsilon": _rounded_up(
+                    Fraction(
+                        float(sum_upper_bounds(occupancy.user, by_pair, occupancy.n_users).max())
+                    )
+                ),
+            }
+            for name, by_pair in terms.items()
+        ],
+    }
 
 
 def _range_step(
@@ -103,9 +142,12 @@ def _split_stages(remainder: Fraction) -> tuple[tuple[str, Fraction], tuple[str,
 
 def _step(name: str, epsilon: Fraction, spent: Fraction) -> dict[str, Any]:
     """Return a private step and its largest cost to a user, rounded up."""
+    return {"step": name, "epsilon": _rounded_up(epsilon), "share": float(epsilon / spent)}
+
+
+def _rounded_up(epsilon: Fraction) -> str:
     # Up to the ledger's precision, so that no step is understated.
-    up = Fraction(math.ceil(epsilon * PICO_EPSILON), PICO_EPSILON)
-    return {"step": name, "epsilon": decimal_text(up), "share": float(epsilon / spent)}
+    return decimal_text(Fraction(math.ceil(epsilon * PICO_EPSILON), PICO_EPSILON))
 
 
 def _radius(plan: Plan, interval: PrivateClippingRange) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import InputError
 from hexveil.ledger import Ledger
 from hexveil.planning import Plan
+from hexveil.planning.allocation import CellMechanisms
 from hexveil.planning.feasibility.advice import advice
 from hexveil.planning.release_allocation import check_allocation
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
@@ -38,6 +39,7 @@ def check_arguments(
             'ledger=hv.Ledger("ledger.sqlite", dataset="buses", budget="5").'
         )
     _check_estimates(estimates, dataset.public)
+    _check_smoothing(estimates, plan)
     _check_units(dataset)
     _check_records(dataset, plan)
     check_labels(dataset.public)
@@ -56,6 +58,18 @@ def _check_estimates(estimates: tuple[str, ...] | str, facts: PublicMetadata) ->
     if SMOOTHED in names:
         # Called for its refusals: after the booking they would cost the budget for nothing.
         groupings_of(facts.cells)
+
+
+def _check_smoothing(estimates: tuple[str, ...] | str, plan: Plan) -> None:
+    """Refuse smoothing of means with noise that depends on private choices."""
+    if SMOOTHED not in estimates or not isinstance(plan, Plan):
+        return
+    match plan.allocation.clipping:
+        case CellMechanisms():
+            raise InputError(
+                f"smoothed needs noise of a scale known beforehand, which {plan.mechanism} does "
+                "not have in general; request raw alone, or another mechanism."
+            )
 
 
 def _check_units(dataset: Dataset) -> None:

@@ -75,10 +75,33 @@ def describe_clipping(steps: Sequence[Step], amount: FormatAmount, *, squares: b
 def describe_steps(steps: Sequence[Step], amount: FormatAmount) -> list[str]:
     """Return each privacy step under a clipping range, its output and its epsilon."""
     strategy = get_strategy(steps)
+    cell_stages = get_step(steps, "cell_stages")
+    if cell_stages is not None:
+        return _describe_cell_stages(cell_stages)
     if strategy is None:
         return []
     # A release clipped to public bounds has a single step, which its epsilon describes already.
     return [_describe_step(step, strategy, amount) for step in steps]
+
+
+def _describe_cell_stages(step: Step) -> list[str]:
+    """Return the mechanism of the cells, and each kind of stage with its epsilon."""
+
+    def epsilon(text: str) -> str:
+        return format_rounded_up(float(to_fraction(text, "the epsilon of a stage")), 4)
+
+    head = {"mechanism": step["mechanism"], "cell_epsilon": epsilon(step["cell_epsilon"])}
+    sentences = [render_sentence(_TEMPLATE, "cell_mechanism", **head)]
+    return sentences + [
+        render_sentence(
+            _TEMPLATE,
+            "cell_stage",
+            stage=stage["stage"],
+            cells=f"{stage['cells']:,}",
+            epsilon=epsilon(stage["epsilon"]),
+        )
+        for stage in step["stages"]
+    ]
 
 
 def _describe_step(step: Step, strategy: str, amount: FormatAmount) -> str:

@@ -18,7 +18,7 @@ from hexveil.cli.output import grid_table as tables
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
-from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.comparison import ComparisonRow, compare
 from hexveil.records.progress import show_progress
 from hexveil.report.promise import promise
@@ -270,7 +270,7 @@ def _errors(plan: Plan, unit: str) -> str:
 def _interval(plan: Plan) -> list[str]:
     """Return the price and the assumptions of the private clipping range."""
     match plan.allocation.clipping:
-        case WithinBounds():
+        case WithinBounds() | CellMechanisms():
             return []
         case PrivateRange(clipping_range):
             second_stage = ""

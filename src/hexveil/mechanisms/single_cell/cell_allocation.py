@@ -159,6 +159,8 @@ class CellAllocation(ABC):
     """
 
     kind: ClassVar[str]
+    figures: ClassVar[tuple[str, ...]] = ("cell", "groups")
+    """Fields that follow from counts and loss, and that no draw and no estimate reads."""
 
     cell: CellProblem
     epsilon: Fraction

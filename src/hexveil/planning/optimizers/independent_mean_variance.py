@@ -22,6 +22,8 @@ from hexveil.accounting.error_model import (
     variance_sensitivity_bound,
 )
 from hexveil.accounting.sensitivity import variance_share
+from hexveil.base.errors import InputError
+from hexveil.mechanisms import ThresholdMechanism
 from hexveil.planning.allocation import PlanAllocation, full_factors
 from hexveil.planning.optimizers.noise_quantization import quantize_noise_scales
 
@@ -58,7 +60,7 @@ def allocate_independently(
     # The rank needs a loss before the split is known, which depends on the cap of that rank.
     part = cell_epsilon / 2 if mean and variance else cell_epsilon
     if contributing_pairs is None:
-        capped = occupancy.kth_largest(request.mechanism.rank(part))
+        capped = occupancy.kth_largest(_rank(request, part))
     else:
         pairs = occupancy.local()
         largest = np.where(contributing_pairs, pairs.n, 0)
@@ -115,3 +117,10 @@ def _share(request: Request, span: Floats, moved: Floats, varied: Floats) -> Flo
     variance_share = np.sqrt(varied * (span**2 if summed else 1.0 / MAX_CONSTANT_ERROR["variance"]))
     total = mean_share + variance_share
     return np.asarray(np.divide(mean_share, total, out=np.full(span.size, 0.5), where=total > 0))
+
+
+def _rank(request: Request, epsilon: Fraction) -> int:
+    """Return the rank of the contribution cap; others than threshold mechanisms have none."""
+    if not isinstance(request.mechanism, ThresholdMechanism):
+        raise InputError(f"{request.mechanism.name} has no contribution cap by rank.")
+    return request.mechanism.rank(epsilon)

@@ -13,7 +13,14 @@ import numpy as np
 from hexveil.accounting.error_model import has_single_record
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.planning.allocation import Clipping, PrivateRange, TwoStageRange, WithinBounds
+from hexveil.mechanisms import ThresholdMechanism
+from hexveil.planning.allocation import (
+    CellMechanisms,
+    Clipping,
+    PrivateRange,
+    TwoStageRange,
+    WithinBounds,
+)
 from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION
 
 if TYPE_CHECKING:
@@ -41,6 +48,12 @@ def check_allocation(allocation: PlanAllocation, occupancy: LocalOccupancy) -> N
         case TwoStageRange(range=clipping_range, stages=stages):
             _check_range(clipping_range, occupancy, allocation.noise_scale_records)
             _check_stages(stages, occupancy)
+        case CellMechanisms(predicted_error=predicted):
+            if (
+                predicted.shape != (occupancy.n_cells,)
+                or not ((predicted >= 0) & (predicted < MAX_WIDTH)).all()
+            ):
+                raise InputError("it has a predicted error that no plan has.")
 
 
 def _check_positive(number: Fraction) -> None:
@@ -98,13 +111,15 @@ def check_kind(request: Request, allocation: PlanAllocation, occupancy: LocalOcc
     # The variance of one record is known, so that such a map needs no range.
     has_constants_alone = noised == ("variance",) and bool(known.all())
     kinds: dict[str, tuple[type[Clipping], ...]] = {
-        "bounds": (WithinBounds,),
+        "bounds": (_unranged_kind(request),),
         "private": (WithinBounds,) if has_constants_alone else (PrivateRange,),
         "two-stage": (TwoStageRange,),
         "auto": (WithinBounds, PrivateRange, TwoStageRange),
     }
     fits = isinstance(clipping, kinds[requested])
     match clipping:
+        case CellMechanisms():
+            has_noise = noised == ("mean",)
         case WithinBounds():
             has_noise = True
         case PrivateRange(range=clipping_range):
@@ -119,3 +134,10 @@ def check_kind(request: Request, allocation: PlanAllocation, occupancy: LocalOcc
         raise InputError("its interval and its request do not fit together.")
     if not has_noise:
         raise InputError("it has a cell without noise for its variance.")
+
+
+def _unranged_kind(request: Request) -> type[Clipping]:
+    """Return the kind of a plan without a range of the whole map."""
+    is_per_cell = request.method in ("per-cell", "equal-split")
+    has_stages = is_per_cell and not isinstance(request.mechanism, ThresholdMechanism)
+    return CellMechanisms if has_stages else WithinBounds

@@ -22,10 +22,12 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms import Baseline, OptimalClipping
+from hexveil.mechanisms import Baseline, CellMechanism, OptimalClipping, parse
 from hexveil.model.cells import Cells, CellTable, Labels, OneCell
 from hexveil.model.public_metadata import UNITS, PublicMetadata, ValueLattice
+from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import (
+    CellMechanisms,
     Clipping,
     PlanAllocation,
     PrivateRange,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms import ThresholdMechanism
     from hexveil.model.occupancy import Occupancy
+    from hexveil.planning.guarantees import PlanningProblem
 
     Arrays = dict[str, NDArray[Any]]
     Words = dict[str, Any]
@@ -57,7 +60,7 @@ _SIZE_BYTES = 8
 _DTYPES = {"f": "<f8", "i": "<i8", "b": "|b1"}
 _SECOND_STAGE = ("class", "class_weight", "class_noise", "own_weight", "own_noise")
 MECHANISMS: dict[str, ThresholdMechanism] = {m.name: m for m in (Baseline(), OptimalClipping())}
-"""Mechanisms that a name brings back; a mechanism of a caller cannot be read without its code."""
+"""Mechanisms with a fast path; the texts of others are read as they are written in a table."""
 CERTIFIED = (None, "loss", "max error", "mean error")
 
 
@@ -84,6 +87,8 @@ def arrays_of(plan: PlanData) -> Arrays:
         case TwoStageRange(range=clipping_range, stages=stages):
             arrays["weight"] = clipping_range.weight
             arrays |= dict(zip(_SECOND_STAGE, stages.arrays(), strict=True))
+        case CellMechanisms(predicted_error=predicted):
+            arrays["predicted_error"] = predicted
     return arrays
 
 
@@ -91,7 +96,13 @@ def decision_words(allocation: PlanAllocation, text: Callable[[Fraction], str]) 
     """Return the decisions beside the arrays, with exact numbers as text."""
     interval, steps = _clipping_words(allocation.clipping, text)
     bound = allocation.lower_bound
-    return {
+    # Words of these plans alone: those of all others, and their bytes, stay what they were.
+    match allocation.clipping:
+        case CellMechanisms(cells=cells):
+            stages = {"stages": cell_mechanisms.digest(cells)}
+        case _:
+            stages = {}
+    return stages | {
         "mechanism": allocation.mechanism,
         "cell_epsilon": _optional(text, allocation.cell_epsilon),
         "lower_bound": None if bound is None else float(bound),
@@ -106,7 +117,7 @@ def _clipping_words(
 ) -> tuple[Words | None, Words | None]:
     """Return the words of the range and of the second stage; None for a plan without them."""
     match clipping:
-        case WithinBounds():
+        case WithinBounds() | CellMechanisms():
             return None, None
         case PrivateRange(range=clipping_range):
             return _range_words(clipping_range, text), None
@@ -126,8 +137,12 @@ def _range_words(clipping_range: PrivateClippingRange, text: Callable[[Fraction]
     }
 
 
-def allocation_from(words: Words, arrays: Arrays) -> PlanAllocation:
-    """Return the allocation of these words and arrays."""
+def allocation_from(words: Words, arrays: Arrays, problem: PlanningProblem) -> PlanAllocation:
+    """Return the allocation of these words and arrays, for the problem that they answer."""
+    if "stages" in words:
+        return cell_mechanisms.rebuild(
+            problem, Fraction(words["cell_epsilon"]), arrays["predicted_error"]
+        )
     bound = words["lower_bound"]
     return PlanAllocation(
         mechanism=str(words["mechanism"]),
@@ -221,8 +236,22 @@ def decode(encoded: bytes, like: PlanT) -> PlanT:
         If it is damaged, or is not a plan of these counts.
     """
     words, arrays = _unpacked(encoded)
+    plan = _decoded(words, arrays, like)
+    # Outside: what differs here from the machine of the plan is no damage.
+    check_stages(plan.allocation, words)
+    return plan
+
+
+def check_stages(allocation: PlanAllocation, words: Words) -> None:
+    """Refuse stages that were rebuilt otherwise than the plan's words say."""
+    match allocation.clipping:
+        case CellMechanisms(cells=cells):
+            cell_mechanisms.check_digest(cells, str(words["stages"]))
+
+
+def _decoded(words: Words, arrays: Arrays, like: PlanT) -> PlanT:
     try:
-        allocation = allocation_from(words, arrays)
+        allocation = allocation_from(words, arrays, like.problem)
         _check_sizes(arrays, like)
         return replace(like, lower=arrays["lower"], upper=arrays["upper"], allocation=allocation)
     except (LookupError, TypeError, ValueError, ArithmeticError):
@@ -302,9 +331,9 @@ def request_words(request: Request) -> Words:
     """Return the request as words; the targets themselves are arrays of cells."""
     name = request.mechanism.name
     # A name may be borrowed: equality makes sure that what is read back plans the same.
-    if MECHANISMS.get(name) != request.mechanism:
+    if _is_foreign(request.mechanism):
         raise InputError(
-            f"a saved plan's mechanism must be one of {', '.join(MECHANISMS)}, got {name}; "
+            f"a saved plan's mechanism must be one of hexveil's, got {name}; "
             "release such a plan without saving it."
         )
     return {
@@ -322,13 +351,26 @@ def request_words(request: Request) -> Words:
     }
 
 
+def _mechanism_from(name: str) -> ThresholdMechanism | CellMechanism:
+    """Return the mechanism of a name that this package knows."""
+    return MECHANISMS[name] if name in MECHANISMS else parse(name)
+
+
+def _is_foreign(mechanism: ThresholdMechanism | CellMechanism) -> bool:
+    """Return whether a mechanism's name brings another one back, or none."""
+    try:
+        return _mechanism_from(mechanism.name) != mechanism
+    except InputError:
+        return True
+
+
 def request_from(words: Words, targets: Mapping[str, NDArray[np.float64]]) -> Request:
     """Return the checked request; InputError for one that no plan may have."""
     error = one_of(words["error"], get_args(ErrorKind))
     names = words["targets"]
     request = Request(
         method=one_of(words["method"], get_args(Method)),
-        mechanism=MECHANISMS[words["mechanism"]],
+        mechanism=_mechanism_from(words["mechanism"]),
         statistics=statistics(words["statistics"], error),
         objective=one_of(words["objective"], get_args(Objective)),
         error=error,

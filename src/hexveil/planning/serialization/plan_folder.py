@@ -32,6 +32,7 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning.allocation import TwoStageRange
+from hexveil.planning.guarantees import PlanningProblem
 from hexveil.planning.lower_bounds import with_lower_bound
 from hexveil.planning.serialization import plan_checks, plan_codec
 from hexveil.planning.serialization.plan_codec import numbers
@@ -62,6 +63,7 @@ COLUMNS = {
     "variance_kept": (CELLS, "variance_kept", pa.int64()),
     "variance_noise": (CELLS, "variance_noise", pa.float64()),
     "own_noise": (CELLS, "own_noise", pa.float64()),
+    "predicted_error": (CELLS, "predicted_error", pa.float64()),
     "factor": (USERS, "factor", pa.float64()),
     "class": (USERS, "class", pa.int64()),
     "class_weight": (USERS, "class_weight", pa.int64()),
@@ -369,14 +371,18 @@ def _fields(words: Words, tables: Tables) -> dict[str, Any]:
     }
     if decisions["steps"] is not None:
         arrays["class_noise"] = np.array(decisions["steps"]["class_noise"], dtype=np.float64)
-    allocation = plan_codec.allocation_from(decisions, arrays)
-    plan_checks.check_allocation(allocation, occupancy)
     targets = {
         name.removeprefix(TARGET): numbers(cells, name)
         for name in cells.column_names
         if name.startswith(TARGET)
     }
     facts, request = words["records"], plan_codec.request_from(words["request"], targets)
+    metadata = None if facts is None else plan_codec.metadata_from(facts, occupancy, cells)
+    span = arrays["upper"] - arrays["lower"]
+    problem = PlanningProblem(occupancy, span, request, metadata)
+    allocation = plan_codec.allocation_from(decisions, arrays, problem)
+    plan_codec.check_stages(allocation, decisions)
+    plan_checks.check_allocation(allocation, occupancy)
     plan_checks.check_kind(request, allocation, occupancy)
     return {
         "occupancy": occupancy,
@@ -385,7 +391,7 @@ def _fields(words: Words, tables: Tables) -> dict[str, Any]:
         "allocation": allocation,
         "request": request,
         "baseline_error": _baseline_error(decisions["baseline_error"]),
-        "facts": None if facts is None else plan_codec.metadata_from(facts, occupancy, cells),
+        "facts": metadata,
     }
 
 

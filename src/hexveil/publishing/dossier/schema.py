@@ -126,7 +126,7 @@ def _are_steps(value: object) -> bool:
         return False
     names = tuple(step["step"] for step in value)
     # Constants have no step, public bounds one, a single private range two.
-    if names in ((), ("cells",), ("clipping_range", "cells")):
+    if names in ((), ("cells",), ("cell_stages",), ("clipping_range", "cells")):
         return True
     strategies = [
         strategy
@@ -146,6 +146,16 @@ def _is_step(value: object) -> bool:
     if needed is None or not _is_loss(value.get("epsilon")) or not _is_share(value.get("share")):
         return False
     return all(is_valid(value.get(key)) for key, is_valid in needed.items())
+
+
+def _is_cell_stage(value: object) -> bool:
+    """Return whether a value is a kind of stage of cells, with its cost."""
+    return (
+        isinstance(value, dict)
+        and _is_text(value.get("stage"))
+        and _is_count(value.get("cells"))
+        and _is_loss(value.get("epsilon"))
+    )
 
 
 def _is_cell(value: object) -> bool:
@@ -180,6 +190,11 @@ _STEPS: Mapping[str, Mapping[str, Check]] = {
     },
     "user_clusters": {"n_clusters": _is_count, "lower": _is_end, "upper": _is_end},
     "first_stage": {},
+    "cell_stages": {
+        "mechanism": _is_text,
+        "cell_epsilon": _is_loss,
+        "stages": lambda value: isinstance(value, list) and all(map(_is_cell_stage, value)),
+    },
     "cells": {"half_width": lambda value: value is None or _is_positive(value)},
 }
 _STEPS_OF_STRATEGY = {

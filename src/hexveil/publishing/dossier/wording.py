@@ -120,6 +120,17 @@ def planning_errors(facts: ReleaseFacts) -> list[dict[str, Any]]:
     return [_error(names[0], mean, largest, facts)]
 
 
+def _has_unproven_bias(manifest: dict[str, Any]) -> bool:
+    """Return whether a cell's mechanism has no bias proven below the width of its bounds."""
+    if clipping_text.get_step(manifest["plan"]["privacy_steps"], "cell_stages") is None:
+        return False
+    return any(
+        entry["bias"] >= cell["upper"] - cell["lower"]
+        for cell in manifest["cells"]
+        for entry in cell["noised"]
+    )
+
+
 def _error(name: str, mean: float, largest: float, facts: ReleaseFacts) -> dict[str, Any]:
     """Return one planning error, rounded up, with its unit of measure."""
     unit = facts.manifest["dataset"]["value_unit"]
@@ -128,7 +139,7 @@ def _error(name: str, mean: float, largest: float, facts: ReleaseFacts) -> dict[
     return {
         "statistic": noun(name),
         # Under a private range a bias is predicted by a model; otherwise it is a bound.
-        "predicted": strategy is not None,
+        "predicted": strategy is not None or _has_unproven_bias(facts.manifest),
         "mean": with_unit(format_rounded_up(mean), unit),
         "max": with_unit(format_rounded_up(largest), unit),
     }

@@ -25,7 +25,7 @@ import numpy as np
 from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, centre_and_radius
 from hexveil.mechanisms.weighted.weighted_variance import BITS
-from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def find_cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
         The noisy whole numbers that the ledger stores.
     """
     match plan.allocation.clipping:
-        case WithinBounds():
+        case WithinBounds() | CellMechanisms():
             return {}
         case PrivateRange(interval):
             mean = _in_range(plan, interval, noisy["mean"])

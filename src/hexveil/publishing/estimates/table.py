@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
-from hexveil.planning.allocation import WithinBounds
+from hexveil.planning.allocation import CellMechanisms, WithinBounds
 from hexveil.planning.release_allocation import released_strategy
 from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, describe_column, split_column
 from hexveil.report.clipping_text import CUT_OFF
@@ -105,7 +105,7 @@ def _statistic_columns(
 def _strategy(plan: Plan) -> str:
     """Return the strategy of a private clipping range, as in the manifest; "" without a range."""
     match plan.allocation.clipping:
-        case WithinBounds():
+        case WithinBounds() | CellMechanisms():
             return ""
     return released_strategy(plan) or "single_stage"
 

@@ -29,8 +29,12 @@ Facts stated twice
     charges no less; privacy steps add up to it; errors and bounds are those of bias and scale, and
     their largest and average those that the plan states.
 
+With stages of its own in each cell a unit loses at most `cell_epsilon` by a cell, each stage costs
+no more than the total, and all of them no less.
+
 Not recomputed, because nothing in the folder shows it: quantiles of the losses but for their order,
-the loss of a single unit, `l0_epsilon` but for its limits.
+the loss of a single unit, `l0_epsilon` but for its limits; with stages
+of cells, what a stage costs a unit, since that follows from how samples are grouped and weighed.
 """
 
 from __future__ import annotations
@@ -161,6 +165,11 @@ class ReleaseStatements:
         return float(self.steps["clipping_range"]["radius"])
 
     @property
+    def has_cell_stages(self) -> bool:
+        """Whether each cell was published by a mechanism of one cell, in stages of its own."""
+        return "cell_stages" in self.steps
+
+    @property
     def has_no_range(self) -> bool:
         """Whether values were clipped to public bounds alone."""
         return "clipping_range" not in self.steps
@@ -196,6 +205,8 @@ def _cell_limits(stated: ReleaseStatements) -> tuple[float, CellLimits]:
 
     These are the least and the largest loss of all units by it, and the largest loss of one.
     """
+    if stated.has_cell_stages:
+        return 0.0, _cell_stage_limits(stated)
     if stated.has_no_range:
         return 0.0, _combine_statistics(
             [_unranged_limits(stated, statistic) for statistic in stated.statistics.values()]
@@ -212,6 +223,17 @@ def _cell_limits(stated: ReleaseStatements) -> tuple[float, CellLimits]:
     if "mean" not in stated.statistics:  # it was released all the same, and its scale is not stated
         high = np.full_like(low, np.inf)
     return shared, (low, high, high)
+
+
+def _cell_stage_limits(stated: ReleaseStatements) -> CellLimits:
+    """Return the three limits of each cell with stages of its own.
+
+    Nobody loses more by a cell than its loss. How much less some lose depends on how their samples
+    are grouped and weighed, which the folder does not show.
+    """
+    cell_loss = float(Fraction(stated.steps["cell_stages"]["cell_epsilon"]))
+    single = np.full_like(stated.users, cell_loss)
+    return np.zeros_like(single), single * stated.users, single
 
 
 def _ranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> tuple[Floats, Floats]:
@@ -303,6 +325,8 @@ def _check_epsilon(stated: ReleaseStatements) -> Iterator[str]:
         yield "more was spent than asked for."
     if float(Fraction(guarantee["l0_epsilon"])) < largest * (1.0 - TOLERANCE):
         yield "l0_epsilon is smaller than the loss spent, so it is no sum over cells."
+    # A private choice alone reads values, too, and needs no Laplace noise.
+    has_noise = has_noise or stated.has_cell_stages
     if has_noise and (not largest or stated.manifest["ledger"] is None):
         yield "a cell has noise, and the release says that it cost nothing."
     if not has_noise and (largest or stated.manifest["ledger"] is not None):
@@ -354,7 +378,7 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
         return
     epsilons = [float(Fraction(step["epsilon"])) for step in steps]
     if len({step["step"] for step in steps}) < len(steps) or (
-        steps and "cells" not in stated.steps
+        steps and not {"cells", "cell_stages"} & set(stated.steps)
     ):
         yield "a privacy step occurs twice, or that of the cells is missing."
         return
@@ -365,12 +389,29 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
         for step, epsilon in zip(steps, epsilons, strict=True)
     ):
         yield "a privacy step's share is not its share of the epsilon spent."
+    if stated.has_cell_stages:
+        yield from _check_cell_stages(stated)
     # With the strategy user_residuals two steps may cost different units most.
     adds_up = "user_clusters" in stated.steps or math.isclose(
         sum(epsilons), spent, abs_tol=EPSILON_TOLERANCE * 10
     )
     if not adds_up or max(epsilons, default=0.0) > spent + EPSILON_TOLERANCE:
         yield "privacy steps do not add up to the epsilon spent."
+
+
+def _check_cell_stages(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield contradictions between the stages of cells and the loss spent."""
+    step, spent = stated.steps["cell_stages"], stated.manifest["losses"]["max"]
+    losses = [float(Fraction(stage["epsilon"])) for stage in step["stages"]]
+    names = {stage["stage"] for stage in step["stages"]}
+    if len(names) < len(losses) or any(
+        not 1 <= stage["cells"] <= stated.users.size for stage in step["stages"]
+    ):
+        yield "a stage of cells occurs twice, or in a number of cells that there are not."
+    slack = EPSILON_TOLERANCE * (1 + len(losses))
+    # Stages may cost different units most: each costs at most the total, together no less.
+    if max(losses, default=0.0) > spent + slack or sum(losses) < spent - slack:
+        yield "the stages of cells do not fit the epsilon spent."
 
 
 def _check_bounds(stated: ReleaseStatements) -> Iterator[str]:
@@ -402,6 +443,14 @@ def _check_bounds(stated: ReleaseStatements) -> Iterator[str]:
 def _is_release_grid(statistic: StatedStatistic, stated: ReleaseStatements, quantum: float) -> bool:
     """Return whether a grid is the one that a release of these bounds and counts has."""
     has_noise = statistic.scale > 0
+    if stated.has_cell_stages:
+        # Steps are parts of a quantum that weights of samples decide; a curve has no grid.
+        on_grid = ~np.isnan(statistic.step)
+        middle = stated.lower + stated.span / 2.0
+        start = np.where(statistic.step == 0, middle, stated.lower)
+        return _is_close(statistic.start[on_grid], start[on_grid]) and bool(
+            (statistic.step[on_grid] <= quantum).all()
+        )
     if not stated.has_no_range:
         # Steps of a mean are a quantum over the sum of weights, which the folder does not state.
         if statistic.name == "variance":
@@ -418,6 +467,15 @@ def _is_release_grid(statistic: StatedStatistic, stated: ReleaseStatements, quan
 
 def _check_errors(stated: ReleaseStatements) -> Iterator[str]:
     """Yield biases and 95% bounds within public bounds that no release states."""
+    if stated.has_cell_stages:
+        (statistic,) = stated.statistics.values()
+        # Where nothing better is proven, the bias is the width of the bounds.
+        if (statistic.bias > stated.span * (1.0 + TOLERANCE)).any():
+            yield "a bias of the mean is larger than the bounds are wide."
+        largest = statistic.bias + statistic.scale * LN20
+        if (statistic.bound95 > largest * (1.0 + TOLERANCE)).any():
+            yield "bound95 of the mean is above its bias and ln 20 of its scale."
+        return
     worst = {"mean": stated.span / 2.0, "variance": stated.span**2 / 8.0}
     for statistic in stated.statistics.values() if stated.has_no_range else ():
         has_noise = statistic.scale > 0

@@ -85,6 +85,7 @@ class LevyMean(ClippedArrayMean):
     """
 
     kind = "levy"
+    figures = ("cell", "groups", "relative_radius")
 
     relative_radius: float
 

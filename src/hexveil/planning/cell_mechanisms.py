@@ -1,0 +1,236 @@
+"""Maps on which a mechanism of one cell publishes every cell: allocations, digests and errors.
+
+Neighbours: all values of one user, in all its cells at once, change within the bounds.
+Sensitivity and loss: those of each cell's stages, added up over a user's cells
+(mechanisms/per_cell_allocation.py). Everything here reads counts, bounds and the loss alone.
+
+A stored plan has the mechanism, the loss of a cell, and a digest. Stages are built anew from the
+counts, so that no stored number can make a release cheaper than it is; the digest refuses stages
+that come out otherwise, such as a choice by predicted errors that another processor takes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.accounting.error_model import CellMechanismErrorModel, constant_error
+from hexveil.base.errors import InputError
+from hexveil.base.rational import to_fraction
+from hexveil.mechanisms.contract import ProvenError
+from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell, PerCellAllocation
+from hexveil.mechanisms.single_cell.cell_allocation import STUDY_SPAN, CellAllocation
+from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+from hexveil.mechanisms.single_cell.cell_plan import CellPlan
+from hexveil.mechanisms.single_cell.prior_based.auto import UNIFORM
+from hexveil.mechanisms.single_cell.prior_based.successive_elimination import compare_candidates
+from hexveil.planning.allocation import CellMechanisms, PlanAllocation, full_factors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.planning.guarantees import PlanningProblem
+
+    Floats = NDArray[np.float64]
+
+PREDICTION_TRIALS = 256
+"""Simulated values of each cell from which an error is predicted."""
+
+ROUNDING_MARGIN = 1 - Fraction(1, 2**30)
+"""Keeps a sum of losses rounded up within the ε that was divided."""
+
+
+# ---- allocations ----
+
+
+def allocate_per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
+    """Return the allocation at the largest common loss of a cell found, within ε for each user."""
+    if int(problem.occupancy.cells_per_user.max()) == 1:
+        # Nobody is in two cells: a cell's loss is that of its most exposed user.
+        return allocate_equal_split(problem, epsilon)
+    cells = PerCell(_mechanism(problem)).allocate(map_problem(problem), epsilon)
+    return _allocation(problem, cells, _predicted_errors(cells))
+
+
+def allocate_equal_split(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
+    """Return the allocation at ε / (most cells of a user) (COMP Theorem II.3)."""
+    largest = int(problem.occupancy.cells_per_user.max())
+    cells = _cells_at(problem, epsilon * ROUNDING_MARGIN / largest)
+    return _allocation(problem, cells, _predicted_errors(cells))
+
+
+def rebuild(
+    problem: PlanningProblem, cell_epsilon: Fraction, predicted_error: Floats
+) -> PlanAllocation:
+    """Return the allocation of a stored plan: its stages from the counts, its stored predictions.
+
+    See `check_digest`.
+    """
+    return _allocation(problem, _cells_at(problem, cell_epsilon), predicted_error)
+
+
+def _cells_at(problem: PlanningProblem, cell_epsilon: Fraction) -> PerCellAllocation:
+    return PerCell(_mechanism(problem)).allocate_at(map_problem(problem), cell_epsilon)
+
+
+def _mechanism(problem: PlanningProblem) -> CellMechanism:
+    mechanism = problem.request.mechanism
+    if not isinstance(mechanism, CellMechanism):
+        raise InputError(
+            f"{mechanism.name} cannot publish a cell by itself; see docs/reference/python.md."
+        )
+    return mechanism
+
+
+def map_problem(problem: PlanningProblem) -> MapProblem:
+    """Return the public facts of the map on the lattice of the records, or on that of a study.
+
+    Raises
+    ------
+    InputError
+        If cells have bounds of their own, or other ones than the records were read with.
+    """
+    occupancy, span = problem.occupancy.local(), problem.span
+    if span.min() < span.max():
+        raise _other_bounds()
+    if problem.facts is None:
+        quantum = to_fraction(float(span[0]), "the width of the bounds") / STUDY_SPAN
+        return MapProblem(occupancy, Fraction(0), quantum, STUDY_SPAN)
+    lattice = problem.facts.lattice
+    if float(lattice.upper - lattice.lower) != float(span[0]):
+        raise _other_bounds()
+    return MapProblem(occupancy, lattice.lower, lattice.quantum, lattice.span_quanta)
+
+
+def _other_bounds() -> InputError:
+    return InputError(
+        "a mechanism of one cell takes the bounds that the records were read with; leave bounds "
+        "out of the plan, or read the records with others."
+    )
+
+
+def _allocation(
+    problem: PlanningProblem, cells: PerCellAllocation, predicted_error: Floats
+) -> PlanAllocation:
+    occupancy = problem.occupancy
+    scales = np.array([float(plan.error(1.0).scale[0]) for plan in cells.plans])
+    nothing = np.zeros(occupancy.n_cells)
+    return PlanAllocation(
+        mechanism=problem.request.mechanism.name,
+        # All records of a user are read; how much each counts is its stages' business.
+        contribution_cap=np.where(scales > 0, occupancy.largest_count, 0),
+        noise_scale_records=scales * occupancy.records_per_cell,
+        variance_cap=nothing.astype(np.int64),
+        variance_noise=nothing,
+        contribution_factor=full_factors(occupancy),
+        cell_epsilon=cells.cell_epsilon,
+        clipping=CellMechanisms(cells, predicted_error),
+    )
+
+
+# ---- errors ----
+
+
+def _predicted_errors(cells: PerCellAllocation) -> Floats:
+    """Return each cell's mean absolute error under the prior of `Auto`, for bounds of width 1."""
+    errors = []
+    for plan in cells.plans:
+        (prediction,) = compare_candidates([CellPlan(plan)], plan.cell, UNIFORM, PREDICTION_TRIALS)
+        errors.append(prediction.mae / plan.cell.width)
+    return np.array(errors)
+
+
+def mean_error_model(
+    span: Floats, occupancy: Occupancy, clipping: CellMechanisms
+) -> CellMechanismErrorModel:
+    """Return the error model of the cells' means."""
+    errors = [plan.error(1.0) for plan in clipping.cells.plans]
+    bias = [float(error.bias[0]) if isinstance(error, ProvenError) else 1.0 for error in errors]
+    return CellMechanismErrorModel(
+        "mean",
+        span,
+        np.array([float(error.scale[0]) for error in errors]),
+        np.zeros(len(errors)),
+        constant_error("mean", occupancy),
+        reads_values=np.array([bool(plan.stages) for plan in clipping.cells.plans]),
+        proven=np.array([isinstance(error, ProvenError) for error in errors]),
+        max_bias=np.array(bias),
+        predicted_error=clipping.predicted_error,
+        error_bound95=np.array([float(error.bound95[0]) for error in errors]),
+    )
+
+
+def no_variances() -> InputError:
+    """Return the refusal of variances."""
+    return InputError(
+        "mechanisms with stages of their own publish the mean alone; for variances take "
+        'method "joint", or the mechanism OptimalClipping() or Baseline().'
+    )
+
+
+# ---- losses ----
+
+
+def losses_per_pair(clipping: CellMechanisms) -> Floats:
+    """Return the privacy loss of each (cell, user) pair, rounded up."""
+    return np.concatenate([plan.losses() for plan in clipping.cells.plans])
+
+
+# ---- digests ----
+
+
+def digest(cells: PerCellAllocation) -> str:
+    """Return the SHA-256 of all public numbers that decide draws, losses and estimates."""
+    total = hashlib.sha256()
+    for plan in cells.plans:
+        for text in _public_numbers(plan):
+            total.update(text)
+    return total.hexdigest()
+
+
+def _public_numbers(value: Any) -> Iterator[bytes]:  # noqa: ANN401  fields of any stage
+    """Yield a stage's fields as bytes, each with its kind, so that no two share them."""
+    if isinstance(value, np.ndarray):
+        kind = "<f8" if value.dtype.kind == "f" else "<i8"
+        yield f"{kind}{value.shape};".encode()
+        yield np.ascontiguousarray(value, dtype=kind).tobytes()
+    elif dataclasses.is_dataclass(value):
+        yield f"{type(value).__name__}(".encode()
+        skipped = value.figures if isinstance(value, CellAllocation) else ()
+        for field in dataclasses.fields(value):
+            if field.name not in skipped:
+                yield f"{field.name}=".encode()
+                yield from _public_numbers(getattr(value, field.name))
+        yield b")"
+    elif isinstance(value, tuple):
+        yield f"{len(value)}(".encode()
+        for item in value:
+            yield from _public_numbers(item)
+    else:
+        # Fractions and doubles have exact texts.
+        number = float(value) if isinstance(value, float) else value
+        yield json.dumps([type(number).__name__, str(number)]).encode()
+
+
+def check_digest(cells: PerCellAllocation, stored: str) -> None:
+    """Refuse stages that differ from those of a stored plan.
+
+    Raises
+    ------
+    InputError
+        If they do.
+    """
+    if digest(cells) != stored:
+        raise InputError(
+            "the stages of this plan come out otherwise here than where it was made (another "
+            "processor, or another version of hexveil); release it where it was made, or plan "
+            "under another edition and pay again."
+        )

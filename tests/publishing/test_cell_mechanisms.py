@@ -1,0 +1,252 @@
+"""Mechanisms of one cell, released: ledger, stages, folders, and refusals before anything is spent."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.ledger.ledger import Ledger
+from hexveil.mechanisms.contract import Meter, Outputs, PrivateSums, execute
+from hexveil.mechanisms.noise import VettedNoise
+from hexveil.planning.release_allocation import allocation_of
+from hexveil.planning.serialization import plan_codec
+from hexveil.publishing.ledger_journal import LedgerJournal
+from hexveil.publishing.verification import verify
+from publishing.releases import forge_manifest, problems_after, said
+from publishing.setting import dataset_of
+
+MECHANISMS = (
+    "ArrayAveraging()",
+    'ArrayAveraging("wrap_around", "sqrt")',
+    "OptArrayAveraging()",
+    "Levy(gamma=0.2)",
+    "FixedQuantile(candidates=32)",
+    "OptimizedQuantile(candidates=32)",
+    "AKMV(candidates=32)",
+    "Foresight()",
+    "Auto(trials=16)",
+)
+
+
+def fleet(n_cells=3, n_users=24, seed=1):
+    """Return a data set in which users report in some of the cells."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 9, (n_users, n_cells))
+    counts[0] = 2
+    counts[:, 0] += 1
+    occupancy = hv.Occupancy.from_dense(counts)
+    return dataset_of(counts, occupancy.n * rng.integers(5, 55, occupancy.n_pairs))
+
+
+def planned(dataset, mechanism, **options):
+    """Return a plan of these cells, without advice."""
+    options = {"epsilon": 6, "method": "equal-split", "advise": False} | options
+    return hv.plan(dataset, mechanism=mechanism, **options)
+
+
+@pytest.fixture
+def book(tmp_path):
+    """Return a ledger with a budget."""
+    return hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=50)
+
+
+def released(dataset, plan, book):
+    """Return the release of a plan, however noisy."""
+    return hv.release(dataset, plan, ledger=book, accept_noise=True)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_each_mechanism_is_released_replayed_and_verified(mechanism, book, tmp_path):
+    """The same goal gets the stored numbers at no cost; its folder contradicts itself nowhere."""
+    dataset = fleet()
+    plan = planned(dataset, mechanism)
+    assert 5.9 < float(plan.epsilon) <= 6
+    shown = released(dataset, plan, book)
+    again = released(dataset, planned(dataset, mechanism), book)
+    assert not shown.replayed
+    assert again.replayed
+    assert again.table.equals(shown.table)
+    assert again.manifest == shown.manifest
+    assert np.isfinite(shown.table["mean_noisy"].to_numpy()).all()
+    (step,) = shown.manifest["plan"]["privacy_steps"]
+    assert step["mechanism"] == plan.mechanism
+    costs = [float(stage["epsilon"]) for stage in step["stages"]]
+    assert max(costs) <= float(step["epsilon"]) <= sum(costs) + 1e-9
+    shown.write(tmp_path / "folder")
+    assert verify.find_problems(tmp_path / "folder") == ()
+    text = (tmp_path / "folder" / "README.txt").read_text("utf-8")
+    assert step["mechanism"] in " ".join(text.split())
+
+
+@pytest.mark.parametrize("mechanism", ["ArrayAveraging()", "Levy(gamma=1)"])
+def test_per_cell_spends_epsilon_by_exact_accounting(mechanism):
+    """A common loss of cells above equal shares is found where users lose less than a cell's."""
+    dataset = fleet()
+    exact, shares = (planned(dataset, mechanism, method=m) for m in ("per-cell", "equal-split"))
+    assert exact.epsilon <= 6
+    assert exact.cell_epsilon >= shares.cell_epsilon * (1 - 2**-20)
+    assert exact.losses().max() == float(exact.epsilon)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_saved_and_stored_plans_come_back(mechanism, tmp_path):
+    """Folder and ledger bytes bring the same losses, errors and stages back."""
+    dataset = fleet()
+    plan = planned(dataset, mechanism)
+    loaded = hv.Plan.load(plan.save(tmp_path / "plan"))
+    decoded = plan_codec.decode(plan_codec.encode(plan), plan)
+    for copy in (loaded, decoded):
+        assert copy.table.equals(plan.table)
+        assert (copy.losses() == plan.losses()).all()
+        assert plan_codec.encode(copy) == plan_codec.encode(plan)
+
+
+def test_stages_that_differ_from_the_stored_plan_are_refused():
+    """Another digest is named, and is no damage of the ledger."""
+    plan = planned(fleet(), "Levy(gamma=1)")
+    words, arrays = plan_codec._unpacked(plan_codec.encode(plan))
+    allocation = plan_codec.allocation_from(words, arrays, plan.problem)
+    plan_codec.check_stages(allocation, words)
+    with pytest.raises(InputError, match="come out otherwise here"):
+        plan_codec.check_stages(allocation, words | {"stages": "0" * 64})
+
+
+class _Stops(Exception):
+    """A crash."""
+
+
+def test_a_crash_between_stages_resumes_without_a_second_draw(book, monkeypatch):
+    """The choice of the range is drawn once: what was stored is what the rest goes on from."""
+    dataset = fleet()
+    plan = planned(dataset, "Levy(gamma=1)")
+    calls, complete = [], LedgerJournal.draw_once
+
+    def draw_once(self, name, entries, draw):
+        calls.append(name)
+        if name == "stage 1" and calls.count(name) == 1:
+            raise _Stops
+        return complete(self, name, entries, draw)
+
+    monkeypatch.setattr(LedgerJournal, "draw_once", draw_once)
+    with pytest.raises(_Stops):
+        released(dataset, plan, book)
+    shown = released(dataset, plan, book)
+    assert calls == ["stage 0", "stage 1", "stage 1"]
+    assert not shown.replayed
+    assert released(dataset, plan, book).table.equals(shown.table)
+
+
+def test_the_meter_refuses_stages_that_were_not_booked():
+    """With half of the losses booked nothing is drawn."""
+    dataset = fleet()
+    plan = planned(dataset, "Levy(gamma=1)")
+    allocation = allocation_of(plan, dataset.public.lattice)
+    sums = PrivateSums(dataset.sums.total)
+
+    class Nothing:
+        """A journal in which nothing may be drawn."""
+
+        def stored(self, name, entries):
+            """Return that there is no row."""
+
+        def draw_once(self, name, entries, draw):
+            """Fail: the meter has to refuse before."""
+            raise AssertionError(name)
+
+    with pytest.raises(HexveilError, match="more than was booked"):
+        execute(allocation, sums, VettedNoise(), Nothing(), Meter(plan.losses() * 0.2))
+
+
+def test_stages_of_other_records_are_refused(book):
+    """A plan cannot borrow the stages of another one, made for other counts."""
+    dataset, other = fleet(seed=1), fleet(seed=2)
+    plan, foreign = planned(dataset, "Levy(gamma=1)"), planned(other, "Levy(gamma=1)")
+    forged = dataclasses.replace(
+        plan, allocation=dataclasses.replace(plan.allocation, clipping=foreign.allocation.clipping)
+    )
+    with pytest.raises((InputError, ValueError)):
+        released(dataset, forged, book)
+    assert book.spent == 0 if hasattr(book, "spent") else isinstance(book, Ledger)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"statistics": ("mean", "variance")}, "publish the mean alone"),
+        ({"epsilon": None, "target_error": "5%"}, "within epsilon, not target_error"),
+        ({"method": "joint"}, 'goes with method "per-cell"'),
+        ({"bounds": (0, 30)}, "the bounds that the records were read with"),
+        ({"mechanism": "Nothing()"}, "there is no 'Nothing'"),
+    ],
+)
+def test_requests_without_meaning_are_refused(options, match):
+    """Each with a sentence, before anything is planned."""
+    options = {"mechanism": "Levy(gamma=0.2)"} | options
+    with pytest.raises(InputError, match=match):
+        planned(fleet(), **options)
+
+
+def test_smoothing_is_refused_before_anything_is_spent(book):
+    """Noise of a scale that private choices decide is not that of the smoothing model."""
+    dataset = fleet()
+    plan = planned(dataset, "Levy(gamma=1)")
+    with pytest.raises(InputError, match="smoothed needs noise of a scale known beforehand"):
+        hv.release(dataset, plan, ledger=book, estimates=("raw", "smoothed"), accept_noise=True)
+    assert released(dataset, plan, book).replayed is False
+
+
+def test_unproven_errors_are_named_so():
+    """A proven error is a worst case; where none is, the bias is the width of the bounds."""
+    dataset = fleet()
+    arrays = planned(dataset, "ArrayAveraging()").error_models["mean"]
+    assert arrays.proven.all()
+    assert (arrays.error == arrays.bias + arrays.scale).all()
+    levy = planned(dataset, "Levy(gamma=0.2)").error_models["mean"]
+    assert not levy.proven.any()
+    assert (levy.bias == 60).all()
+    assert ((levy.error > 0) & (levy.error < 30)).all()
+
+
+def test_forged_stages_of_a_folder_are_found(book, tmp_path):
+    """A stage that costs more than the release, or a cell that costs too little, is named."""
+    dataset = fleet()
+    shown = released(dataset, planned(dataset, "Levy(gamma=0.2)"), book)
+    shown.write(tmp_path / "folder")
+    assert said(tmp_path / "folder")["plan"]["privacy_steps"][0]["step"] == "cell_stages"
+
+    def changed(key, value):
+        def forge(place):
+            def change(manifest):
+                step = manifest["plan"]["privacy_steps"][0]
+                if key == "cell_epsilon":
+                    step[key] = value
+                else:
+                    step["stages"][0][key] = value
+
+            forge_manifest(place, change)
+
+        return forge
+
+    for number, (key, value) in enumerate(
+        [("epsilon", "9"), ("epsilon", "0.001"), ("cells", 99), ("cell_epsilon", "0.01")]
+    ):
+        forged = problems_after(
+            changed(key, value), tmp_path / "folder", tmp_path / f"copy{number}"
+        )
+        assert forged, (key, value)
+
+
+def test_a_thousand_cells_at_once(book):
+    """One row per stage holds all cells, and the meter agrees with what was booked."""
+    rng = np.random.default_rng(5)
+    counts = np.where(rng.random((60, 1000)) < 0.1, 2, 0)
+    counts[0, :] = 1
+    occupancy = hv.Occupancy.from_dense(counts)
+    dataset = dataset_of(counts, occupancy.n * 30)
+    plan = planned(dataset, "Levy(gamma=1)", epsilon=50)
+    shown = released(dataset, plan, book)
+    assert shown.table.num_rows == 1000
+    allocation = allocation_of(plan, dataset.public.lattice)
+    assert allocation.next_stage(Outputs()).entries <= 1000

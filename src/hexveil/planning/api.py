@@ -13,7 +13,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_fraction, to_positive_fraction
 from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning import cell_mechanisms
+from hexveil.planning import cell_mechanism_errors
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
 from hexveil.planning.feasibility.advice import GridTooFineWarning, advice
 from hexveil.planning.feasibility.utility_test import default_baseline_error
@@ -248,7 +248,7 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | CellMechanism
 def _check_cell_mechanism(request: Request) -> None:
     """Refuse what a mechanism with stages of its own does not publish."""
     if request.noised != ("mean",):
-        raise cell_mechanisms.no_variances()
+        raise cell_mechanism_errors.no_variances()
     if not isinstance(request.limit, WithinEpsilon):
         raise InputError(
             f"{request.mechanism.name} is planned within epsilon, not target_error: most of its "

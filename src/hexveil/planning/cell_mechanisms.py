@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.error_model import CellMechanismErrorModel, constant_error
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
-from hexveil.mechanisms.contract import ProvenError
 from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell, PerCellAllocation
 from hexveil.mechanisms.single_cell.cell_allocation import STUDY_SPAN, CellAllocation
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy
     from hexveil.planning.guarantees import PlanningProblem
 
     Floats = NDArray[np.float64]
@@ -146,42 +143,6 @@ def _predicted_errors(cells: PerCellAllocation) -> Floats:
         (prediction,) = compare_candidates([CellPlan(plan)], plan.cell, UNIFORM, PREDICTION_TRIALS)
         errors.append(prediction.mae / plan.cell.width)
     return np.array(errors)
-
-
-def mean_error_model(
-    span: Floats, occupancy: Occupancy, clipping: CellMechanisms
-) -> CellMechanismErrorModel:
-    """Return the error model of the cells' means."""
-    errors = [plan.error(1.0) for plan in clipping.cells.plans]
-    bias = [float(error.bias[0]) if isinstance(error, ProvenError) else 1.0 for error in errors]
-    return CellMechanismErrorModel(
-        "mean",
-        span,
-        np.array([float(error.scale[0]) for error in errors]),
-        np.zeros(len(errors)),
-        constant_error("mean", occupancy),
-        reads_values=np.array([bool(plan.stages) for plan in clipping.cells.plans]),
-        proven=np.array([isinstance(error, ProvenError) for error in errors]),
-        max_bias=np.array(bias),
-        predicted_error=clipping.predicted_error,
-        error_bound95=np.array([float(error.bound95[0]) for error in errors]),
-    )
-
-
-def no_variances() -> InputError:
-    """Return the refusal of variances."""
-    return InputError(
-        "mechanisms with stages of their own publish the mean alone; for variances take "
-        'method "joint", or the mechanism OptimalClipping() or Baseline().'
-    )
-
-
-# ---- losses ----
-
-
-def losses_per_pair(clipping: CellMechanisms) -> Floats:
-    """Return the privacy loss of each (cell, user) pair, rounded up."""
-    return np.concatenate([plan.losses() for plan in clipping.cells.plans])
 
 
 # ---- digests ----

@@ -29,7 +29,7 @@ from hexveil.accounting.error_model import (
 from hexveil.accounting.privacy_loss import LossParameters
 from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import read_only
-from hexveil.planning import cell_mechanisms
+from hexveil.planning import cell_mechanism_errors
 from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range import strategies
 from hexveil.planning.clipping_range.variance_range import variance_error_model
@@ -159,7 +159,7 @@ def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> E
                 occupancy.local(), span, clipping_range, noise, stages
             )
         case CellMechanisms() as clipping:
-            return cell_mechanisms.mean_error_model(span, occupancy, clipping)
+            return cell_mechanism_errors.mean_error_model(span, occupancy, clipping)
 
 
 def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> ErrorModel:
@@ -173,7 +173,7 @@ def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) 
             noises = mean_noise(problem, allocation), noise
             return variance_error_model(clipping_range, occupancy.local(), span, noises)
         case CellMechanisms():
-            raise cell_mechanisms.no_variances()
+            raise cell_mechanism_errors.no_variances()
 
 
 def objective_errors(request: Request, span: Floats, models: Mapping[str, ErrorModel]) -> Floats:
@@ -243,7 +243,7 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
             inverse = [np.divide(1.0, b, out=np.zeros_like(b), where=b > 0) for b in noises]
             return np.asarray(sum(shares * scale[occupancy.cell] for scale in inverse))
         case CellMechanisms() as clipping:
-            return cell_mechanisms.losses_per_pair(clipping)
+            return cell_mechanism_errors.losses_per_pair(clipping)
 
 
 def losses_per_user(

@@ -134,7 +134,7 @@ def test_tables_hold_a_row_per_cell_and_user():
         ({"method": "magic"}, "method must be one of"),
         ({"statistics": ("median",)}, "statistics must be"),
         ({"baseline_error": 0}, "baseline_error must be positive"),
-        ({"mechanism": hv.Levy()}, "mechanism must be one whose threshold is public"),
+        ({"mechanism": 3}, "mechanism must be a mechanism of one cell"),
     ],
 )
 def test_wrong_arguments_are_named(options, message):

@@ -9,6 +9,7 @@ import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import Meter, Outputs, PrivateSums, execute
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.ledger_journal import LedgerJournal
@@ -115,8 +116,61 @@ def test_stages_that_differ_from_the_stored_plan_are_refused():
     words, arrays = plan_codec._unpacked(plan_codec.encode(plan))
     allocation = plan_codec.allocation_from(words, arrays, plan.problem)
     plan_codec.check_stages(allocation, words)
-    with pytest.raises(InputError, match="come out otherwise here"):
+    with pytest.raises(InputError, match="come out otherwise in this version"):
         plan_codec.check_stages(allocation, words | {"stages": "0" * 64})
+
+
+@pytest.mark.parametrize("mechanism", ["Foresight()", "Auto(trials=16)"])
+def test_stored_plans_make_no_choice_again(mechanism, monkeypatch):
+    """Predictions may differ on another processor: what was chosen is read, not predicted."""
+    plan = planned(fleet(), mechanism)
+    like = dataclasses.replace(plan, lower=plan.lower.copy())
+
+    def fail(*_):
+        pytest.fail("a stored plan was predicted again")
+
+    monkeypatch.setattr(hv.Foresight, "choose", fail)
+    monkeypatch.setattr(hv.Auto, "choose", fail)
+    decoded = plan_codec.decode(plan_codec.encode(plan), like)
+    assert decoded.allocation.clipping.cells.choices == plan.allocation.clipping.cells.choices
+    assert plan_codec.encode(decoded) == plan_codec.encode(plan)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "choice"),
+    [
+        ("Levy(gamma=0.2)", "1"),
+        ("Foresight()", ""),
+        ("Foresight()", "57 1073741824"),
+        ("Foresight()", "3 nan"),
+        ("Auto(trials=16)", '["Foresight()", ""]'),
+        ("Auto(trials=16)", "[1]"),
+        ("Auto(trials=16)", "{"),
+    ],
+)
+def test_choices_that_a_mechanism_never_makes_are_refused(mechanism, choice):
+    """A stranger's plan can choose only among what the mechanism itself may choose."""
+    plan = planned(fleet(), mechanism)
+    words, arrays = plan_codec._unpacked(plan_codec.encode(plan))
+    with pytest.raises(InputError, match="has a choice that"):
+        plan_codec.allocation_from(words | {"choices": [choice] * 3}, arrays, plan.problem)
+    with pytest.raises(InputError, match="one choice of a mechanism for each cell"):
+        plan_codec.allocation_from(words | {"choices": []}, arrays, plan.problem)
+
+
+@pytest.mark.parametrize(("mechanism", "n_tried"), [("Levy(gamma=1)", 1), ("Foresight()", 1)])
+def test_nothing_is_searched_where_nothing_is_left(mechanism, n_tried, monkeypatch):
+    """A user who is in the most cells and loses all of each cell's loss ends the search."""
+    tried, allocate_chosen = [], PerCell.allocate_chosen
+
+    def allocate(self, problem, cell_epsilon, choices):
+        tried.append(cell_epsilon)
+        return allocate_chosen(self, problem, cell_epsilon, choices)
+
+    monkeypatch.setattr(PerCell, "allocate_chosen", allocate)
+    plan = planned(fleet(), mechanism, method="per-cell")
+    assert len(tried) == n_tried
+    assert plan.cell_epsilon == pytest.approx(2, rel=1e-8)
 
 
 class _StopError(Exception):

@@ -51,6 +51,10 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import LocalOccupancy
 
 BISECTIONS = 16
+SPENT = 1 - 2.0**-20
+"""Part of ε that counts as all of it."""
+PROPORTION = 1 - 2.0**-24
+"""A guess stays so much below the limit, since losses round up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,11 +177,14 @@ class PerCellAllocation:
     plans : tuple of CellAllocation
     cell_epsilon : Fraction
         The common loss of every cell.
+    choices : tuple of str
+        Of each cell, by predicted errors: see `CellMechanism.choose`.
     """
 
     problem: MapProblem
     plans: tuple[CellAllocation, ...]
     cell_epsilon: Fraction
+    choices: tuple[str, ...]
 
     kind = "per-cell"
 
@@ -290,9 +297,23 @@ class PerCell:
 
     def allocate_at(self, problem: MapProblem, cell_epsilon: Fraction) -> PerCellAllocation:
         """Return the allocation in which every cell has this loss."""
-        cells = range(problem.occupancy.n_cells)
-        plans = tuple(self.mechanism.allocate_cell(problem.cell(g), cell_epsilon) for g in cells)
-        return PerCellAllocation(problem, plans, cell_epsilon)
+        return self.allocate_chosen(problem, cell_epsilon, self._choices(problem, cell_epsilon))
+
+    def allocate_chosen(
+        self, problem: MapProblem, cell_epsilon: Fraction, choices: tuple[str, ...]
+    ) -> PerCellAllocation:
+        """Return the allocation in which every cell has this loss, for choices that were made.
+
+        Raises
+        ------
+        InputError
+            If a choice is none of the mechanism's.
+        """
+        plans = tuple(
+            self.mechanism.allocate_chosen(problem.cell(cell), cell_epsilon, choice)
+            for cell, choice in enumerate(choices)
+        )
+        return PerCellAllocation(problem, plans, cell_epsilon, choices)
 
     def allocate(self, problem: MapProblem, epsilon: Fraction) -> PerCellAllocation:
         """Return the allocation with the largest common cell loss found, within ε for every user.
@@ -304,18 +325,47 @@ class PerCell:
         """
         cells_per_user = np.bincount(problem.occupancy.user)
         # Losses round up, so the share of a user in the most cells is taken a hair smaller.
-        low = epsilon / int(cells_per_user.max()) * (1 - Fraction(1, 2**30))
-        high, limit = 2 * epsilon, float(epsilon)
-        best = self.allocate_at(problem, low)
-        if best.losses().max() > limit:
+        start = epsilon / int(cells_per_user.max()) * (1 - Fraction(1, 2**30))
+        first = self.allocate_at(problem, start)
+        if first.losses().max() > float(epsilon):
             raise InputError("no loss of every cell keeps each user within epsilon.")
-        # Losses need not grow evenly with the cell loss (caps change by rank), but what is kept is
-        # checked exactly, so the search can only be less than optimal.
+        best = self._largest(first, epsilon)
+        if not any(best.choices) or best is first:
+            return best
+        # Choices were those of the first cell loss: predictions take long, losses do not.
+        fresh = self.allocate_at(problem, best.cell_epsilon)
+        return fresh if fresh.losses().max() <= float(epsilon) else best
+
+    def _largest(self, best: PerCellAllocation, epsilon: Fraction) -> PerCellAllocation:
+        """Return the allocation of the largest cell loss found within ε, with the same choices.
+
+        Losses need not grow evenly with the cell loss (caps change by rank), but what is returned
+        is checked exactly, so the search can only be less than optimal.
+        """
+        limit, high = float(epsilon), 2 * epsilon
         for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            allocation = self.allocate_at(problem, middle)
+            largest = float(best.losses().max())
+            # Where a user's pairs lose all of their cells' losses, nothing is left from the start.
+            if largest >= limit * SPENT:
+                break
+            # Losses in proportion to the cell loss, as most are, are met at once.
+            guess = best.cell_epsilon * Fraction(limit / largest * PROPORTION) if largest else high
+            middle = guess if guess < high else (best.cell_epsilon + high) / 2
+            allocation = self.allocate_chosen(best.problem, middle, best.choices)
             if allocation.losses().max() <= limit:
-                low, best = middle, allocation
+                best = allocation
             else:
                 high = middle
         return best
+
+    def _choices(self, problem: MapProblem, cell_epsilon: Fraction) -> tuple[str, ...]:
+        """Return the choice of each cell; cells of the same counts share theirs."""
+        known: dict[bytes, str] = {}
+        choices = []
+        for number in range(problem.occupancy.n_cells):
+            cell = problem.cell(number)
+            counts = cell.counts.tobytes()
+            if counts not in known:
+                known[counts] = self.mechanism.choose(cell, cell_epsilon)
+            choices.append(known[counts])
+        return tuple(choices)

@@ -4,9 +4,10 @@ Neighbours: all values of one user, in all its cells at once, change within the 
 Sensitivity and loss: those of each cell's stages, added up over a user's cells
 (mechanisms/per_cell_allocation.py). Everything here reads counts, bounds and the loss alone.
 
-A stored plan has the mechanism, the loss of a cell, and a digest. Stages are built anew from the
-counts, so that no stored number can make a release cheaper than it is; the digest refuses stages
-that come out otherwise, such as a choice by predicted errors that another processor takes.
+A stored plan has the mechanism, the loss of a cell, the choices by predicted errors, and a digest.
+Stages are built anew from the counts for these choices, so that no stored number can make a release
+cheaper than it is. All that is digested is whole numbers and quotients rounded by IEEE 754, alike
+on every processor; the digest refuses the stages of another version.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 PREDICTION_TRIALS = 256
-"""Simulated values of each cell from which an error is predicted."""
+"""Simulated data sets of each cell from which an error is predicted."""
+FEWEST_TRIALS = 32
+MAX_TRIALS = 25_600
+"""Simulated data sets of all cells together, unless the fewest of each are more: what a map is
+judged by is an average over its cells."""
 
 ROUNDING_MARGIN = 1 - Fraction(1, 2**30)
 """Keeps a sum of losses rounded up within the ε that was divided."""
@@ -54,28 +59,39 @@ def allocate_per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAlloca
         # Nobody is in two cells: a cell's loss is that of its most exposed user.
         return allocate_equal_split(problem, epsilon)
     cells = PerCell(_mechanism(problem)).allocate(map_problem(problem), epsilon)
-    return _allocation(problem, cells, _predicted_errors(cells))
+    return _allocation(problem, cells, predicted_errors(cells))
 
 
 def allocate_equal_split(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     """Return the allocation at ε / (most cells of a user) (COMP Theorem II.3)."""
     largest = int(problem.occupancy.cells_per_user.max())
-    cells = _cells_at(problem, epsilon * ROUNDING_MARGIN / largest)
-    return _allocation(problem, cells, _predicted_errors(cells))
+    cells = PerCell(_mechanism(problem)).allocate_at(
+        map_problem(problem), epsilon * ROUNDING_MARGIN / largest
+    )
+    return _allocation(problem, cells, predicted_errors(cells))
 
 
 def rebuild(
-    problem: PlanningProblem, cell_epsilon: Fraction, predicted_error: Floats
+    problem: PlanningProblem,
+    cell_epsilon: Fraction,
+    choices: tuple[str, ...],
+    predicted_error: Floats,
 ) -> PlanAllocation:
     """Return the allocation of a stored plan: its stages from the counts, its stored predictions.
 
     See `check_digest`.
+
+    Raises
+    ------
+    InputError
+        If the choices are not one for each cell, of those that the mechanism makes.
     """
-    return _allocation(problem, _cells_at(problem, cell_epsilon), predicted_error)
-
-
-def _cells_at(problem: PlanningProblem, cell_epsilon: Fraction) -> PerCellAllocation:
-    return PerCell(_mechanism(problem)).allocate_at(map_problem(problem), cell_epsilon)
+    if len(choices) != problem.occupancy.n_cells:
+        raise InputError("it does not have one choice of a mechanism for each cell.")
+    cells = PerCell(_mechanism(problem)).allocate_chosen(
+        map_problem(problem), cell_epsilon, choices
+    )
+    return _allocation(problem, cells, predicted_error)
 
 
 def _mechanism(problem: PlanningProblem) -> CellMechanism:
@@ -136,11 +152,12 @@ def _allocation(
 # ---- errors ----
 
 
-def _predicted_errors(cells: PerCellAllocation) -> Floats:
+def predicted_errors(cells: PerCellAllocation) -> Floats:
     """Return each cell's mean absolute error under the prior of `Auto`, for bounds of width 1."""
     errors = []
+    trials = max(min(PREDICTION_TRIALS, MAX_TRIALS // len(cells.plans)), FEWEST_TRIALS)
     for plan in cells.plans:
-        (prediction,) = compare_candidates([CellPlan(plan)], plan.cell, UNIFORM, PREDICTION_TRIALS)
+        (prediction,) = compare_candidates([CellPlan(plan)], plan.cell, UNIFORM, trials)
         errors.append(prediction.mae / plan.cell.width)
     return np.array(errors)
 
@@ -191,7 +208,7 @@ def check_digest(cells: PerCellAllocation, stored: str) -> None:
     """
     if digest(cells) != stored:
         raise InputError(
-            "the stages of this plan come out otherwise here than where it was made (another "
-            "processor, or another version of hexveil); release it where it was made, or plan "
-            "under another edition and pay again."
+            "the stages of this plan come out otherwise in this version of hexveil than in that "
+            "of the plan; release it with that version, or plan under another edition and pay "
+            "again."
         )

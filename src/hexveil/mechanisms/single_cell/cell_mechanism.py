@@ -6,6 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hexveil.base.errors import InputError
 from hexveil.mechanisms.single_cell.cell_allocation import check_epsilon, study_cell
 from hexveil.mechanisms.single_cell.cell_plan import CellPlan
 
@@ -38,6 +39,26 @@ class CellMechanism(ABC):
         epsilon : Fraction
             The cell's loss.
         """
+
+    def choose(self, cell: CellProblem, epsilon: Fraction) -> str:  # noqa: ARG002  here none
+        """Return the choice that predicted errors make from public facts, as text; "" for none.
+
+        Predictions differ between processors in their last digits, so that a plan stores its
+        choices instead of making them again.
+        """
+        return ""
+
+    def allocate_chosen(self, cell: CellProblem, epsilon: Fraction, choice: str) -> CellAllocation:
+        """Return the allocation of one cell with a choice that `choose` made; its loss is ε.
+
+        Raises
+        ------
+        InputError
+            If this mechanism makes no such choice.
+        """
+        if choice:
+            raise unknown_choice(self.name)
+        return self.allocate_cell(cell, epsilon)
 
     def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> CellPlan:
         """Return the public plan of one cell in value units, for a study.
@@ -75,3 +96,8 @@ class CellMechanism(ABC):
 
     def __repr__(self) -> str:
         return self.name
+
+
+def unknown_choice(name: str) -> InputError:
+    """Return the refusal of a choice that a mechanism never makes."""
+    return InputError(f"the plan has a choice that {name} does not make; plan and save again.")

@@ -99,7 +99,7 @@ def decision_words(allocation: PlanAllocation, text: Callable[[Fraction], str]) 
     # Words of these plans alone: those of all others, and their bytes, stay what they were.
     match allocation.clipping:
         case CellMechanisms(cells=cells):
-            stages = {"stages": cell_mechanisms.digest(cells)}
+            stages = {"stages": cell_mechanisms.digest(cells), "choices": list(cells.choices)}
         case _:
             stages = {}
     return stages | {
@@ -140,8 +140,9 @@ def _range_words(clipping_range: PrivateClippingRange, text: Callable[[Fraction]
 def allocation_from(words: Words, arrays: Arrays, problem: PlanningProblem) -> PlanAllocation:
     """Return the allocation of these words and arrays, for the problem that they answer."""
     if "stages" in words:
+        choices = tuple(str(choice) for choice in words["choices"])
         return cell_mechanisms.rebuild(
-            problem, Fraction(words["cell_epsilon"]), arrays["predicted_error"]
+            problem, Fraction(words["cell_epsilon"]), choices, arrays["predicted_error"]
         )
     bound = words["lower_bound"]
     return PlanAllocation(

@@ -12,18 +12,18 @@ Integers, sensitivity, bias: those of the chosen mechanism.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.priors import PerUser, UnknownRange, ValueDistribution, check_values
 from hexveil.mechanisms.single_cell.cell_allocation import (
-    STUDY_SPAN,
     CellProblem,
     check_epsilon,
     study_cell,
 )
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, unknown_choice
 from hexveil.mechanisms.single_cell.cell_plan import CellPlan
 from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging
 from hexveil.mechanisms.single_cell.linear.baseline import Baseline
@@ -146,13 +146,25 @@ class Auto(CellMechanism):
 
     def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> CellAllocation:
         """Return the chosen mechanism's allocation: see `CellMechanism.allocate_cell`."""
+        return self.allocate_chosen(cell, epsilon, self.choose(cell, epsilon))
+
+    def choose(self, cell: CellProblem, epsilon: Fraction) -> str:
+        """Return the name of the chosen mechanism, and the choice that it makes itself, as JSON."""
         bounds = cell.lower, cell.lower + cell.quantum * cell.span
-        plan = self.plan(cell.counts, bounds=bounds, epsilon=epsilon)
         # Predicted on the lattice of a study, in parts of the bounds; the allocation itself is made
         # on the lattice of the records.
-        if cell.span == STUDY_SPAN:
-            return plan.allocation
-        return plan.chosen.allocate_cell(cell, epsilon)
+        chosen = self.plan(cell.counts, bounds=bounds, epsilon=epsilon).chosen
+        return json.dumps([chosen.name, chosen.choose(cell, epsilon)])
+
+    def allocate_chosen(self, cell: CellProblem, epsilon: Fraction, choice: str) -> CellAllocation:
+        """Return a candidate's allocation: see `CellMechanism.allocate_chosen`."""
+        candidates = PAPERS_MECHANISMS if self.candidates is None else self.candidates
+        try:
+            name, inner = json.loads(choice)
+            (chosen,) = (each for each in candidates if each.name == name)
+        except (ValueError, TypeError):
+            raise unknown_choice(self.name) from None
+        return chosen.allocate_chosen(cell, epsilon, inner)
 
 
 def _check_candidates(candidates: Sequence[CellMechanism]) -> tuple[CellMechanism, ...]:

@@ -23,6 +23,7 @@ Predicted errors are not bounds: where the prior is wrong, so may be the choice,
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -37,7 +38,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     CellAllocation,
     CellProblem,
 )
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, unknown_choice
 from hexveil.mechanisms.single_cell.prior_based.huber_location import (
     COST_STEPS,
     BalancePoint,
@@ -59,6 +60,9 @@ PREFERENCE = 1.03
 
 WEIGHT_GRAIN = 2**4
 """A weight of one record, so that the reach resolves parts of it."""
+
+CURVE_GRAIN = 2**30
+"""Parts of one in a curve's factors: whole numbers are stored, and come back as they were."""
 
 LAPLACE = -np.log(1.0 - (np.arange(12) + 0.5) / 12.0)
 NOISE = np.concatenate((-LAPLACE[::-1], LAPLACE))
@@ -208,6 +212,10 @@ class Foresight(CellMechanism):
 
     def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> HuberMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
+        return self.allocate_chosen(cell, epsilon, self.choose(cell, epsilon))
+
+    def choose(self, cell: CellProblem, epsilon: Fraction) -> str:
+        """Return the number of the best design, then its curve in parts of 2^-30."""
         # Predicted in parts of the span: the same design whatever the quantum.
         sample, thinned_epsilon = _subsample(cell.counts, epsilon)
         scenarios = draw_scenarios(sample, self.spreads, self.within)
@@ -216,7 +224,17 @@ class Foresight(CellMechanism):
             for design in DESIGNS
         ]
         best = min(range(len(DESIGNS)), key=lambda i: predictions[i][0])
-        return replace(huber_mean(cell, epsilon, DESIGNS[best]), curve=predictions[best][1])
+        return " ".join(map(str, (best, *(round(f * CURVE_GRAIN) for f in predictions[best][1]))))
+
+    def allocate_chosen(self, cell: CellProblem, epsilon: Fraction, choice: str) -> HuberMean:
+        """Return the allocation of a design: see `CellMechanism.allocate_chosen`."""
+        if not re.fullmatch(r"[0-9]{1,3}( -?[0-9]{1,12}){1,2}", choice, re.ASCII):
+            raise unknown_choice(self.name)
+        number, *factors = map(int, choice.split())
+        if number >= len(DESIGNS):
+            raise unknown_choice(self.name)
+        curve = tuple(factor / CURVE_GRAIN for factor in factors)
+        return replace(huber_mean(cell, epsilon, DESIGNS[number]), curve=curve)
 
 
 def huber_mean(cell: CellProblem, epsilon: Fraction, design: HuberDesign) -> HuberMean:

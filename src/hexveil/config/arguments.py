@@ -96,20 +96,23 @@ def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     Invalid prices, targets, splits and statistics are refused here, before records are read.
     """
     fields = run.plan.explicit_fields()
-    if "epsilon" not in fields and "target_error" not in fields:
+    limits = fields.keys() & {"epsilon", "target_error", "cell_epsilon"}
+    if not limits:
         raise InputError(
             "epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
             "target_error (in [plan], or --target-error): the largest errors."
         )
-    if "epsilon" in fields and "target_error" in fields:
+    if len(limits) > 1:
         raise InputError(
-            "epsilon and target_error (in [plan], or as options) cannot be combined: set the "
+            f"{' and '.join(sorted(limits))} (in [plan], or as options) cannot be combined: set the "
             "price, which determines the errors, or the errors, which determine the price."
         )
+    if "cell_epsilon" in fields:
+        to_positive_fraction(fields["cell_epsilon"], "cell_epsilon")
     if "epsilon" in fields:
         # Refused here already, because reading the records may take minutes.
         to_positive_fraction(fields["epsilon"], "epsilon")
-    else:
+    elif "target_error" in fields:
         check_goals(fields["target_error"])
     split_of(fields.get("split"))
     known_statistics(fields.get("statistics"), fields.get("error", "separate"))

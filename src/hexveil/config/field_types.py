@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 from pydantic import BeforeValidator
 
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode
-from hexveil.planning.request import ErrorKind, Method, Objective
+from hexveil.planning.request import ClipUserForm, ErrorKind, Method, Objective, UnfinishedStage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,6 +162,8 @@ Goals = Annotated[str | dict[str, str], BeforeValidator(_goals)]
 Version = Annotated[str | dict[str, str], BeforeValidator(_version)]
 MethodName = Annotated[str, BeforeValidator(_one_of(get_args(Method)))]
 ObjectiveName = Annotated[str, BeforeValidator(_one_of(get_args(Objective)))]
+ClipUserName = Annotated[str, BeforeValidator(_one_of(get_args(ClipUserForm)))]
+UnfinishedStageName = Annotated[str, BeforeValidator(_one_of(get_args(UnfinishedStage)))]
 ErrorMode = Annotated[str, BeforeValidator(_one_of(get_args(ErrorKind)))]
 RangeMode = Annotated[str, BeforeValidator(_one_of(get_args(ClippingRangeMode)))]
 LatePolicy = Annotated[str, BeforeValidator(_one_of(("keep", "revise")))]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotations
+    ClipUserName,
     ErrorMode,
     Exact,
     Goals,
@@ -26,6 +27,7 @@ from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotati
     Share,
     Switch,
     Text,
+    UnfinishedStageName,
     Version,
     Words,
 )
@@ -149,6 +151,15 @@ class Planning(Section):
         "bounds",
     )
     range_share: Exact | None = _field("Share of epsilon for the clipping range.")
+    clip_user: ClipUserName | None = _field(
+        'Form of the method "clip-user": "improved", or "printed" as in the paper.', "improved"
+    )
+    cell_epsilon: Exact | None = _field(
+        'Loss of one cell, instead of epsilon, for clip_user "printed".'
+    )
+    unfinished_stage: UnfinishedStageName | None = _field(
+        'Suppressions of the stage that was halted: "keep" or "undo", for clip_user "printed".'
+    )
     edition: Text | None = _field(
         "A name of your choice: the same goal under another edition is another request, planned "
         "and paid for again."

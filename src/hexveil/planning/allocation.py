@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -69,6 +69,8 @@ class CellMechanisms(ReadOnlyArrays):
     predicted_error: Floats
 
 
+Normaliser = Literal["records", "contributions"]
+
 Clipping: TypeAlias = WithinBounds | PrivateRange | TwoStageRange | CellMechanisms
 """Kinds of plans, by what values are clipped to."""
 
@@ -95,6 +97,9 @@ class PlanAllocation(ReadOnlyArrays):
         Pairs of which nothing is kept.
     cell_epsilon : Fraction or None
         The loss of one cell, where every cell has the same.
+    normaliser : "records" or "contributions"
+        What a cell's sums are divided by: all its records, of which some are put at the middle, or
+        those that contribute, of users who are left out otherwise (COMP's estimator).
     lower_bound : float or None
         What no plan of the class can go below, rounded down.
     bound_kind : str or None
@@ -112,6 +117,7 @@ class PlanAllocation(ReadOnlyArrays):
     contribution_factor: Floats
     suppressed_pairs: Bools | None = None
     cell_epsilon: Fraction | None = None
+    normaliser: Normaliser = "records"
     lower_bound: float | None = None
     bound_kind: str | None = None
     clipping: Clipping = WithinBounds()

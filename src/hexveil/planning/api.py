@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypedDict, get_args, runtime_checkable
 
 import numpy as np
 
@@ -21,10 +21,12 @@ from hexveil.planning.guarantees import PlanningProblem
 from hexveil.planning.methods import METHODS, allocate
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import (
+    ClipUserForm,
     ErrorKind,
     Method,
     Objective,
     Request,
+    UnfinishedStage,
     WithinEpsilon,
     split_of,
     target_of,
@@ -38,6 +40,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
+
+
+class _ClipUserFields(TypedDict):
+    """Fields of a request that the form of CLIP-USER decides."""
+
+    clip_user: ClipUserForm
+    cell_epsilon: Fraction | None
+    unfinished_stage: UnfinishedStage
 
 
 @runtime_checkable
@@ -59,10 +69,13 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     method: Method = "joint",
     mechanism: ThresholdMechanism | CellMechanism | str | None = None,
     objective: Objective | None = None,
-    error: ErrorKind = "separate",
+    error: ErrorKind | None = None,
     split: Number | None = None,
     clipping_range: ClippingRangeMode = "bounds",
     range_share: Number | None = None,
+    clip_user: ClipUserForm = "improved",
+    cell_epsilon: Number | None = None,
+    unfinished_stage: UnfinishedStage | None = None,
     edition: str | None = None,
     baseline_error: Number | None = None,
     advise: bool = True,
@@ -102,6 +115,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         constant can miss.
     error : "separate" or "sum"
         "sum" adds value units to squared ones, as COMP eq. (12) does: for reproduction only.
+        Default "separate", and "sum" for CLIP-USER as printed.
     split : number, optional
         The mean's part of a cell's loss, for the methods that plan cells apart and for variances
         under a private interval; default the best, by prediction.
@@ -114,6 +128,17 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         all three whose predicted error is least.
     range_share : number, optional
         Part of ε that finds the interval; default from the number of users.
+    clip_user : "improved" or "printed"
+        Form of the method "clip-user". "improved" puts what is suppressed at the middle of the
+        bounds, splits each cell's loss best, charges exact losses and spends all of `epsilon`.
+        "printed" is COMP's Algorithm 1 with the caps of its section V-B.3, errata mended: a loss
+        per cell, half for each statistic, and suppressed users left out of a cell's average.
+    cell_epsilon : number, optional
+        For `clip_user="printed"`, in place of `epsilon`: the loss of one cell.
+        `Plan.l0_epsilon` is the paper's loss K times it, `Plan.epsilon` the exact one.
+    unfinished_stage : "keep" or "undo", optional
+        For `clip_user="printed"`: whether the suppressions of the stage that was halted stay, as
+        printed, or are undone. Default "keep".
     edition : str, optional
         A name of your own. The same goal asked again gets the plan that was booked first; under
         another edition it is another request, which is planned anew and paid again.
@@ -145,6 +170,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     >>> float(plan(crowd, bounds=(0, 10), target_error="0.5%").epsilon)
     2.0...
     """
+    # As printed, CLIP-USER judges a cell by the sum of both errors.
+    error = error or ("sum" if clip_user == "printed" else "separate")
     occupancy, facts = _public_side(source)
     if not occupancy.n_cells:
         raise InputError("there is no cell to plan.")
@@ -164,6 +191,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             clipping_range=clipping_range,
             range_share=_share(range_share, clipping_range),
             edition=_edition(edition),
+            **_form_of_clip_user(clip_user, cell_epsilon, unfinished_stage),
         ),
         epsilon,
         target_error,
@@ -200,6 +228,10 @@ def _request(
     cells: tuple[NDArray[np.float64], tuple[str, ...]],
 ) -> Request:
     """Return the request with its loss or its targets; refuse both and neither."""
+    if request.cell_epsilon is not None:
+        if epsilon is not None or target is not None:
+            raise InputError("cell_epsilon takes the place of epsilon and target_error.")
+        return request
     if (epsilon is None) == (target is None):
         raise InputError(
             "a plan needs either epsilon (the loss to stay within) or target_error (the errors to "
@@ -215,6 +247,8 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | CellMechanism
     """Refuse unknown words, and pairs of arguments without meaning."""
     for name, word, choices in (
         ("method", request.method, METHODS),
+        ("clip_user", request.clip_user, get_args(ClipUserForm)),
+        ("unfinished_stage", request.unfinished_stage, get_args(UnfinishedStage)),
         ("objective", request.objective, get_args(Objective)),
         ("error", request.error, get_args(ErrorKind)),
         ("clipping_range", request.clipping_range, get_args(ClippingRangeMode)),
@@ -231,6 +265,7 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | CellMechanism
         raise InputError(
             f'mechanism goes with method "per-cell" or "equal-split", not with {request.method!r}.'
         )
+    _check_clip_user(request)
     _check_split(request)
     by_epsilon = isinstance(request.limit, WithinEpsilon)
     if not isinstance(request.mechanism, ThresholdMechanism):
@@ -254,6 +289,41 @@ def _check_cell_mechanism(request: Request) -> None:
             f"{request.mechanism.name} is planned within epsilon, not target_error: most of its "
             "errors are predictions; Baseline() and OptimalClipping() take targets."
         )
+
+
+def _form_of_clip_user(
+    form: ClipUserForm, cell_epsilon: Number | None, unfinished_stage: UnfinishedStage | None
+) -> _ClipUserFields:
+    """Return the fields of a form of CLIP-USER; refuse those of the other form."""
+    is_printed = form == "printed"
+    if is_printed != (cell_epsilon is not None):
+        raise InputError(
+            'clip_user="printed" needs cell_epsilon, the loss of one cell, and nothing else has it.'
+        )
+    if unfinished_stage is not None and not is_printed:
+        raise InputError('unfinished_stage goes with clip_user="printed".')
+    return {
+        "clip_user": form,
+        "cell_epsilon": None
+        if cell_epsilon is None
+        else to_positive_fraction(cell_epsilon, "cell_epsilon"),
+        "unfinished_stage": unfinished_stage or "keep",
+    }
+
+
+def _check_clip_user(request: Request) -> None:
+    """Refuse the printed form of CLIP-USER with what the paper does not have."""
+    if request.clip_user != "printed":
+        return
+    if request.method != "clip-user":
+        raise InputError(f'clip_user goes with method "clip-user", not with {request.method!r}.')
+    if request.error != "sum" or len(request.noised) < 2:
+        raise InputError(
+            'clip_user="printed" publishes means and variances and adds their errors; leave out '
+            "error, and ask for both in statistics."
+        )
+    if request.split is not None:
+        raise InputError('clip_user="printed" splits a cell\'s loss in halves; leave out split.')
 
 
 def _check_split(request: Request) -> None:

@@ -89,8 +89,10 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
     if (method, objective) == (plan.method, plan.request.objective):
         return plan
     is_per_cell = method in ("per-cell", "equal-split")
+    # A loss per cell is of one method alone: others spend what it costs.
+    within = plan.request.within(plan.epsilon) if plan.request.cell_epsilon else plan.request
     request = replace(
-        plan.request,
+        within,
         method=method,
         objective=objective,
         mechanism=plan.request.mechanism if is_per_cell else OptimalClipping(),

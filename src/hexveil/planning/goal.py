@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
     from hexveil.planning.plan import Plan
+    from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]
 
@@ -49,9 +50,21 @@ def goal(plan: Plan) -> dict[str, str]:
         ),
         "clipping_range": requested.clipping_range,
         "range_share": _exact(requested.range_share),
+        **_printed(requested),
         "edition": "none" if requested.edition is None else json.dumps(requested.edition),
         "bounds": _digest(plan.lower, plan.upper),
         "occupancy": plan.occupancy.fingerprint,
+    }
+
+
+def _printed(request: Request) -> dict[str, str]:
+    """Return the options of CLIP-USER as printed; other requests have no such fields."""
+    if request.clip_user != "printed":
+        return {}
+    return {
+        "clip_user": request.clip_user,
+        "cell_epsilon": _exact(request.cell_epsilon),
+        "unfinished_stage": request.unfinished_stage,
     }
 
 

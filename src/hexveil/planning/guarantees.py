@@ -22,13 +22,17 @@ from hexveil.accounting.contributions import (
 from hexveil.accounting.error_model import (
     MAX_CONSTANT_ERROR,
     ErrorModel,
+    RenormalisedErrorModel,
     WeightedMeanErrorModel,
     constant_error,
     span_in_quanta,
+    variance_sensitivity_bound,
 )
 from hexveil.accounting.privacy_loss import LossParameters
+from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import read_only
+from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning import cell_mechanism_errors
 from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range import strategies
@@ -83,7 +87,45 @@ class PlanningProblem:
 
 def mean_noise(problem: PlanningProblem, allocation: PlanAllocation) -> Floats:
     """Return the Laplace scale of each cell's mean, for bounds or a clipping range of width 1."""
-    return np.asarray(allocation.noise_scale_records / problem.occupancy.records_per_cell)
+    return np.asarray(allocation.noise_scale_records / divisors(problem, allocation))
+
+
+def divisors(problem: PlanningProblem, allocation: PlanAllocation) -> Ints:
+    """Return the samples by which each cell's sums are divided."""
+    if allocation.normaliser == "records":
+        return np.asarray(problem.occupancy.records_per_cell)
+    start = problem.occupancy.local().start[:-1]
+    return np.asarray(np.add.reduceat(whole_contributions(problem, allocation), start))
+
+
+def whole_contributions(problem: PlanningProblem, allocation: PlanAllocation) -> Ints:
+    """Return the samples of each pair that contribute, where they are whole."""
+    occupancy = problem.occupancy.local()
+    capped = np.minimum(occupancy.n, allocation.contribution_cap[occupancy.cell])
+    for suppressed in allocation.suppressed:
+        capped = np.where(suppressed, 0, capped)
+    return capped
+
+
+def charged_occupancy(problem: PlanningProblem, allocation: PlanAllocation) -> Occupancy:
+    """Return the counts that decide losses: those of contributed samples where sums are divided by.
+
+    A pair that contributes nothing is charged nothing, whatever its count is here.
+    """
+    if allocation.normaliser == "records":
+        return problem.occupancy
+    occupancy = problem.occupancy.local()
+    counts = np.maximum(whole_contributions(problem, allocation), 1)
+    return LocalOccupancy(
+        occupancy.cell, occupancy.user, counts, occupancy.n_cells, occupancy.n_users
+    )
+
+
+def _contributes_wholly(problem: PlanningProblem, allocation: PlanAllocation) -> Bools:
+    """Return in which cells each user contributes all of its samples or none."""
+    occupancy, counted = problem.occupancy.local(), whole_contributions(problem, allocation)
+    is_whole = (counted == 0) | (counted == occupancy.n)
+    return np.asarray(np.logical_and.reduceat(is_whole, occupancy.start[:-1]))
 
 
 def caps_and_quanta(
@@ -133,8 +175,34 @@ def clipped_share(problem: PlanningProblem, allocation: PlanAllocation, statisti
 
 def error_models(problem: PlanningProblem, allocation: PlanAllocation) -> dict[str, ErrorModel]:
     """Return the error model of each noised statistic, by its name."""
+    if allocation.normaliser == "contributions":
+        return {
+            name: _renormalised_error_model(problem, allocation, name)
+            for name in problem.request.noised
+        }
     models = {"mean": _mean_error_model, "variance": _variance_error_model}
     return {name: models[name](problem, allocation) for name in problem.request.noised}
+
+
+def _renormalised_error_model(
+    problem: PlanningProblem, allocation: PlanAllocation, statistic: str
+) -> ErrorModel:
+    occupancy, span = problem.occupancy.local(), problem.span
+    total = divisors(problem, allocation)
+    weight = whole_contributions(problem, allocation) / total[occupancy.cell]
+    records = occupancy.records_per_cell
+    lost = np.maximum(occupancy.n / records[occupancy.cell] - weight, 0.0)
+    moved = np.add.reduceat(lost, occupancy.start[:-1])
+    unit, noise, max_bias = span, mean_noise(problem, allocation), moved
+    if statistic == "variance":
+        unit, noise = span**2, allocation.variance_noise
+        max_bias = np.where(
+            _contributes_wholly(problem, allocation),
+            variance_share(records - total, records),
+            variance_sensitivity_bound(moved),
+        )
+    nothing = np.zeros(occupancy.n_cells)
+    return RenormalisedErrorModel(statistic, unit, noise, nothing, nothing, max_bias=max_bias)
 
 
 def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> ErrorModel:
@@ -207,12 +275,14 @@ def loss_parameters(
     def unclipped(name: str) -> Bools:
         if name not in noised or not isinstance(allocation.clipping, WithinBounds):
             return np.ones(n_cells, dtype=bool)
+        if allocation.normaliser == "contributions":
+            return _contributes_wholly(problem, allocation)
         known = None if models is None else models[name].clipped_share
         share = clipped_share(problem, allocation, name) if known is None else known
         return np.equal(share, 0.0)
 
     cells = LossParameters(
-        records=problem.occupancy.records_per_cell,
+        records=divisors(problem, allocation),
         cap=allocation.contribution_cap,
         noise=allocation.noise_scale_records,
         span_quanta=caps_and_quanta(problem, allocation, "mean")[1],
@@ -234,6 +304,7 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
     match allocation.clipping:
         case WithinBounds():
             cells, users, pairs = loss_parameters(problem, allocation)
+            occupancy = charged_occupancy(problem, allocation).local()
             return privacy_loss.pair_losses(occupancy, *cells, *users, *pairs)
         case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
             # The mean is needed for the variance as well, and its loss adds to the variance's.
@@ -253,6 +324,7 @@ def losses_per_user(
     occupancy, clipping = problem.occupancy, allocation.clipping
     if isinstance(clipping, WithinBounds):
         parameters = parameters or loss_parameters(problem, allocation)
+        occupancy = charged_occupancy(problem, allocation)
         return np.asarray(occupancy.map_users(privacy_loss.user_losses, *parameters))
     if isinstance(clipping, CellMechanisms):
         return clipping.cells.losses()
@@ -277,6 +349,7 @@ def l0_loss(
     occupancy, clipping = problem.occupancy, allocation.clipping
     if isinstance(clipping, WithinBounds):
         cells, users, pairs = parameters or loss_parameters(problem, allocation)
+        occupancy = charged_occupancy(problem, allocation)
         if allocation.cell_epsilon is not None:
             charged = occupancy.map_users(privacy_loss.count_charged_cells, cells, users, pairs)
             return allocation.cell_epsilon * int(charged.max(initial=0))

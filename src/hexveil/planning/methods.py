@@ -30,7 +30,8 @@ from hexveil.planning.guarantees import (
 )
 from hexveil.planning.optimizers import joint, per_cell
 from hexveil.planning.optimizers.independent_mean_variance import allocate_independently
-from hexveil.planning.request import WithinEpsilon, WithinErrors
+from hexveil.planning.optimizers.printed_clip_user import allocate_printed
+from hexveil.planning.request import WithinCellEpsilon, WithinEpsilon, WithinErrors
 from hexveil.theory import clip_user
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
     match problem.request.limit:
         case WithinEpsilon(epsilon):
             return _BY_RANGE[problem.request.clipping_range](problem, epsilon)
+        case WithinCellEpsilon():
+            return _printed_clip_user(problem)
         case WithinErrors(targets) if problem.request.method == "joint":
             return joint.allocate_within_errors(problem, targets)
         case WithinErrors(targets):
@@ -128,6 +131,17 @@ def _equal_split(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     return calibrate_noise(problem, epsilon, allocation)
 
 
+def _check_equal_spans(problem: PlanningProblem) -> None:
+    if problem.span.min() < problem.span.max():
+        raise InputError('method "clip-user" needs the same bounds in every cell.')
+
+
+def _printed_clip_user(problem: PlanningProblem) -> PlanAllocation:
+    """Return CLIP-USER as printed; its privacy loss follows from the loss of one cell."""
+    _check_equal_spans(problem)
+    return allocate_printed(problem.occupancy.local(), float(problem.span[0]), problem.request)
+
+
 def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     """Return the best plan of CLIP-USER's suppressions, each with all of ε spent.
 
@@ -136,8 +150,7 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     makes up what is missing or left. Suppressing nobody is a candidate, too.
     """
     occupancy, span, request = problem.occupancy, problem.span, problem.request
-    if span.min() < span.max():
-        raise InputError('method "clip-user" needs the same bounds in every cell.')
+    _check_equal_spans(problem)
     error: ErrorKind = "sum" if request.error == "sum" and len(request.noised) == 2 else "separate"
     cell_loss, width, local = epsilon, float(span[0]), occupancy.local()
     everybody = np.ones(local.n_pairs, dtype=bool)

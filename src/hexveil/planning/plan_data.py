@@ -28,7 +28,7 @@ from hexveil.planning import guarantees
 from hexveil.planning.allocation import TwoStageRange
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
 from hexveil.planning.guarantees import PlanningProblem
-from hexveil.planning.request import WithinEpsilon, WithinErrors
+from hexveil.planning.request import WithinCellEpsilon, WithinEpsilon, WithinErrors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -131,11 +131,11 @@ class PlanData(ReadOnlyArrays):
 
     @property
     def requested_epsilon(self) -> Fraction:
-        """Requested epsilon; where targets were given, their cost."""
+        """Requested epsilon; where targets or a loss per cell were given, their cost."""
         match self.request.limit:
             case WithinEpsilon(epsilon):
                 return epsilon
-            case WithinErrors():
+            case WithinErrors() | WithinCellEpsilon():
                 return self.epsilon
 
     @property

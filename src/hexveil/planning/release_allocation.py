@@ -18,6 +18,7 @@ from hexveil.mechanisms.clipped.clipped_allocation import (
 )
 from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM, CellLattice, ClippedMean
 from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance
+from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
 from hexveil.mechanisms.map_quantiles import range_quantiles
 from hexveil.mechanisms.per_cell_allocation import PublishedCells
 from hexveil.mechanisms.released_ranges import widened
@@ -172,7 +173,11 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
     mean_cells = variance_cells = np.zeros(0, dtype=np.int64)
     # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
     noise = clipped_mean.laplace_scales(lattice.width, plan.noise_scale_records)
-    if "mean" in plan.error_models:
+    if rows.normaliser == "contributions":
+        renormalised = _renormalised_mean(plan, lattice, noise)
+        statistics.append(renormalised)
+        mean_cells = renormalised.noised_cells
+    elif "mean" in plan.error_models:
         kept = guarantees.caps_and_quanta(plan.problem, rows, "mean")
         mean = ClippedMean(
             plan.occupancy,
@@ -196,13 +201,27 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
             rows.contribution_factor,
             rows.suppressed,
             plan.error_models["variance"],
+            guarantees.divisors(plan.problem, rows),
         )
         statistics.append(variance)
         variance_cells = variance.noised_cells
     # The arrays of the booking itself: the meter adds the losses up again from them.
     charges = guarantees.loss_parameters(plan.problem, rows, plan.error_models)
-    report = ClippedSensitivity(plan.occupancy, *charges, lattice.width, mean_cells, variance_cells)
+    charged = guarantees.charged_occupancy(plan.problem, rows)
+    report = ClippedSensitivity(charged, *charges, lattice.width, mean_cells, variance_cells)
     return ClippedAllocation(ClippedStage(tuple(statistics), report), plan.losses())
+
+
+def _renormalised_mean(plan: Plan, lattice: CellLattice, noise: Floats) -> RenormalisedMean:
+    mean = RenormalisedMean(
+        plan.occupancy.local(),
+        lattice,
+        noise,
+        guarantees.whole_contributions(plan.problem, plan.allocation),
+        plan.error_models["mean"],
+    )
+    mean.check_room(float(plan.requested_epsilon))
+    return mean
 
 
 def _check_rows(plan: Plan) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Method = Literal["joint", "per-cell", "equal-split", "clip-user"]
 Objective = Literal["max", "mean"]
 ErrorKind = Literal["separate", "sum"]
+ClipUserForm = Literal["improved", "printed"]
+UnfinishedStage = Literal["keep", "undo"]
 
 STATISTICS = ("mean", "variance", "sd")
 """What can be published of a cell; sd is the root of the variance, at no further cost."""
@@ -45,7 +47,14 @@ class WithinErrors(ReadOnlyArrays):
     targets: Mapping[str, Floats]
 
 
-Limit: TypeAlias = WithinEpsilon | WithinErrors
+@dataclass(frozen=True)
+class WithinCellEpsilon:
+    """Every cell has a given privacy loss; what users lose over all cells follows."""
+
+    cell_epsilon: Fraction
+
+
+Limit: TypeAlias = WithinEpsilon | WithinErrors | WithinCellEpsilon
 """Kinds of requests, by what is given."""
 
 
@@ -72,6 +81,12 @@ class Request(ReadOnlyArrays):
     clipping_range : "bounds", "private", "two-stage" or "auto"
     range_share : Fraction or None
         Part of epsilon that finds the interval; None chooses it.
+    clip_user : "improved" or "printed"
+        Form of CLIP-USER: all of a loss spent, or COMP's algorithm at a loss per cell.
+    cell_epsilon : Fraction or None
+        The loss of one cell, for the printed form.
+    unfinished_stage : "keep" or "undo"
+        What becomes of suppressions in the stage that was halted, in the printed form.
     edition : str or None
         Tells apart requests that are the same otherwise: another edition is planned anew and pays
         again.
@@ -88,6 +103,9 @@ class Request(ReadOnlyArrays):
     clipping_range: ClippingRangeMode = "bounds"
     range_share: Fraction | None = None
     edition: str | None = None
+    clip_user: ClipUserForm = "improved"
+    cell_epsilon: Fraction | None = None
+    unfinished_stage: UnfinishedStage = "keep"
 
     @property
     def noised(self) -> tuple[str, ...]:
@@ -98,13 +116,15 @@ class Request(ReadOnlyArrays):
     @property
     def limit(self) -> Limit:
         """Given epsilon or targets: the kind of the request."""
+        if self.cell_epsilon is not None:
+            return WithinCellEpsilon(self.cell_epsilon)
         if self.epsilon is None:
             return WithinErrors(self.target or {})
         return WithinEpsilon(self.epsilon)
 
     def within(self, epsilon: Fraction) -> Request:
         """Return the request with a privacy loss in place of its epsilon or targets."""
-        return replace(self, epsilon=epsilon, target=None)
+        return replace(self, epsilon=epsilon, target=None, clip_user="improved", cell_epsilon=None)
 
     @property
     def interval_needs(self) -> str | None:

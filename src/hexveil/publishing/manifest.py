@@ -21,6 +21,7 @@ from hexveil.model.cells import Cells
 from hexveil.planning.allocation import TwoStageRange
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 from hexveil.planning.goal import goal
+from hexveil.planning.guarantees import divisors
 from hexveil.planning.release_allocation import grids_of
 from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps
@@ -203,6 +204,18 @@ def _request(request: Request) -> dict[str, Any]:
         "objective": request.objective,
         "error": request.error,
         "split": None if request.split is None else decimal_text(request.split),
+        **_printed_form(request),
+    }
+
+
+def _printed_form(request: Request) -> dict[str, str]:
+    """Return the options of CLIP-USER as printed; other requests have no such fields."""
+    if request.cell_epsilon is None:
+        return {}
+    return {
+        "clip_user": request.clip_user,
+        "cell_epsilon": decimal_text(request.cell_epsilon),
+        "unfinished_stage": request.unfinished_stage,
     }
 
 
@@ -244,11 +257,15 @@ def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
     """Return the plan of each cell, with an entry for each noised statistic."""
     thresholds = {"mean": plan.contribution_cap, "variance": plan.allocation.variance_cap}
     grids = grids_of(plan, facts.lattice)
+    divisor = {}
+    if plan.allocation.normaliser == "contributions":
+        divisor = {"divisor": divisors(plan.problem, plan.allocation).tolist()}
     columns_by_statistic = [
         _centres(plan)
         | {
             "statistic": [name] * plan.occupancy.n_cells,
             "contribution_cap": thresholds[name].tolist(),
+            **divisor,
             "scale": statistic.scale.tolist(),
             "bias": statistic.bias.tolist(),
             "bound95": statistic.bound95.tolist(),

@@ -20,6 +20,7 @@ from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANT
 from hexveil.model.cells import Cells
 from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.comparison import ComparisonRow, compare
+from hexveil.planning.optimizers.printed_clip_user import printed_suppression
 from hexveil.records.progress import show_progress
 from hexveil.report.promise import promise
 
@@ -242,6 +243,7 @@ def map_lines(
             f"{formatting.measured(plan.support.floor, unit)}).",
         ),
         *_interval(plan),
+        *_printed_stages(plan),
         *_certificate(plan),
         *formatting.wrapped("Useful cells", _useful_cells(plan, unit)),
     ]
@@ -289,6 +291,26 @@ def _interval(plan: Plan) -> list[str]:
         f"{clipping_range.width:.0%} of the span.{_variance_text(plan, clipping_range)}"
         f"{second_stage} The expected error is a prediction from these assumptions, not a "
         "bound.",
+    )
+
+
+def _printed_stages(plan: Plan) -> list[str]:
+    """Return K and the stages of CLIP-USER as printed, and both accounts of its loss."""
+    if plan.request.cell_epsilon is None:
+        return []
+    done = printed_suppression(plan.occupancy.local(), float(plan.span[0]), plan.request)
+    stages = "; ".join(
+        f"{stage.suppressed:,} of {stage.users:,} users of {stage.degree} cells lose one"
+        for stage in done.stages
+    )
+    halted = "kept" if plan.request.unfinished_stage == "keep" else "undone"
+    return formatting.wrapped(
+        "CLIP-USER",
+        f"as printed, K = {done.degradation} cells of "
+        f"{formatting.number_text(float(plan.request.cell_epsilon))} each: the paper's loss is "
+        f"{formatting.price(float(plan.l0_epsilon))}, the exact one "
+        f"{formatting.price(float(plan.epsilon))}. Stages: {stages} (the last one was halted, and "
+        f"is {halted}).",
     )
 
 

@@ -15,6 +15,7 @@ U² [-d (1 - d) / 4, (1 - d (1 - d)) / 4]. A cell without noise publishes U²/8,
 record 0, which it is; no value is read there.
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
+Where the plan leaves users out, N is what contributes, and p below a share of that.
 Sensitivity of V, for U = 1. Let p = q/N be the user's contributed share, v and μ variance and mean
 of its samples, so v <= μ (1 - μ), and r the mean of the rest, which does not change. Then V is a
 constant plus h = p v + p (1 - p) (μ - r)², and h >= 0 is 0 at μ = r, v = 0. So V moves by at most
@@ -80,6 +81,8 @@ class ClippedVariance(ReadOnlyArrays):
     suppressed : tuple of ndarray of bool, shape (n_pairs,)
         Pairs that contribute nothing, if any are.
     error : ErrorModel
+    divisor : ndarray of int64, shape (n_cells,)
+        N; or the samples that contribute, where the others are left out and not put at the middle.
     """
 
     occupancy: Occupancy
@@ -89,6 +92,7 @@ class ClippedVariance(ReadOnlyArrays):
     factor: Floats
     suppressed: tuple[Bools, ...]
     error: ErrorModel
+    divisor: Ints
     name: str = "variance"
 
     @property
@@ -115,7 +119,7 @@ class ClippedVariance(ReadOnlyArrays):
         2^30 (its sensitivity) / b + 1, by nothing if it contributes nothing (module head). The sums
         of cells without noise are not looked at.
         """
-        cells = self.lattice.width, self.occupancy.records_per_cell, self.noise, self.cap
+        cells = self.lattice.width, self.divisor, self.noise, self.cap
         return sums.map_cells(self.occupancy, _measure, cells, (self.factor,), self.suppressed)
 
     def estimates(self, noisy: Ints) -> Floats:

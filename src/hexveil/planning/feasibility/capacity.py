@@ -24,7 +24,7 @@ from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.grids import counted, grids_to_try
 from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
-from hexveil.planning.request import WithinErrors
+from hexveil.planning.request import WithinEpsilon
 from hexveil.theory import noise_floor
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def assess_grids(
     facts = made.facts
     if facts is None:
         raise InputError("grids are compared for a data set, not for a bare occupancy.")
-    if isinstance(made.request.limit, WithinErrors):
+    if not isinstance(made.request.limit, WithinEpsilon):
         made = replace(made, request=made.request.within(made.requested_epsilon))
     grids = grids_to_try(facts) if grids is None else grids
     offers = []

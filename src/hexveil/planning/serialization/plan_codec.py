@@ -29,6 +29,7 @@ from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import (
     CellMechanisms,
     Clipping,
+    Normaliser,
     PlanAllocation,
     PrivateRange,
     TwoStageRange,
@@ -37,7 +38,15 @@ from hexveil.planning.allocation import (
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, PrivateClippingRange
 from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 from hexveil.planning.plan_data import PlanData
-from hexveil.planning.request import ErrorKind, Method, Objective, Request, statistics
+from hexveil.planning.request import (
+    ClipUserForm,
+    ErrorKind,
+    Method,
+    Objective,
+    Request,
+    UnfinishedStage,
+    statistics,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -109,6 +118,8 @@ def decision_words(allocation: PlanAllocation, text: Callable[[Fraction], str]) 
         "certifies": allocation.bound_kind,
         "interval": interval,
         "steps": steps,
+        # Absent otherwise: the digests of bookings made so far are of bytes without it.
+        **({} if allocation.normaliser == "records" else {"normaliser": allocation.normaliser}),
     }
 
 
@@ -154,6 +165,7 @@ def allocation_from(words: Words, arrays: Arrays, problem: PlanningProblem) -> P
         contribution_factor=arrays["factor"],
         suppressed_pairs=arrays.get("dropped"),
         cell_epsilon=_optional(Fraction, words["cell_epsilon"]),
+        normaliser=one_of(words.get("normaliser", "records"), get_args(Normaliser)),
         lower_bound=None if bound is None else float(bound),
         bound_kind=one_of(words["certifies"], CERTIFIED),
         clipping=_clipping_from(words["interval"], words["steps"], arrays),
@@ -349,6 +361,9 @@ def request_words(request: Request) -> Words:
         "clipping_range": request.clipping_range,
         "range_share": _optional(decimal_text, request.range_share),
         "edition": request.edition,
+        "clip_user": request.clip_user,
+        "cell_epsilon": _optional(decimal_text, request.cell_epsilon),
+        "unfinished_stage": request.unfinished_stage,
     }
 
 
@@ -383,8 +398,13 @@ def request_from(words: Words, targets: Mapping[str, NDArray[np.float64]]) -> Re
         clipping_range=one_of(words["clipping_range"], get_args(ClippingRangeMode)),
         range_share=_optional(positive, words["range_share"]),
         edition=_optional(str, words["edition"]),
+        # Plans saved before CLIP-USER had two forms have no such words.
+        clip_user=one_of(words.get("clip_user", "improved"), get_args(ClipUserForm)),
+        cell_epsilon=_optional(positive, words.get("cell_epsilon")),
+        unfinished_stage=one_of(words.get("unfinished_stage", "keep"), get_args(UnfinishedStage)),
     )
-    if (request.epsilon is None) == (request.target is None):
+    limits = request.epsilon, request.target, request.cell_epsilon
+    if sum(limit is not None for limit in limits) != 1:
         raise InputError("it must ask for either a loss or targets.")
     return request
 

@@ -117,6 +117,8 @@ class ReleaseStatements:
     ----------
     manifest : dict
     users, records, lower, upper : ndarray of float, shape (n_cells,)
+    divisor : ndarray of float, shape (n_cells,), or None
+        Samples by which sums are divided, where users are left out; else all records.
     statistics : dict of str to StatedStatistic
     """
 
@@ -126,6 +128,7 @@ class ReleaseStatements:
     lower: Floats
     upper: Floats
     statistics: dict[str, StatedStatistic]
+    divisor: Floats | None = None
 
     @classmethod
     def from_release(cls, manifest: Json, table: pa.Table) -> ReleaseStatements:
@@ -147,7 +150,9 @@ class ReleaseStatements:
             n: StatedStatistic(n, *(column(index, key) for key in keys))
             for index, n in enumerate(names)
         }
-        return cls(manifest, users, records, lower, upper, statistics)
+        has_divisor = "divisor" in cells[0]["noised"][0] if names else False
+        divisor = column(0, "divisor") if has_divisor else None
+        return cls(manifest, users, records, lower, upper, statistics, divisor)
 
     @property
     def span(self) -> Floats:
@@ -256,15 +261,18 @@ def _unranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> C
     # Scales of variances are in squared value units.
     noise = statistic.scale / stated.span ** (1 if statistic.name == "mean" else 2)
     has_noise = (statistic.scale > 0).astype(np.float64)
-    largest_share = (
-        np.minimum(statistic.contribution_cap, stated.records - stated.users + 1) / stated.records
-    )
+    records, bias = stated.records, statistic.bias
+    largest_share = np.minimum(statistic.contribution_cap, records - stated.users + 1) / records
+    if stated.divisor is not None:
+        # Nothing is put at the middle: all of the weight is noised, whatever the bias is.
+        records, bias = stated.divisor, np.zeros_like(bias)
+        largest_share = np.minimum(statistic.contribution_cap, records) / records
     if statistic.name == "mean":
-        share = 1.0 - 2.0 * statistic.bias / stated.span
+        share = 1.0 - 2.0 * bias / stated.span
         rate = _share_of_noise(share, noise)
         return rate, rate, _share_of_noise(np.minimum(largest_share, share), noise)
-    smallest_share, share = _variance_share(statistic.bias / stated.span**2)
-    smallest_loss = (1.0 - 1.0 / stated.records**2) / 4.0
+    smallest_share, share = _variance_share(bias / stated.span**2)
+    smallest_loss = (1.0 - 1.0 / records**2) / 4.0
     lattice = has_noise * LATTICE_LOSS
     return (
         _share_of_noise(smallest_share * smallest_loss, noise),
@@ -460,7 +468,8 @@ def _is_release_grid(statistic: StatedStatistic, stated: ReleaseStatements, quan
         # The lattice of a variance is a fixed fraction of its noise scale.
         return _is_close(statistic.step, statistic.scale / STEPS)
     # Half quanta, because the middle of the bounds may lie between two of them.
-    step = np.where(has_noise, quantum / (2.0 * stated.records), 0.0)
+    divisor = stated.records if stated.divisor is None else stated.divisor
+    step = np.where(has_noise, quantum / (2.0 * divisor), 0.0)
     start = np.where(has_noise, stated.lower, stated.lower + stated.span / 2.0)
     return _is_close(statistic.step, step) and _is_close(statistic.start, start)
 
@@ -476,7 +485,9 @@ def _check_errors(stated: ReleaseStatements) -> Iterator[str]:
         if (statistic.bound95 > largest * (1.0 + TOLERANCE)).any():
             yield "bound95 of the mean is above its bias and ln 20 of its scale."
         return
-    worst = {"mean": stated.span / 2.0, "variance": stated.span**2 / 8.0}
+    # Samples that are left out may lie at the other bound, and not at the middle.
+    far = 1.0 if stated.divisor is None else 2.0
+    worst = {"mean": far * stated.span / 2.0, "variance": far * stated.span**2 / 8.0}
     for statistic in stated.statistics.values() if stated.has_no_range else ():
         has_noise = statistic.scale > 0
         if (statistic.bias > worst[statistic.name] * (1.0 + TOLERANCE)).any():

@@ -1,0 +1,140 @@
+"""Means of contributed samples alone: COMP's estimator, one integer per cell from private sums.
+
+Let a cell have bounds of width S in quanta, and let Γ of a user's m samples contribute, a whole
+number; n is the sum of Γ. With s' the user's sum above the lower bound of the cell, at most S m,
+the user contributes, in half quanta,
+
+    c = round(2 Γ s' / m),
+
+Γ times the mean of all its samples (ERRATA 9), exact where all or none of them contribute. The
+cell's statistic is y = Σ c, its noise discrete Laplace of scale R, and what is published is
+lower + quantum (y + noise) / (2 n). Users with Γ = 0 are left out: nobody is put at the middle.
+
+Neighbours: all values of one user, in all its cells at once, change within the bounds; users
+and counts stay. Then only this user's contributions change. c does not fall as s' grows, is 0 at 0
+and 2 Γ S at S m: the sensitivity 2 Γ S is exact.
+Loss: as for clipped means (mechanisms/clipped/clipped_mean.py): R is 2 S r rounded up, so that a
+cell costs at most Γ / r. Rounding moves the mean by at most a quarter of a quantum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.clipped.clipped_mean import ROOM
+from hexveil.mechanisms.contract import EstimateGrid
+from hexveil.mechanisms.noise import TAIL
+
+if TYPE_CHECKING:
+    from hexveil.accounting.error_model import ErrorModel
+    from hexveil.mechanisms.clipped.clipped_mean import CellLattice
+    from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
+    from hexveil.model.occupancy import LocalOccupancy, Pairs
+
+
+@dataclass(frozen=True, eq=False)
+class RenormalisedMean(ReadOnlyArrays):
+    """The public side of means of contributed samples.
+
+    Attributes
+    ----------
+    occupancy : LocalOccupancy
+    lattice : CellLattice
+    noise : ndarray of float, shape (n_cells,)
+        R: noise scale in half quanta, rounded up.
+    contributions : ndarray of int64, shape (n_pairs,)
+        Γ of each pair; some of each cell.
+    error : ErrorModel
+    """
+
+    occupancy: LocalOccupancy
+    lattice: CellLattice
+    noise: Floats
+    contributions: Ints
+    error: ErrorModel
+    name: str = "mean"
+
+    @property
+    def totals(self) -> Ints:
+        """N of each cell."""
+        return np.asarray(np.add.reduceat(self.contributions, self.occupancy.start[:-1]))
+
+    @property
+    def noised_cells(self) -> Ints:
+        """Numbers of the cells with a noised mean: all."""
+        return np.arange(self.noise.size)
+
+    @property
+    def scales(self) -> Floats:
+        """Noise scale of each cell."""
+        return self.noise
+
+    @property
+    def constants(self) -> Ints:
+        """Nothing: every cell is noised."""
+        return np.zeros(self.noise.size, dtype=np.int64)
+
+    def measure(self, sums: PrivateSums) -> Ints:
+        """Return y of every cell, in half quanta, shape (batch, n_cells). PRIVATE.
+
+        Privacy
+        -------
+        It leaves only through the noise door. One user moves entry g by at most 2 Γ S (module
+        head).
+        """
+        cells = self.lattice.lower, self.lattice.width
+        return sums.map_cells(self.occupancy, _measure, cells, (), (self.contributions,))
+
+    def estimates(self, noisy: Ints) -> Floats:
+        """Return the published mean of each cell from its noisy integer, in value units."""
+        total = 2 * self.totals
+        # Divided in two parts, since a sum beyond 2^53 would lose digits as a double.
+        quotient, remainder = np.divmod(noisy, total)
+        return self.lattice.in_units(quotient + remainder / total)
+
+    def grid(self) -> EstimateGrid:
+        """Return where published means can lie: it follows from bounds, quantum and counts."""
+        return EstimateGrid(
+            self.lattice.lower_value.copy(), self.lattice.quantum / (2.0 * self.totals)
+        )
+
+    def check_room(self, epsilon: float) -> None:
+        """Refuse, from public facts, statistics and noise that could leave 64 bits.
+
+        Raises
+        ------
+        InputError
+            Also if a cell has no noise or no contributions.
+        """
+        if not (self.noise > 0).all() or not (self.totals > 0).all():
+            raise InputError("the plan has a cell without contributions or noise; plan again.")
+        largest = self.occupancy.n.astype(np.float64) ** 2
+        fits = (2.0 * self.lattice.width * self.totals + TAIL * self.noise < ROOM).all()
+        if not fits or not (4.0 * largest < ROOM).all():
+            raise InputError(
+                f"noise for epsilon {epsilon:.3g} does not fit whole numbers of 64 bits; "
+                "ask for a larger epsilon or use a coarser quantum."
+            )
+
+
+def _measure(
+    pairs: Pairs,
+    total: Ints,
+    _squares: object,
+    lower: Ints,
+    width: Ints,
+    contributions: Ints,
+) -> Ints:
+    m = pairs.n
+    within = np.clip(total - lower[pairs.cell] * m, 0, width[pairs.cell] * m)
+    # In two parts, since Γ s' need not fit 64 bits; half of m rounds to the nearest.
+    quotient, remainder = np.divmod(within, m)
+    rounded = (4 * contributions * remainder + m) // (2 * m)
+    return np.asarray(
+        np.add.reduceat(2 * contributions * quotient + rounded, pairs.start[:-1]), dtype=np.int64
+    )

@@ -1,0 +1,76 @@
+"""CLIP-USER as printed: a loss per cell, and suppressed users left out of its averages.
+
+Source: COMP Algorithm 1, section V-B.3 and eq. (6)-(8), with ERRATA 1, 2, 4 and 9. Every cell has
+the loss ε, half of it for each statistic. Sums are divided by n, what contributes, and not by all
+records. Where a cap keeps Γ of a user's m samples, the user's mean has the weight Γ/n; the
+variance's sensitivity is then that of weights, w (1 - w), and not COMP Proposition III.1.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.error_model import variance_sensitivity_bound
+from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
+from hexveil.accounting.sensitivity import variance_share
+from hexveil.accounting.suppression.clip_user import Suppression, clip_user
+from hexveil.accounting.suppression.residual_cap import cap_after_suppression
+from hexveil.base.errors import InputError
+from hexveil.planning.allocation import PlanAllocation, full_factors
+
+if TYPE_CHECKING:
+    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.planning.request import Request
+
+
+def printed_suppression(occupancy: LocalOccupancy, span: float, request: Request) -> Suppression:
+    """Return the stages of CLIP-USER, and K, for a request of the printed form."""
+    assert request.cell_epsilon is not None  # noqa: S101  checked with the request
+    return clip_user(
+        occupancy, span, request.cell_epsilon, unfinished_stage=request.unfinished_stage
+    )
+
+
+def allocate_printed(occupancy: LocalOccupancy, span: float, request: Request) -> PlanAllocation:
+    """Return CLIP-USER's suppressions and caps, with the noise of a loss per cell.
+
+    Raises
+    ------
+    InputError
+        If the loss per cell is too small for the lattice of its variance.
+    """
+    cell_epsilon = request.cell_epsilon
+    assert cell_epsilon is not None  # noqa: S101  checked with the request
+    # A user is charged the lattice of each published variance beside its noise.
+    half = float(cell_epsilon / 2)
+    if half <= 2 * VARIANCE_LATTICE:
+        raise InputError(
+            f"cell_epsilon {float(cell_epsilon):.3g} is too small to publish a variance; ask for "
+            f"more than {4 * VARIANCE_LATTICE:.3g}."
+        )
+    suppression = printed_suppression(occupancy, span, request)
+    capped = cap_after_suppression(occupancy, suppression.contributions, span, cell_epsilon)
+    begin = occupancy.start[:-1]
+    total = np.add.reduceat(capped.contributions, begin)
+    is_whole = (capped.contributions == 0) | (capped.contributions == occupancy.n)
+    moved = np.where(
+        np.logical_and.reduceat(is_whole, begin),
+        variance_share(capped.caps, total),
+        variance_sensitivity_bound(capped.caps / total),
+    )
+    variance_noise = moved / (half - VARIANCE_LATTICE)
+    return PlanAllocation(
+        mechanism="CLIP-USER as printed",
+        contribution_cap=capped.caps,
+        noise_scale_records=np.nextafter(capped.caps / half, np.inf),
+        variance_cap=capped.caps,
+        # The variance of one contributed sample is 0: it is published so.
+        variance_noise=np.where(moved > 0, np.nextafter(variance_noise, np.inf), 0.0),
+        contribution_factor=full_factors(occupancy),
+        suppressed_pairs=capped.contributions == 0,
+        cell_epsilon=Fraction(cell_epsilon),
+        normaliser="contributions",
+    )

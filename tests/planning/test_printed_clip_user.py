@@ -1,0 +1,232 @@
+"""CLIP-USER as printed: the plan against brute force, its sensitivity, and what it costs."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from accounting.test_clip_user import algorithm_1, dense
+from examples import examples
+from hexveil import theory
+from hexveil.base.errors import InputError
+from hexveil.mechanisms.clipped.clipped_variance import STEPS
+from hexveil.mechanisms.contract import PrivateSums
+from hexveil.model.cells import CellTable, Labels
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
+from hexveil.planning.comparison import compare
+from hexveil.planning.goal import goal
+from hexveil.planning.plan import Plan
+from hexveil.planning.release_allocation import allocation_of
+from hexveil.planning.serialization.plan_codec import decode, encode
+from hexveil_research.papers.comp_setting import SPAN, comp_setting
+from strategies import occupancies
+
+PRINTED = {"method": "clip-user", "clip_user": "printed", "advise": False}
+UNFINISHED = ("keep", "undo")
+HEAVY = [[1, 1, 0], [9, 0, 2], [9, 0, 0], [0, 9, 1], [0, 3, 3]]
+"""Counts of which the caps of section V-B.3 keep a part and Algorithm 1 suppresses some."""
+
+
+def printed(occupancy, cell_epsilon=1, **options):
+    """Return a plan of the printed form, without advice."""
+    return hv.plan(
+        occupancy, **PRINTED | {"bounds": (0, 1), "cell_epsilon": cell_epsilon} | options
+    )
+
+
+def table_of(plan):
+    """Return contributed samples, users down and cells across."""
+    return dense(plan.occupancy, plan.contributions("mean").astype(int))
+
+
+def errors_of(kept, counts, span, epsilon):
+    """Return COMP's two errors of a cell, the sensitivity of weights where users are kept in part.
+
+    In fractions; the biases of ERRATA 1 and 9.
+    """
+    n, total, weights = sum(kept), sum(counts), [Fraction(k, sum(kept)) for k in kept]
+    lost = sum(max(Fraction(m, total) - w, 0) for m, w in zip(counts, weights, strict=True))
+    top, whole = max(weights), all(k in (0, m) for k, m in zip(kept, counts, strict=True))
+    spread = top * (1 - top) if 2 * top < 1 else Fraction(1, 4)
+    bias = lost * (1 - lost) if 2 * lost < 1 else Fraction(1, 4)
+    if whole and 2 * top >= 1:
+        spread -= Fraction(n % 2, 4 * n * n)
+    if whole and 2 * lost >= 1:
+        bias -= Fraction(total % 2, 4 * total**2)
+    mean, variance = lost + 2 * top / epsilon, bias + 2 * spread / epsilon
+    return span * mean, span**2 * variance
+
+
+@examples(40)
+@given(
+    occupancies(users=6, cells=4), st.sampled_from(["0.1", "1", "10"]), st.sampled_from(UNFINISHED)
+)
+def test_the_plan_is_algorithm_1_and_its_best_caps(occupancy, epsilon, unfinished):
+    """Pairs, K, caps, noise and errors are those of a literal transcription in exact numbers."""
+    plan = printed(occupancy, epsilon, bounds=(0, 3), unfinished_stage=unfinished)
+    table = dense(occupancy, occupancy.n)
+    gamma, degradation, _ = algorithm_1(table, 3, epsilon, unfinished=unfinished)
+    assert plan.l0_epsilon == degradation * Fraction(epsilon)
+    contributed = table_of(plan)
+    assert (contributed > 0).tolist() == (np.array(gamma) > 0).tolist()
+    caps = plan.contribution_cap
+    assert contributed.tolist() == np.minimum(gamma, caps[None, :]).tolist()
+    for cell in range(occupancy.n_cells):
+        kept, counts = contributed[:, cell].tolist(), table[:, cell].tolist()
+        mean, variance = errors_of(kept, counts, 3, Fraction(epsilon))
+        assert plan.error_models["mean"].error[cell] == pytest.approx(float(mean), rel=1e-6)
+        assert plan.error_models["variance"].error[cell] == pytest.approx(
+            float(variance), rel=1e-6, abs=1e-12
+        )
+
+
+@pytest.mark.parametrize("unfinished", UNFINISHED)
+def test_the_papers_loss_and_the_exact_one(unfinished):
+    """K ε is stated beside the exact loss, which is never above it."""
+    occupancy = comp_setting(3, 0)
+    plan = printed(occupancy, bounds=(0, SPAN), unfinished_stage=unfinished)
+    done = theory.clip_user(occupancy, SPAN, 1, unfinished_stage=unfinished)
+    assert plan.l0_epsilon == done.degradation == 5
+    assert 0 < plan.epsilon < plan.l0_epsilon
+    assert plan.requested_epsilon == plan.epsilon
+    assert plan.allocation.suppressed_pairs.sum() == (~done.contributing_pairs).sum()
+
+
+@examples(40)
+@given(occupancies(users=6, cells=4), st.sampled_from(["0.1", "1", "10"]))
+def test_the_exact_loss_is_within_the_papers(occupancy, epsilon):
+    """Nobody loses more than K ε, and users left out of all cells lose nothing."""
+    plan = printed(occupancy, epsilon)
+    assert plan.epsilon <= plan.l0_epsilon * (1 + Fraction(1, 2**40))
+    assert not plan.losses()[table_of(plan).sum(axis=1) == 0].any()
+
+
+def facts_of(table, width=2):
+    """Return public metadata of a table of counts, on a lattice of so many steps."""
+    occupancy = hv.Occupancy.from_dense(table)
+    names = tuple(f"c{i}" for i in range(occupancy.n_cells))
+    cells = CellTable(Labels("cell"), labels={"cell": names})
+    return PublicMetadata(occupancy, cells, ValueLattice.of((0, width), 1))
+
+
+def all_moments(m, width):
+    """Return sum and sum of squares of every multiset of m values on the lattice."""
+    values = itertools.combinations_with_replacement(range(width + 1), m)
+    return sorted({(sum(v), sum(x * x for x in v)) for v in values})
+
+
+@pytest.mark.parametrize(
+    ("table", "cell_epsilon"),
+    [
+        ([[1], [2], [2]], "1"),
+        ([[4], [1]], "0.2"),
+        ([[5], [1], [1]], "0.1"),
+        ([[4], [2], [1]], "0.3"),
+        ([[3], [1]], "8"),
+    ],
+)
+def test_every_pair_of_neighbours_is_within_the_booked_loss(table, cell_epsilon):
+    """Exhaustive: all values of all users on a lattice, each user's values changed in all ways.
+
+    The mean's integer moves by 2 Γ S exactly; what both numbers together cost is never more than
+    the user's booked loss, and reaches the mean's part of it.
+    """
+    facts, width = facts_of(table), 2
+    plan = hv.plan(facts, **PRINTED, cell_epsilon=cell_epsilon)
+    allocation = allocation_of(plan, facts.lattice)
+    mean, variance = allocation.stage.statistics
+    moments = [all_moments(m, width) for (m,) in table]
+    worlds = list(itertools.product(*moments))
+    sums = PrivateSums(
+        np.array([[own[0] for own in world] for world in worlds]),
+        np.array([[own[1] for own in world] for world in worlds]),
+    )
+    y = mean.measure(sums)[:, 0]
+    v = variance.measure(sums)[:, 0] if variance.noised_cells.size else np.zeros(len(y), dtype=int)
+    scale = float(mean.scales[0])
+    contributed = table_of(plan)[:, 0]
+    for user in range(len(table)):
+        groups = {}
+        for number, world in enumerate(worlds):
+            groups.setdefault(world[:user] + world[user + 1 :], []).append(number)
+        rows = np.array(list(groups.values()))
+        moved = np.abs(y[rows][:, :, None] - y[rows][:, None, :])
+        varied = np.abs(v[rows][:, :, None] - v[rows][:, None, :])
+        assert moved.max() == 2 * contributed[user] * width
+        assert (moved / scale + varied / STEPS).max() <= plan.losses()[user]
+        assert plan.losses()[user] >= moved.max() / scale
+
+
+def test_a_cap_keeps_a_part_of_a_users_samples_as_its_mean():
+    """Suppressed users are left out, and a capped user's mean has the weight Γ/n (ERRATA 9)."""
+    facts = facts_of([[90], [10], [10], [10], [10]], width=10)
+    plan = hv.plan(facts, **PRINTED, cell_epsilon="0.1")
+    assert plan.contribution_cap.tolist() == [10]
+    mean, variance = allocation_of(plan, facts.lattice).stage.statistics
+    sums = PrivateSums(np.array([[450, 0, 0, 100, 100]]), np.array([[4500, 0, 0, 1000, 1000]]))
+    assert mean.estimates(mean.measure(sums)[0]).tolist() == [5.0]
+    # Weights of a fifth on five user means and second moments: 10, 0, 0, 100, 100 less 5 squared.
+    expected = (50 + 100 + 100) / 5 - 25
+    assert variance.estimates(variance.measure(sums)[0])[0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_it_is_saved_loaded_and_kept_by_a_ledger(tmp_path):
+    """A folder and the ledger's bytes bring back the very plan."""
+    facts = facts_of(HEAVY)
+    plan = hv.plan(facts, **PRINTED, cell_epsilon="0.5", unfinished_stage="undo")
+    loaded = Plan.load(plan.save(tmp_path / "plan"))
+    for other in (loaded, decode(encode(plan), plan)):
+        assert goal(other) == goal(plan)
+        assert other.allocation.normaliser == "contributions"
+        assert other.epsilon == plan.epsilon
+        assert other.l0_epsilon == plan.l0_epsilon
+        assert other.request.cell_epsilon == Fraction(1, 2)
+        assert encode(other) == encode(plan)
+
+
+def test_options_are_other_goals():
+    """The stage that was halted, and the loss per cell, tell requests apart."""
+    occupancy = hv.Occupancy.from_dense(HEAVY)
+    options = ({}, {"unfinished_stage": "undo"}, {"cell_epsilon": 2})
+    texts = [str(goal(printed(occupancy, **option))) for option in options]
+    assert len(set(texts)) == 3
+
+
+def test_the_improved_form_at_the_printed_ones_exact_loss():
+    """On COMP's synthetic counts the improved form has less than half of the largest error."""
+    occupancy = comp_setting(3, 0)
+    plan = printed(occupancy, bounds=(0, SPAN))
+    rows = {row.method: row for row in compare(plan)}
+    assert rows["clip-user"].worst == pytest.approx(plan.worst_case_error)
+    improved = hv.plan(
+        occupancy, bounds=(0, SPAN), epsilon=plan.epsilon, method="clip-user", error="sum",
+        advise=False,
+    )  # fmt: skip
+    assert 0.999 * float(plan.epsilon) <= float(improved.epsilon) <= float(plan.epsilon)
+    assert improved.worst_case_error < plan.worst_case_error / 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cell_epsilon": None, "epsilon": 1}, "needs cell_epsilon"),
+        ({"epsilon": 1}, "takes the place of epsilon"),
+        ({"method": "joint"}, "goes with method"),
+        ({"error": "separate"}, "adds their errors"),
+        ({"statistics": ("mean",)}, "adds their errors"),
+        ({"split": "0.3"}, "in halves"),
+        ({"clip_user": "improved"}, "nothing else has it"),
+        ({"clip_user": "other"}, "nothing else has it"),
+        ({"unfinished_stage": "drop"}, "must be one of keep, undo"),
+        ({"cell_epsilon": "0.0000000001"}, "too small to publish a variance"),
+        ({"cell_epsilon": -1}, "must be positive"),
+    ],
+)
+def test_what_the_paper_does_not_have_is_refused(options, message):
+    """Each refusal says what does not go together."""
+    with pytest.raises(InputError, match=message):
+        printed(hv.Occupancy.from_dense(HEAVY), **options)

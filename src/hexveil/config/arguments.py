@@ -104,8 +104,8 @@ def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
         )
     if len(limits) > 1:
         raise InputError(
-            f"{' and '.join(sorted(limits))} (in [plan], or as options) cannot be combined: set the "
-            "price, which determines the errors, or the errors, which determine the price."
+            f"{' and '.join(sorted(limits))} (in [plan], or as options) cannot be combined: set "
+            "the price, which determines the errors, or the errors, which determine the price."
         )
     if "cell_epsilon" in fields:
         to_positive_fraction(fields["cell_epsilon"], "cell_epsilon")

@@ -29,8 +29,8 @@ _PATHS = (
     ("ledger", "url"),
     ("ledger", "key"),
 )
-_INSTEAD = {"epsilon": "target_error", "target_error": "epsilon"}
-"""An option of [plan] takes the place of this field of the file: the question is turned round."""
+_INSTEAD = ("epsilon", "target_error", "cell_epsilon")
+"""Fields of [plan] of which an option takes the place of the others in the file."""
 
 _QUOTES_KEY = re.compile("Cannot (declare|mutate|redefine)|Duplicate inline")
 """How the parser's messages begin that quote a key."""
@@ -47,8 +47,8 @@ def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None 
     source : str or None
         A file that ends in .toml, or where the records are.
     overrides : mapping of (section, field) to value
-        Section "" is the top of the file. Paths start in the current folder. Of epsilon and
-        target_error the one that is given here takes the place of the other in the file.
+        Section "" is the top of the file. Paths start in the current folder. Of epsilon,
+        target_error and cell_epsilon the one given here takes the place of another in the file.
 
     Raises
     ------
@@ -67,9 +67,9 @@ def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None 
             # An option starts in the current folder, a field of the file in the folder of the file.
             table[field] = _from(folder, value) if (section, field) in _PATHS else value
             # A price on the command line replaces the targets of the file, and vice versa.
-            replaced_field = _INSTEAD.get(field) if section == "plan" else None
-            if replaced_field is not None and (section, replaced_field) not in (overrides or {}):
-                table.pop(replaced_field, None)
+            for replaced in _INSTEAD if section == "plan" and field in _INSTEAD else ():
+                if (section, replaced) not in (overrides or {}):
+                    table.pop(replaced, None)
     placeholders.refuse(raw, file_name)
     return checked(raw, file_name, overrides or ()).standing_in(folder)
 

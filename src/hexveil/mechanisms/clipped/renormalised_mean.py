@@ -100,7 +100,8 @@ class RenormalisedMean(ReadOnlyArrays):
     def grid(self) -> EstimateGrid:
         """Return where published means can lie: it follows from bounds, quantum and counts."""
         return EstimateGrid(
-            self.lattice.lower_value.copy(), self.lattice.quantum / (2.0 * self.totals)
+            self.lattice.lower_value.copy(),
+            np.asarray(self.lattice.quantum / (2.0 * self.totals), dtype=np.float64),
         )
 
     def check_room(self, epsilon: float) -> None:

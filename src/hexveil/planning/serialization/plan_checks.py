@@ -42,6 +42,8 @@ def check_allocation(allocation: PlanAllocation, occupancy: LocalOccupancy) -> N
     """Refuse decisions under which a cell, a user or a cluster would have no loss at all."""
     if allocation.cell_epsilon is not None:
         _check_positive(allocation.cell_epsilon)
+    if allocation.normaliser == "contributions":
+        _check_contributions(allocation, occupancy)
     match allocation.clipping:
         case PrivateRange(range=clipping_range):
             _check_range(clipping_range, occupancy, allocation.noise_scale_records)
@@ -54,6 +56,19 @@ def check_allocation(allocation: PlanAllocation, occupancy: LocalOccupancy) -> N
                 or not ((predicted >= 0) & (predicted < MAX_WIDTH)).all()
             ):
                 raise InputError("it has a predicted error that no plan has.")
+
+
+def _check_contributions(allocation: PlanAllocation, occupancy: LocalOccupancy) -> None:
+    """Refuse sums divided by what contributes where that is nothing, or is not whole."""
+    stays = np.ones(occupancy.n_pairs, dtype=bool)
+    for suppressed in allocation.suppressed:
+        stays &= ~suppressed
+    cap = allocation.contribution_cap
+    filled = np.logical_or.reduceat(stays, occupancy.start[:-1]) & (cap > 0)
+    is_plain = isinstance(allocation.clipping, WithinBounds)
+    same = np.array_equal(cap, allocation.variance_cap)
+    if not (filled.all() and is_plain and same and (allocation.contribution_factor == 1).all()):
+        raise InputError("it has a cell to which nothing contributes, or parts of records do.")
 
 
 def _check_positive(number: Fraction) -> None:

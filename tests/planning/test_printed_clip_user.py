@@ -101,8 +101,18 @@ def test_the_papers_loss_and_the_exact_one(unfinished):
 def test_the_exact_loss_is_within_the_papers(occupancy, epsilon):
     """Nobody loses more than K ε, and users left out of all cells lose nothing."""
     plan = printed(occupancy, epsilon)
-    assert plan.epsilon <= plan.l0_epsilon * (1 + Fraction(1, 2**40))
+    assert plan.epsilon <= plan.l0_epsilon
     assert not plan.losses()[table_of(plan).sum(axis=1) == 0].any()
+
+
+@pytest.mark.parametrize("cells", [1, 7, 40])
+@pytest.mark.parametrize("cell_epsilon", ["0.1", "1", "3"])
+def test_a_user_of_all_cells_loses_all_of_k_epsilon(cells, cell_epsilon):
+    """In exact numbers K ε: what is booked, rounded up, reaches that and never passes it."""
+    plan = printed(hv.Occupancy.from_dense([[1] * cells] * 4), cell_epsilon)
+    claimed = cells * Fraction(cell_epsilon)
+    assert plan.l0_epsilon == claimed
+    assert claimed * (1 - Fraction(1, 2**40)) <= plan.epsilon <= claimed
 
 
 def facts_of(table, width=2):

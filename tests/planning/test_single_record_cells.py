@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 from hexveil.cli.output import error_curve
 
 COUNTS = np.vstack([np.tile([4, 0], (40, 1)), [[0, 1]]])
@@ -27,6 +28,29 @@ def test_a_variance_of_one_record_has_neither_noise_nor_error(method):
     variance = plan.error_models["variance"]
     assert variance.scale[1] == variance.error[1] == 0
     assert variance.scale[0] > 0
+
+
+@pytest.mark.parametrize("statistics", [("variance",), ("mean", "variance")])
+def test_a_known_variance_leaves_the_joint_curve_of_the_largest_error_as_it_is(statistics):
+    """With the cell of one record the curve of variances is that of the others.
+
+    With means it is that of means alone: the mean of one record is not known, and costs.
+    """
+
+    def curve(counts, names):
+        plan = hv.plan(
+            hv.Occupancy.from_dense(counts), bounds=(0, 1), statistics=names, advise=False,
+            method="joint", objective="max", epsilon=1,
+        )  # fmt: skip
+        return np.array(sorted(error_curve.points(plan)))
+
+    both = curve(COUNTS, statistics)
+    if statistics == ("variance",):
+        assert both == pytest.approx(curve(COUNTS[:40, :1], statistics), rel=1e-6)
+    else:
+        alone = curve(COUNTS, ("mean",))
+        constant = MAX_CONSTANT_ERROR["mean"]  # errors of both are shares of a constant's
+        assert both[:, 1] == pytest.approx(alone[:, 1] / constant, rel=1e-6)
 
 
 @pytest.mark.parametrize("method", ["joint", "per-cell"])

@@ -171,6 +171,12 @@ class RenormalisedErrorModel(ErrorModel):
     max_bias: Floats
 
     @property
+    def informative(self) -> NDArray[np.bool_]:
+        """Whether each cell's number says something of the cell: read, or known without reading."""
+        # One contributed sample of several: its variance is 0 and says nothing of the others.
+        return np.asarray(self.noised | (self.max_bias == 0))
+
+    @property
     def bias(self) -> Floats:
         """Worst-case bias of each cell."""
         return np.asarray(self.unit * self.max_bias)

@@ -37,6 +37,8 @@ SHAPES = (
     (field_types.Version, "TEXT"),
     (field_types.MethodName, "TEXT"),
     (field_types.ObjectiveName, "TEXT"),
+    (field_types.ClipUserName, "TEXT"),
+    (field_types.UnfinishedStageName, "TEXT"),
     (field_types.ErrorMode, "TEXT"),
     (field_types.LatePolicy, "TEXT"),
     (field_types.RangeMode, "TEXT"),

@@ -4,6 +4,11 @@ Source: COMP Algorithm 1, section V-B.3 and eq. (6)-(8), with ERRATA 1, 2, 4 and
 the loss ε, half of it for each statistic. Sums are divided by n, what contributes, and not by all
 records. Where a cap keeps Γ of a user's m samples, the user's mean has the weight Γ/n; the
 variance's sensitivity is then that of weights, w (1 - w), and not COMP Proposition III.1.
+
+The stated loss is never above K ε: a user with the largest Γ in each of K cells loses exactly K ε
+in exact numbers, and what is booked is rounded up. So noise is scaled for a little less than ε.
+Rounding a user's loss up takes eight ulps of each pair, K + 4 ulps of the sum and half an ulp of
+each of its K additions; a pair itself is off by less than eight. That is less than 2 K + 32 ulps.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from hexveil.accounting.sensitivity import variance_share
 from hexveil.accounting.suppression.clip_user import Suppression, clip_user
 from hexveil.accounting.suppression.residual_cap import cap_after_suppression
 from hexveil.base.errors import InputError
+from hexveil.base.rational import ULP
 from hexveil.planning.allocation import PlanAllocation, full_factors
 
 if TYPE_CHECKING:
@@ -44,14 +50,15 @@ def allocate_printed(occupancy: LocalOccupancy, span: float, request: Request) -
     """
     cell_epsilon = request.cell_epsilon
     assert cell_epsilon is not None  # noqa: S101  checked with the request
+    suppression = printed_suppression(occupancy, span, request)
+    # What is booked is rounded up, and must stay within K ε (module head).
+    half = float(cell_epsilon / 2) * (1.0 - (2 * suppression.degradation + 32) * ULP)
     # A user is charged the lattice of each published variance beside its noise.
-    half = float(cell_epsilon / 2)
     if half <= 2 * VARIANCE_LATTICE:
         raise InputError(
             f"cell_epsilon {float(cell_epsilon):.3g} is too small to publish a variance; ask for "
             f"more than {4 * VARIANCE_LATTICE:.3g}."
         )
-    suppression = printed_suppression(occupancy, span, request)
     capped = cap_after_suppression(occupancy, suppression.contributions, span, cell_epsilon)
     begin = occupancy.start[:-1]
     total = np.add.reduceat(capped.contributions, begin)

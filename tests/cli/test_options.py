@@ -25,7 +25,7 @@ DOORS = {
     "ledger": (hv.Ledger,),
 }
 OURS = {
-    ("cells", "labels"), ("release", "out"), ("release", "accept_noise"),
+    ("cells", "labels"), ("cells", "one_cell"), ("release", "out"), ("release", "accept_noise"),
     ("publish", "wait"), ("publish", "late"),
 }  # fmt: skip
 

@@ -139,7 +139,8 @@ class Planning(Section):
         'Minimised error: "max" or "mean" over cells; "mean" unless there are targets.'
     )
     error: ErrorMode | None = _field(
-        '"separate", or "sum": the errors of mean and variance added, for study.', "separate"
+        '"separate", or "sum": the errors of mean and variance added, for study; "separate" '
+        'unless clip_user is "printed".'
     )
     split: Exact | None = _field(
         "The mean's share of a cell's loss, if cells are planned separately, and for variances "

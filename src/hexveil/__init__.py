@@ -12,9 +12,9 @@ A first tour::
     hv.release(ds, plan, ledger=book).write("map")      # booked, noised, written
 
 Records: `read`, `from_sums`, `Cells`, `Labels`, `OneCell`, `Select`, `Dataset`.
-Plans: `plan`, `capacity`, `Plan`, `Capacity`, `Occupancy`, `Baseline`, `OptimalClipping`.
-One cell, for study: `ArrayAveraging`, `Levy`, `FixedQuantile`, `OptimizedQuantile`,
-`OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
+Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`.
+Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`, `FixedQuantile`,
+`OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
 Publishing: `Ledger`, `release`, `Release`; for those who receive a folder: `verify`.
 Comparing them: `evaluate`, on values that are `Normal`, `Uniform`, `UnknownRange`, `PerUser`,
 `Heterogeneous`, `StudentT` or `Drift`.
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from hexveil.model.cells import Cells, Labels, OneCell
     from hexveil.model.occupancy import LocalOccupancy as Occupancy
     from hexveil.planning.api import plan
+    from hexveil.planning.comparison import compare
     from hexveil.planning.feasibility.advice import GridTooFineWarning
     from hexveil.planning.feasibility.capacity import Capacity, capacity
     from hexveil.planning.plan import Plan
@@ -104,6 +105,7 @@ _HOMES = {
     "GridTooFineWarning": "hexveil.planning",
     "Plan": "hexveil.planning",
     "capacity": "hexveil.planning",
+    "compare": "hexveil.planning.comparison",
     "plan": "hexveil.planning",
     "Release": "hexveil.publishing",
     "release": "hexveil.publishing",
@@ -150,6 +152,7 @@ __all__ = [
     "UnknownRange",
     "__version__",
     "capacity",
+    "compare",
     "evaluate",
     "from_sums",
     "plan",

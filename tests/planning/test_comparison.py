@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.planning.comparison import compare, same_request, shrunk
+from hexveil.planning.comparison import compare_methods, same_request, shrunk
 from hexveil_research.papers.comp_setting import comp_setting
 
 
 def test_within_a_loss_every_method_has_a_line():
     """Each stays within the loss; the joint plans have the least average and largest error."""
     plan = hv.plan(comp_setting(3, 0, cells=8), bounds=(0, 65), epsilon=2, advise=False)
-    lines = {(line.method, line.objective): line for line in compare(plan)}
+    lines = {(line.method, line.objective): line for line in compare_methods(plan)}
     assert all(line.trouble is None and line.epsilon <= 2 for line in lines.values())
     largest, average = lines["joint", "max"], lines["joint", "mean"]
     assert largest.worst == min(line.worst for line in lines.values())
@@ -28,7 +28,7 @@ def test_within_a_loss_every_method_has_a_line():
 def test_with_a_target_the_joint_plan_is_the_cheapest():
     """The question is turned round: prices at the same errors."""
     plan = hv.plan(comp_setting(3, 1), bounds=(0, 65), target_error="4%", advise=False)
-    lines = compare(plan)
+    lines = compare_methods(plan)
     assert [line.method for line in lines] == ["joint", "per-cell", "clip-user", "equal-split"]
     assert all(line.worst <= 0.04 * 65 * (1 + 1e-9) for line in lines)
     assert lines[0].epsilon == min(line.epsilon for line in lines)
@@ -47,7 +47,7 @@ def test_a_method_that_cannot_says_why():
         plan.request,
         plan.baseline_error,
     )
-    lines = {(line.method, line.objective): line for line in compare(wide)}
+    lines = {(line.method, line.objective): line for line in compare_methods(wide)}
     assert "same bounds" in lines["clip-user", "max"].trouble
     assert lines["clip-user", "max"].epsilon is None
     assert lines["joint", "mean"].trouble is None
@@ -76,3 +76,65 @@ def test_the_same_request_keeps_what_was_asked():
     assert other.method == "per-cell"
     assert (other.requested_epsilon, other.statistics) == (plan.requested_epsilon, plan.statistics)
     assert same_request(plan, "joint", "mean") is plan
+
+
+@pytest.fixture(scope="module")
+def mechanism_rows():
+    """Return mechanisms on a map whose busiest user is the only one in more than a cell."""
+    counts = np.eye(3, dtype=int).repeat(20, axis=0)
+    counts[0] = 1
+    counts[1] = 6, 0, 0
+    plan = hv.plan(hv.Occupancy.from_dense(counts), bounds=(0, 60), epsilon=6, advise=False)
+    return {row.mechanism: row for row in hv.compare(plan).mechanisms}
+
+
+def test_mechanisms_are_compared_by_what_is_predicted_and_proven(mechanism_rows):
+    """All of the papers' and ours; the best prediction first; a worst case where one is proven."""
+    rows = list(mechanism_rows.values())
+    errors = [row.predicted_error for row in rows]
+    assert errors == sorted(errors)
+    assert {name.partition("(")[0] for name in mechanism_rows} == {
+        "Baseline", "OptimalClipping", "ArrayAveraging", "OptArrayAveraging", "Levy",
+        "FixedQuantile", "OptimizedQuantile", "AKMV", "Foresight", "Auto",
+    }  # fmt: skip
+    for name, row in mechanism_rows.items():
+        assert row.epsilon <= 6
+        has_bound = name.startswith(("Baseline", "Optimal", "Array", "OptArray"))
+        assert (row.proven_error is not None) == row.is_proven
+        if not name.startswith("Auto"):
+            assert row.is_proven == has_bound, name
+
+
+def test_private_ranges_gain_nothing_from_exact_accounting(mechanism_rows):
+    """Their users lose all of a cell's loss, whatever share of the cell they have."""
+    for name, row in mechanism_rows.items():
+        if name.startswith(("Levy", "Fixed", "Optimized", "AKMV")):
+            assert row.gain == pytest.approx(1, abs=1e-6), name
+    # The user of three cells has 1 of 25 records where another has 6: a sixth of that loss.
+    assert mechanism_rows["Baseline()"].gain > 1.2
+
+
+def test_mechanisms_with_options_are_compared_with_the_others():
+    """The requested one is in the table, too; the slow ones say how to plan them on large maps."""
+    counts = np.eye(61, dtype=int)
+    plan = hv.plan(
+        hv.Occupancy.from_dense(counts),
+        bounds=(0, 60),
+        epsilon=1,
+        method="per-cell",
+        mechanism="Levy(gamma=0.7)",
+        advise=False,
+    )
+    rows = {row.mechanism: row for row in hv.compare(plan).mechanisms}
+    assert rows["Levy(gamma=0.7)"].predicted_error > 0
+    for name in ("Foresight()", "Auto()"):
+        assert "on 61 cells its predictions take minutes" in rows[name].trouble
+
+
+@pytest.mark.parametrize("options", [{"epsilon": 1, "statistics": "sd"}, {"target_error": "20%"}])
+def test_requests_that_few_mechanisms_answer_are_not_compared(options):
+    """Variances and targets are for methods, not for mechanisms with stages of their own."""
+    occupancy = hv.Occupancy.from_dense([[3, 1], [1, 2]] * 20)
+    comparison = hv.compare(hv.plan(occupancy, bounds=(0, 10), advise=False, **options))
+    assert comparison.mechanisms == []
+    assert len(comparison.methods) > 3

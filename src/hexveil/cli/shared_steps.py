@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.config import arguments
 from hexveil.config.run_file import Grid
-from hexveil.model.cells import Cells
+from hexveil.model.cells import Cells, OneCell
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import advice
 from hexveil.planning.feasibility.capacity import assess_grids, capacity
@@ -157,14 +157,16 @@ def assess_capacity(run: Run, facts: PublicMetadata, epsilon: str) -> Capacity:
 
 
 def compare_grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
-    """Return the capacity on other grids for the plan's request; None if it costs nothing.
+    """Return the capacity on other grids for the plan's request.
+
+    None if it costs nothing, or if all records are one cell: there is no grid to change.
 
     With `weaker`, for weaker units of privacy too, where records have a local time.
     """
     facts = plan.facts
     assert facts is not None  # noqa: S101  plans are made for records here
     # Constants cost nothing on any grid: there is nothing to compare.
-    if not plan.requested_epsilon:
+    if not plan.requested_epsilon or isinstance(facts.cells.grid, OneCell):
         return None
     units = [facts.privacy_unit]
     timed = run.columns.time is not None and facts.identity.get("timezone", "none") != "none"

@@ -1,4 +1,4 @@
-"""Comparison of methods on one request: cost and errors of each.
+"""Comparison of methods, and of mechanisms of one cell, on one request: cost and errors of each.
 
 Public facts only; nothing is spent. A method that cannot do what is asked says why.
 """
@@ -12,6 +12,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import OptimalClipping
+from hexveil.planning.mechanism_comparison import MechanismRow, compare_mechanisms
 from hexveil.planning.methods import allocate
 from hexveil.planning.request import WithinErrors
 
@@ -69,7 +70,44 @@ class ComparisonRow:
     trouble: str | None = None
 
 
-def compare(plan: Plan) -> list[ComparisonRow]:
+@dataclass(frozen=True)
+class Comparison:
+    """Methods and mechanisms on one request.
+
+    Attributes
+    ----------
+    methods : list of ComparisonRow
+        How cells are planned together.
+    mechanisms : list of MechanismRow
+        How one cell is planned, each cell apart; the least predicted error first. Empty for a
+        request with targets or variances.
+    """
+
+    methods: list[ComparisonRow]
+    mechanisms: list[MechanismRow]
+
+
+def compare(plan: Plan) -> Comparison:
+    """Return the request of a plan by every method, and by every mechanism of one cell.
+
+    Public facts only; nothing is spent.
+
+    Parameters
+    ----------
+    plan : Plan
+
+    Examples
+    --------
+    >>> from hexveil import Occupancy, plan
+    >>> hat = Occupancy.from_dense([[3]] * 50)
+    >>> table = compare(plan(hat, bounds=(0, 10), epsilon=2, advise=False))
+    >>> [row.mechanism for row in table.mechanisms if row.is_proven][0]
+    'Baseline()'
+    """
+    return Comparison(compare_methods(plan), compare_mechanisms(plan))
+
+
+def compare_methods(plan: Plan) -> list[ComparisonRow]:
     """Return each method on the request of a plan; with targets, by its own objective alone."""
     request = plan.request
     methods = WAYS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,20 +14,19 @@ import typer
 from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import error_curve as curves
-from hexveil.cli.output import formatting, method_table
+from hexveil.cli.output import formatting, mechanism_table, method_table
 from hexveil.cli.output import grid_table as tables
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
 from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
-from hexveil.planning.comparison import ComparisonRow, compare
+from hexveil.planning.comparison import Comparison, compare
 from hexveil.planning.optimizers.printed_clip_user import printed_suppression
+from hexveil.publishing.privacy_steps import privacy_steps
 from hexveil.records.progress import show_progress
 from hexveil.report.promise import promise
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity, Plan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
@@ -41,7 +41,7 @@ Compare = Annotated[
     typer.Option(
         "--compare",
         help="Compare all planning methods: their errors at this price, or their prices at these "
-        "errors.",
+        "errors; for means within an epsilon also all mechanisms of one cell.",
     ),
 ]
 Grids = Annotated[
@@ -91,17 +91,20 @@ def plan(
     facts = shared_steps.read(run).public
     plan = shared_steps.plan_run(run, facts)
     files = _write(plan, facts, curve, save)
-    methods = _compare_methods(plan) if compare_methods else None
-    # The comparison of methods is long enough without a recommendation.
-    wants_grids = grids or (grids is None and methods is None)
+    comparison = _compare(plan) if compare_methods else None
+    # The comparison is long enough without a recommendation.
+    wants_grids = grids or (grids is None and comparison is None)
     table = shared_steps.compare_grids(run, plan, weaker=bool(grids)) if wants_grids else None
     if as_json:
-        output = _json(run, plan, facts, methods, files) | _grids_json(table, all_grids=bool(grids))
+        output = _json(run, plan, facts, comparison, files) | _grids_json(
+            table, all_grids=bool(grids)
+        )
         typer.echo(json.dumps(output, indent=2))
         return
     typer.echo("\n".join([*price_lines(plan, facts), *explain_missing_range(run, plan)]))
-    if methods is not None:
-        method_table.show(methods, method_table.measure(plan, facts.value_unit))
+    if comparison is not None:
+        method_table.show(comparison.methods, method_table.measure(plan, facts.value_unit))
+        _show_mechanisms(plan, comparison, facts.value_unit)
     else:
         coarse, warning = (
             shared_steps.plan_coarser(run, facts),
@@ -117,9 +120,16 @@ def plan(
         typer.echo(line)
 
 
-def _compare_methods(plan: Plan) -> list[ComparisonRow]:
-    with show_progress("Comparing the methods"):
+def _compare(plan: Plan) -> Comparison:
+    with show_progress("Comparing methods and mechanisms"):
         return compare(plan)
+
+
+def _show_mechanisms(plan: Plan, comparison: Comparison, unit: str) -> None:
+    """Print the mechanisms of one cell; for a request that they do not answer, nothing."""
+    if comparison.mechanisms:
+        one_cell_each = int(plan.occupancy.cells_per_user.max()) == 1
+        mechanism_table.show(comparison.mechanisms, unit, one_cell_each=one_cell_each)
 
 
 def _write(plan: Plan, facts: PublicMetadata, curve: Path | None, save: Path | None) -> Files:
@@ -131,7 +141,7 @@ def _write(plan: Plan, facts: PublicMetadata, curve: Path | None, save: Path | N
 
 
 def _json(
-    run: Run, plan: Plan, facts: PublicMetadata, methods: list[ComparisonRow] | None, files: Files
+    run: Run, plan: Plan, facts: PublicMetadata, comparison: Comparison | None, files: Files
 ) -> dict[str, Any]:
     """Return the plan and the written files as JSON data."""
     coarse = shared_steps.plan_coarser(run, facts)
@@ -139,11 +149,15 @@ def _json(
         "unit": facts.privacy_unit,
         "coarser": None if coarse is None else shared_steps.plan_json(coarse),
         "warning": shared_steps.describe_infeasibility(plan),
-        "methods": None if methods is None else [asdict(line) for line in methods],
+        **(_comparison_json(comparison) if comparison else {"methods": None, "mechanisms": None}),
         "files": [
             str(shared_steps.resolve_path(run, path)) for paths in files.values() for path in paths
         ],
     }
+
+
+def _comparison_json(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
+    return {name: [asdict(row) for row in rows] for name, rows in vars(comparison).items()}
 
 
 def _grids_json(table: Capacity | None, *, all_grids: bool) -> dict[str, Any]:
@@ -201,12 +215,16 @@ def _price_of_constants(plan: Plan, facts: PublicMetadata) -> list[str]:
 def _price_with_noise(plan: Plan, facts: PublicMetadata) -> list[str]:
     """Return the price of a plan with noise, and the price under naive accounting."""
     price, claimed = float(plan.epsilon), float(plan.l0_epsilon)
+    lines = formatting.wrapped(
+        "Price",
+        f"{formatting.price(price)} (epsilon). {promise(facts.privacy_unit, plan.epsilon)} "
+        f"{_median_loss(plan, facts)}",
+    )
+    # Of one cell there is nothing to count.
+    if plan.occupancy.n_cells == 1:
+        return lines
     return [
-        *formatting.wrapped(
-            "Price",
-            f"{formatting.price(price)} (epsilon). {promise(facts.privacy_unit, plan.epsilon)} "
-            f"{_median_loss(plan, facts)}",
-        ),
+        *lines,
         *formatting.wrapped(
             "Naive accounting",
             f"counting cells would have charged {formatting.price(claimed)} for this noise "
@@ -244,8 +262,11 @@ def map_lines(
         ),
         *_interval(plan),
         *_printed_stages(plan),
+        *_mechanism(plan),
         *_certificate(plan),
-        *formatting.wrapped("Useful cells", _useful_cells(plan, unit)),
+        *formatting.wrapped(
+            "Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)
+        ),
     ]
     if coarse is not None:
         lines += formatting.wrapped("One step coarser", _coarser(coarse, unit))
@@ -262,9 +283,14 @@ def _errors(plan: Plan, unit: str) -> str:
     for name, statistic in plan.error_models.items():
         measure, error = formatting.unit_of(name, unit), statistic.error
         prefix = f"the {name}: " if len(plan.error_models) > 1 or name != "mean" else ""
+        average, largest = (
+            formatting.measured(float(of(error)), measure) for of in (np.mean, np.max)
+        )
+        is_map = error.size > 1
         sentences.append(
-            f"{prefix}{formatting.measured(float(error.mean()), measure)} on average, "
-            f"{formatting.measured(float(error.max()), measure)} in the worst cell"
+            f"{prefix}{average} on average, {largest} in the worst cell"
+            if is_map
+            else f"{prefix}{largest}"
         )
     return "; ".join(sentences)
 
@@ -311,6 +337,36 @@ def _printed_stages(plan: Plan) -> list[str]:
         f"{formatting.price(float(plan.l0_epsilon))}, the exact one "
         f"{formatting.price(float(plan.epsilon))}. Stages: {stages} (the last one was halted, and "
         f"is {halted}).",
+    )
+
+
+def _mechanism(plan: Plan) -> list[str]:
+    """Return the stages of a mechanism of one cell with their cost, and how sure its errors are."""
+    match plan.allocation.clipping:
+        case CellMechanisms(cells=cells):
+            step = privacy_steps(plan)[0] if plan.epsilon else {"stages": []}
+        case _:
+            return []
+    stages = ", ".join(
+        f"{stage['stage']} at {formatting.price(float(Fraction(stage['epsilon'])))}"
+        for stage in step["stages"]
+    )
+    model = plan.error_models["mean"]
+    n_proven = int(getattr(model, "proven", np.ones(len(cells.plans), dtype=bool)).sum())
+    if n_proven == len(cells.plans):
+        certainty = "The expected error is a proven worst case."
+    else:
+        where = "" if not n_proven else f" in {len(cells.plans) - n_proven:,} cells"
+        certainty = (
+            f"The expected error is a prediction{where}, for users whose values are uniform over "
+            "an unknown range within the bounds, not a bound."
+        )
+    price = formatting.price(float(cells.cell_epsilon))
+    loss = f", each cell by itself at epsilon {price}" if len(cells.plans) > 1 else ""
+    return formatting.wrapped(
+        "Mechanism",
+        f"{plan.mechanism}{loss}. Stages and the most that each costs a "
+        f"user: {stages}. {certainty}",
     )
 
 
@@ -362,6 +418,12 @@ def _certificate(plan: Plan) -> list[str]:
 
 def _useful_cells(plan: Plan, unit: str) -> str:
     support, measure = plan.support, formatting.unit_of(plan.primary_statistic.name, unit)
+    if support.cells == 1:
+        verdict = "the cell is" if support.better else "the cell is not"
+        assumed = formatting.measured(support.baseline_error, measure)
+        return (
+            f"{verdict} expected to beat a number named without records (assumed error {assumed})."
+        )
     return (
         f"{support.better:,} of {support.cells:,} are expected to beat a single number for all "
         f"cells (assumed error {formatting.measured(support.baseline_error, measure)})."
@@ -390,13 +452,15 @@ def _month(plan: Plan, facts: PublicMetadata) -> str:
     month = (
         f"{formatting.price(MONTH * daily)} (probability factor {formatting.factor(MONTH * daily)})"
     )
+    issue = "map" if plan.occupancy.n_cells > 1 else "release"
     if facts.privacy_unit == "user":
         return (
-            f"if you publish every day, a user present in all {MONTH} maps loses {month}; with "
-            f'privacy_unit = "user-day" any one day of a user would stay at the price of one map.'
+            f"if you publish every day, a user present in all {MONTH} {issue}s loses {month}; with "
+            'privacy_unit = "user-day" any one day of a user would stay at the price of one '
+            f"{issue}."
         )
     period = facts.privacy_unit.removeprefix("user-")
     return (
         f"if you publish every day, any one {period} of a user stays within its price, but a user "
-        f"present in {MONTH} maps can lose {month} in total."
+        f"present in {MONTH} {issue}s can lose {month} in total."
     )

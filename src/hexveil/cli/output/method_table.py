@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hexveil.cli.output import formatting
+from hexveil.planning.allocation import CellMechanisms
 
 if TYPE_CHECKING:
     from hexveil.planning import Plan
@@ -26,7 +27,9 @@ def measure(plan: Plan, unit: str) -> str:
     names = list(plan.error_models)
     if len(names) == 1:
         name = formatting.unit_of(names[0], unit)
-        return f"planning error{' in ' if name else ''}{name}"
+        error = f"planning error{' in ' if name else ''}{name}"
+        predicted = isinstance(plan.allocation.clipping, CellMechanisms)
+        return error + (f" (predicted where {plan.mechanism} has none proven)" if predicted else "")
     if plan.request.error == "sum":
         return "planning error of the mean plus that of the variance"
     over = "larger" if plan.request.objective == "max" else "average"

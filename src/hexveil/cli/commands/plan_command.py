@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,19 +13,19 @@ import typer
 from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import error_curve as curves
-from hexveil.cli.output import formatting, mechanism_table, method_table
+from hexveil.cli.output import formatting, mechanism_table, method_table, stage_text
 from hexveil.cli.output import grid_table as tables
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
 from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.comparison import Comparison, compare
-from hexveil.planning.optimizers.printed_clip_user import printed_suppression
-from hexveil.publishing.privacy_steps import privacy_steps
 from hexveil.records.progress import show_progress
 from hexveil.report.promise import promise
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity, Plan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
@@ -261,8 +260,8 @@ def map_lines(
             f"{formatting.measured(plan.support.floor, unit)}).",
         ),
         *_interval(plan),
-        *_printed_stages(plan),
-        *_mechanism(plan),
+        *stage_text.suppression_lines(plan),
+        *stage_text.mechanism_lines(plan),
         *_certificate(plan),
         *formatting.wrapped(
             "Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)
@@ -317,56 +316,6 @@ def _interval(plan: Plan) -> list[str]:
         f"{clipping_range.width:.0%} of the span.{_variance_text(plan, clipping_range)}"
         f"{second_stage} The expected error is a prediction from these assumptions, not a "
         "bound.",
-    )
-
-
-def _printed_stages(plan: Plan) -> list[str]:
-    """Return K and the stages of CLIP-USER as printed, and both accounts of its loss."""
-    if plan.request.cell_epsilon is None:
-        return []
-    done = printed_suppression(plan.occupancy.local(), float(plan.span[0]), plan.request)
-    stages = "; ".join(
-        f"{stage.suppressed:,} of {stage.users:,} users of {stage.degree} cells lose one"
-        for stage in done.stages
-    )
-    halted = "kept" if plan.request.unfinished_stage == "keep" else "undone"
-    return formatting.wrapped(
-        "CLIP-USER",
-        f"as printed, K = {done.degradation} cells of "
-        f"{formatting.number_text(float(plan.request.cell_epsilon))} each: the paper's loss is "
-        f"{formatting.price(float(plan.l0_epsilon))}, the exact one "
-        f"{formatting.price(float(plan.epsilon))}. Stages: {stages} (the last one was halted, and "
-        f"is {halted}).",
-    )
-
-
-def _mechanism(plan: Plan) -> list[str]:
-    """Return the stages of a mechanism of one cell with their cost, and how sure its errors are."""
-    match plan.allocation.clipping:
-        case CellMechanisms(cells=cells):
-            step = privacy_steps(plan)[0] if plan.epsilon else {"stages": []}
-        case _:
-            return []
-    stages = ", ".join(
-        f"{stage['stage']} at {formatting.price(float(Fraction(stage['epsilon'])))}"
-        for stage in step["stages"]
-    )
-    model = plan.error_models["mean"]
-    n_proven = int(getattr(model, "proven", np.ones(len(cells.plans), dtype=bool)).sum())
-    if n_proven == len(cells.plans):
-        certainty = "The expected error is a proven worst case."
-    else:
-        where = "" if not n_proven else f" in {len(cells.plans) - n_proven:,} cells"
-        certainty = (
-            f"The expected error is a prediction{where}, for users whose values are uniform over "
-            "an unknown range within the bounds, not a bound."
-        )
-    price = formatting.price(float(cells.cell_epsilon))
-    loss = f", each cell by itself at epsilon {price}" if len(cells.plans) > 1 else ""
-    return formatting.wrapped(
-        "Mechanism",
-        f"{plan.mechanism}{loss}. Stages and the most that each costs a "
-        f"user: {stages}. {certainty}",
     )
 
 

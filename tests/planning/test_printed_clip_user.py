@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from accounting.test_clip_user import algorithm_1, dense
+from accounting.test_clip_user import algorithm_1, cell_errors, dense
 from examples import examples
 from hexveil import theory
 from hexveil.base.errors import InputError
@@ -17,8 +17,9 @@ from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.contract import PrivateSums
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.comparison import compare
+from hexveil.planning.comparison import compare_methods
 from hexveil.planning.goal import goal
+from hexveil.planning.optimizers.printed_clip_user import largest_cell_epsilon, printed_suppression
 from hexveil.planning.plan import Plan
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization.plan_codec import decode, encode
@@ -61,27 +62,72 @@ def errors_of(kept, counts, span, epsilon):
     return span * mean, span**2 * variance
 
 
+def best_cap(suppressed, counts, span, epsilon):
+    """Return the smallest of the best caps of section V-B.3 by trying all, in exact numbers."""
+    left = [k for k in suppressed if k]
+    errors = {
+        cap: sum(cell_errors([min(k, cap) for k in suppressed], counts, span, epsilon))
+        for cap in range(min(left), max(left) + 1)
+    }
+    return min(errors, key=lambda cap: (errors[cap], cap))
+
+
+def agree_step_by_step(occupancy, epsilon, unfinished, span=3):
+    """Compare a plan with Algorithm 1 and section V-B.3, transcribed in exact numbers.
+
+    Its stages, K, pairs, caps and errors, cell by cell.
+    """
+    plan = printed(occupancy, epsilon, bounds=(0, span), unfinished_stage=unfinished)
+    table = dense(occupancy, occupancy.n)
+    gamma, degradation, stages = algorithm_1(table, span, epsilon, unfinished=unfinished)
+    run = printed_suppression(occupancy, span, plan.request)
+    assert [(s.degree, s.suppressed, s.finished) for s in run.stages] == stages
+    assert plan.l0_epsilon == degradation * Fraction(epsilon)
+    assert plan.epsilon <= plan.l0_epsilon
+    contributed, gamma = table_of(plan), np.array(gamma)
+    for cell in range(occupancy.n_cells):
+        kept, counts = contributed[:, cell].tolist(), table[:, cell].tolist()
+        cap = best_cap(gamma[:, cell].tolist(), counts, Fraction(span), Fraction(epsilon))
+        assert plan.contribution_cap[cell] == cap
+        assert kept == np.minimum(gamma[:, cell], cap).tolist()
+        mean, variance = errors_of(kept, counts, span, Fraction(epsilon))
+        assert plan.error_models["mean"].error[cell] == pytest.approx(float(mean), rel=1e-6)
+        assert plan.error_models["variance"].error[cell] == pytest.approx(
+            float(variance), rel=1e-6, abs=1e-12
+        )
+
+
 @examples(40)
 @given(
     occupancies(users=6, cells=4), st.sampled_from(["0.1", "1", "10"]), st.sampled_from(UNFINISHED)
 )
 def test_the_plan_is_algorithm_1_and_its_best_caps(occupancy, epsilon, unfinished):
-    """Pairs, K, caps, noise and errors are those of a literal transcription in exact numbers."""
-    plan = printed(occupancy, epsilon, bounds=(0, 3), unfinished_stage=unfinished)
-    table = dense(occupancy, occupancy.n)
-    gamma, degradation, _ = algorithm_1(table, 3, epsilon, unfinished=unfinished)
-    assert plan.l0_epsilon == degradation * Fraction(epsilon)
-    contributed = table_of(plan)
-    assert (contributed > 0).tolist() == (np.array(gamma) > 0).tolist()
-    caps = plan.contribution_cap
-    assert contributed.tolist() == np.minimum(gamma, caps[None, :]).tolist()
-    for cell in range(occupancy.n_cells):
-        kept, counts = contributed[:, cell].tolist(), table[:, cell].tolist()
-        mean, variance = errors_of(kept, counts, 3, Fraction(epsilon))
-        assert plan.error_models["mean"].error[cell] == pytest.approx(float(mean), rel=1e-6)
-        assert plan.error_models["variance"].error[cell] == pytest.approx(
-            float(variance), rel=1e-6, abs=1e-12
-        )
+    """Stages, pairs, K, caps and errors are those of a literal transcription in exact numbers."""
+    agree_step_by_step(occupancy, epsilon, unfinished)
+
+
+def tables(users, cells, largest):
+    """Return every table of counts in which each user and each cell has some record."""
+    counts = itertools.product(range(largest + 1), repeat=users * cells)
+    every = (np.array(entries).reshape(users, cells) for entries in counts)
+    return [t for t in every if t.any(axis=0).all() and t.any(axis=1).all()]
+
+
+@pytest.mark.parametrize("unfinished", UNFINISHED)
+def test_two_users_in_two_cells_in_all_ways(unfinished):
+    """Every table of counts up to 2."""
+    for table in tables(2, 2, 2):
+        agree_step_by_step(hv.Occupancy.from_dense(table), "1", unfinished)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unfinished", UNFINISHED)
+@pytest.mark.parametrize(("users", "cells", "largest"), [(3, 2, 2), (2, 3, 2), (4, 2, 1)])
+def test_tiny_tables_in_all_ways(users, cells, largest, unfinished):
+    """Every table of a few counts, at a loss per cell that suppresses some."""
+    for number, table in enumerate(tables(users, cells, largest)):
+        epsilon = ("0.1", "1", "10")[number % 3]
+        agree_step_by_step(hv.Occupancy.from_dense(table), epsilon, unfinished)
 
 
 @pytest.mark.parametrize("unfinished", UNFINISHED)
@@ -210,14 +256,27 @@ def test_the_improved_form_at_the_printed_ones_exact_loss():
     """On COMP's synthetic counts the improved form has less than half of the largest error."""
     occupancy = comp_setting(3, 0)
     plan = printed(occupancy, bounds=(0, SPAN))
-    rows = {row.method: row for row in compare(plan)}
-    assert rows["clip-user"].worst == pytest.approx(plan.worst_case_error)
+    rows = {row.clip_user: row for row in compare_methods(plan)}
+    assert rows["printed"].worst == pytest.approx(plan.worst_case_error)
+    assert rows["improved"].epsilon <= rows["printed"].epsilon == float(plan.epsilon)
     improved = hv.plan(
         occupancy, bounds=(0, SPAN), epsilon=plan.epsilon, method="clip-user", error="sum",
         advise=False,
     )  # fmt: skip
     assert 0.999 * float(plan.epsilon) <= float(improved.epsilon) <= float(plan.epsilon)
     assert improved.worst_case_error < plan.worst_case_error / 2
+    assert rows["improved"].worst == improved.worst_case_error
+
+
+@examples(25)
+@given(occupancies(users=6, cells=4), st.sampled_from(["0.3", "2", "12"]))
+def test_the_loss_per_cell_that_spends_epsilon(occupancy, epsilon):
+    """The loss per cell found is one of three digits, and its exact loss is within epsilon."""
+    plan = printed(occupancy, epsilon)
+    cell_epsilon = largest_cell_epsilon(plan.problem, Fraction(epsilon))
+    assert printed(occupancy, cell_epsilon).epsilon <= Fraction(epsilon)
+    assert float(f"{float(cell_epsilon):.3g}") == float(cell_epsilon) <= float(epsilon)
+    assert cell_epsilon * occupancy.cells_per_user.max() >= Fraction(epsilon) * Fraction(98, 100)
 
 
 @pytest.mark.parametrize(

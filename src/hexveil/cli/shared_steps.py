@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
+from hexveil.cli.output.clip_user_text import clip_user_json
 from hexveil.config import arguments
 from hexveil.config.run_file import Grid
 from hexveil.model.cells import Cells, OneCell
@@ -127,6 +128,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "epsilon": float(plan.epsilon),
         "l0_epsilon": float(plan.l0_epsilon),
         "method": plan.method,
+        "clip_user": clip_user_json(plan) if plan.request.clip_user == "printed" else None,
         "statistics": list(plan.statistics),
         "mean_error": plan.expected_error,
         "max_error": plan.worst_case_error,

@@ -6,19 +6,25 @@ Public facts only; nothing is spent. A method that cannot do what is asked says 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import OptimalClipping
+from hexveil.planning.calibration import spend_epsilon
+from hexveil.planning.guarantees import objective_errors
 from hexveil.planning.mechanism_comparison import MechanismRow, compare_mechanisms
 from hexveil.planning.methods import allocate
+from hexveil.planning.optimizers.printed_clip_user import largest_cell_epsilon
 from hexveil.planning.request import WithinErrors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hexveil.planning.plan import Plan
-    from hexveil.planning.request import Method, Objective
+    from hexveil.planning.request import ClipUserForm, Method, Objective
 
 WAYS: tuple[tuple[Method, Objective], ...] = (
     ("joint", "mean"),
@@ -37,12 +43,16 @@ class ComparisonRow:
     Attributes
     ----------
     method, objective : str
+    clip_user : "improved" or "printed", or None
+        Form of the method "clip-user".
+    cell_epsilon : float or None
+        Loss of one cell at which the printed form suppresses users.
     epsilon : float or None
         What the most exposed unit loses; None where the method cannot do what is asked.
     claimed : float or None
         What has to be paid if cells are counted: the price of "equal-split" itself.
     worst, average, median : float or None
-        Planning error over cells, as the objective judges it.
+        Planning error over cells, as the objective of the compared plan judges it.
     shrunk : int or None
         Users of whom something is put at the middle of the bounds.
     better : int or None
@@ -57,6 +67,8 @@ class ComparisonRow:
 
     method: str
     objective: str
+    clip_user: ClipUserForm | None = None
+    cell_epsilon: float | None = None
     epsilon: float | None = None
     claimed: float | None = None
     worst: float | None = None
@@ -108,14 +120,27 @@ def compare(plan: Plan) -> Comparison:
 
 
 def compare_methods(plan: Plan) -> list[ComparisonRow]:
-    """Return each method on the request of a plan; with targets, by its own objective alone."""
+    """Return each method on the request of a plan; with targets, by its own objective alone.
+
+    CLIP-USER as printed follows its improved form where both statistics are published and a loss
+    is given.
+    """
     request = plan.request
     methods = WAYS
-    if isinstance(request.limit, WithinErrors):
+    is_by_target = isinstance(request.limit, WithinErrors)
+    if is_by_target:
         alternatives = [(method, request.objective) for method, _ in WAYS if method != "joint"]
         # A target fixes the objective, so that each method appears once.
         methods = (("joint", request.objective), *alternatives)
-    return [_line(plan, method, objective) for method, objective in methods]
+    rows = []
+    for method, objective in methods:
+        form: ClipUserForm | None = "improved" if method == "clip-user" else None
+        row = ComparisonRow(method, objective, form)
+        rows.append(_completed(row, plan, partial(same_request, plan, method, objective)))
+        if method == "clip-user" and len(request.noised) == 2 and not is_by_target:
+            row = ComparisonRow(method, objective, "printed")
+            rows.append(_completed(row, plan, partial(printed_request, plan)))
+    return rows
 
 
 def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
@@ -124,11 +149,12 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
     A private interval goes with the plan's own method and objective alone.
     """
     # The plan itself, with its private range: below, it would be planned within the bounds.
-    if (method, objective) == (plan.method, plan.request.objective):
+    is_printed = plan.request.clip_user == "printed"
+    if (method, objective) == (plan.method, plan.request.objective) and not is_printed:
         return plan
     is_per_cell = method in ("per-cell", "equal-split")
     # A loss per cell is of one method alone: others spend what it costs.
-    within = plan.request.within(plan.epsilon) if plan.request.cell_epsilon else plan.request
+    within = plan.request.within(plan.epsilon) if is_printed else plan.request
     request = replace(
         within,
         method=method,
@@ -144,15 +170,32 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
     )
 
 
-def _line(plan: Plan, method: Method, objective: Objective) -> ComparisonRow:
+def printed_request(plan: Plan) -> Plan:
+    """Return the same request by CLIP-USER as printed; raise InputError if it cannot do it.
+
+    Users are suppressed at the largest loss of one cell whose exact loss over all cells is within
+    the plan's. As this loss jumps with that of a cell, noise is lowered to spend what is left.
+    """
+    if plan.request.clip_user == "printed":
+        return plan
+    epsilon, within = plan.requested_epsilon, same_request(plan, "clip-user", "max")
+    request = within.request.at_cell_epsilon(largest_cell_epsilon(within.problem, epsilon))
+    problem = replace(plan.problem, request=request)
+    allocation = spend_epsilon(problem, epsilon, allocate(problem))
+    return replace(plan, allocation=allocation, request=request)
+
+
+def _completed(row: ComparisonRow, plan: Plan, planned: Callable[[], Plan]) -> ComparisonRow:
+    """Return a row with the figures of its plan, judged as the compared plan is."""
     try:
-        result = same_request(plan, method, objective).with_lower_bound()
+        result = planned().with_lower_bound()
     except InputError as error:
-        return ComparisonRow(method, objective, trouble=str(error))
-    errors = result.objective_errors()
-    return ComparisonRow(
-        method,
-        objective,
+        return replace(row, trouble=str(error))
+    errors = objective_errors(plan.request, plan.span, result.error_models)
+    cell_epsilon = result.request.cell_epsilon
+    row = replace(
+        row,
+        cell_epsilon=None if cell_epsilon is None else float(cell_epsilon),
         epsilon=float(result.epsilon),
         claimed=float(result.l0_epsilon),
         worst=float(errors.max()),
@@ -160,10 +203,12 @@ def _line(plan: Plan, method: Method, objective: Objective) -> ComparisonRow:
         median=float(np.median(errors)),
         shrunk=shrunk(result),
         better=result.support.better,
-        certifies=result.bound_kind,
-        lower_bound=result.lower_bound,
-        gap=result.gap,
     )
+    # What is certified of two statistics is of the row's objective, which adds them up otherwise.
+    is_one_number = len(result.error_models) == 1 or plan.request.error == "sum"
+    if not is_one_number and row.objective != plan.request.objective:
+        return row
+    return replace(row, certifies=result.bound_kind, lower_bound=result.lower_bound, gap=result.gap)
 
 
 def shrunk(plan: Plan) -> int:

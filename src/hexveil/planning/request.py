@@ -126,6 +126,18 @@ class Request(ReadOnlyArrays):
         """Return the request with a privacy loss in place of its epsilon or targets."""
         return replace(self, epsilon=epsilon, target=None, clip_user="improved", cell_epsilon=None)
 
+    def at_cell_epsilon(self, cell_epsilon: Fraction) -> Request:
+        """Return the request of CLIP-USER as printed at a loss per cell, as printed throughout."""
+        return replace(
+            self,
+            epsilon=None,
+            target=None,
+            split=None,
+            clip_user="printed",
+            cell_epsilon=cell_epsilon,
+            unfinished_stage="keep",
+        )
+
     @property
     def interval_needs(self) -> str | None:
         """Option that a private range requires and this request lacks; None if it has all."""

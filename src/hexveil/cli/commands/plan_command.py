@@ -12,8 +12,8 @@ import typer
 
 from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
+from hexveil.cli.output import clip_user_text, formatting, mechanism_table, method_table, stage_text
 from hexveil.cli.output import error_curve as curves
-from hexveil.cli.output import formatting, mechanism_table, method_table, stage_text
 from hexveil.cli.output import grid_table as tables
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
@@ -219,6 +219,8 @@ def _price_with_noise(plan: Plan, facts: PublicMetadata) -> list[str]:
         f"{formatting.price(price)} (epsilon). {promise(facts.privacy_unit, plan.epsilon)} "
         f"{_median_loss(plan, facts)}",
     )
+    if plan.request.clip_user == "printed":
+        return [*lines, *clip_user_text.clip_user_lines(plan)]
     # Of one cell there is nothing to count.
     if plan.occupancy.n_cells == 1:
         return lines
@@ -260,7 +262,6 @@ def map_lines(
             f"{formatting.measured(plan.support.floor, unit)}).",
         ),
         *_interval(plan),
-        *stage_text.suppression_lines(plan),
         *stage_text.mechanism_lines(plan),
         *_certificate(plan),
         *formatting.wrapped(

@@ -45,19 +45,37 @@ def show(lines: list[ComparisonRow], error: str) -> None:
         table.add_row(*_cells(line))
     typer.echo("\nThis request by every method:")
     Console(width=WIDTH, highlight=False, markup=False).print(table)
-    troubles = [f"{line.method} is not possible: {line.trouble}" for line in lines if line.trouble]
+    troubles = [f"{_name(line)} is not possible: {line.trouble}" for line in lines if line.trouble]
     meaning = (
         "Naive: the price of the same noise if cells are counted. Worst, average, median over "
         f"cells: {error}. Reduced: users whose contribution is reduced. Useful: cells expected to "
         "beat a single number for all. Lower bound: no plan of the joint plan's class goes below "
         "it; with the gap to this plan."
     )
-    for paragraph in (*troubles, meaning):
+    for paragraph in (*troubles, *_forms(lines), meaning):
         typer.echo("\n".join(formatting.wrapped("", paragraph, width=WIDTH, indent=0)))
 
 
+def _name(line: ComparisonRow) -> str:
+    """Return the name of a row: the method, or the form or objective that tells it apart."""
+    if line.clip_user == "printed":
+        return "as printed"
+    return f"{line.method}, {line.objective}" if line.method == "joint" else line.method
+
+
+def _forms(lines: list[ComparisonRow]) -> list[str]:
+    """Return a sentence about CLIP-USER as printed, if it is among the rows."""
+    return [
+        "As printed: clip-user in the form of its paper (--clip-user printed), users suppressed "
+        f"at --cell-epsilon {formatting.number_text(line.cell_epsilon)}, and noise spends the rest "
+        "of the price. Its naive price is the paper's."
+        for line in lines
+        if line.cell_epsilon is not None
+    ]
+
+
 def _cells(line: ComparisonRow) -> list[str]:
-    name = f"{line.method}, {line.objective}" if line.method == "joint" else line.method
+    name = _name(line)
     figures = (line.epsilon, line.claimed, line.worst, line.average, line.median)
     if line.trouble is not None:
         return [name, *["-"] * (len(COLUMNS) - 2), "not possible"]

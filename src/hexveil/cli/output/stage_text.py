@@ -1,4 +1,4 @@
-"""Lines of `hexveil plan` about stages: CLIP-USER's as printed, and those of a mechanism."""
+"""Lines of `hexveil plan` about the stages of a mechanism of one cell."""
 
 from __future__ import annotations
 
@@ -9,31 +9,10 @@ import numpy as np
 
 from hexveil.cli.output import formatting
 from hexveil.planning.allocation import CellMechanisms
-from hexveil.planning.optimizers.printed_clip_user import printed_suppression
 from hexveil.publishing.privacy_steps import privacy_steps
 
 if TYPE_CHECKING:
     from hexveil.planning import Plan
-
-
-def suppression_lines(plan: Plan) -> list[str]:
-    """Return K and the stages of CLIP-USER as printed, and both accounts of its loss."""
-    if plan.request.cell_epsilon is None:
-        return []
-    done = printed_suppression(plan.occupancy.local(), float(plan.span[0]), plan.request)
-    stages = "; ".join(
-        f"{stage.suppressed:,} of {stage.users:,} users of {stage.degree} cells lose one"
-        for stage in done.stages
-    )
-    halted = "kept" if plan.request.unfinished_stage == "keep" else "undone"
-    return formatting.wrapped(
-        "CLIP-USER",
-        f"as printed, K = {done.degradation} cells of "
-        f"{formatting.number_text(float(plan.request.cell_epsilon))} each: the paper's loss is "
-        f"{formatting.price(float(plan.l0_epsilon))}, the exact one "
-        f"{formatting.price(float(plan.epsilon))}. Stages: {stages} (the last one was halted, and "
-        f"is {halted}).",
-    )
 
 
 def mechanism_lines(plan: Plan) -> list[str]:

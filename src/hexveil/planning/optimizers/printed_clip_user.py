@@ -13,6 +13,9 @@ each of its K additions; a pair itself is off by less than eight. That is less t
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -26,10 +29,17 @@ from hexveil.accounting.suppression.residual_cap import cap_after_suppression
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP
 from hexveil.planning.allocation import PlanAllocation, full_factors
+from hexveil.planning.guarantees import max_user_loss
 
 if TYPE_CHECKING:
     from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.planning.guarantees import PlanningProblem
     from hexveil.planning.request import Request
+
+LOSSES_PER_CELL = 24
+"""Losses of one cell that are tried from ε down, before the best is refined."""
+DIGITS = 3
+"""Digits of a loss per cell that is searched for: enough to spend ε, and few enough to type."""
 
 
 def printed_suppression(occupancy: LocalOccupancy, span: float, request: Request) -> Suppression:
@@ -81,3 +91,34 @@ def allocate_printed(occupancy: LocalOccupancy, span: float, request: Request) -
         cell_epsilon=Fraction(cell_epsilon),
         normaliser="contributions",
     )
+
+
+def largest_cell_epsilon(problem: PlanningProblem, epsilon: Fraction) -> Fraction:
+    """Return the largest loss of one cell found whose exact loss over all cells is within ε.
+
+    With the loss of one cell the suppressions change, so that the exact loss jumps, up or down:
+    losses are tried from ε down, and the first that fits is refined.
+    """
+    occupancy, span = problem.occupancy.local(), float(problem.span[0])
+
+    def fits(cell_epsilon: Fraction) -> bool:
+        printed = replace(problem, request=problem.request.at_cell_epsilon(cell_epsilon))
+        allocation = allocate_printed(occupancy, span, printed.request)
+        return max_user_loss(printed, allocation) <= epsilon
+
+    # A user of all records in a cell loses ε there, and nobody more than K ε.
+    largest = int(occupancy.cells_per_user.max())
+    tried = [
+        _in_few_digits(float(epsilon) * largest ** (-step / LOSSES_PER_CELL))
+        for step in range(LOSSES_PER_CELL + 1)
+    ]
+    best = next((index for index, cell_epsilon in enumerate(tried) if fits(cell_epsilon)), -1)
+    low, high = tried[best], tried[max(best - 1, 0)]
+    while low < (middle := _in_few_digits(math.sqrt(low * high))) < high:
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _in_few_digits(number: float) -> Fraction:
+    """Return a number rounded down to `DIGITS` digits."""
+    return Fraction(Context(prec=DIGITS, rounding=ROUND_DOWN).create_decimal(Decimal(number)))

@@ -154,11 +154,16 @@ def _allocation(
 
 def predicted_errors(cells: PerCellAllocation) -> Floats:
     """Return each cell's mean absolute error under the prior of `Auto`, for bounds of width 1."""
-    errors = []
     trials = max(min(PREDICTION_TRIALS, MAX_TRIALS // len(cells.plans)), FEWEST_TRIALS)
-    for plan in cells.plans:
-        (prediction,) = compare_candidates([CellPlan(plan)], plan.cell, UNIFORM, trials)
-        errors.append(prediction.mae / plan.cell.width)
+    known: dict[tuple[bytes, str], float] = {}
+    errors = []
+    for plan, choice in zip(cells.plans, cells.choices, strict=True):
+        # Small cells of a map have often the same counts: one simulation serves them all.
+        key = plan.cell.counts.tobytes(), choice
+        if key not in known:
+            (prediction,) = compare_candidates([CellPlan(plan)], plan.cell, UNIFORM, trials)
+            known[key] = prediction.mae / plan.cell.width
+        errors.append(known[key])
     return np.array(errors)
 
 

@@ -1,0 +1,156 @@
+"""Mechanisms of one cell through the release path: exact losses, and the law of what is published.
+
+The laws are compared by the largest distance of two distribution functions of 2,000 numbers each
+(Smirnov). A true agreement is refused with a chance of 1e-5. Noise of twice or half the scale is
+an eighth apart and passes with a chance below 1 percent.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import hexveil as hv
+from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.single_cell.prior_based import foresight
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.release_allocation import allocation_of
+from hexveil.planning.serialization import plan_codec
+from publishing.setting import dataset_of
+from stage_laws import ExactLoss, Problem
+
+# ---- exact losses on a tiny map ----
+
+TINY = Problem((2, 1, 1, 1), 2, user=(0, 1, 0, 2))
+COUNTS = [[2, 1], [1, 0], [0, 1]]
+
+SMALL_DESIGNS = (
+    foresight.HuberDesign(Fraction(1), 0.75, 3, Fraction(1, 2)),
+    foresight.HuberDesign(Fraction(0), 0.2, 3, Fraction(1)),
+    foresight.HuberDesign(Fraction(1), 0.4, 1, Fraction(0)),
+)
+
+TINY_MECHANISMS = (
+    hv.ArrayAveraging("best_fit", "median"),
+    hv.ArrayAveraging("best_fit", "sqrt"),
+    hv.ArrayAveraging("best_fit", "minimax"),
+    hv.ArrayAveraging("best_fit", "surrogate"),
+    hv.ArrayAveraging("best_fit", "exact"),
+    hv.ArrayAveraging("best_fit", 2),
+    hv.ArrayAveraging("wrap_around", "median"),
+    hv.ArrayAveraging("wrap_around", "sqrt"),
+    hv.ArrayAveraging("wrap_around", "minimax"),
+    hv.ArrayAveraging("wrap_around", "surrogate"),
+    hv.ArrayAveraging("wrap_around", 2),
+    hv.OptArrayAveraging("minimax"),
+    hv.OptArrayAveraging("surrogate"),
+    hv.Levy(gamma=1, cap=2),
+    hv.FixedQuantile(candidates=2, cap=2),
+    hv.OptimizedQuantile(candidates=2, cap=2),
+    hv.AKMV(candidates=2),
+    hv.Foresight(),
+    hv.Auto(candidates=(hv.AKMV(candidates=2), hv.ArrayAveraging(cap=2)), trials=16),
+)
+
+
+@pytest.mark.parametrize("method", ["per-cell", "equal-split"])
+@pytest.mark.parametrize("mechanism", TINY_MECHANISMS, ids=str)
+def test_no_user_loses_more_than_a_release_books(mechanism, method, monkeypatch):
+    """Over all neighbours and outputs of the stages that the stored plan releases."""
+    monkeypatch.setattr(foresight, "DESIGNS", SMALL_DESIGNS)
+    dataset = dataset_of(COUNTS, 0, scale=ValueLattice.of((0, TINY.span), 1))
+    plan = hv.plan(dataset, epsilon=1, method=method, mechanism=mechanism, advise=False)
+    stored = plan_codec.decode(plan_codec.encode(plan), plan)
+    allocation = allocation_of(stored, dataset.public.lattice)
+    exact, booked = ExactLoss(TINY, allocation), plan.losses()
+    assert (exact.worst <= booked * (1 + 1e-9)).all()
+    assert 0.4 <= booked.max() <= 1
+    assert (exact.worst / np.where(booked > 0, booked, np.inf)).max() >= 0.5
+
+
+# ---- the law of published numbers ----
+
+CELLS = 2000
+USERS = np.array([9, 6, 5, 4, 3, 3, 2, 2, 1, 1, 1, 1])
+MEANS = np.array([21, 33, 18, 25, 40, 12, 28, 22, 35, 9, 30, 26])
+EPSILON = Fraction(3)
+DISTANCE = math.sqrt(-math.log(1e-5 / 2) / 2) * math.sqrt(2 / CELLS)
+
+MECHANISMS = (
+    hv.Baseline(),
+    hv.OptimalClipping(),
+    hv.ArrayAveraging("best_fit", "sqrt"),
+    hv.ArrayAveraging("wrap_around", "sqrt"),
+    hv.OptArrayAveraging("minimax"),
+    hv.OptArrayAveraging("surrogate"),
+    hv.Levy(gamma=0.2),
+    hv.FixedQuantile(0.1, 0.9),
+    hv.OptimizedQuantile(),
+    hv.AKMV(split="0.5"),
+    hv.Foresight(),
+    hv.Auto(trials=64),
+)
+
+
+def city_of_equal_cells():
+    """Return a data set of cells with the same counts and values, and users of their own."""
+    counts = np.kron(np.eye(CELLS, dtype=np.int64), USERS[:, None])
+    lattice = ValueLattice.of((0, 60), "0.001")
+    return dataset_of(counts, np.tile(1000 * MEANS * USERS, CELLS), scale=lattice)
+
+
+@pytest.fixture(scope="module")
+def equal_cells():
+    """Return the data set of all tests."""
+    return city_of_equal_cells()
+
+
+def published(dataset, mechanism, folder):
+    """Return the published means of one release, which are as many independent ones."""
+    plan = hv.plan(
+        dataset, epsilon=EPSILON, method="equal-split", mechanism=mechanism, advise=False
+    )
+    ledger = hv.Ledger(folder / "ledger.sqlite", dataset="cells", budget=10)
+    table = hv.release(dataset, plan, ledger=ledger, accept_noise=True).table
+    return table["mean_noisy"].to_numpy()
+
+
+def distance(one, other):
+    """Return the largest distance of two distribution functions, of numbers to the cent."""
+    # The lattices of a study and of records round points apart: by less than a cent.
+    return stats.ks_2samp(np.round(one, 2), np.round(other, 2)).statistic
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+def test_published_numbers_have_the_law_that_is_evaluated(mechanism, equal_cells, tmp_path):
+    """Noise, choices and curve of a release are those of a study, in law and in mean error."""
+    means = published(equal_cells, mechanism, tmp_path)
+    plan = mechanism.plan(USERS, bounds=(0, 60), epsilon=EPSILON)
+    simulated = plan.simulate(MEANS, np.random.default_rng(7), CELLS)
+    assert distance(np.clip(means, 0, 60), np.clip(simulated, 0, 60)) < DISTANCE
+    (row,) = hv.evaluate(
+        [mechanism], counts=USERS, bounds=(0, 60), user_means=MEANS, epsilons=[EPSILON], trials=4000
+    ).to_pylist()
+    errors = np.abs(means - MEANS @ USERS / USERS.sum())
+    spread = math.hypot(errors.std() / math.sqrt(CELLS), row["standard_error"])
+    assert abs(errors.mean() - row["mae"]) < 5 * spread
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_noise_of_another_scale_is_told_apart(factor, equal_cells, tmp_path, monkeypatch):
+    """The comparison has power: noise half or twice as large is noticed."""
+    laplace = VettedNoise.laplace
+
+    def wrong(self, values, scales):
+        return laplace(self, values, factor * np.asarray(scales))
+
+    mechanism = hv.Levy(gamma=0.2)
+    monkeypatch.setattr(VettedNoise, "laplace", wrong)
+    means = published(equal_cells, mechanism, tmp_path)
+    plan = mechanism.plan(USERS, bounds=(0, 60), epsilon=EPSILON)
+    simulated = plan.simulate(MEANS, np.random.default_rng(7), CELLS)
+    assert distance(means, simulated) > DISTANCE

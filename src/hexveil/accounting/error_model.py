@@ -149,6 +149,11 @@ class ErrorModel(ReadOnlyArrays):
         # P(|Laplace(b)| > b ln 20) = 1/20.
         return np.asarray(self.bias + self.scale * LN20)
 
+    @property
+    def graded_bound(self) -> Floats:
+        """Bound by which each cell's quality is graded."""
+        return self.bound95
+
     def within(self, unit: Floats) -> ErrorModel:
         """Return the same statistic in other units."""
         return replace(self, unit=unit)
@@ -329,3 +334,19 @@ class CellMechanismErrorModel(ErrorModel):
     def bound95(self) -> Floats:
         """Error of each cell not exceeded with probability 95 percent, whatever the values."""
         return np.asarray(self.unit * self.error_bound95)
+
+    @property
+    def graded_bound(self) -> Floats:
+        """Bound by which each cell's quality is graded: where none is proven, a prediction."""
+        return prediction_or_bound(self.unit, self.bias, self.error, self.bound95)
+
+
+def prediction_or_bound(width: Floats, bias: Floats, error: Floats, bound95: Floats) -> Floats:
+    """Return the 95% bound of each cell, or where its bias is all of the width, a predicted one.
+
+    A bound that holds for all values says nothing where half of them may lie at either end. The
+    prediction is of a mean absolute error; as that of Laplace noise it is exceeded ln 20 times with
+    probability 5 percent.
+    """
+    # Manifests state both as decimal text of doubles: exact comparisons would be of roundings.
+    return np.where(bias >= width * (1.0 - 2.0**-40), error * LN20, bound95)

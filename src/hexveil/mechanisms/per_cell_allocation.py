@@ -31,7 +31,11 @@ from hexveil.mechanisms.contract import (
     Separate,
     StatisticError,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
+from hexveil.mechanisms.single_cell.cell_allocation import (
+    CellAllocation,
+    CellProblem,
+    ReleasedRange,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -259,6 +263,21 @@ class PublishedCells:
         ends = [(np.nan, np.nan) if g is None else (g.start[0], g.step[0]) for g in grids]
         start, step = np.array(ends, dtype=np.float64).T
         return EstimateGrid(self._in_units(start), step * float(self.cells.problem.quantum))
+
+    def released_ranges(self, outputs: Outputs) -> tuple[ReleasedRange | None, ...]:
+        """Return what the private choices of each cell released, in value units."""
+        rows = self.cells.cell_outputs(outputs, len(self.cells.stages))
+        cells = zip(self.cells.plans, rows, strict=True)
+        return tuple(self._range_in_units(plan.released_range(row)) for plan, row in cells)
+
+    def _range_in_units(self, released: ReleasedRange | None) -> ReleasedRange | None:
+        if released is None:
+            return None
+        quantum = float(self.cells.problem.quantum)
+        # Sums count from the lower bound of each value, means do not.
+        lowest = 0.0 if released.of == "user sums" else float(self.cells.problem.lower)
+        lower, upper = (lowest + quantum * end for end in (released.lower, released.upper))
+        return ReleasedRange(released.of, lower, upper, quantum * released.scale)
 
     def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
         """Return the mean of every cell."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.per_cell_allocation import PerCellAllocation
+    from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
@@ -63,10 +64,13 @@ class CellMechanisms(ReadOnlyArrays):
         Stages of all cells, built from counts, bounds and the loss of a cell; never stored.
     predicted_error : ndarray of float, shape (n_cells,)
         Mean absolute error by a public prior, for bounds of width 1; used where none is proven.
+    released : tuple of ReleasedRange or None
+        Outcomes of each cell's private choices, in value units; empty before a release.
     """
 
     cells: PerCellAllocation
     predicted_error: Floats
+    released: tuple[ReleasedRange | None, ...] = ()
 
 
 Normaliser = Literal["records", "contributions"]

@@ -107,8 +107,10 @@ def check_allocation(
 def with_outputs(plan: Plan, allocation: ReleaseAllocation, outputs: Outputs) -> Plan:
     """Return the plan with the ranges and the strategy that its private stages released."""
     match allocation:
-        case ClippedAllocation() | PublishedCells():
+        case ClippedAllocation():
             return plan
+        case PublishedCells():
+            return _with_released_ranges(plan, allocation, outputs)
         case WeightedAllocation():
             return _with_range(plan, allocation.lattice_steps, allocation.released_range(outputs))
         case TwoStageAllocation():
@@ -327,6 +329,17 @@ def _with_range(plan: Plan, lattice_steps: int, ends: tuple[int, int]) -> Plan:
 
 def _with_clipping(plan: Plan, clipping: Clipping) -> Plan:
     return replace(plan, allocation=replace(plan.allocation, clipping=clipping))
+
+
+# ---- mechanisms of one cell ----
+
+
+def _with_released_ranges(plan: Plan, allocation: PublishedCells, outputs: Outputs) -> Plan:
+    match plan.allocation.clipping:
+        case CellMechanisms() as cells:
+            released = allocation.released_ranges(outputs)
+            return _with_clipping(plan, replace(cells, released=released))
+    return plan
 
 
 # ---- two stages ----

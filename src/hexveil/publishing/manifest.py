@@ -6,6 +6,7 @@ contents: those depend on values.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib.metadata
 import importlib.resources
@@ -18,7 +19,7 @@ import numpy as np
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells
-from hexveil.planning.allocation import TwoStageRange
+from hexveil.planning.allocation import CellMechanisms, TwoStageRange
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 from hexveil.planning.goal import goal
 from hexveil.planning.guarantees import divisors
@@ -248,6 +249,18 @@ def _centres(plan: Plan) -> dict[str, list[float]]:
     return {}
 
 
+def _released_ranges(plan: Plan) -> dict[str, list[dict[str, Any] | None]]:
+    """Return what the private choices of each cell's mechanism released, in value units."""
+    match plan.allocation.clipping:
+        case CellMechanisms(released=ranges) if any(ranges):
+            return {
+                "released_range": [
+                    None if one is None else dataclasses.asdict(one) for one in ranges
+                ]
+            }
+    return {}
+
+
 def _numbers_or_none(numbers: NDArray[np.float64]) -> list[float | None]:
     """Return numbers, with None where published means lie on a curve and on no grid."""
     return [_finite(number) for number in numbers.tolist()]
@@ -262,6 +275,7 @@ def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
         divisor = {"divisor": divisors(plan.problem, plan.allocation).tolist()}
     columns_by_statistic = [
         _centres(plan)
+        | _released_ranges(plan)
         | {
             "statistic": [name] * plan.occupancy.n_cells,
             "contribution_cap": thresholds[name].tolist(),

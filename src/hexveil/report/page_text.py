@@ -84,6 +84,7 @@ def _counts(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "cells": table.num_rows,
         "hexagons": len(set(table["hexagon"].to_pylist())) if mapped else 0,
         "cut_off_cells": grades.count(clipping_text.CUT_OFF),
+        "predicts_errors": clipping_text.get_step(view.steps, "cell_stages") is not None,
         "useful_cells": view.manifest["plan"].get("cells_better_than_constant"),
         "tenth_of_range": with_unit(f"{view.range / 10:g}", view.unit_text),
         "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),

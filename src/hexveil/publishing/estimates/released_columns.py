@@ -31,7 +31,9 @@ def split_column(name: str) -> tuple[str, str]:
     return statistic, key
 
 
-def describe_column(name: str, strategy: str = "", *, smoothed: bool = False) -> str:
+def describe_column(
+    name: str, strategy: str = "", *, smoothed: bool = False, staged: bool = False
+) -> str:
     """Return the description of a column.
 
     Parameters
@@ -42,6 +44,8 @@ def describe_column(name: str, strategy: str = "", *, smoothed: bool = False) ->
         Strategy of the private clipping range, as in the manifest; "" within public bounds.
     smoothed : bool
         Whether the release has smoothed estimates.
+    staged : bool
+        Whether every cell is published by a mechanism of one cell.
 
     Examples
     --------
@@ -52,5 +56,5 @@ def describe_column(name: str, strategy: str = "", *, smoothed: bool = False) ->
     if not statistic:
         return render_sentence(_TEMPLATE, "place", name=name)
     return render_sentence(
-        _TEMPLATE, key, statistic=statistic, strategy=strategy, smoothed=smoothed
+        _TEMPLATE, key, statistic=statistic, strategy=strategy, smoothed=smoothed, staged=staged
     )

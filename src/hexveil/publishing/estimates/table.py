@@ -64,9 +64,14 @@ def build_table(
         columns |= {f"{name}_{key}": column for key, column in by_statistic[name].items()}
     table = pa.table(columns)
     strategy = _strategy(plan)
+    staged = isinstance(plan.allocation.clipping, CellMechanisms)
     fields = [
         field.with_metadata(
-            {"description": describe_column(field.name, strategy, smoothed=bool(smoothed))}
+            {
+                "description": describe_column(
+                    field.name, strategy, smoothed=bool(smoothed), staged=staged
+                )
+            }
             | _unit(field.name, facts.value_unit)
         )
         for field in table.schema
@@ -157,7 +162,9 @@ def _noised(error: ErrorModel, noisy: Floats, ends: tuple[Floats, Floats]) -> di
         "bound95": bound,
         "low": np.maximum(raw - bound, lower),
         "high": np.minimum(raw + bound, upper),
-        "quality": pa.array(grade(bound, upper - lower, error.informative), type=pa.string()),
+        "quality": pa.array(
+            grade(error.graded_bound, upper - lower, error.informative), type=pa.string()
+        ),
     }
 
 

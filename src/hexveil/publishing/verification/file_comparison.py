@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from hexveil.accounting.error_model import prediction_or_bound
 from hexveil.base import csv_safety, hexagons
 from hexveil.publishing import geometry
 from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, STATISTICS
@@ -238,6 +239,13 @@ def is_on_grid(noisy: Floats, statistic: StatedStatistic) -> bool:
     return bool((error <= tolerance)[on_grid].all())
 
 
+def _graded_bound(stated: ReleaseStatements, statistic: StatedStatistic, error: Floats) -> Floats:
+    """Return the bound by which cells are graded: predicted where a mechanism has none proven."""
+    if not stated.has_cell_stages:
+        return statistic.bound95
+    return prediction_or_bound(stated.span, statistic.bias, error, statistic.bound95)
+
+
 def _check_derived(
     table: pa.Table, stated: ReleaseStatements, statistic: StatedStatistic
 ) -> Iterator[str]:
@@ -256,7 +264,9 @@ def _check_derived(
             yield f"{name}_error is not bias and scale."
         has_noise = statistic.scale > 0
         # Grades follow from the public bound, so they can be recomputed.
-        flags = np.array(grade(statistic.bound95, high - low, has_noise))
+        flags = np.array(
+            grade(_graded_bound(stated, statistic, stated_error), high - low, has_noise)
+        )
         # A constant has its own rule for cells whose statistic is known beforehand.
         if (flags != table[f"{name}_quality"].to_numpy())[has_noise].any():
             yield f"{name}_quality is not that of its bound."

@@ -37,6 +37,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     BoundedStage,
     CellAllocation,
     CellProblem,
+    ReleasedRange,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, unknown_choice
 from hexveil.mechanisms.single_cell.prior_based.huber_location import (
@@ -136,6 +137,15 @@ class HuberMean(CellAllocation):
         if self.mean_epsilon:
             offset = outputs["score"][:, 0] / (self.cell.span * self.scores.total_weight)
         return np.asarray(self.cell.span * self.bend(self.locate(selected_point(outputs), offset)))
+
+    def released_range(self, outputs: Outputs) -> ReleasedRange | None:
+        """Return the point, in quanta: see `CellAllocation.released_range`."""
+        if self.scores.points.size == 1:
+            return None
+        selected = selected_point(outputs)
+        point = float(self.scores.points[selected][0])
+        scale = self.cell.span * float(self.relative_scales()[selected][0])
+        return ReleasedRange("point", point, point, scale)
 
     def locate(self, selected: Ints, offset: Floats) -> Floats:
         """Return y in parts of the span, for numbers of candidates and (B + noise)/(S ΣV)."""

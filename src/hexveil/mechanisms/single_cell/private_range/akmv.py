@@ -67,6 +67,7 @@ class ClippedSumMean(ClippedRangeMean):
     """
 
     kind = "akmv"
+    clipped = "user sums"
 
     target: int
 

@@ -14,12 +14,12 @@ The bias depends on the range, which is random: no closed form is known.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from hexveil.mechanisms.contract import EstimateGrid, PredictedError
-from hexveil.mechanisms.single_cell.cell_allocation import LN20, CellAllocation
+from hexveil.mechanisms.single_cell.cell_allocation import LN20, CellAllocation, ReleasedRange
 from hexveil.mechanisms.single_cell.private_range.range_sum import RangeSum
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class ClippedRangeMean(CellAllocation):
         The estimate is the noisy sum over this.
     """
 
+    clipped: ClassVar[str] = "array means"
+
     mean_epsilon: Fraction
     divisor: int
 
@@ -55,6 +57,15 @@ class ClippedRangeMean(CellAllocation):
     def estimate(self, outputs: Outputs) -> Floats:
         """Return the estimates: see `CellAllocation.estimate`."""
         return np.asarray(outputs["mean"][:, 0] / self.divisor)
+
+    def released_range(self, outputs: Outputs) -> ReleasedRange | None:
+        """Return the range, in quanta: see `CellAllocation.released_range`."""
+        if len(self.stages) == 1:
+            return None
+        reading = self.range_sum.reading
+        lower, upper = self.range_sum.clipping.ends(outputs)
+        scale = self.range_sum.scales(reading.grain * (upper - lower)) / self.divisor
+        return ReleasedRange(self.clipped, float(lower[0]), float(upper[0]), float(scale[0]))
 
     def error(self, width: float) -> PredictedError:
         """Return the largest noise scale, and a bound that holds for all values.

@@ -2,23 +2,40 @@
 
 Source: IOT Algorithm 3 and section III-E, with ERRATA 11 and 12. A candidate of cost c is chosen
 with a chance proportional to exp(-c/scale). At the scale of permute-and-flip, 2 votes/ε, it has
-the same loss ε; so both differ in their error alone.
+the same loss ε; so both differ in their error alone. Costs are those of the errata.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.single_cell.cell_plan import CellPlan
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, Ints
+    from fractions import Fraction
+
+    from numpy.typing import ArrayLike
+
+    from hexveil.base.rational import Number
+    from hexveil.mechanisms.contract import Floats, Ints, NoiseSource, Outputs, PrivateSums
+    from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
+
+PRINTED = "exponential mechanism (printed)"
+"""The choice, for the names of lines."""
 
 
 class ExponentialNoise(SimulatedNoise):
     """Simulated noise whose choices are those of the exponential mechanism."""
+
+    @classmethod
+    def like(cls, noise: SimulatedNoise) -> ExponentialNoise:
+        """Return noise that goes on with the stream and the trials of another."""
+        return cls(noise._generator, noise._trials)  # noqa: SLF001  of its own base class
 
     def noisy_max(self, scores: Ints, sizes: Ints, scale: float) -> Ints:
         """Return the candidate chosen in each trial: see `SimulatedNoise.noisy_max`."""
@@ -28,6 +45,42 @@ class ExponentialNoise(SimulatedNoise):
         # The candidates of a run have one score, so each is chosen alike.
         within = self._generator.random(self._trials) * sizes[row, run]
         return np.asarray(begin[row, run] + within.astype(np.int64))
+
+
+class PrintedPlan(CellPlan):
+    """The plan of one cell whose simulated choices are those of the exponential mechanism."""
+
+    def outputs(self, sums: PrivateSums, source: NoiseSource) -> Outputs:
+        """Return the noisy integers of all stages: see `CellPlan.outputs`."""
+        assert isinstance(source, SimulatedNoise)  # noqa: S101  vetted noise has no such choice
+        return super().outputs(sums, ExponentialNoise.like(source))
+
+
+@dataclass(frozen=True, repr=False)
+class PrintedChoice(CellMechanism):
+    """A mechanism with the choice that the paper prints, for study only.
+
+    Parameters
+    ----------
+    mechanism : CellMechanism
+        As it is released: with permute-and-flip.
+    """
+
+    mechanism: CellMechanism
+
+    @property
+    def name(self) -> str:
+        """The mechanism's, and the choice."""
+        return f"{self.mechanism.name}, {PRINTED}"
+
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> CellAllocation:
+        """Return the allocation of one cell: that of the mechanism."""
+        return self.mechanism.allocate_cell(cell, epsilon)
+
+    def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> PrintedPlan:
+        """Return the public plan of one cell: see `CellMechanism.plan`."""
+        plan = self.mechanism.plan(counts, bounds=bounds, epsilon=epsilon)
+        return PrintedPlan(plan.allocation)
 
 
 def exponential_law(costs: Ints, sizes: Ints, scale: float) -> Floats:

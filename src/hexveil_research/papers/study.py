@@ -34,6 +34,8 @@ Whose = Literal["paper", "reference", "ours"]
 
 ALTERATIONS = ("data", "values", "bounds", "epsilons", "gamma", "q", "scale")
 """Fields of a setting that make it another than the papers'."""
+CELL_LOSS = "privacy loss ε"
+"""Label of an axis: the loss of one cell's release."""
 PAPER_BOUNDS = Fraction(0), Fraction(65)
 """Of a speed, in km/h."""
 

@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
+from hexveil.mechanisms import AKMV, Baseline
+from hexveil.mechanisms.priors import Normal
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.simulation.evaluation import evaluate
 from hexveil_research.papers.exponential_mechanism import (
     ExponentialNoise,
+    PrintedChoice,
     choose_exponential,
     exponential_law,
 )
@@ -44,3 +49,31 @@ def test_candidates_of_a_run_are_chosen_alike():
     found = np.bincount(noise.noisy_max(-COSTS, SIZES, 2.0), minlength=7)
     assert found.size == 7
     assert found[0] == pytest.approx(found[1], rel=0.06)
+
+
+CELL = {"counts": [4, 2, 1], "bounds": (0, 8), "epsilons": ["6"], "seed": 3}
+
+
+def test_a_mechanism_with_the_printed_choice_follows_its_law():
+    """Estimates of AKMV without its last noise have the chances of the law."""
+    plan = PrintedChoice(AKMV()).plan(CELL["counts"], bounds=(0, 8), epsilon="0.4")
+    sums = plan.cell.sums([8.0, 3.0, 5.0])
+    stage = plan.allocation.stages[0]
+    (costs,), (request,) = stage.measure(sums, {}), stage.noise({})
+    law = exponential_law(-costs.scores, costs.sizes, request.scale)[0]
+    chosen = plan.outputs(sums, SimulatedNoise(np.random.default_rng(5), 30_000))[stage.name]
+    end = np.cumsum(costs.sizes[0])
+    runs = np.searchsorted(end, chosen[:, 0], side="right")
+    assert np.bincount(runs, minlength=law.size) / runs.size == pytest.approx(law, abs=0.015)
+
+
+def test_only_a_choice_changes_the_error():
+    """A mechanism without one has the very same error; values drawn anew are no obstacle."""
+    for values in ({"user_means": [1.0, 2.0, 3.0]}, {"values": Normal(4, 1)}):
+        pairs = [
+            evaluate([mechanism], **CELL, **values, trials=200)["mae"][0].as_py()
+            for plain in (Baseline(), AKMV())
+            for mechanism in (plain, PrintedChoice(plain))
+        ]
+        assert pairs[0] == pairs[1]
+        assert pairs[2] != pairs[3]

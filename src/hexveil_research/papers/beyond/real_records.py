@@ -27,7 +27,7 @@ from hexveil_research.papers.beyond.mechanism_errors import (
     measured,
     simulated,
 )
-from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
+from hexveil_research.papers.study import CELL_LOSS, Claim, Outcome, Panel, Study, line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ def panel(title: str, errors: Errors) -> Panel:
         *(_line(mechanism.name, errors, "ours") for mechanism in OURS),
     )
     label = f"mean absolute error, {errors.unit}"
-    return Panel(title, "privacy loss ε", label, lines, log_x=True, log_y=True, ends=BARS)
+    return Panel(title, CELL_LOSS, label, lines, log_x=True, log_y=True, ends=BARS)
 
 
 def _line(name: str, errors: Errors, whose: Whose) -> Line:

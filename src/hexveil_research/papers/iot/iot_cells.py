@@ -20,7 +20,6 @@ import numpy as np
 from hexveil.mechanisms.priors import Normal, draw_user_means
 from hexveil.simulation.evaluation import evaluate
 from hexveil_research.papers import itms
-from hexveil_research.papers.exponential_mechanism import ExponentialNoise
 from hexveil_research.papers.study import Line, line
 
 if TYPE_CHECKING:
@@ -41,6 +40,8 @@ Scaling = Literal["none", "samples", "users"]
 
 EPSILONS = tuple(f"{step / 10:g}" for step in range(5, 21))
 X = np.array([float(epsilon) for epsilon in EPSILONS])
+ERROR = "mean |error|"
+"""Label of an axis, before the unit."""
 CELLS = 10
 TRIALS_OF_A_CELL = 100
 """With fewer than ten times as many trials there are fewer cells."""
@@ -234,26 +235,3 @@ def simulated(
         tell((i + 1) / len(mae))
     x = np.array(epsilons, dtype=float)
     return {m.name: Curve(mae[:, k], error[:, k], x) for k, m in enumerate(mechanisms)}
-
-
-def with_printed_choice(
-    mechanisms: Sequence[CellMechanism], setting: Setting, cell: Callable[[int], Cell]
-) -> Curves:
-    """Return errors as `simulated` does, with choices by the exponential mechanism as printed."""
-    epsilons, trials = setting.losses(EPSILONS), max(2, setting.trials)
-    shape = len(mechanisms), len(seeds(setting)), len(epsilons)
-    mae, deviation = np.empty((2, *shape))
-    for i, seed in enumerate(seeds(setting)):
-        drawn_cell = cell(seed)
-        for k, mechanism in enumerate(mechanisms):
-            for j, epsilon in enumerate(epsilons):
-                plan = mechanism.plan(drawn_cell.counts, bounds=drawn_cell.bounds, epsilon=epsilon)
-                noise = ExponentialNoise(np.random.default_rng([seed, 2, k, j]), trials)
-                estimates = plan.estimates(plan.cell.sums(drawn_cell.means), noise)
-                errors = np.abs(estimates - drawn_cell.truth)
-                mae[k, i, j], deviation[k, i, j] = errors.mean(), errors.std(ddof=1)
-    x = np.array(epsilons, dtype=float)
-    return {
-        mechanism.name: Curve(mae[k], deviation[k] / trials**0.5, x)
-        for k, mechanism in enumerate(mechanisms)
-    }

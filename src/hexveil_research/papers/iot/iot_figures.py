@@ -3,7 +3,8 @@
 Source: IOT section IV, with ERRATA 7 for the noise of WRAPAROUND. Cells and ε are in `iot_cells`.
 As in the paper: BESTFIT but for figure 1, gamma = 0.2 of LEVY, the median as cap of
 ARRAY-AVERAGING but for figure 4, where it is that of eq. (9).
-Figure 2 has a second panel, with the exponential mechanism as printed beside permute-and-flip.
+Each figure has the exponential mechanism as printed beside permute-and-flip, which is released: but
+for figure 1 in a panel of its own.
 Ours in the same axes: Foresight, and Auto with its own prior, neither tuned to what is drawn here.
 Auto is left out of figure 4, where its planning takes longest.
 """
@@ -26,9 +27,19 @@ from hexveil.mechanisms import (
     OptimizedQuantile,
 )
 from hexveil_research.papers import itms
+from hexveil_research.papers.exponential_mechanism import PRINTED, PrintedChoice
 from hexveil_research.papers.iot import figure_claims
+from hexveil_research.papers.iot.error_panels import (
+    CHOOSING,
+    choice_panel,
+    curves_by_name,
+    error_panel,
+    scaled,
+    subject,
+)
 from hexveil_research.papers.iot.iot_cells import (
     EPSILONS,
+    ERROR,
     Cell,
     Curve,
     cells,
@@ -36,9 +47,8 @@ from hexveil_research.papers.iot.iot_cells import (
     mixed_cell,
     seeds,
     simulated,
-    with_printed_choice,
 )
-from hexveil_research.papers.study import Claim, Outcome, Panel, Study
+from hexveil_research.papers.study import CELL_LOSS, Claim, Outcome, Panel, Study
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,10 +61,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-CELL_LOSS = "privacy loss ε"
-ERROR = "mean |error|"
-CHOOSING = ("LEVY", "FIXEDQUANTILE", "OPTIMIZEDQUANTILE", "ε-DEPENDENTQUANTILE")
-"""Algorithms that make a private choice, by their names in IOT and RW."""
 BASELINE, FORESIGHT, AUTO = Baseline(), Foresight(), Auto()
 CLIPPING: dict[str, CellMechanism] = {
     "ARRAY-AVERAGING": ArrayAveraging(),
@@ -69,6 +75,7 @@ GROUPED: dict[str, tuple[CellMechanism, CellMechanism]] = {
     "FIXEDQUANTILE": (FixedQuantile(grouping="wrap_around"), FixedQuantile()),
 }
 """Under WRAPAROUND, and under BESTFIT."""
+GROUPINGS = ("WRAPAROUND", "BESTFIT")
 SHARES = (0.1, 0.5)
 """Parts of the variance between users that the claims of figures 1 and 2 are tried at, too."""
 
@@ -112,12 +119,21 @@ def grouping(setting: Setting) -> Outcome:
     exact = np.array([printed_wrap(cell(seed), epsilons) for seed in seeds(setting)])
     # Computed from the law of the noise: there is no simulation error.
     printed = Curve(exact, np.zeros_like(exact), np.array(epsilons, dtype=float))
-    ours = simulated([FORESIGHT], setting, cell, _progress(setting, 0.3, 0.7))[FORESIGHT.name]
+    choosing = {
+        name: [PrintedChoice(form) for form in GROUPED[name]]
+        for name in CHOOSING
+        if name in GROUPED
+    }
+    others = [FORESIGHT, *(form for pair in choosing.values() for form in pair)]
+    rivals = simulated(others, setting, cell, _progress(setting, 0.3, 0.7))
     panels = []
     for name, (wrapped, fitted) in curves.items():
-        lines = [wrapped.line("WRAPAROUND"), fitted.line("BESTFIT"), ours.line("Foresight", "ours")]
+        lines = [wrapped.line("WRAPAROUND"), fitted.line("BESTFIT")]
         if name == "ARRAY-AVERAGING":
             lines.insert(1, printed.line("WRAPAROUND, noise 2U/K as printed"))
+        for grouping_name, form in zip(GROUPINGS, choosing.get(name, ()), strict=False):
+            lines.append(rivals[form.name].line(f"{grouping_name}, {PRINTED}"))
+        lines.append(rivals[FORESIGHT.name].line("Foresight", "ours"))
         title = f"IOT figure 1: {name}, {subject(setting, 'cell like ITMS')}"
         panels.append(
             Panel(title, CELL_LOSS, f"{ERROR}, {setting.unit}", tuple(lines), ends=ends(setting))
@@ -135,64 +151,9 @@ def grouping(setting: Setting) -> Outcome:
     return Outcome(tuple(panels), claims)
 
 
-def subject(setting: Setting, usual: str) -> str:
-    """Return the data of a figure in words: the paper's, or the setting's own."""
-    return usual if setting.data is None else setting.data.name
-
-
-def scaled(setting: Setting, scaling: str) -> str:
-    """Return the scaling of a figure in words, with λ."""
-    factor = itms.SCALE if setting.scale is None else setting.scale
-    own = "" if setting.data is None else f"{setting.data.name}, "
-    return f"{own}{scaling} scaling, λ = {factor}"
-
-
-def choice_panel(
-    title: str,
-    setting: Setting,
-    clipping: dict[str, CellMechanism],
-    curves: Curves,
-) -> Panel:
-    """Return the errors with both private choices: permute-and-flip, and the printed one."""
-    choosing = {name: clipping[name] for name in CHOOSING if name in clipping}
-    printed = with_printed_choice(list(choosing.values()), setting, cells(setting))
-    lines = [
-        curve_line
-        for name, mechanism in choosing.items()
-        for curve_line in (
-            printed[mechanism.name].line(f"{name}, exponential mechanism (printed)"),
-            curves[name].line(f"{name}, permute-and-flip"),
-        )
-    ]
-    return Panel(
-        title, CELL_LOSS, f"{ERROR}, {setting.unit}", tuple(lines), log_y=True, ends=ends(setting)
-    )
-
-
 def _progress(setting: Setting, start: float, end: float) -> Callable[[float], None]:
     """Return a progress callback for a part of the whole work."""
     return lambda share: setting.tell(start + (end - start) * share)
-
-
-def _curves_by_name(
-    setting: Setting,
-    cell: Callable[[int], Cell],
-    papers: dict[str, CellMechanism],
-    tell: Callable[[float], None] = lambda _: None,
-) -> Curves:
-    """Return errors of several algorithms by the names given."""
-    by_name = simulated(list(papers.values()), setting, cell, tell)
-    return {name: by_name[mechanism.name] for name, mechanism in papers.items()}
-
-
-def _panel(title: str, setting: Setting, papers: Curves, ours: Curves) -> Panel:
-    lines = (
-        *(curve.line(name) for name, curve in papers.items()),
-        *(curve.line(name, "ours") for name, curve in ours.items()),
-    )
-    return Panel(
-        title, CELL_LOSS, f"{ERROR}, {setting.unit}", lines, log_y=True, ends=ends(setting)
-    )
 
 
 def compared(
@@ -203,11 +164,11 @@ def compared(
     ours: dict[str, CellMechanism],
 ) -> tuple[Panel, Curves, Curves]:
     """Return the panel of BASELINE, the clipping algorithms and ours, with both their curves."""
-    papers = _curves_by_name(
+    papers = curves_by_name(
         setting, cell, {"BASELINE": BASELINE, **clipping}, _progress(setting, 0.0, 0.2)
     )
-    own_curves = _curves_by_name(setting, cell, ours, _progress(setting, 0.2, 1.0))
-    return _panel(title, setting, papers, own_curves), papers, own_curves
+    own_curves = curves_by_name(setting, cell, ours, _progress(setting, 0.2, 1.0))
+    return error_panel(title, setting, papers, own_curves), papers, own_curves
 
 
 def like_itms(setting: Setting) -> Outcome:
@@ -217,11 +178,14 @@ def like_itms(setting: Setting) -> Outcome:
     panel, papers, ours = compared(setting, title, cells(setting), CLIPPING, {
         "Foresight": FORESIGHT, "Auto": AUTO,
     })  # fmt: skip
-    panels = (panel, choice_panel(f"The private choice: {shown}", setting, CLIPPING, papers))
+    choices = choice_panel(
+        f"The private choice: {shown}", setting, cells(setting), CLIPPING, papers
+    )
+    panels = (panel, choices)
     if not setting.is_papers:
         return Outcome(panels)
     by_share = {
-        share: _curves_by_name(
+        share: curves_by_name(
             setting, partial(mixed_cell, share=share), {"BASELINE": BASELINE, **CLIPPING}
         )
         for share in SHARES
@@ -242,12 +206,13 @@ def like_itms(setting: Setting) -> Outcome:
 
 def sample_scaling(setting: Setting) -> Outcome:
     """Return IOT figure 3: ten times as many samples of each user."""
-    title = f"IOT figure 3: {scaled(setting, 'sample')}"
-    panel, papers, ours = compared(setting, title, cells(setting, "samples"), CLIPPING, {
+    shown, cell = scaled(setting, "sample"), cells(setting, "samples")
+    panel, papers, ours = compared(setting, f"IOT figure 3: {shown}", cell, CLIPPING, {
         "Foresight": FORESIGHT, "Auto": AUTO,
     })  # fmt: skip
+    panels = panel, choice_panel(f"The private choice: {shown}", setting, cell, CLIPPING, papers)
     if not setting.is_papers:
-        return Outcome((panel,))
+        return Outcome(panels)
     place = "Section IV-C, figure 3"
     claims: tuple[Claim, ...] = (
         figure_claims.clipping_claim(place, "sample scaling", papers),
@@ -256,18 +221,19 @@ def sample_scaling(setting: Setting) -> Outcome:
         ),
         *figure_claims.ours_claims("Figure 3", "sample scaling", papers, ours),
     )
-    return Outcome((panel,), claims)
+    return Outcome(panels, claims)
 
 
 def user_scaling(setting: Setting) -> Outcome:
     """Return IOT figure 4: ten times as many users."""
-    title = f"IOT figure 4: {scaled(setting, 'user')}"
+    shown, cell = scaled(setting, "user"), cells(setting, "users")
     clipping = {**CLIPPING, "ARRAY-AVERAGING": ArrayAveraging(cap="sqrt")}
     panel, papers, ours = compared(
-        setting, title, cells(setting, "users"), clipping, {"Foresight": FORESIGHT}
+        setting, f"IOT figure 4: {shown}", cell, clipping, {"Foresight": FORESIGHT}
     )
+    panels = panel, choice_panel(f"The private choice: {shown}", setting, cell, clipping, papers)
     if not setting.is_papers:
-        return Outcome((panel,))
+        return Outcome(panels)
     place = "Section IV-C, figure 4"
     claims: tuple[Claim, ...] = (
         figure_claims.clipping_claim(place, "user scaling", papers),
@@ -280,7 +246,7 @@ def user_scaling(setting: Setting) -> Outcome:
         ),
         *figure_claims.ours_claims("Figure 4", "user scaling", papers, ours),
     )  # fmt: skip
-    return Outcome((panel,), claims)
+    return Outcome(panels, claims)
 
 
 STUDIES: tuple[Study, ...] = (

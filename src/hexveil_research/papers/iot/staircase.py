@@ -15,9 +15,9 @@ import numpy as np
 from hexveil import theory
 from hexveil.mechanisms import ArrayAveraging, Baseline, OptimalClipping
 from hexveil_research.papers import itms
+from hexveil_research.papers.iot.error_panels import subject
 from hexveil_research.papers.iot.iot_cells import CELLS
-from hexveil_research.papers.iot.iot_figures import subject
-from hexveil_research.papers.study import Claim, Line, Outcome, Panel, Study, line
+from hexveil_research.papers.study import CELL_LOSS, Claim, Line, Outcome, Panel, Study, line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 POINTS = 121
 EPSILONS = tuple(f"{epsilon:.4g}" for epsilon in np.geomspace(0.001, 2, POINTS))
 X = np.array([float(epsilon) for epsilon in EPSILONS])
-CELL_LOSS = "privacy loss ε"
 MIDDLE = itms.SPAN / 2
 """The worst-case error of the constant U/2, which loses no privacy."""
 

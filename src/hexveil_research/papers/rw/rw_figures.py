@@ -3,7 +3,7 @@
 Source: RW section IV-B and appendix E, figures 1, 2a and 2b. RW's LEVY and OPT-ARRAY-AVERAGING are
 in `variants` (ERRATA 15); its ε-DEPENDENTQUANTILE is IOT's OPTIMIZEDQUANTILE. Cells, ε and what
 counts as a difference are those of IOT's figures (`iot.iot_cells`, `iot.figure_claims`).
-Figure 1 has a second panel, with the exponential mechanism as printed beside permute-and-flip.
+A further panel of each has the exponential mechanism as printed beside permute-and-flip.
 RW describes OPT-ARRAY-AVERAGING and does not plot it; here it is in all axes.
 Ours in the same axes: Foresight, and Auto with its own prior but for figure 2b, where its planning
 takes longest.
@@ -26,15 +26,19 @@ from hexveil.mechanisms import (
 )
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot import figure_claims
+from hexveil_research.papers.iot.error_panels import (
+    choice_panel,
+    curves_by_name,
+    error_panel,
+    scaled,
+    subject,
+)
 from hexveil_research.papers.iot.iot_cells import (
     X,
     cells,
-    ends,
     mixed_cell,
     seeds,
-    simulated,
 )
-from hexveil_research.papers.iot.iot_figures import choice_panel, scaled, subject
 from hexveil_research.papers.rw.rw_claims import of_rw, stated
 from hexveil_research.papers.rw.variants import FreeLevy, Optimised
 from hexveil_research.papers.study import Claim, Outcome, Panel, Study
@@ -52,8 +56,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-CELL_LOSS = "privacy loss ε"
-ERROR = "mean |error|"
 LIKE = "cell like ITMS"
 CLIPPING: dict[str, CellMechanism] = {
     "ARRAY-AVERAGING": ArrayAveraging(),
@@ -69,28 +71,6 @@ OPTIMISED: dict[str, CellMechanism] = {
 OURS: dict[str, CellMechanism] = {"Foresight": Foresight(), "Auto": Auto()}
 
 
-def curves_of(
-    setting: Setting,
-    cell: Callable[[int], Cell],
-    mechanisms: dict[str, CellMechanism],
-    tell: Callable[[float], None] = lambda _: None,
-) -> Curves:
-    """Return the errors of mechanisms, by the names given."""
-    by_name = simulated(list(mechanisms.values()), setting, cell, tell)
-    return {name: by_name[mechanism.name] for name, mechanism in mechanisms.items()}
-
-
-def axes(title: str, setting: Setting, plotted: Curves, optimised: Curves, ours: Curves) -> Panel:
-    """Return the errors of RW's algorithms and ours in one pair of axes."""
-    lines = (
-        *(curve.line(name) for name, curve in (plotted | optimised).items()),
-        *(curve.line(name, "ours") for name, curve in ours.items()),
-    )
-    return Panel(
-        title, CELL_LOSS, f"{ERROR}, {setting.unit}", lines, log_y=True, ends=ends(setting)
-    )
-
-
 def compared(
     setting: Setting,
     title: str,
@@ -99,10 +79,11 @@ def compared(
     ours: dict[str, CellMechanism],
 ) -> tuple[Panel, Curves, Curves, Curves]:
     """Return the panel, and the curves of RW's mechanisms, OPT-ARRAY-AVERAGING and ours."""
-    plotted = curves_of(setting, cell, {"BASELINE": Baseline(), **clipping})
-    optimised = curves_of(setting, cell, OPTIMISED)
-    mine = curves_of(setting, cell, ours)
-    return axes(title, setting, plotted, optimised, mine), plotted, optimised, mine
+    plotted = curves_by_name(setting, cell, {"BASELINE": Baseline(), **clipping})
+    optimised = curves_by_name(setting, cell, OPTIMISED)
+    mine = curves_by_name(setting, cell, ours)
+    panel = error_panel(title, setting, plotted | optimised, mine)
+    return panel, plotted, optimised, mine
 
 
 def like_itms(setting: Setting) -> Outcome:
@@ -111,18 +92,21 @@ def like_itms(setting: Setting) -> Outcome:
     panel, plotted, optimised, ours = compared(
         setting, f"RW figure 1: {shown}, BESTFIT", cells(setting), CLIPPING, OURS
     )
-    choices = choice_panel(f"The private choice: {shown}", setting, CLIPPING, plotted)
+    choices = choice_panel(
+        f"The private choice: {shown}", setting, cells(setting), CLIPPING, plotted
+    )
     setting.tell(0.6)
     if not setting.is_papers:
         return Outcome((panel, choices))
     papers = {"BASELINE": Baseline(), **CLIPPING}
     by_share = {
-        share: curves_of(setting, partial(mixed_cell, share=share), papers) for share in (0.1, 0.5)
+        share: curves_by_name(setting, partial(mixed_cell, share=share), papers)
+        for share in (0.1, 0.5)
     }
     place = "Appendix E, figure 1"
     drawn_facts = [itms.facts(itms.counts(seed)) for seed in seeds(setting)]
     # The same cells under IOT's reading, so that only the reading differs.
-    like_iot = curves_of(setting, mixed_cell, {"LEVY": Levy()})["LEVY"]
+    like_iot = curves_by_name(setting, mixed_cell, {"LEVY": Levy()})["LEVY"]
     claims = (
         replace(figure_claims.published_facts(drawn_facts), place="Appendix E"),
         figure_claims.clipping_claim(place, LIKE, plotted, by_share),
@@ -169,25 +153,28 @@ def not_typical(plotted: Curves, optimised: Curves) -> Claim:
 
 def scaling(setting: Setting) -> Outcome:
     """Return RW figure 2: ten times the samples of each user, and ten times the users."""
-    by_samples = compared(
-        setting,
-        f"RW figure 2a: {scaled(setting, 'sample')}",
-        cells(setting, "samples"),
-        CLIPPING,
-        OURS,
-    )
+    samples, users = (cells(setting, name) for name in ("samples", "users"))
+    shown = [scaled(setting, name) for name in ("sample", "user")]
+    by_samples = compared(setting, f"RW figure 2a: {shown[0]}", samples, CLIPPING, OURS)
     setting.tell(0.3)
+    clipping = {**CLIPPING, "ARRAY-AVERAGING": ArrayAveraging(cap="sqrt")}
     by_users = compared(
         setting,
-        f"RW figure 2b: {scaled(setting, 'user')}",
-        cells(setting, "users"),
-        {**CLIPPING, "ARRAY-AVERAGING": ArrayAveraging(cap="sqrt")},
+        f"RW figure 2b: {shown[1]}",
+        users,
+        clipping,
         {"Foresight": OURS["Foresight"]},
     )
+    panels = (
+        by_samples[0],
+        by_users[0],
+        choice_panel(f"The private choice: {shown[0]}", setting, samples, CLIPPING, by_samples[1]),
+        choice_panel(f"The private choice: {shown[1]}", setting, users, clipping, by_users[1]),
+    )
     if not setting.is_papers:
-        return Outcome((by_samples[0], by_users[0]))
+        return Outcome(panels)
     claims = (*sample_claims(*by_samples[1:]), *user_claims(*by_users[1:]))
-    return Outcome((by_samples[0], by_users[0]), tuple(map(of_rw, claims)))
+    return Outcome(panels, tuple(map(of_rw, claims)))
 
 
 def sample_claims(plotted: Curves, optimised: Curves, ours: Curves) -> tuple[Claim, ...]:

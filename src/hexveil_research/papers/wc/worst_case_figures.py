@@ -3,6 +3,7 @@
 Source: WC sections IV-C and IV-D, with ERRATA 5 for the optimal error. What the paper leaves open
 is in `count_collections`, and the collection of figure 1: the geometric one, M = 6. All errors are
 drawn on a logarithmic axis, which the paper has in figure 3 alone: they lie far apart.
+AKMV's threshold is chosen by permute-and-flip, and by the exponential mechanism as printed.
 Ours in the same axes: Foresight, tuned on other sets but judged on these collections among others
 (docs/how-to/own-mechanism.md), and Auto with its usual prior.
 """
@@ -21,7 +22,12 @@ from hexveil.mechanisms.priors import Uniform
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil.mechanisms.single_cell.cell_plan import CellPlan
-from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
+from hexveil_research.papers.exponential_mechanism import (
+    PRINTED,
+    ExponentialNoise,
+    PrintedChoice,
+)
+from hexveil_research.papers.study import CELL_LOSS, Claim, Outcome, Panel, Study, line
 from hexveil_research.papers.wc import clipping_claims, curve_claims, linear_program, thresholds
 from hexveil_research.papers.wc.count_collections import (
     ENDS,
@@ -50,14 +56,15 @@ if TYPE_CHECKING:
 
 LAPLACE, OPTIMAL, HALVES = Baseline(), OptimalClipping(), AKMV()
 FORESIGHT, AUTO = Foresight(), Auto()
+PRINTED_AKMV = PrintedChoice(HALVES)
 NAMES = {
     LAPLACE.name: "plain Laplace",
     OPTIMAL.name: "OPT-worst-case",
     HALVES.name: "AKMV",
+    PRINTED_AKMV.name: f"AKMV, {PRINTED}",
     FORESIGHT.name: "Foresight",
     AUTO.name: "Auto",
 }
-CELL_LOSS = "privacy loss ε"
 
 
 def optimal_error(counts: Ints, setting: Setting) -> Floats:
@@ -71,8 +78,13 @@ def axis(setting: Setting) -> Floats:
     return np.array(setting.losses(EPSILONS), dtype=float)
 
 
-def akmv_error(counts: Ints, setting: Setting) -> ThresholdCurve:
-    """Return E_AKMV on the data set of samples U, at every ε: section IV-C's estimate of it."""
+def akmv_error(
+    counts: Ints, setting: Setting, choice: type[SimulatedNoise] = SimulatedNoise
+) -> ThresholdCurve:
+    """Return E_AKMV on the data set of samples U, at every ε: section IV-C's estimate of it.
+
+    T is chosen by permute-and-flip, or by another noise's choice.
+    """
     generator = np.random.default_rng([setting.seed, 2])
     # Where all samples are U, a user's sum is U m.
     reach, total = (setting.span * counts).astype(np.float64), counts.sum()
@@ -81,7 +93,7 @@ def akmv_error(counts: Ints, setting: Setting) -> ThresholdCurve:
     for epsilon in setting.losses(EPSILONS):
         cell = study_cell(counts, setting.shown_bounds)
         allocation = HALVES.allocate_cell(cell, Fraction(epsilon))
-        noise = SimulatedNoise(generator, max(2, setting.trials))
+        noise = choice(generator, max(2, setting.trials))
         outputs = CellPlan(allocation).outputs(cell.sums(highest), noise)
         top = allocation.range_sum.clipping.ends(outputs)[1] * float(cell.quantum)
         clipped_off = np.maximum(reach - top[:, None], 0).sum(axis=1)
@@ -103,6 +115,7 @@ def worst_case(setting: Setting) -> Outcome:
     lines = (
         line("optimal clipping, E", x, optimal.error),
         akmv.line("AKMV, E"),
+        akmv_error(counts, setting, ExponentialNoise).line(f"AKMV, E, {PRINTED}"),
         real[FORESIGHT.name].line("Foresight, simulated", "ours"),
         real[AUTO.name].line("Auto, simulated", "ours"),
         line("the constant U/2", x, np.full(x.size, setting.span / 2), whose="reference"),
@@ -144,7 +157,7 @@ def average(
     own = setting.data
     counts = own.counts if own is not None else geometric() if number == 2 else extreme()
     optimal = optimal_error(counts, setting)
-    compared: list[CellMechanism] = [LAPLACE, OPTIMAL, HALVES, FORESIGHT, AUTO]
+    compared: list[CellMechanism] = [LAPLACE, OPTIMAL, HALVES, PRINTED_AKMV, FORESIGHT, AUTO]
     panels: list[Panel] = []
     claims: list[Claim] = []
     for index, (kind, source) in enumerate(value_sources(setting, cells)):

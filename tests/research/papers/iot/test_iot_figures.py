@@ -8,7 +8,14 @@ import pytest
 from hexveil import theory
 from hexveil.mechanisms import ArrayAveraging, Baseline, FixedQuantile, Levy
 from hexveil_research.papers import itms
-from hexveil_research.papers.iot import STUDIES, figure_claims, iot_cells, iot_figures, staircase
+from hexveil_research.papers.iot import (
+    STUDIES,
+    error_panels,
+    figure_claims,
+    iot_cells,
+    iot_figures,
+    staircase,
+)
 from hexveil_research.papers.iot.iot_cells import Curve, X
 from hexveil_research.papers.study import Setting
 
@@ -59,9 +66,11 @@ def test_figure_1():
     told = []
     outcome = FIGURES["iot:fig1"].make(replace(ONE_CELL, tell=told.append))
     first, *others = [named(panel) for panel in outcome.panels]
-    usual = [("WRAPAROUND", "paper"), ("BESTFIT", "paper"), ("Foresight", "ours")]
-    assert others == [usual, usual]
-    assert first == [usual[0], ("WRAPAROUND, noise 2U/K as printed", "paper"), *usual[1:]]
+    usual = [("WRAPAROUND", "paper"), ("BESTFIT", "paper")]
+    ours = ("Foresight", "ours")
+    printed = [(f"{name}, exponential mechanism (printed)", "paper") for name, _ in usual]
+    assert others == [[*usual, *printed, ours]] * 2
+    assert first == [usual[0], ("WRAPAROUND, noise 2U/K as printed", "paper"), usual[1], ours]
     assert {panel.ends for panel in outcome.panels} == {"95% interval of the simulation"}
     assert verdicts(outcome.claims[:3]) == ["holds", "fails", "holds"]
     assert told[-1] == 1
@@ -78,10 +87,10 @@ def test_figure_1():
     ],
 )
 def test_figures_2_to_4(name, ours):
-    """BASELINE, the four that clip, and ours, on a logarithmic axis of errors."""
+    """BASELINE, the four that clip, and ours, on a logarithmic axis; both choices beside them."""
     outcome = FIGURES[name].make(ONE_CELL)
-    panel, *choices = outcome.panels
-    assert [named(each) for each in choices] == ([CHOICES] if name == "iot:fig2" else [])
+    panel, choices = outcome.panels
+    assert named(choices) == CHOICES
     lines = [(one, "paper") for one in ("BASELINE", *CLIPPING)] + [(one, "ours") for one in ours]
     assert named(panel) == lines
     assert (panel.log_x, panel.log_y) == (False, True)
@@ -94,11 +103,11 @@ def test_figures_2_to_4(name, ours):
 def test_what_figures_3_and_4_show():
     """LEVY is best under sample scaling; FIXEDQUANTILE, then ARRAY-AVERAGING under user scaling."""
     tried = {"BASELINE": Baseline(), **iot_figures.CLIPPING}
-    many = iot_figures._curves_by_name(SIX_CELLS, iot_cells.sample_scaled_cell, tried)
+    many = error_panels.curves_by_name(SIX_CELLS, iot_cells.sample_scaled_cell, tried)
     assert figure_claims.order_claim("", "", many, ("LEVY",)).holds
     assert not figure_claims.order_claim("", "", many, ("FIXEDQUANTILE",)).holds
     tried["ARRAY-AVERAGING"] = ArrayAveraging(cap="sqrt")
-    wide = iot_figures._curves_by_name(SIX_CELLS, iot_cells.user_scaled_cell, tried)
+    wide = error_panels.curves_by_name(SIX_CELLS, iot_cells.user_scaled_cell, tried)
     assert figure_claims.order_claim("", "", wide, ("FIXEDQUANTILE",)).holds
     assert not figure_claims.order_claim("", "", wide, ("LEVY",)).holds
     assert wide["ARRAY-AVERAGING"].level < wide["OPTIMIZEDQUANTILE"].level < wide["LEVY"].level

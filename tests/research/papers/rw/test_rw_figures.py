@@ -70,8 +70,9 @@ def test_figure_1_has_all_algorithms(first):
 
 
 def test_figure_2_has_two_panels(second):
-    """Sample scaling and user scaling; Auto is in the first."""
-    samples, users = second.panels
+    """Sample scaling and user scaling, and the private choice in each; Auto is in the first."""
+    samples, users, *choices = second.panels
+    assert [len(names(panel)) for panel in choices] == [6, 6]
     assert names(samples) == [*PLOTTED, *OPTIMISED, "Foresight", "Auto"]
     assert names(users) == [*PLOTTED, *OPTIMISED, "Foresight"]
     assert samples.lines[0].y == pytest.approx(10 * users.lines[0].y, rel=0.5)

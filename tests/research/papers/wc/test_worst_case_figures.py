@@ -17,6 +17,7 @@ AVERAGE = (
     ("plain Laplace", "paper"),
     ("OPT-worst-case", "paper"),
     ("AKMV", "paper"),
+    ("AKMV, exponential mechanism (printed)", "paper"),
     ("Foresight", "ours"),
     ("Auto", "ours"),
     ("OPT-worst-case, E at worst", "reference"),
@@ -42,6 +43,7 @@ def test_figure_1():
     assert named(panel) == (
         ("optimal clipping, E", "paper"),
         ("AKMV, E", "paper"),
+        ("AKMV, E, exponential mechanism (printed)", "paper"),
         ("Foresight, simulated", "ours"),
         ("Auto, simulated", "ours"),
         ("the constant U/2", "reference"),

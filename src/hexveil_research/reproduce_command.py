@@ -1,8 +1,7 @@
 """`hexveil reproduce`: the papers' figures and claims, made anew from this code.
 
-Figures can be drawn of other counts and records, too: then no claim of a paper is judged. Nothing
-is released. Figures of values of own records say PRIVATE; of the two known sets errors and counts
-of records are shown, never a value.
+Figures can be drawn of other counts and records, too: then only claims about such data are judged.
+Nothing is released. Figures of values of own records say PRIVATE.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,8 +63,7 @@ SOURCE = Annotated[
     str | None,
     typer.Option(
         "--records",
-        help="Own records (a file or a run file), or a folder with "
-        f"{' and '.join(study_folders.RECORDS)}.",
+        help="Own records: a file or folder with its columns as options, or a run file.",
         metavar="PATH",
     ),
 ]
@@ -148,7 +145,7 @@ def reproduce(  # noqa: PLR0913  the options of the command
     """Reproduce the papers' figures and claims, and report which claims hold.
 
     With own counts or records, another built-in set or other numbers the figures are drawn of
-    these, and no claim is judged. Finished studies in the folder are kept, so an interrupted run
+    these. Finished studies in the folder are kept, so an interrupted run
     continues.
     """
     from hexveil_research.papers import running  # noqa: PLC0415  loads every study
@@ -158,10 +155,9 @@ def reproduce(  # noqa: PLR0913  the options of the command
         echo([listing(study) for study in STUDIES], listing_lines(STUDIES), as_json=as_json)
         return
     check_names(names or [], every=every)
-    folder = known_sets(run)
-    check(trials, seed, folder, jobs)
+    check(trials, seed, jobs)
     setting = setting_of(
-        run if folder is None else None,
+        run,
         cell,
         counts=counts,
         built_in=built_in,
@@ -174,7 +170,6 @@ def reproduce(  # noqa: PLR0913  the options of the command
         trials=trials,
         seed=seed,
     )
-    setting = replace(setting, records=folder)
     studies = chosen_studies(STUDIES, names or [], setting)
     place = out or Path(FOLDERS[not setting.is_papers])
     with progress_bar.progress_bar("Reproducing") as tell:
@@ -196,20 +191,9 @@ def reproduce(  # noqa: PLR0913  the options of the command
     )
 
 
-def known_sets(run: Run) -> Path | None:
-    """Return the folder of the two known sets, if the records are one; refuse others."""
-    source = run.source[0] if run.source and len(run.source) == 1 else None
-    if source is None or not Path(source).is_dir():
-        return None
-    folder = Path(source)
-    # A folder of own records has columns that are named; one of the known sets has its files.
-    own = run.columns.explicit_fields() or run.cells.explicit_fields()
-    return None if own else folder
-
-
-def setting_of(run: Run | None, cell: str | None, **options: Any) -> Setting:  # noqa: ANN401
+def setting_of(run: Run, cell: str | None, **options: Any) -> Setting:  # noqa: ANN401
     """Return the setting of the figures; own records are read."""
-    if run is None or not run.source:
+    if not run.source:
         if cell is not None:
             raise InputError("--cell needs --records: name the records of the cell, or omit it.")
         return figure_setting(**options)
@@ -223,11 +207,17 @@ def setting_of(run: Run | None, cell: str | None, **options: Any) -> Setting:  #
 
 
 def figure_lines(reports: Sequence[Report], out: Path) -> list[str]:
-    """Return the figures that were drawn of other data; no claim is judged."""
-    text = [f"{r.study.name}: {r.study.place}{' (made before)' * r.reused}" for r in reports]
-    note = "none judged: they are of the papers' own settings"
+    """Return the figures that were drawn of other data, and claims that these data judge."""
+    text_lines: list[str] = []
+    for report in reports:
+        suffix = " (made before)" if report.reused else ""
+        text_lines.append(f"{report.study.name}: {report.study.place}{suffix}")
+        text_lines += [
+            line for claim in study_folders.claims(out, report.study) for line in claim_lines(claim)
+        ]
+    note = "those of the papers' own settings are not judged on other data"
     return [
-        *text,
+        *text_lines,
         "",
         *formatting.wrapped("Claims", note),
         *formatting.wrapped("Written", f"{out}: a folder per figure"),
@@ -247,8 +237,8 @@ def check_names(names: list[str], *, every: bool) -> None:
         raise InputError("name a study, for example iot:fig3, or use --all; --list lists them.")
 
 
-def check(trials: int, seed: int, records: Path | None, jobs: int | None) -> None:
-    """Refuse numbers and folders that make no sense."""
+def check(trials: int, seed: int, jobs: int | None) -> None:
+    """Refuse numbers that make no sense."""
     for name, number, smallest in (
         ("trials", trials, MIN_TRIALS),
         ("seed", seed, 0),
@@ -256,27 +246,20 @@ def check(trials: int, seed: int, records: Path | None, jobs: int | None) -> Non
     ):
         if number is not None and number < smallest:
             raise InputError(f"--{name} must be at least {smallest}, got {number}.")
-    # Refused here, and not by a study that begins many minutes later.
-    if records is not None and not any(
-        (records / name).is_file() for name in study_folders.RECORDS
-    ):
-        names = " nor ".join(study_folders.RECORDS)
-        raise InputError(f"{records} has neither {names}; omit --records, or name another folder.")
 
 
 def listing(study: Study) -> dict[str, Any]:
     """Return a study for machines."""
     about = {"name": study.name, "place": study.place, "title": study.title}
-    return about | {"simulated": study.draws, "reads_records": study.records}
+    return about | {"simulated": study.draws, "own_data": study.altered, "values": study.values}
 
 
 def listing_lines(studies: Sequence[Study]) -> list[str]:
     """Return the names of all studies, and where each stands."""
     wide = max(len(study.name) for study in studies) + 2
     rows = [f"{study.name:<{wide}}{study.place}: {study.title}" for study in studies]
-    if any(study.records for study in studies):
-        detailed = ", ".join(study.name for study in studies if study.records)
-        rows += ["", *formatting.wrapped("With --records", f"more detail: {detailed}.")]
+    if fixed := [study.name for study in studies if not study.altered]:
+        rows += ["", *formatting.wrapped("Own data", f"for all but {', '.join(fixed)}.")]
     return rows
 
 

@@ -25,7 +25,7 @@ def here(tmp_path, monkeypatch):
             "iot:fig3", "IOT, figure 3", "Sample scaling", lambda _: Outcome((FIGURE,), (HOLDS,))
         ),
         Study("wc:claims", "WC", "Claims", lambda _: Outcome((), (FAILS, TRUE)), draws=False),
-        Study("comp:fig1", "COMP, figure 1", "Loss", lambda _: Outcome((FIGURE,)), records=True),
+        Study("comp:fig1", "COMP, figure 1", "Loss", lambda _: Outcome((FIGURE,)), altered=True),
     )
     monkeypatch.setattr(catalogue, "STUDIES", studies)
     return tmp_path
@@ -70,7 +70,7 @@ def test_list_names_what_there_is(here, capsys):
     assert main(["reproduce", "--list"]) == 0
     said = capsys.readouterr().out
     assert "iot:fig3   IOT, figure 3: Sample scaling" in said
-    assert "comp:fig1." in said.split("With --records")[1]
+    assert said.split("Own data")[1].split() == ["for", "all", "but", "iot:fig3,", "wc:claims."]
     assert list(here.iterdir()) == []
     assert main(["reproduce", "--list", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["name"] == "iot:fig3"
@@ -85,7 +85,7 @@ def test_list_names_what_there_is(here, capsys):
         (["wc", "--trials", "1"], "--trials must be at least 2, got 1."),
         (["wc", "--seed", "-1"], "--seed must be at least 0, got -1."),
         (["wc", "--jobs", "0"], "--jobs must be at least 1, got 0."),
-        (["wc", "--records", "."], ". has neither surat_itms.parquet nor warsaw_buses.parquet"),
+        (["comp", "--records", "."], "user (in [columns], or --user)"),
         (["wc", "--out", "file"], "file is a file; name a folder."),
     ],
 )
@@ -138,7 +138,7 @@ def test_own_counts_in_one_command(own, here, capsys):
     assert own[0].data.counts.tolist() == [9, 3, 1]
     assert (own[0].epsilons, own[0].gamma, own[0].q, own[0].scale) == (("0.5", "1"), 2, 0.1, 3)
     assert own[0].span == 9
-    assert "none judged" in capsys.readouterr().out
+    assert "are not judged on other data" in capsys.readouterr().out
     out = here / "reproduced-own"
     assert sorted(path.name for path in out.iterdir()) == ["comp-fig3", "iot-fig2"]
     assert main(call) == 0

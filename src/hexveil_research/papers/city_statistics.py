@@ -1,7 +1,8 @@
 """The simulated city beside real records: each named statistic, quantile by quantile.
 
-With the reader's own copy of the records the figure shows ratios alone, city / real; a quantile of
-real records stands in no file. Without them it shows the city's own statistics, and claims nothing.
+The study shows the city's own statistics, and claims nothing. `beside` compares them with the
+reader's own copies of two sets: it shows ratios alone, city / real, and no quantile of real records
+leaves it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from hexveil_research.city import likeness, track_statistics
 from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from hexveil_research.papers.study import Setting
 
 NAMES = {"surat_itms": "beside Surat", "warsaw_buses": "beside Warsaw"}
@@ -27,16 +31,27 @@ LAGGED = "autocorrelation of speed"
 """Statistics of this name are drawn over the time between two records."""
 
 
-def statistics_study(setting: Setting) -> Outcome:
-    """Return the ratios of the city to each real set that is at hand."""
-    compared = {}
-    for number, name in enumerate(likeness.COUNTERPARTS, start=1):
-        file = setting.file(f"{name}.parquet")
-        if file is not None:
-            compared[name] = likeness.compare(name, pyarrow.parquet.read_table(file))
-        setting.tell(number / len(likeness.COUNTERPARTS))
-    if not compared:
-        return Outcome(panels(_alone(), {"value": "simulated city"}), (untried_claim(),))
+def statistics_study(_: Setting) -> Outcome:
+    """Return the statistics of the city alone."""
+    return Outcome(panels(_alone(), {"value": "simulated city"}), (untried_claim(),))
+
+
+def beside(files: Mapping[str, Path]) -> Outcome:
+    """Return the ratios of the city to real sets.
+
+    Parameters
+    ----------
+    files : dict of str to Path
+        By the names of `likeness.COUNTERPARTS`.
+
+    Privacy
+    -------
+    Ratios are computed from values and positions, without protection: as private as the records.
+    """
+    compared = {
+        name: likeness.compare(name, pyarrow.parquet.read_table(file))
+        for name, file in files.items()
+    }
     # From here on ratios alone: the tables in `compared` hold quantiles of private records.
     verdicts = likeness.verdict(compared)
     line_names = {name: NAMES[name] for name in compared}
@@ -135,7 +150,7 @@ def untried_claim() -> Claim:
         "hexveil",
         "the simulated city",
         f"Every statistic is within a factor of {likeness.WITHIN:g} of a real set's",
-        "the records of Surat and Warsaw are not at hand (--records)",
+        "it needs real records: hexveil_research.papers.city_statistics.beside",
         None,
         "ours",
     )
@@ -149,7 +164,6 @@ STUDIES = (
         statistics_study,
         seconds=25,
         draws=False,
-        records=True,
     ),
 )
 """The city's study."""

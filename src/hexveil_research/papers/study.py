@@ -1,7 +1,7 @@
 """Studies of papers: data for a figure, and claims with their measurements.
 
-A study is made of public or simulated facts. Where it reads real records that the reader has
-(`Setting.records`), it states errors only, never a value.
+A study is made of public or simulated facts, or of the reader's own data (`Setting.data`). Of own
+records it states errors, losses and ratios, never a value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from hexveil.base.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -201,8 +200,6 @@ class Setting:
     trials : int
         Simulated releases of each mechanism.
     seed : int
-    records : Path or None
-        A folder that may hold surat_itms.parquet and warsaw_buses.parquet.
     data : StudyData or None
         Counts or records in place of the paper's.
     values : ValueDistribution or None
@@ -222,7 +219,6 @@ class Setting:
 
     trials: int = 10_000
     seed: int = 0
-    records: Path | None = None
     data: StudyData | None = None
     values: ValueDistribution | None = None
     bounds: Bounds | None = None
@@ -258,11 +254,6 @@ class Setting:
         """Return the values of ε: those given, or a figure's usual ones."""
         return tuple(usual) if self.epsilons is None else self.epsilons
 
-    def file(self, name: str) -> Path | None:
-        """Return a file of the reader's records, or None where it is not."""
-        path = None if self.records is None else self.records / name
-        return path if path is not None and path.is_file() else None
-
 
 @dataclass(frozen=True)
 class Study:
@@ -281,8 +272,6 @@ class Study:
         What it costs about, at 10^4 trials: for the time left only.
     draws : bool
         Whether it depends on trials and seed.
-    records : bool
-        Whether it says more with the reader's records.
     altered : bool
         Whether it can be drawn of other data than the paper's.
     values : bool
@@ -295,7 +284,6 @@ class Study:
     make: Callable[[Setting], Outcome] = field(compare=False, repr=False)
     seconds: float = 5.0
     draws: bool = True
-    records: bool = False
     altered: bool = False
     values: bool = False
 

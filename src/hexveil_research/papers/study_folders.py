@@ -27,13 +27,17 @@ from hexveil_research.papers import claim_tally
 from hexveil_research.papers.study import ALTERATIONS, Claim
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hexveil_research.papers.study import Outcome, Setting, Study
 
 WORDS = "study.json"
 CLAIMS = "claims.csv"
-RECORDS = ("surat_itms.parquet", "warsaw_buses.parquet")
+COLUMNS = (
+    *("paper", "place", "claim", "reading", "measured", "verdict"),
+    *("kind", "basis", "restated", "study"),
+)
+"""Of claims.csv."""
 PACKAGE = Path(__file__).resolve().parents[2]
 
 
@@ -67,8 +71,6 @@ def made_with(study: Study, setting: Setting) -> dict[str, Any]:
     inputs: dict[str, Any] = {"study": study.name, "code": code()}
     if study.draws:
         inputs |= {"trials": setting.trials, "seed": setting.seed}
-    if study.records:
-        inputs["records"] = [name for name in RECORDS if setting.file(name) is not None]
     return inputs | alterations(setting)
 
 
@@ -196,9 +198,9 @@ def claims(out: Path, study: Study) -> tuple[Claim, ...]:
     return tuple(Claim(**{k: v for k, v in entry.items() if k in fields}) for entry in entries)
 
 
-def write_claims(out: Path, studies: Sequence[Study]) -> Path:
-    """Write claims.csv: every claim of every study that the folder holds."""
-    rows = [
+def claim_rows(out: Path, study: Study) -> list[dict[str, str]]:
+    """Return a row of `COLUMNS` for each claim that a study's folder holds."""
+    return [
         {
             "paper": claim.paper,
             "place": claim.place,
@@ -207,21 +209,36 @@ def write_claims(out: Path, studies: Sequence[Study]) -> Path:
             "measured": claim.measured,
             "verdict": claim.verdict,
             "kind": claim_tally.kind(claim),
+            "basis": claim.basis,
             "restated": "yes" if claim.restated else "no",
             "study": study.name,
         }
-        for study in studies
         for claim in claims(out, study)
     ]
-    names = (
-        *("paper", "place", "claim", "reading", "measured", "verdict", "kind", "restated"),
-        "study",
+
+
+def claim_of(row: Mapping[str, str]) -> Claim:
+    """Return the claim of a row."""
+    holds = {"holds": True, "fails": False}.get(row["verdict"])
+    facts = row["paper"], row["place"], row["claim"], row["measured"], holds, row["reading"]
+    return Claim(*facts, row["basis"], row["restated"] == "yes")  # type: ignore[arg-type]
+
+
+def claims_csv(rows: Sequence[Mapping[str, str]]) -> bytes:
+    """Return rows of claims as CSV."""
+    table = pa.Table.from_pylist(
+        list(rows), schema=pa.schema([(name, pa.string()) for name in COLUMNS])
     )
-    table = pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names]))
     text = io.BytesIO()
     pa.csv.write_csv(table, text)
+    return text.getvalue()
+
+
+def write_claims(out: Path, studies: Sequence[Study]) -> Path:
+    """Write claims.csv: every claim of every study that the folder holds."""
+    text = claims_csv([row for study in studies for row in claim_rows(out, study)])
     try:
-        return atomic_files.write(out / CLAIMS, text.getvalue())
+        return atomic_files.write(out / CLAIMS, text)
     except OSError as error:
         raise StorageError(
             f"{out / CLAIMS} cannot be written ({atomic_files.reason(error)})."

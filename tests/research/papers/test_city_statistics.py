@@ -65,15 +65,11 @@ def test_without_records_nothing_is_claimed():
 
 
 @pytest.mark.slow
-def test_no_quantile_of_real_records_leaves(shared, monkeypatch):
+def test_no_quantile_of_real_records_leaves(shared):
     """Of one real set, the outcome's numbers are ratios and counts only."""
-    monkeypatch.setattr(city_statistics.likeness, "COUNTERPARTS", {"surat_itms": SURAT})
-    outcome = city_statistics.STUDIES[0].make(Setting(records=shared / "data"))
+    outcome = city_statistics.beside({"surat_itms": shared / "data" / "surat_itms.parquet"})
     assert {panel.y_label for panel in outcome.panels} == {"City / real"}
     assert {line.name for panel in outcome.panels for line in panel.lines} == {
         "beside Surat", "twice", "half",
     }  # fmt: skip
     assert all("city / real" in claim.measured for claim in outcome.claims)
-
-
-SURAT = city_statistics.likeness.COUNTERPARTS["surat_itms"]

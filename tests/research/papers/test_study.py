@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hexveil.base.errors import InputError
-from hexveil_research.papers.study import Claim, Outcome, Setting, Study, band, line, select_studies
+from hexveil_research.papers.study import Claim, Outcome, Study, band, line, select_studies
 
 STUDIES = tuple(
     Study(name, "", "", lambda _: Outcome()) for name in ("iot:fig1", "iot:fig10", "wc:fig1")
@@ -56,11 +56,3 @@ def test_an_unknown_study_is_refused_with_the_known():
     """The message says what there is."""
     with pytest.raises(InputError, match=r"'iot:fig'; name one of iot:fig1, iot:fig10, wc:fig1"):
         select_studies(STUDIES, ["iot:fig"])
-
-
-def test_records_that_are_not_there_are_none(tmp_path):
-    """A study that would read records finds them, or goes without."""
-    (tmp_path / "here.parquet").touch()
-    assert Setting(records=tmp_path).file("here.parquet") == tmp_path / "here.parquet"
-    assert Setting(records=tmp_path).file("gone.parquet") is None
-    assert Setting().file("here.parquet") is None

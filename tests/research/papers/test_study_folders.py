@@ -2,15 +2,20 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.csv
 import pytest
 
+from hexveil import Occupancy
 from hexveil.base.errors import InputError, StorageError
 from hexveil_research.papers import study_folders
 from hexveil_research.papers.study import Claim, Outcome, Panel, Setting, Study, line
+from hexveil_research.papers.study_data import StudyData
 
+COUNTS = StudyData("m.csv", Occupancy.from_dense([[3, 1], [2, 2]]), number=1)
+MEANS = replace(COUNTS, means=np.ones(4), private=True)
 HOLDS = Claim("IOT", "Lemma III.2", 'the median, "med", gains half', "2.9 of 5.3", holds=True)
 FAILS = Claim("WC", "eq. (12)", "it is the optimum", "1.2, not 0.9", holds=False)
 
@@ -76,19 +81,48 @@ def test_claims_are_found_again(tmp_path):
         ({}, Setting(trials=100), False),
         ({}, Setting(seed=1), False),
         ({"draws": False}, Setting(trials=100, seed=1), True),
-        ({"records": True}, "records", False),
-        ({"records": False}, "records", True),
+        ({}, Setting(epsilons=("1",)), False),
+        ({"draws": False}, Setting(gamma=4), False),
+        ({"altered": True}, Setting(data=COUNTS), False),
+        ({"altered": True}, Setting(data=replace(COUNTS, number=0)), False),
     ],
 )
 def test_it_is_made_again_where_it_could_differ(tmp_path, more, other, same):
     """Only what a study depends on makes it stale."""
-    if other == "records":
-        (tmp_path / "records").mkdir()
-        (tmp_path / "records" / study_folders.RECORDS[0]).touch()
-        other = Setting(records=tmp_path / "records")
     written(tmp_path, setting=Setting(), **more)
     assert study_folders.is_made(tmp_path, study(**more), Setting())
     assert study_folders.is_made(tmp_path, study(**more), other) == same
+
+
+def test_counts_are_told_by_their_names_and_numbers(tmp_path):
+    """The same counts are kept, another cell of them is not; values leave no trace to compare."""
+    setting = Setting(data=COUNTS)
+    written(tmp_path, setting=setting)
+    assert study_folders.is_made(tmp_path, study(), setting)
+    assert not study_folders.is_made(tmp_path, study(), Setting(data=replace(COUNTS, number=0)))
+    written(tmp_path, setting=Setting(data=MEANS))
+    assert not study_folders.is_made(tmp_path, study(), Setting(data=MEANS))
+
+
+def test_a_private_study_says_so_in_every_file(tmp_path):
+    """Names of figures and data, the first line of the data, the words; its owner's alone."""
+    folder = written(tmp_path, HOLDS.place, HOLDS, setting=Setting(data=MEANS), values=True)
+    private = {f"PRIVATE-{folder.name}.{kind}" for kind in ("csv", "png", "svg")}
+    assert {path.name for path in folder.iterdir()} == private | {study_folders.WORDS}
+    assert (folder / f"PRIVATE-{folder.name}.csv").read_text().startswith("# PRIVATE: ")
+    assert study_folders.read_summary(folder)["private"].startswith("PRIVATE: ")
+    assert {path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())} == {0}
+    public = written(tmp_path, setting=Setting(data=MEANS))
+    assert "private" not in study_folders.read_summary(public)
+
+
+def test_rows_of_claims_are_claims_again(tmp_path):
+    """Whatever its verdict, basis and reading."""
+    odd = Claim("RW", "here", "so", "seen", None, "corrected", "other records", restated=True)
+    written(tmp_path, "iot:fig3", HOLDS, FAILS, odd)
+    rows = study_folders.claim_rows(tmp_path, study())
+    assert [study_folders.claim_of(row) for row in rows] == [HOLDS, FAILS, odd]
+    assert list(rows[0]) == list(study_folders.COLUMNS)
 
 
 def test_other_code_makes_it_again(tmp_path, monkeypatch):

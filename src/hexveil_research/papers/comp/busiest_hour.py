@@ -2,15 +2,15 @@
 
 Source: COMP section VI. The paper's records (9 to 10 AM of one day of an Indian city: G = 50 cells,
 L = 223 users, at most G_1 = 11 cells of a user) are not published. In their place: the same hour of
-a simulated city and, where the reader has them, an hour of real records of Surat and of Warsaw.
-What the paper leaves open: the resolution of the hexagons (7 here) and the day. Surat's records
-have no such hour; taken is the fullest local hour of each file.
+a simulated city, or the reader's own records: docs/how-to/reproduce.md has the run files of an hour
+of Surat and of Warsaw. What the paper leaves open: the resolution of the hexagons (7 here) and the
+day.
 Read are counts alone, which are public; no value is looked at, and nothing is spent.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,6 @@ from hexveil_research.papers.study import Claim, Outcome, Study
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -85,7 +84,6 @@ class Hour:
     columns: dict[str, str]
 
 
-PLAIN = {"user": "user_id", "value": "value", "time": "timestamp", "lat": "lat", "lon": "lon"}
 ITMS = {
     "user": "license_plate",
     "value": "speed",
@@ -93,10 +91,6 @@ ITMS = {
     "location": "location.coordinates",
 }
 CITY = Hour("simulated city", SPAN, "Asia/Kolkata", "2024-01-01", 9, ITMS)
-FILES = {
-    "surat_itms.parquet": Hour("Surat", SPAN, "Asia/Kolkata", "2022-01-08", 6, PLAIN),
-    "warsaw_buses.parquet": Hour("Warsaw", 90.0, "Europe/Warsaw", "2024-02-19", 16, PLAIN),
-}
 BUSES, INTERVAL = 340, "20s"
 """Of the simulated city: about 223 of the buses are on the road in its busiest cells."""
 
@@ -121,12 +115,6 @@ class Slot:
         """Return G, L and G_1 in words."""
         o = self.occupancy
         return f"{o.n_cells} cells, {o.n_users} users, at most {o.cells_per_user.max()} a user"
-
-
-def slot_of(source: object, hour: Hour) -> Slot:
-    """Return the busiest cells of an hour: see `dataset_of`."""
-    dataset = dataset_of(source, hour)
-    return Slot(hour.name, hour.span, dataset.public.occupancy.local())
 
 
 def dataset_of(source: object, hour: Hour) -> Dataset:
@@ -166,22 +154,19 @@ def simulated_dataset(seed: int) -> Dataset:
     return dataset_of(pa.Table.from_batches(city.batches()), CITY)
 
 
-@cache
-def recorded(path: Path) -> Slot:
-    """Return the fullest hour of one of the reader's files."""
-    return slot_of(path, FILES[path.name])
-
-
 def slots(setting: Setting) -> tuple[Slot, ...]:
-    """Return the simulated city's hour, and those of the files that the reader has.
+    """Return the simulated city's hour, or other data; counts of one cell are drawn from."""
+    if setting.data is None:
+        return (simulated(setting.seed),)
+    occupancy = occupancy_of(setting, shown_gamma(setting, 0), seeds(setting)[0])
+    return (Slot(setting.data.name, setting.span, occupancy),)
 
-    Other data stand alone; counts of one cell are drawn from, as in figures 3 to 8.
-    """
-    if setting.data is not None:
-        occupancy = occupancy_of(setting, shown_gamma(setting, 0), seeds(setting)[0])
-        return (Slot(setting.data.name, setting.span, occupancy),)
-    paths = (setting.file(name) for name in FILES)
-    return (simulated(setting.seed), *(recorded(path) for path in paths if path is not None))
+
+def has_verdicts(setting: Setting) -> bool:
+    """Return whether claims are judged: on an hour of the paper's kind, nothing else changed."""
+    data = setting.data
+    is_hour = data is not None and data.occupancy.n_cells > 1
+    return setting.is_papers or (is_hour and replace(setting, data=None).is_papers)
 
 
 def runs_of(slot: Slot, epsilons: Sequence[str] = WIDER) -> tuple[tuple[Run, ...]]:
@@ -200,7 +185,7 @@ def loss_figure(setting: Setting, find: Callable[[Setting], tuple[Slot, ...]] = 
         panels.append(loss_panel(f"COMP figure 1: {slot.name}", runs, joint))
         claims += [most_epsilons(slot, runs), *loss_claims("Figure 1", slot.name, runs, joint)]
         setting.tell(number / len(busy_slots))
-    if not setting.is_papers:
+    if not has_verdicts(setting):
         return Outcome(tuple(panels))
     return Outcome(tuple(panels), (resemblance(busy_slots), *claims))
 
@@ -218,7 +203,7 @@ def error_figure(setting: Setting, find: Callable[[Setting], tuple[Slot, ...]] =
         ours = error_claims("Figure 2", slot.name, slot.span, runs, joint)
         claims += [little(slot, runs), few_samples(slot), *ours]
         setting.tell(number / len(busy_slots))
-    return Outcome(tuple(panels), tuple(claims) if setting.is_papers else ())
+    return Outcome(tuple(panels), tuple(claims) if has_verdicts(setting) else ())
 
 
 def resemblance(busy_slots: tuple[Slot, ...]) -> Claim:
@@ -290,7 +275,6 @@ STUDIES: tuple[Study, ...] = (
         title="Privacy loss after CLIP-USER, the fifty busiest hexagons of an hour",
         make=loss_figure,
         seconds=3.0,
-        records=True,
         altered=True,
     ),
     Study(
@@ -299,7 +283,6 @@ STUDIES: tuple[Study, ...] = (
         title="Worst-case error after CLIP-USER and caps, the fifty busiest hexagons of an hour",
         make=error_figure,
         seconds=3.0,
-        records=True,
         altered=True,
     ),
 )

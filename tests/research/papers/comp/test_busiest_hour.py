@@ -1,14 +1,16 @@
-"""Figures 1 and 2 on an hour of records: tiny tables, the simulated city, the shared files."""
+"""Figures 1 and 2 on an hour of records: tiny tables, the simulated city, real records."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from hexveil import Occupancy
+from hexveil import Cells, Occupancy, Select, read
+from hexveil_research.figures import figure_setting
 from hexveil_research.papers.comp import busiest_hour
 from hexveil_research.papers.comp.busiest_hour import Slot
 from hexveil_research.papers.comp_setting import comp_setting
 from hexveil_research.papers.study import Setting
+from hexveil_research.papers.study_data import StudyData, one_cell
 
 SLOT = Slot("drawn", 65.0, comp_setting(3, 0, cells=6))
 
@@ -33,11 +35,12 @@ def test_an_hour_is_cut_out_of_a_table():
             "value": [10.0] * len(rows),
         }
     )
-    hour = busiest_hour.FILES["warsaw_buses.parquet"]  # 16 o'clock there is 15 in UTC
-    slot = busiest_hour.slot_of(table, hour)
-    assert slot.name == "Warsaw"
-    assert slot.facts() == "2 cells, 3 users, at most 1 a user"
-    assert sorted(slot.occupancy.n.tolist()) == [1, 1, 6]
+    columns = {"user": "user_id", "value": "value", "time": "timestamp", "lat": "lat", "lon": "lon"}
+    # 16 o'clock there is 15 in UTC.
+    hour = busiest_hour.Hour("Warsaw", 90.0, "Europe/Warsaw", "2024-02-19", 16, columns)
+    occupancy = busiest_hour.dataset_of(table, hour).public.occupancy.local()
+    assert Slot("Warsaw", 90.0, occupancy).facts() == "2 cells, 3 users, at most 1 a user"
+    assert sorted(occupancy.n.tolist()) == [1, 1, 6]
 
 
 def test_figures_have_a_panel_for_each_slot():
@@ -92,26 +95,32 @@ def test_the_simulated_hour_resembles_the_papers():
     assert 8 <= slot.occupancy.cells_per_user.max() <= 14
 
 
+HOURS = {
+    "surat_itms.parquet": ("Asia/Kolkata", "2022-01-08", 6),
+    "warsaw_buses.parquet": ("Europe/Warsaw", "2024-02-19", 16),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", busiest_hour.FILES)
+@pytest.mark.parametrize("name", HOURS)
 def test_an_hour_of_real_records(shared, name):
     """The joint plan is better on both axes of both figures, whatever CLIP-USER does there."""
-    slot = busiest_hour.recorded(shared / "data" / name)
-    assert busiest_hour.recorded(shared / "data" / name) is slot
-    loss = busiest_hour.loss_figure(Setting(), lambda _: (slot,))
-    error = busiest_hour.error_figure(Setting(), lambda _: (slot,))
+    zone, date, hour = HOURS[name]
+    data = read(
+        shared / "data" / name, user="user_id", value="value", time="timestamp", lat="lat",
+        lon="lon", bounds=(0, 90), cells=Cells(resolution=7, timeslot="1h", timezone=zone),
+        select=Select(hours=(hour,), dates=(date, date), top=50, min_users=1),
+    )  # fmt: skip
+    setting = figure_setting(data=data, name=name)
+    loss, error = busiest_hour.loss_figure(setting), busiest_hour.error_figure(setting)
     assert loss.claims[-1].holds
     assert [claim.holds for claim in error.claims[-2:]] == [True, True]
 
 
-def test_files_are_used_where_they_are(tmp_path, monkeypatch):
-    """Without files the simulated city stands alone; a file found adds a slot."""
-    monkeypatch.setattr(busiest_hour, "simulated", lambda _: SLOT)
-    monkeypatch.setattr(
-        busiest_hour, "recorded", lambda path: Slot(path.name, 65.0, SLOT.occupancy)
-    )
-    assert busiest_hour.slots(Setting(records=tmp_path)) == (SLOT,)
-    (tmp_path / "surat_itms.parquet").touch()
-    assert [s.name for s in busiest_hour.slots(Setting(records=tmp_path))][1:] == [
-        "surat_itms.parquet"
-    ]
+def test_claims_are_about_an_hour_of_records_or_the_papers_setting():
+    """Counts of one cell are drawn from, and other numbers than the paper's are other claims."""
+    hour, cell = StudyData("hour", SLOT.occupancy), StudyData("cell", one_cell(np.array([3, 1])))
+    settings = (Setting(), Setting(data=hour), Setting(data=cell), Setting(data=hour, gamma=2))
+    assert [busiest_hour.has_verdicts(each) for each in settings] == [True, True, False, False]
+    assert busiest_hour.has_verdicts(Setting(trials=9, seed=2))
+    assert [slot.name for slot in busiest_hour.slots(Setting(data=hour))] == ["hour"]

@@ -1,0 +1,160 @@
+"""The gallery of the papers' figures: `python -m hexveil_research.papers.paper_gallery DOCS`.
+
+Draws every figure of the four papers on the simulated and synthetic sets, reads no records, and
+writes into a folder of documentation: small pictures, the data behind them, all claims, and the
+page that shows them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hexveil.base import atomic_files
+from hexveil.base.errors import HexveilError
+from hexveil.simulation import figure_style
+from hexveil_research.papers import claim_tally, gallery_data, gallery_words, study_folders
+from hexveil_research.papers.study import Setting
+from hexveil_research.pictures.png_files import reduce_png
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hexveil_research.papers.gallery_data import Row
+    from hexveil_research.papers.study import Study
+
+PAPERS = ("iot", "rw", "comp", "wc")
+TRIALS = 1000
+"""Simulated releases per mechanism and cell: enough for a picture, with ten cells each."""
+WIDTH = 1200
+"""Largest width of a picture, in dots."""
+PAGE = Path("understand", "paper-figures.md")
+DATA = Path("figures", "paper-figures.json")
+CLAIMS = Path("figures", "paper-claims.csv")
+VERDICTS = ("holds", "fails", "not tried")
+
+
+def studies() -> tuple[Study, ...]:
+    """Return the studies of the four papers."""
+    from hexveil_research.papers.catalogue import STUDIES  # noqa: PLC0415  loads every study
+
+    return tuple(study for study in STUDIES if study.name.split(":")[0] in PAPERS)
+
+
+def picture(name: str) -> Path:
+    """Return the file of a figure's picture.
+
+    Examples
+    --------
+    >>> picture("iot:fig3").name
+    'paper-iot-fig3.png'
+    """
+    return Path("images", f"paper-{name.replace(':', '-')}.png")
+
+
+def make(docs: Path, work: Path, jobs: int = 1) -> None:
+    """Write the gallery into a folder of documentation; the full results go to another."""
+    from hexveil_research.papers import running  # noqa: PLC0415  loads every study
+
+    made = studies()
+    for report in running.run(made, Setting(trials=TRIALS), work, jobs=jobs):
+        drawn = report.folder / f"{report.folder.name}.png"
+        if drawn.is_file():
+            small = reduce_png(drawn.read_bytes(), WIDTH)
+            atomic_files.write(docs / picture(report.study.name), small)
+    figures = gallery_data.text_of(gallery_data.figures_of(work, made))
+    rows = [row for study in made for row in study_folders.claim_rows(work, study)]
+    atomic_files.write(docs / DATA, figures.encode())
+    atomic_files.write(docs / CLAIMS, study_folders.claims_csv(rows))
+    atomic_files.write(docs / PAGE, page(rows, made).encode())
+
+
+def page(rows: Sequence[Row], shown: Sequence[Study]) -> str:
+    """Return the page: the tally, every figure with its claims, and what fails elsewhere."""
+    figures = [study for study in shown if study.name in gallery_words.FIGURES]
+    elsewhere = [
+        row
+        for row in rows
+        if row["study"] not in gallery_words.FIGURES and row["verdict"] != "holds"
+    ]
+    text = [gallery_words.HEAD.format(trials=f"{TRIALS:,}", tally="\n".join(tally_lines(rows)))]
+    for study in figures:
+        text += figure_lines(study, [row for row in rows if row["study"] == study.name])
+    text += [gallery_words.ELSEWHERE, *table(elsewhere, placed=True), "", gallery_words.END]
+    return "\n".join(text)
+
+
+def tally_lines(rows: Sequence[Row]) -> list[str]:
+    """Return a table of the distinct statements, by kind and verdict."""
+    claims = [study_folders.claim_of(row) for row in rows]
+    lines = ["| kind of statement | hold | fail | not tried |", "|---|---|---|---|"]
+    for kind, counter in claim_tally.tally(claims).items():
+        numbers = counter["holds"], counter["fails"], counter["not tried"]
+        lines.append(f"| {claim_tally.KINDS[kind]} | {' | '.join(map(str, numbers))} |")
+    return lines
+
+
+def figure_lines(study: Study, rows: Sequence[Row]) -> list[str]:
+    """Return a figure's part of the page."""
+    words = gallery_words.FIGURES[study.name]
+    return [
+        f"## {study.place}",
+        "",
+        f"![{study.title}](../{picture(study.name).as_posix()})",
+        "",
+        f"**The paper:** {words.paper}",
+        "",
+        f"**Here:** {words.result} {_counted(rows)}",
+        "",
+        *table(rows),
+        "",
+    ]
+
+
+def _counted(rows: Sequence[Row]) -> str:
+    """Return in words how many of a figure's claims hold."""
+    counts = Counter(row["verdict"] for row in rows if row["reading"] == "as printed")
+    parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
+    return f"(Claims as printed: {', '.join(parts)}.)"
+
+
+def table(rows: Sequence[Row], *, placed: bool = False) -> list[str]:
+    """Return claims as a table of Markdown, with their places if they stand without a figure."""
+    head = ("claim", "reading", "verdict", "measured")
+    names = ("paper and place", *head) if placed else head
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    for row in rows:
+        cells = [row[name] for name in ("claim", "reading", "verdict", "measured")]
+        cells[2] = f"**{cells[2]}**" if cells[2] == "fails" else cells[2]
+        place = [f"{row['paper']}, {row['place']}"] if placed else []
+        lines.append(f"| {' | '.join(_escaped(cell) for cell in [*place, *cells])} |")
+    return lines
+
+
+def _escaped(text: str) -> str:
+    """Return text that a table of Markdown shows as it is."""
+    return "".join(f"\\{letter}" if letter in "|*_<>[]$" else letter for letter in text)
+
+
+def main(words: list[str] | None = None) -> None:
+    """Write the gallery into the folder that is named."""
+    parser = argparse.ArgumentParser(prog="paper_gallery", description=__doc__)
+    parser.add_argument("docs", type=Path, help="folder of the documentation")
+    parser.add_argument("--work", type=Path, help="keep the full results here")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    arguments = parser.parse_args(words)
+    figure_style.check_installed()
+    with tempfile.TemporaryDirectory() as scratch:
+        make(arguments.docs, arguments.work or Path(scratch), arguments.jobs)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (HexveilError, OSError) as error:
+        sys.exit(str(error))

@@ -31,12 +31,14 @@ LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 """Whether the long form runs: every case with every command and every value."""
 
 STUDY = ("--trials", "10", "--mechanism", "Baseline", "--epsilon", "1")
+DRAWN = ("--trials", "2", "--epsilon", "1", "--jobs", "1")
 READ = {
     "inspect": ("inspect", "run.toml"),
     "plan": ("plan", "run.toml", "--save", "saved"),
     "release": ("release", "run.toml", "--out", "map"),
     "publish": ("publish", "run.toml", "--date", canaries.DAY, "--out", "maps"),
     "evaluate": ("evaluate", "run.toml", "--cell", "0", *STUDY),
+    "reproduce": ("reproduce", "wc:fig2", "comp:fig3", "--records", "run.toml", *DRAWN),
 }
 """A call of each command that reads records."""
 
@@ -71,6 +73,9 @@ STORY = (
     ("dossier", "map", "--out", "dossier.md"),
     ("dossier", "map", "--json"),
     ("simulate", "--users", "2", "--days", "1", "--seed", "1", "--out", "city.parquet"),
+    READ["reproduce"],
+    (*READ["reproduce"], "--json"),
+    (*READ["reproduce"], "--values", "normal:20,10", "--out", "drawn"),
     ("reproduce", "--list"),
 )
 """Good calls of every command but the demo, in an order in which each finds what it needs."""

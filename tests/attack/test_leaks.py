@@ -30,8 +30,8 @@ from hexveil.publishing import folder as folders
 from hexveil.records.duckdb.session import Session
 
 SIMULATED = ("--values", "normal:2,1", "--bounds", "0,9")
-NO_RECORDS = {"demo", "simulate", "reproduce"}
-"""Commands that are given no records of one's own, but two known sets of reproduce."""
+NO_RECORDS = {"demo", "simulate"}
+"""Commands that are given no records of one's own."""
 
 
 @pytest.fixture
@@ -120,6 +120,29 @@ def test_no_command_shows_a_canary(places, call):
     clean(here, tmp, before)
 
 
+STUDIES = (
+    (*READ["evaluate"], "--out", "study"),
+    (*READ["reproduce"], "--out", "study"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", STUDIES, ids=lambda words: words[0])
+@pytest.mark.parametrize("more", [(), ("--json",)], ids=["text", "json"])
+def test_studies_of_own_values_are_stamped(places, call, arguments, more):
+    """What is printed and each file of own values says PRIVATE, and is its owner's alone."""
+    here, _ = places
+    heard = call(*arguments, *more)
+    assert (heard.code, heard.leak()) == (0, None), heard.err
+    assert "PRIVATE: " in heard.out[:40]
+    stamped = list(here.glob("study/**/PRIVATE-*"))
+    assert {path.suffix for path in stamped} == {".csv", ".png", ".svg"}
+    assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in stamped} == {0}
+    text = next(path for path in stamped if path.suffix == ".csv").read_text()
+    assert text.startswith("# PRIVATE: ")
+    assert not list(here.glob("study/**/[!P]*wc-fig2.*")), "a file of values has no stamp"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "json", "jsonl"] if LONG else ["csv", "jsonl"])
 def test_no_format_shows_a_canary(tmp_path, monkeypatch, call, kind):
@@ -203,7 +226,11 @@ def test_no_refused_release_shows_a_canary(places, call, monkeypatch, case):
         ("evaluate", "--counts", "records/counts.json", *SIMULATED),
         ("evaluate", "--counts", "records/counts.csv", *SIMULATED),
         ("evaluate", "--counts", "buses.parquet", *SIMULATED),
-        ("reproduce", "comp:fig1", "--trials", "2", "--records", "records"),
+        ("reproduce", "comp:fig3", "--trials", "2", "--records", "records"),
+        ("reproduce", "comp:fig3", "--trials", "2", "--records", "records/manifest.json"),
+        ("reproduce", "comp:fig3", "--counts", "records/counts.csv"),
+        ("reproduce", "comp:fig3", "--counts", "records/counts.json"),
+        ("reproduce", "comp:fig3", "--counts", "buses.parquet"),
         ("release", "run.toml", "--out", "map", "--from-plan", "records"),
     ],
 )  # fmt: skip

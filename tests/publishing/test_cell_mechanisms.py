@@ -300,6 +300,7 @@ def test_forged_stages_of_a_folder_are_found(book, tmp_path):
         assert forged, (key, value)
 
 
+@pytest.mark.slow
 def test_a_thousand_cells_at_once(book):
     """One row per stage holds all cells, and the meter agrees with what was booked."""
     rng = np.random.default_rng(5)

@@ -44,7 +44,11 @@ def test_values_are_escaped_once_and_templates_are_not():
     """HTML is escaped by default; a macro's text is plain."""
     page = templates.render_template(
         "page/quality.html",
-        {"grade": {"name": "good", "cells": 1}, "tenth_of_range": "1 <b>"},
+        {
+            "grade": {"name": "good", "cells": 1},
+            "tenth_of_range": "1 <b>",
+            "predicts_errors": False,
+        },
     )
     assert page == "<b>Good</b> (1 cell): bound at most ±1 &lt;b&gt;"
     assert templates.render_sentence("promise.txt", "factor", limit="<&>").endswith(" <&>")

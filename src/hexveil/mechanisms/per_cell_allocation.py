@@ -209,6 +209,10 @@ class PerCellAllocation:
                 rows[member.cell] = rows[member.cell].extended(name, entries, own_row)
         return rows
 
+    def names(self, mechanism: CellMechanism) -> list[str]:
+        """Return the name of the mechanism of each cell, where one may choose another."""
+        return [mechanism.chosen_name(choice) for choice in self.choices]
+
     def losses(self) -> Floats:
         """Return each user's loss over all its cells, rounded up."""
         terms = np.concatenate([plan.losses() for plan in self.plans])

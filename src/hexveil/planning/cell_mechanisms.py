@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.planning.guarantees import PlanningProblem
+    from hexveil.planning.plan_data import PlanData
 
     Floats = NDArray[np.float64]
 
@@ -147,6 +148,14 @@ def _allocation(
         cell_epsilon=cells.cell_epsilon,
         clipping=CellMechanisms(cells, predicted_error),
     )
+
+
+def names_of_cells(plan: PlanData) -> list[str]:
+    """Return the name of each cell's mechanism; of `Auto`, that of the one it selected."""
+    match plan.allocation.clipping:
+        case CellMechanisms(cells=cells) if isinstance(plan.request.mechanism, CellMechanism):
+            return cells.names(plan.request.mechanism)
+    return [plan.mechanism] * plan.occupancy.n_cells
 
 
 # ---- errors ----

@@ -19,6 +19,7 @@ import numpy as np
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells
+from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import CellMechanisms, TwoStageRange
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 from hexveil.planning.goal import goal
@@ -288,11 +289,17 @@ def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
         }
         for name, statistic in plan.error_models.items()
     ]
-    rows = zip(facts.cells.names(), plan.lower.tolist(), plan.upper.tolist(), strict=True)
+    rows = zip(
+        facts.cells.names(),
+        cell_mechanisms.names_of_cells(plan),
+        plan.lower.tolist(),
+        plan.upper.tolist(),
+        strict=True,
+    )
     return [
         {
             "cell": name,
-            "mechanism": plan.mechanism,
+            "mechanism": mechanism,
             "lower": lower,
             "upper": upper,
             "noised": [
@@ -300,5 +307,5 @@ def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
                 for statistic in columns_by_statistic
             ],
         }
-        for g, (name, lower, upper) in enumerate(rows)
+        for g, (name, mechanism, lower, upper) in enumerate(rows)
     ]

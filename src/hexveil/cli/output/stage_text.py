@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from hexveil.cli.output import formatting
 from hexveil.planning.allocation import CellMechanisms
+from hexveil.planning.cell_mechanisms import names_of_cells
 from hexveil.publishing.privacy_steps import privacy_steps
 
 if TYPE_CHECKING:
@@ -40,6 +42,17 @@ def mechanism_lines(plan: Plan) -> list[str]:
     loss = f", each cell by itself at epsilon {price}" if len(cells.plans) > 1 else ""
     return formatting.wrapped(
         "Mechanism",
-        f"{plan.mechanism}{loss}. Stages and the most that each costs a "
+        f"{plan.mechanism}{loss}.{_selected(plan)} Stages and the most that each costs a "
         f"user: {stages}. {certainty}",
     )
+
+
+def _selected(plan: Plan) -> str:
+    """Return which mechanisms were selected for the cells, and for how many; nothing if itself."""
+    counts = Counter(names_of_cells(plan))
+    if list(counts) == [plan.mechanism]:
+        return ""
+    if plan.occupancy.n_cells == 1:
+        return f" Selected: {next(iter(counts))}."
+    named = ", ".join(f"{name} in {number:,}" for name, number in counts.most_common())
+    return f" Selected, with the number of cells: {named}."

@@ -60,6 +60,10 @@ class CellMechanism(ABC):
             raise unknown_choice(self.name)
         return self.allocate_cell(cell, epsilon)
 
+    def chosen_name(self, choice: str) -> str:  # noqa: ARG002  here itself
+        """Return the name of the mechanism that a choice takes."""
+        return self.name
+
     def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> CellPlan:
         """Return the public plan of one cell in value units, for a study.
 

@@ -156,6 +156,10 @@ class Auto(CellMechanism):
         chosen = self.plan(cell.counts, bounds=bounds, epsilon=epsilon).chosen
         return json.dumps([chosen.name, chosen.choose(cell, epsilon)])
 
+    def chosen_name(self, choice: str) -> str:
+        """Return the name of the candidate: see `CellMechanism.chosen_name`."""
+        return str(json.loads(choice)[0])
+
     def allocate_chosen(self, cell: CellProblem, epsilon: Fraction, choice: str) -> CellAllocation:
         """Return a candidate's allocation: see `CellMechanism.allocate_chosen`."""
         candidates = PAPERS_MECHANISMS if self.candidates is None else self.candidates

@@ -1,0 +1,120 @@
+"""One HAT and maps by mechanisms of one cell: the command from records to a verified folder."""
+
+import csv
+import json
+import re
+
+import pyarrow.parquet as pq
+import pytest
+
+from publishing.releases import said as manifest_of
+
+HAT = ("hat.csv", "--user", "bus", "--value", "speed", "--bounds", "0,65", "--one-cell")
+LEDGER = ("--ledger", "ledger.sqlite", "--dataset", "hat", "--budget", "5", "--accept-noise")
+QUICK = ("Levy(gamma=0.2)", "Auto(trials=16)")
+MECHANISMS = (
+    "Baseline",
+    "OptimalClipping()",
+    *(
+        f'ArrayAveraging("{grouping}", {cap})'
+        for grouping in ("best_fit", "wrap_around")
+        for cap in ('"median"', '"sqrt"', '"minimax"', '"surrogate"', "3")
+    ),
+    'ArrayAveraging("best_fit", "exact")',
+    'OptArrayAveraging("minimax")',
+    'OptArrayAveraging(objective="surrogate")',
+    'Levy(gamma=0.5, grouping="wrap_around", cap="median")',
+    "FixedQuantile(0.2, 0.8)",
+    "OptimizedQuantile(candidates=64)",
+    "AKMV(split=0.25)",
+    "Foresight()",
+)
+
+
+@pytest.fixture
+def hat(tmp_path, monkeypatch):
+    """Stand in a folder with a table of buses and speeds."""
+    rows = [(f"bus {k}", 15 + k % 23) for k in range(120) for _ in range(1 + k % 7)]
+    with (tmp_path / "hat.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("bus", "speed"), *rows])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "mechanism", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in MECHANISMS)]
+)
+def test_one_hat_from_records_to_a_verified_folder(mechanism, hat, call):
+    """Planned, released, verified and replayed; the manifest names mechanism, stages and costs."""
+    by = ("--epsilon", "2", "--method", "per-cell", "--mechanism", mechanism)
+    planned = call("plan", *HAT, *by, "--json")
+    assert planned.code == 0, planned.err
+    done = call("release", *HAT, *by, *LEDGER, "--out", "map", "--json")
+    assert done.code == 0, done.err
+    checked = call("verify", "map", "--json")
+    assert checked.code == 0, checked.out
+    manifest = manifest_of(hat / "map")
+    assert manifest["plan"]["method"] == "per-cell"
+    assert 0 < float(manifest["guarantee"]["epsilon_spent"]) <= 2
+    (cell,) = manifest["cells"]
+    (step,) = manifest["plan"]["privacy_steps"]
+    if step["step"] == "cell_stages":
+        assert sum(float(stage["epsilon"]) for stage in step["stages"]) == pytest.approx(2)
+        assert ("released_range" in cell["noised"][0]) == (len(step["stages"]) > 1)
+    again = call("release", *HAT, *by, *LEDGER, "--out", "again")
+    assert "at no cost" in again.out
+    tables = [pq.read_table(hat / name / "cells.parquet") for name in ("map", "again")]
+    assert tables[0].equals(tables[1])
+
+
+def test_what_levy_found_privately_is_in_its_folder(hat, call):
+    """The range, and the noise that was fitted to it, which is at most the noise stated."""
+    by = ("--epsilon", "2", "--method", "per-cell", "--mechanism", "Levy(gamma=0.2)")
+    assert call("release", *HAT, *by, *LEDGER, "--out", "map").code == 0
+    (cell,) = manifest_of(hat / "map")["cells"]
+    (mean,) = cell["noised"]
+    found = mean["released_range"]
+    assert found["of"] == "array means"
+    assert 0 <= found["lower"] < found["upper"] <= 65
+    assert 0 < found["scale"] <= mean["scale"] * (1 + 1e-6)
+    assert mean["bias"] == 65
+    text = " ".join((hat / "map" / "README.txt").read_text("utf-8").split())
+    assert "the mean absolute error that a public prior predicts" in text
+
+
+def test_a_run_file_names_the_mechanism(here, call):
+    """On many cells the run file's mechanism publishes each; variances are refused with advice."""
+    run = here / "run.toml"
+    options = 'epsilon = 6\nmethod = "equal-split"\nmechanism = "FixedQuantile(0.1, 0.9)"'
+    run.write_text(
+        run.read_text().replace("epsilon = 1", options).replace("budget = 2", "budget = 9")
+    )
+    done = call("release", "run.toml")
+    assert done.code == 0, done.err
+    assert call("verify", "map").code == 0
+    (step,) = manifest_of(here / "map")["plan"]["privacy_steps"]
+    assert step["mechanism"] == "FixedQuantile(0.1, 0.9)"
+    assert {stage["stage"] for stage in step["stages"]} == {"range", "mean"}
+    refused = call("release", "run.toml", "--statistics", "mean,sd", "--out", "other")
+    assert refused.code == 2
+    assert 'for variances take method "joint"' in refused.err
+
+
+def test_one_cell_is_no_map(hat, call):
+    """A plan of one cell speaks of no map, no worst cell and no grid; mechanisms are compared."""
+    by = ("--epsilon", "2", "--method", "per-cell", "--mechanism", "Levy(gamma=0.2)")
+    text = call("plan", *HAT, *by).out
+    assert not re.search(r"\bmaps?\b|worst cell|[Nn]aive|Grid", text)
+    assert "middle at 1, mean at 1" in " ".join(text.split())
+    compared = call("plan", *HAT, *by, "--compare").out
+    assert "Levy(gamma=0.2)" in compared
+    assert "Gain" not in compared
+    rows = json.loads(call("plan", *HAT, *by, "--compare", "--json").out)["mechanisms"]
+    assert {row["is_proven"] for row in rows} == {True, False}
+
+
+@pytest.mark.slow
+def test_maps_say_what_exact_accounting_cannot_gain(here, call):
+    """On many cells the comparison says that ranges found privately charge all of a cell's loss."""
+    text = " ".join(call("plan", "run.toml", "--compare", "--epsilon", "4").out.split())
+    assert "exact accounting gains nothing for them on many cells" in text

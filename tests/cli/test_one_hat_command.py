@@ -80,6 +80,10 @@ def test_what_levy_found_privately_is_in_its_folder(hat, call):
     assert mean["bias"] == 65
     text = " ".join((hat / "map" / "README.txt").read_text("utf-8").split())
     assert "the mean absolute error that a public prior predicts" in text
+    assert call("dossier", "map", "--out", "dossier.md").code == 0
+    text = " ".join((hat / "dossier.md").read_text("utf-8").split())
+    assert "Stage “middle” (a private choice of" in text
+    assert "predictions from a public prior" in text
 
 
 def test_a_run_file_names_the_mechanism(here, call):

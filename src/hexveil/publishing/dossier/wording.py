@@ -57,6 +57,9 @@ def template_values(facts: ReleaseFacts) -> dict[str, Any]:
         "bounds": manifest["bounds"]
         | {"upper": with_unit(manifest["bounds"]["upper"], dataset["value_unit"])},
         "errors": planning_errors(facts),
+        "staged": clipping_text.get_step(manifest["plan"]["privacy_steps"], "cell_stages")
+        is not None,
+        "has_unproven_bias": _has_unproven_bias(manifest),
         "largest_bias": with_unit(format_rounded_up(facts.largest_bias), dataset["value_unit"]),
         "cells_left_out": manifest["rules"].get("cells left out by selection", 0),
     } | _clipping(facts)

@@ -51,6 +51,7 @@ from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE
 from hexveil.mechanisms.weighted.weighted_variance import SHOWN
 from hexveil.publishing.manifest import epsilon_text
+from hexveil.publishing.verification.cell_stage_checks import check_cell_stages
 from hexveil.report.promise import probability_factor
 
 if TYPE_CHECKING:
@@ -398,28 +399,13 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
     ):
         yield "a privacy step's share is not its share of the epsilon spent."
     if stated.has_cell_stages:
-        yield from _check_cell_stages(stated)
+        yield from check_cell_stages(stated, TOLERANCE, EPSILON_TOLERANCE)
     # With the strategy user_residuals two steps may cost different units most.
     adds_up = "user_clusters" in stated.steps or math.isclose(
         sum(epsilons), spent, abs_tol=EPSILON_TOLERANCE * 10
     )
     if not adds_up or max(epsilons, default=0.0) > spent + EPSILON_TOLERANCE:
         yield "privacy steps do not add up to the epsilon spent."
-
-
-def _check_cell_stages(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield contradictions between the stages of cells and the loss spent."""
-    step, spent = stated.steps["cell_stages"], stated.manifest["losses"]["max"]
-    losses = [float(Fraction(stage["epsilon"])) for stage in step["stages"]]
-    names = {stage["stage"] for stage in step["stages"]}
-    if len(names) < len(losses) or any(
-        not 1 <= stage["cells"] <= stated.users.size for stage in step["stages"]
-    ):
-        yield "a stage of cells occurs twice, or in a number of cells that there are not."
-    slack = EPSILON_TOLERANCE * (1 + len(losses))
-    # Stages may cost different units most: each costs at most the total, together no less.
-    if max(losses, default=0.0) > spent + slack or sum(losses) < spent - slack:
-        yield "the stages of cells do not fit the epsilon spent."
 
 
 def _check_bounds(stated: ReleaseStatements) -> Iterator[str]:

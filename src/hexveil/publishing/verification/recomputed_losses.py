@@ -399,7 +399,9 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
     ):
         yield "a privacy step's share is not its share of the epsilon spent."
     if stated.has_cell_stages:
-        yield from check_cell_stages(stated, TOLERANCE, EPSILON_TOLERANCE)
+        yield from check_cell_stages(
+            stated.manifest, stated.steps["cell_stages"], TOLERANCE, EPSILON_TOLERANCE
+        )
     # With the strategy user_residuals two steps may cost different units most.
     adds_up = "user_clusters" in stated.steps or math.isclose(
         sum(epsilons), spent, abs_tol=EPSILON_TOLERANCE * 10

@@ -36,6 +36,7 @@ FOLLOWED = (
     "sums-from-a-warehouse.md",
     "use-elsewhere.md",
     "one-hat.md",
+    "clip-user.md",
 )
 
 

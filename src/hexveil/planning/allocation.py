@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
@@ -135,10 +136,11 @@ class PlanAllocation(ReadOnlyArrays):
 
     def with_noise_scaled(self, times: float) -> PlanAllocation:
         """Return the same rows with all noise times a factor, rounded up."""
-        # Less noise costs a cell more; with more noise what was charged stays an upper bound.
         cell_epsilon = self.cell_epsilon
-        if cell_epsilon is not None and times < 1.0:
-            cell_epsilon /= Fraction(times)
+        if cell_epsilon is not None:
+            # What is charged for the lattice of a variance does not fall when its noise grows.
+            fixed = VARIANCE_LATTICE if times > 1.0 and (self.variance_noise > 0).any() else 0.0
+            cell_epsilon = cell_epsilon / Fraction(times) + Fraction(fixed)
         return replace(
             self,
             cell_epsilon=cell_epsilon,

@@ -19,7 +19,7 @@ from hexveil.model.cells import CellTable, Labels
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.comparison import compare_methods
 from hexveil.planning.goal import goal
-from hexveil.planning.optimizers.printed_clip_user import largest_cell_epsilon, printed_suppression
+from hexveil.planning.optimizers.printed_clip_user import cell_epsilon_within, printed_suppression
 from hexveil.planning.plan import Plan
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization.plan_codec import decode, encode
@@ -273,7 +273,7 @@ def test_the_improved_form_at_the_printed_ones_exact_loss():
 def test_the_loss_per_cell_that_spends_epsilon(occupancy, epsilon):
     """The loss per cell found is one of three digits, and its exact loss is within epsilon."""
     plan = printed(occupancy, epsilon)
-    cell_epsilon = largest_cell_epsilon(plan.problem, Fraction(epsilon))
+    cell_epsilon = cell_epsilon_within(plan.problem, Fraction(epsilon))
     assert printed(occupancy, cell_epsilon).epsilon <= Fraction(epsilon)
     assert float(f"{float(cell_epsilon):.3g}") == float(cell_epsilon) <= float(epsilon)
     assert cell_epsilon * occupancy.cells_per_user.max() >= Fraction(epsilon) * Fraction(98, 100)

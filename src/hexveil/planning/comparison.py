@@ -17,7 +17,7 @@ from hexveil.planning.calibration import spend_epsilon
 from hexveil.planning.guarantees import objective_errors
 from hexveil.planning.mechanism_comparison import MechanismRow, compare_mechanisms
 from hexveil.planning.methods import allocate
-from hexveil.planning.optimizers.printed_clip_user import largest_cell_epsilon
+from hexveil.planning.optimizers.printed_clip_user import cell_epsilon_within
 from hexveil.planning.request import WithinErrors
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def printed_request(plan: Plan) -> Plan:
     if plan.request.clip_user == "printed":
         return plan
     epsilon, within = plan.requested_epsilon, same_request(plan, "clip-user", "max")
-    request = within.request.at_cell_epsilon(largest_cell_epsilon(within.problem, epsilon))
+    request = within.request.at_cell_epsilon(cell_epsilon_within(within.problem, epsilon))
     problem = replace(plan.problem, request=request)
     allocation = spend_epsilon(problem, epsilon, allocate(problem))
     return replace(plan, allocation=allocation, request=request)

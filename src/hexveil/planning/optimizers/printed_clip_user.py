@@ -93,7 +93,7 @@ def allocate_printed(occupancy: LocalOccupancy, span: float, request: Request) -
     )
 
 
-def largest_cell_epsilon(problem: PlanningProblem, epsilon: Fraction) -> Fraction:
+def cell_epsilon_within(problem: PlanningProblem, epsilon: Fraction) -> Fraction:
     """Return the largest loss of one cell found whose exact loss over all cells is within ε.
 
     With the loss of one cell the suppressions change, so that the exact loss jumps, up or down:

@@ -25,7 +25,9 @@ def main() -> int:
     parser.add_argument("--number", type=int, default=50, help="mutants to try in each")
     parser.add_argument("--seed", type=int, default=1, help="which mutants")
     parser.add_argument("--tests", nargs="+", default=[str(TESTS)], help="test files or folders")
-    parser.add_argument("--seconds", type=float, default=60, help="of tests per mutant and group")
+    parser.add_argument(
+        "--seconds", type=float, default=60, help="of tests per mutant and test file"
+    )
     parser.add_argument("--near", action="store_true", help="without tests far from the module")
     parser.add_argument("--slow", action="store_true", help="with the slow tests alone")
     parser.add_argument("--among", type=Path, help="an earlier output: survivors alone")

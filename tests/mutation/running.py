@@ -1,6 +1,7 @@
 """Mutants of a sample, each tried in a fork of one process that has collected all tests."""
 
 import contextlib
+import gc
 import importlib
 import itertools
 import json
@@ -74,14 +75,17 @@ def sample(folder: str, number: int, seed: int) -> list[Mutant]:
 
 
 def nearest(path: Path, tests: dict[Path, str]) -> list[list[Path]]:
-    """Return test files in groups: of the module's name, naming it, beside these, the rest."""
+    """Return test files in groups: of the module's name, naming it, beside these, elsewhere."""
     module = ".".join(path.with_suffix("").parts)
     parent, _, stem = module.rpartition(".")
     named = re.compile(rf"\b{re.escape(module)}\b|from {parent} import [^\n]*\b{stem}\b")
     own = [test for test in tests if test.stem == f"test_{stem}"]
     naming = [test for test, text in tests.items() if named.search(text) and test not in own]
-    folders = {file.parent for file in own or naming} - {TESTS}
-    beside = [test for test in tests if test.parent in folders and test not in {*own, *naming}]
+    folders = {TESTS / path.parts[1], *(file.parent for file in own or naming)} - {TESTS}
+    beside = [test for test in tests if folders & {*test.parents} and test not in {*own, *naming}]
+    naming.sort(key=lambda test: not folders & {*test.parents})
+    words = {*path.with_suffix("").parts, *stem.split("_")}
+    beside.sort(key=lambda test: -len(words & {*test.parts, *test.stem.split("_")}))
     rest = [test for test in tests if test not in {*own, *naming, *beside}]
     return [own, naming, beside, rest]
 
@@ -123,6 +127,7 @@ class Campaign:
         texts = {path: path.read_text(encoding="utf-8") for path in self._items}
         names = sorted({mutant.module for mutant in self._mutants})
         self._modules = {name: LoadedModule(importlib.import_module(name)) for name in names}
+        gc.freeze()
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
             # Processes that tests start import this copy.
             copy = Path(folder) / "src"
@@ -149,30 +154,30 @@ class Campaign:
         if not module.can_change(line):
             return "untried", ""
         source, block = file.read_bytes(), module.block(line)
-        tries = []
+        reaching: dict[Path, list[pytest.Item]] = {}
         for name, files in zip(GROUPS, groups[: len(groups) - self._near], strict=False):
             for path in files:
                 self._record(path)
-            reaching = [
-                item
-                for path in files
-                for item in self._items[path]
-                if item.nodeid in self._reach
-                and (block is None or block in self._reach[item.nodeid].blocks[mutant.module])
-            ]
-            tries.append((name, sorted(reaching, key=self._magnitude)))
-            killer = self._killer(tries[-1][1], module, source, line)
-            if killer:
-                return name, killer
+                reaching[path] = [
+                    item
+                    for item in self._items[path]
+                    if item.nodeid in self._reach
+                    and (block is None or block in self._reach[item.nodeid].blocks[mutant.module])
+                ]
+                killer = self._killer(reaching[path], module, source, line)
+                if killer:
+                    return name, killer
         # What is prepared once for a file is reached by its first test alone.
-        for name, reaching in tries:
-            paths = {item.path for item in reaching}
-            others = [item for path in sorted(paths) for item in self._items[path]
-                      if item not in reaching and item.nodeid in self._reach]  # fmt: skip
-            killer = self._killer(sorted(others, key=self._magnitude), module, source, line)
+        for path, items in reaching.items():
+            others = [
+                item
+                for item in self._items[path]
+                if items and item not in items and item.nodeid in self._reach
+            ]
+            killer = self._killer(others, module, source, line)
             if killer:
-                return name, killer
-        return "survived", f"{sum(len(reaching) for _, reaching in tries)} tests"
+                return "beside", killer
+        return "survived", f"{sum(map(len, reaching.values()))} tests"
 
     def _magnitude(self, item: pytest.Item) -> int:
         """Return the order of magnitude of a test's time: quick tests are tried before others."""
@@ -208,6 +213,7 @@ class Campaign:
         self, items: list[pytest.Item], module: LoadedModule, source: bytes, line: int
     ) -> str:
         """Return the first test that fails, or never ends, with a fault but not without."""
+        items = sorted(items, key=self._magnitude)
         spent = list(itertools.accumulate(self._reach[item.nodeid].seconds for item in items))
         items = [item for item, sum_ in zip(items, spent, strict=True) if sum_ < self._seconds]
         while items:

@@ -2,10 +2,10 @@
 
 In the folder of tests: `python -m mutation hexveil/accounting hexveil/ledger --number 50 --seed 1`.
 A fault is tried with the quick tests that reach its line: those of the module's own test file, then
-those of files that name the module, then those beside them, then all others (but not with --near).
-The first failure ends it. Survivors are listed: each wants a small exact test, or is no fault at
-all. With --slow the slow tests are run instead, and with --among only mutants that survived in the
-output of an earlier run.
+those of files that name the module, then those beside them, then all others. With --near only the
+nearest few files of the first three groups are tried, which is quicker. The first failure ends it.
+Survivors are listed: each wants a small exact test, or is no fault at all. With --slow the slow
+tests are run instead, and with --among only mutants that survived in the output of an earlier run.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=60, help="of tests per mutant and test file"
     )
-    parser.add_argument("--near", action="store_true", help="without tests far from the module")
+    parser.add_argument("--near", type=int, help="no more than so many test files per group")
     parser.add_argument("--slow", action="store_true", help="with the slow tests alone")
     parser.add_argument("--among", type=Path, help="an earlier output: survivors alone")
     given = parser.parse_args()

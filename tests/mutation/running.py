@@ -101,7 +101,7 @@ class Reach:
 class Campaign:
     """Plugin for pytest that runs, once per mutant, the tests that reach the fault."""
 
-    def __init__(self, mutants: list[Mutant], *, near: bool, seconds: float) -> None:
+    def __init__(self, mutants: list[Mutant], *, near: int | None, seconds: float) -> None:
         self._mutants, self._near, self._seconds = mutants, near, seconds
         self._items: dict[Path, list[pytest.Item]] = {}
         self._reach: dict[str, Reach] = {}
@@ -155,7 +155,9 @@ class Campaign:
             return "untried", ""
         source, block = file.read_bytes(), module.block(line)
         reaching: dict[Path, list[pytest.Item]] = {}
-        for name, files in zip(GROUPS, groups[: len(groups) - self._near], strict=False):
+        if self._near is not None:
+            groups = [files[: self._near] for files in groups[:-1]]
+        for name, files in zip(GROUPS, groups, strict=False):
             for path in files:
                 self._record(path)
                 reaching[path] = [

@@ -1,11 +1,12 @@
 """Put small faults into the program, one at a time, and see which tests notice.
 
 In the folder of tests: `python -m mutation hexveil/accounting hexveil/ledger --number 50 --seed 1`.
-A fault is tried with the quick tests that reach its line: those of the module's own test file, then
-those of files that name the module, then those beside them, then all others. With --near only the
-nearest few files of the first three groups are tried, which is quicker. The first failure ends it.
-Survivors are listed: each wants a small exact test, or is no fault at all. With --slow the slow
-tests are run instead, and with --among only mutants that survived in the output of an earlier run.
+A fault is tried with the quick tests that reach its line: those of the module's own test file and
+its examples, then those of files that name the module, then those beside them, then all others.
+With --near only the nearest few files of the first three groups are tried, which is quicker. The
+first failure ends it. Survivors are listed: each wants a small exact test, or is no fault at all.
+With --slow the slow tests are run instead, and with --among only mutants that survived in the
+output of an earlier run.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from mutation.running import AROUND, OPTIONS, QUICK, ROOT, SLOW, TESTS, Campaign, sample
+from mutation.running import AROUND, OPTIONS, QUICK, ROOT, SLOW, SOURCE, TESTS, Campaign, sample
 
 
 def main() -> int:
@@ -43,7 +44,9 @@ def main() -> int:
     ignored = [f"--ignore={ROOT / place}" for place in AROUND]
     marked = ["-m", SLOW if given.slow else QUICK]
     begun = time.monotonic()
-    status = pytest.main([*OPTIONS, *marked, *ignored, *given.tests], plugins=[campaign])
+    examples = [str(SOURCE / folder) for folder in given.folders]
+    arguments = [*OPTIONS, *marked, *ignored, *given.tests, *examples]
+    status = pytest.main(arguments, plugins=[campaign])
     print(f"{len(mutants)} mutants in {time.monotonic() - begun:.0f} s: {dict(campaign.verdicts)}")  # noqa: T201  a script
     return int(status or campaign.verdicts["survived"] > 0)
 

@@ -33,11 +33,11 @@ QUICK = f"not slow and {OTHER_PROGRAMS}"
 SLOW = f"slow and {OTHER_PROGRAMS}"
 AROUND = ("tests/mutation", "tests/attack/test_mutants.py", "tests/test_imports.py")
 """Tests that read the source where it is, and so cannot see a fault in memory."""
-OPTIONS = ["-o", "addopts=", "--import-mode=importlib", "-p", "no:terminal", "-p", "no:xdist",
-           "-p", "no:cacheprovider", "-p", "no:randomly", "-s", "--hypothesis-seed=1",
-           "--hypothesis-profile=quick"]  # fmt: skip
+OPTIONS = ["-o", "addopts=", "--import-mode=importlib", "--doctest-modules", "-s",
+           "-p", "no:terminal", "-p", "no:xdist", "-p", "no:cacheprovider", "-p", "no:randomly",
+           "--hypothesis-seed=1", "--hypothesis-profile=quick"]  # fmt: skip
 GROUPS = ("own", "naming", "beside", "far")
-"""Test files by distance: of the module's name, naming the module, in their folders, elsewhere."""
+"""Test files by distance: the module's examples and test, naming it, beside these, elsewhere."""
 PATIENCE = 10
 """The multiple of their usual time after which tests count as endless."""
 LONGEST = 600
@@ -75,11 +75,16 @@ def sample(folder: str, number: int, seed: int) -> list[Mutant]:
 
 
 def nearest(path: Path, tests: dict[Path, str]) -> list[list[Path]]:
-    """Return test files in groups: of the module's name, naming it, beside these, elsewhere."""
+    """Return test files in groups: the module's own, naming it, beside these, elsewhere."""
     module = ".".join(path.with_suffix("").parts)
     parent, _, stem = module.rpartition(".")
     named = re.compile(rf"\b{re.escape(module)}\b|from {parent} import [^\n]*\b{stem}\b")
-    own = [test for test in tests if test.stem == f"test_{stem}"]
+    tests = {
+        test: text
+        for test, text in tests.items()
+        if test == SOURCE / path or SOURCE not in test.parents  # no other module's examples
+    }
+    own = [test for test in tests if test == SOURCE / path or test.stem == f"test_{stem}"]
     naming = [test for test, text in tests.items() if named.search(text) and test not in own]
     folders = {TESTS / path.parts[1], *(file.parent for file in own or naming)} - {TESTS}
     beside = [test for test in tests if folders & {*test.parents} and test not in {*own, *naming}]

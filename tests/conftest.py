@@ -38,6 +38,13 @@ def pytest_itemcollected(item):
         item.add_marker(NEEDS[fixture])
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Put the slow tests first, so that no process is left alone with one at the end."""
+    markers = {"slow", *NEEDS.values(), "install"}
+    items.sort(key=lambda item: markers.isdisjoint(mark.name for mark in item.iter_markers()))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
     """Let SIGINT interrupt: a shell that runs the tests in the background has it ignored."""

@@ -17,7 +17,6 @@ SMALL = {
     # What is compiled once for tiny data is not worth compiling well.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     # Arrow's local times stay local times in frames that tests make.
     "spark.sql.timestampType": "TIMESTAMP_NTZ",

@@ -194,7 +194,7 @@ def test_a_constant_reads_no_value():
 def test_a_constant_has_a_grid_of_one_number():
     """The middle of the bounds; a noised mean moves in halves of a quantum over its records."""
     dataset = dataset_of([[2, 1, 3], [1, 2, 1]], 7, scale=ValueLattice.of((0, 60), 1))
-    grid = clipped(plan_of(dataset, [1, 0, 2]), dataset.public.lattice, "mean").grid()
+    grid = clipped(plan_of(dataset, [1, 0, 2], 0.5), dataset.public.lattice, "mean").grid()
     assert grid.start.tolist() == [0.0, 30.0, 0.0]
     assert grid.step.tolist() == [1 / 6, 0.0, 1 / 8]
 

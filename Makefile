@@ -21,6 +21,9 @@ QUICK := --hypothesis-profile=quick \
 # What limits.py runs at three sizes, itself, and what is no benchmark.
 OF_LIMITS := aggregate end_to_end incremental limits measuring scale text
 
+# Each test process would compile the package, and rewrite the tests, anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test test-all attack mutate site docs bench lock
 

@@ -38,6 +38,18 @@ def pytest_itemcollected(item):
         item.add_marker(NEEDS[fixture])
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Put tests of Spark first, then slow ones: no process is left alone with one at the end."""
+    slow = {"slow", *NEEDS.values(), "install"}
+
+    def late(item):
+        names = {mark.name for mark in item.iter_markers()}
+        return "spark" not in names, slow.isdisjoint(names)
+
+    items.sort(key=late)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
     """Let SIGINT interrupt: a shell that runs the tests in the background has it ignored."""
@@ -47,8 +59,9 @@ def interruptible() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Return a scheduler that gives all tests of Spark to one process, and any other to any.
+    """Return a scheduler that gives all tests of Spark to one process, and so those of a file.
 
+    What the tests of a file share is then made once. Files start in the order of their first test.
     Groups by mark (`--dist loadgroup`) have no effect with pytest 9: they rewrite an attribute of
     tests that is no more.
     """
@@ -56,8 +69,9 @@ def pytest_xdist_make_scheduler(config, log):
 
     class OneSession(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            return "spark" if nodeid.startswith(ONE_SESSION) else nodeid
+            return "spark" if nodeid.startswith(ONE_SESSION) else nodeid.partition("::")[0]
 
+    config.option.loadscopereorder = False
     return OneSession(config, log)
 
 

@@ -84,6 +84,7 @@ def test_warsaw_is_told_which_grid_it_supports(plan, resolution, floor):
         assert "or this grid with epsilon 2" in said["warning"]
 
 
+@pytest.mark.slow
 def test_surat_is_told_which_price_it_needs(plan):
     """At a price of 1, resolution 5 is too fine for Surat's fleet; 2 would do."""
     said = plan("surat_itms", SURAT, "--resolution", "5", "--epsilon", "1")

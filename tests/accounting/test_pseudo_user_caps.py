@@ -151,11 +151,15 @@ def test_skipped_caps_could_not_have_won(counts, epsilon):
         assert least <= error * (1 + 1e-12)
 
 
-def test_the_bound_on_the_number_of_arrays_is_reached():
-    """Five users of 3 at a cap of 5 need an array each: twice their samples over cap + 1."""
+@pytest.mark.parametrize("price", [4, 7])
+def test_the_bound_on_the_number_of_arrays_is_reached(price):
+    """Five users of 3 at a cap of 5 need an array each: twice their samples over cap + 1.
+
+    At a price of more than the six users only the largest weight counts, and it is 1/6.
+    """
     m = np.array([5, 3, 3, 3, 3, 3])
-    floor = caps_module._error_floor(m, np.array([5]), Fraction(4))[0]
-    error = theory.linear_error(theory.best_fit(m, 5).weights, m, 1.0, "0.25")
+    floor = caps_module._error_floor(m, np.array([5]), Fraction(price))[0]
+    error = theory.linear_error(theory.best_fit(m, 5).weights, m, 1.0, Fraction(1, price))
     assert theory.best_fit(m, 5).n_arrays == 6 == 1 + 2 * 15 // 6
     assert floor == pytest.approx(error)
 

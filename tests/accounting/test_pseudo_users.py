@@ -189,6 +189,11 @@ def test_projected_sensitivity_is_never_exceeded(total):
             assert stated.max() <= min(groups.most_arrays * 0.5, 1.0) / groups.n_arrays + 1e-12
 
 
+def test_counts_that_differ_by_more_than_16_bits_are_placed_by_size():
+    """The largest counts come first: 70 000, then 40 000, and 4 finds no room beside either."""
+    assert_best_fit([70_000, 4, 40_000], 40_003)
+
+
 def test_degenerate_cells_are_grouped():
     """One user, equal counts, one huge user, a cap above and below every count."""
     assert theory.best_fit([5], 9).weights.tolist() == [1.0]

@@ -6,7 +6,7 @@ from attack.crash_runner import Runner, setting
 from ledger.books import place_of
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runner():
     """Return what starts runs that can be killed or stopped, in processes of their own."""
     made = Runner()

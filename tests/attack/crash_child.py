@@ -18,14 +18,26 @@ from pathlib import Path
 from attack import crash_draws
 from hexveil.cli import main
 from hexveil.ledger import Ledger, accounts, events
+from hexveil.publishing import markup
+from hexveil.report.templates import environment
 
-for _name in (
-    "bokeh.plotting", "hexveil.cli.app", "hexveil.mechanisms.noise", "hexveil.publishing",
-    "hexveil.records.duckdb.reading", "pandas", "psycopg", "scipy.optimize",
-    "sqlalchemy.dialects.postgresql.psycopg",
-):  # fmt: skip
-    with contextlib.suppress(ImportError):  # once, for all processes
-        importlib.import_module(_name)
+
+def load():
+    """Load once, for all processes, what a run loads late."""
+    for name in (
+        "annotated_types", "bokeh.plotting", "hexveil.cli.app",
+        "hexveil.cli.commands.publish_command", "hexveil.ledger.inspection",
+        "hexveil.mechanisms.noise", "hexveil.publishing.archive.archive",
+        "hexveil.publishing.archive.current_release", "hexveil.records.duckdb.reading",
+        "hexveil.report.page", "hexveil.simulation", "pandas", "psycopg", "pyarrow.pandas_compat",
+        "rich.console", "rich.table", "scipy.optimize", "sqlalchemy.dialects.postgresql.psycopg",
+        "typer._adapters", "typer._click.decorators",
+    ):  # fmt: skip
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    for escape in (None, str, markup.escaped):
+        for template in environment(escape).list_templates():
+            environment(escape).get_template(template)
 
 
 def die(sign):
@@ -143,4 +155,5 @@ def serve():
 
 
 if __name__ == "__main__":
+    load()
     serve()

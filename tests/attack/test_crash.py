@@ -15,7 +15,7 @@ from ledger.books import Place
 
 pytestmark = pytest.mark.slow
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
-KILLS = 200 if LONG else 20
+KILLS = 200 if LONG else 5
 
 
 def finish(runner, site, dates, *, once_more=True):

@@ -23,7 +23,7 @@ from hexveil.cli.commands.verify_command import lines
 from hexveil.publishing.verification import verify
 from publishing.releases import released
 
-MANY = 2_000 if fuzz_bytes.LONG else 200
+MANY = 2_000 if fuzz_bytes.LONG else 100
 PLANS = ("means", "per-cell", "squares", "interval", "steps")
 FREE = {
     # What is said of the records, the software and the way to the plan.
@@ -168,17 +168,17 @@ def texts_by_index(place):
 
 
 def rows_of_zeros(place):
-    """Have a hundred million rows of zeros in a few kilobytes."""
+    """Have seventy million rows of zeros in a few kilobytes."""
     names = pq.read_schema(place / "cells.parquet").names
-    zeros = pa.table({"users": pa.array(memoryview(bytes(8 * 10**8)).cast("q"))})
+    zeros = pa.table({"users": pa.array(memoryview(bytes(56 * 10**7)).cast("q"))})
     assert "users" in names
     pq.write_table(zeros, place / "cells.parquet", compression="zstd")
 
 
 def one_long_text(place):
-    """Unpack to a gigabyte of one letter, as a plain text in the first row."""
+    """Unpack to 600 megabytes of one letter, as a plain text in the first row."""
     table = pq.read_table(place / "cells.parquet")
-    long = pa.array(["x" * 10**9, *table["cell"].to_pylist()[1:]])
+    long = pa.array(["x" * (6 * 10**8), *table["cell"].to_pylist()[1:]])
     pq.write_table(
         table.set_column(0, "cell", long), place / "cells.parquet", compression="zstd",
         use_dictionary=False, write_statistics=False,
@@ -188,7 +188,7 @@ def one_long_text(place):
 def prefixes(place):
     """Take each text from the one before it, which costs nothing in the file."""
     table = pq.read_table(place / "cells.parquet")
-    long = pa.array(["x" * 50_000_000] * table.num_rows)
+    long = pa.array(["x" * 40_000_000] * table.num_rows)
     pq.write_table(
         table.set_column(0, "cell", long), place / "cells.parquet", compression="zstd",
         use_dictionary=False, write_statistics=False, column_encoding={"cell": "DELTA_BYTE_ARRAY"},

@@ -75,9 +75,9 @@ def parquet_records(data):
 
 
 FORMATS = {
-    "plain.csv": (as_csv(), fuzz_oracle.csv_records, 0.2),
-    "quoted.csv": (as_csv('"'), fuzz_oracle.quoted_records, 0.2),
-    "lines.ndjson": (as_ndjson(), fuzz_oracle.ndjson_records, 0.2),
+    "plain.csv": (as_csv(), fuzz_oracle.csv_records, 0.1),
+    "quoted.csv": (as_csv('"'), fuzz_oracle.quoted_records, 0.1),
+    "lines.ndjson": (as_ndjson(), fuzz_oracle.ndjson_records, 0.1),
     "array.json": (as_array(), fuzz_oracle.array_records, 0.2),
     "table.parquet": (as_parquet(), parquet_records, 0.3),
 }

@@ -17,7 +17,7 @@ from attack.crash_states import STEPS
 
 pytestmark = pytest.mark.slow
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
-STOPS = 300 if LONG else 8
+STOPS = 300 if LONG else 4
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 

@@ -177,6 +177,18 @@ def test_the_same_request_again_costs_nothing(place):
     assert book.spent == 1
 
 
+def test_a_receipt_names_the_event_that_completed_the_results(place):
+    """Not the commit: account, data set, unit, reservation, mark and measurement come before."""
+    book = place.open()
+    spend(book, "r", {"a": HALF})
+    draw(book, "r")
+    book.complete("r")
+    booking = book.find("r")
+    book.commit("r")
+    assert book.find("r").entry == booking.entry == 7
+    assert book.find("r").chain == booking.chain
+
+
 def test_a_stage_has_one_result(place):
     """A stage that began is begun by nobody else, and its result is stored once, by its entry."""
     first, second = place.open(), place.open()

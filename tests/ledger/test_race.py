@@ -15,7 +15,7 @@ from ledger.workers import STEP
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 WRITERS, TRIES = (16, 1000) if LONG else (4, 20)
-KILLS = 200 if LONG else 20
+KILLS = 200 if LONG else 6
 
 
 @pytest.fixture(scope="module")

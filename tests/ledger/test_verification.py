@@ -55,6 +55,38 @@ def test_a_book_that_hangs_together_has_no_problem(place):
     assert verify(book._engine) == verdict
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE hexveil_journal SET row = zeroblob(16) WHERE entry = 5",
+        "UPDATE hexveil_journal SET row = 'sixteen letters.' WHERE entry = 5",
+        "DELETE FROM hexveil_journal WHERE entry = 5",
+    ],
+)
+def test_a_changed_result_is_never_returned(plain, sql):
+    """Neither to a release that resumes nor to one that was published."""
+    book = filled(plain)
+    damage(book, sql)
+    with pytest.raises(StorageError, match="the result of entry 6 of the ledger was changed"):
+        book.find("r")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE hexveil_plans SET content = x'00'",
+        "UPDATE hexveil_plans SET content = 'plan of r'",
+        "DELETE FROM hexveil_plans",
+    ],
+)
+def test_a_changed_plan_is_never_returned(plain, sql):
+    """A release that resumes would otherwise draw with another plan than was booked."""
+    book = filled(plain)
+    damage(book, sql)
+    with pytest.raises(StorageError, match="the plan that the ledger keeps for this request was"):
+        book.plan_of("r")
+
+
 def test_an_empty_book_hangs_together(plain):
     """Before the first entry the head is the start."""
     book = plain.open()

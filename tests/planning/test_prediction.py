@@ -97,6 +97,20 @@ def test_no_plan_is_below_the_floor(seed, clipping_range, epsilon, way):
     assert predictor.epsilon_lower_bound(error * (1 + 1e-9)) <= epsilon
 
 
+@pytest.mark.parametrize("clipping_range", SETTINGS)
+@pytest.mark.parametrize("error", [0.5, 2.0, 14.0])
+def test_the_two_floors_are_one_curve(clipping_range, error):
+    """The least loss at an error has that error as its least; without clipping it is U G/(L e)."""
+    known = facts(np.full((40, 2), 3))
+    plan = hv.plan(known, epsilon=1, clipping_range=clipping_range, advise=False)
+    predictor = ErrorPredictor(plan, known)
+    epsilon = predictor.epsilon_lower_bound(error)
+    assert predictor.error_lower_bound(epsilon) == pytest.approx(error, rel=1e-12)
+    if clipping_range == "bounds":
+        assert epsilon == pytest.approx(60 * 2 / (40 * error), rel=1e-12)
+        assert predictor.error_lower_bound(0) == 15
+
+
 def test_other_requests_are_planned_in_full():
     """Of what has no quick way the plan itself is the prediction; nothing is certain of it."""
     known = facts(crowd(4, users=60, cells=4))

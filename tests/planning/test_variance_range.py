@@ -1,5 +1,6 @@
 """Variances under a private range, planned: loss, radius, split, prior, and what is refused."""
 
+import functools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -36,11 +37,17 @@ def planned(occupancy=CROWD, epsilon=1, statistics=BOTH, **options):
     )
 
 
+@functools.cache
+def crowd_plan(epsilon, statistics):
+    """Return a plan of the crowd that several tests look at."""
+    return planned(CROWD, epsilon, statistics)
+
+
 @pytest.mark.parametrize("statistics", [BOTH, ("mean", "sd"), ("variance",), ("sd",)])
 @pytest.mark.parametrize("epsilon", ["0.1", 1, 7])
 def test_each_user_is_charged_interval_mean_and_second_moment(epsilon, statistics):
     """A user loses the range's ε and its weights over both noises, at most what was asked."""
-    plan = planned(epsilon=epsilon, statistics=statistics)
+    plan = crowd_plan(epsilon, statistics)
     interval, occupancy = plan.allocation.clipping.range, plan.occupancy
     exact = [interval.epsilon] * occupancy.n_users
     totals = interval.totals(occupancy)
@@ -106,16 +113,18 @@ def test_radius_and_split_are_those_of_least_predicted_error(statistics, monkeyp
 
 def test_a_mean_that_is_not_published_gets_less():
     """Where only the deviation is asked for the mean's part of the loss is smaller."""
-    both, alone = planned(statistics=("mean", "sd")), planned(statistics=("sd",))
+    both, alone = crowd_plan(1, ("mean", "sd")), crowd_plan(1, ("sd",))
     assert alone.mean_noise.mean() > both.mean_noise.mean()
     assert alone.error_models["variance"].error.mean() < both.error_models["variance"].error.mean()
 
 
 def test_the_error_predicted_is_that_of_the_choice():
     """What the choice promises is what the plan's parts say, but for rounding the noise."""
-    request = planned().request
+    request = crowd_plan(1, BOTH).request
     choice = variance_range.plan_variance_range(CROWD, request, request.epsilon)
-    assert choice.predicted == pytest.approx(2 * planned().objective_errors().mean(), rel=1e-6)
+    assert choice.predicted == pytest.approx(
+        2 * crowd_plan(1, BOTH).objective_errors().mean(), rel=1e-6
+    )
 
 
 @given(st.integers(1, 10**6), st.data(), st.fractions(1, 20))
@@ -133,7 +142,7 @@ def test_the_radius_reaches_the_interval_and_no_further_than_the_bounds(steps, d
 
 def test_before_a_release_the_middle_is_that_of_the_bounds():
     """The assumed radius is at most half of the span, and reaches what is assumed of means."""
-    interval = planned().allocation.clipping.range
+    interval = crowd_plan(1, BOTH).allocation.clipping.range
     half, radius = interval.half_width_and_radius()
     assert half == interval.width / 2
     assert half <= radius <= max(half, 0.5)
@@ -155,7 +164,7 @@ def test_what_the_radius_cuts_is_what_simulation_says(k, n):
 
 def test_the_mean_s_part_is_about_what_simulation_says():
     """With normal cells and Laplace noise, what the mean adds is near the average distance."""
-    interval = planned().allocation.clipping.range
+    interval = crowd_plan(1, BOTH).allocation.clipping.range
     noise, likely = np.array([0.05]), np.array([0.0])
     half, radius = interval.half_width_and_radius()
     end = half_width_sd(interval.quantiles[0], interval.widening)
@@ -171,7 +180,7 @@ def test_the_mean_s_part_is_about_what_simulation_says():
 
 def test_the_figures_are_those_of_weights_noise_and_rounding():
     """Scale, bias and bound follow from radius, clipping range, weights and both noises."""
-    plan = planned()
+    plan = crowd_plan(1, BOTH)
     interval, part = plan.allocation.clipping.range, plan.error_models["variance"]
     half, radius = (60 * one for one in interval.half_width_and_radius())
     assert isinstance(part, WeightedVarianceErrorModel)
@@ -230,7 +239,7 @@ def test_auto_takes_an_interval_for_variances_where_it_is_predicted_to_help():
 @pytest.mark.slow
 def test_another_radius_is_another_plan():
     """The radius is part of what is kept of a plan, and there is none for means alone."""
-    one, same, other = planned(), planned(), planned(statistics=("mean",))
+    one, same, other = crowd_plan(1, BOTH), planned(), planned(statistics=("mean",))
     assert encode(one) == encode(same)
     interval = one.allocation.clipping.range
     wider = PrivateRange(replace(interval, radius=interval.radius + 1))
@@ -240,7 +249,7 @@ def test_another_radius_is_another_plan():
 
 def test_the_table_of_such_a_plan():
     """Both statistics have their columns; the candidates are those of means."""
-    plan = planned(statistics=("mean", "sd"))
+    plan = crowd_plan(1, ("mean", "sd"))
     assert plan.table["variance_scale"].to_pylist() == plan.error_models["variance"].scale.tolist()
     assert set(plan.worst_case_error) == {"mean", "variance"}
     found = private_range.range_candidates(CROWD, Fraction(1), None, part=0.5)

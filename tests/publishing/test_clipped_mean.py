@@ -191,6 +191,14 @@ def test_a_constant_reads_no_value():
     assert watched.seen == set(np.flatnonzero(dataset.occupancy.cell != 1).tolist())
 
 
+def test_a_constant_has_a_grid_of_one_number():
+    """The middle of the bounds; a noised mean moves in halves of a quantum over its records."""
+    dataset = dataset_of([[2, 1, 3], [1, 2, 1]], 7, scale=ValueLattice.of((0, 60), 1))
+    grid = clipped(plan_of(dataset, [1, 0, 2], 0.5), dataset.public.lattice, "mean").grid()
+    assert grid.start.tolist() == [0.0, 30.0, 0.0]
+    assert grid.step.tolist() == [1 / 6, 0.0, 1 / 8]
+
+
 def test_sums_outside_a_cells_own_bounds_are_clamped():
     """Bounds narrower than those of the records clamp each user's sum."""
     scale = ValueLattice.of((0, 60), 1)

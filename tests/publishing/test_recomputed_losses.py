@@ -21,11 +21,22 @@ from publishing.releases import (
 EXACT = ("means", "per-cell", "clip-user", "equal-split", "interval")
 
 
+class Folders(dict):
+    """A folder of each kind of plan that is asked for."""
+
+    def __init__(self, home):
+        super().__init__()
+        self._home = home
+
+    def __missing__(self, name):
+        self[name] = released(self._home / name, name)
+        return self[name]
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """Return a folder of each kind of plan."""
-    home = tmp_path_factory.mktemp("folders")
-    return {name: released(home / name, name) for name in PLANS}
+    return Folders(tmp_path_factory.mktemp("folders"))
 
 
 def losses(place):

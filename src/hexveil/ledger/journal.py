@@ -90,7 +90,7 @@ def last_booking_events(history: Sequence[Event]) -> Sequence[Event]:
 def read_row(connection: sa.Connection, entry: int) -> bytes | None:
     """Return a row's bytes, or None."""
     row = connection.execute(sa.select(journal.c.row).where(journal.c.entry == entry)).scalar()
-    return None if row is None else bytes(row)
+    return None if row is None else _to_bytes(row)
 
 
 def store_plan(connection: sa.Connection, content: bytes) -> str:
@@ -108,10 +108,15 @@ def store_plan(connection: sa.Connection, content: bytes) -> str:
 def load_plan(connection: sa.Connection, name: str) -> bytes:
     """Return a stored plan; StorageError if it was changed since."""
     query = sa.select(plans.c.content).where(plans.c.digest == name).order_by(plans.c.part)
-    content = b"".join(bytes(chunk) for chunk in connection.execute(query).scalars())
+    content = b"".join(_to_bytes(chunk) for chunk in connection.execute(query).scalars())
     if digest(content) != name:
         raise StorageError(
             "the plan that the ledger keeps for this request was changed by something else; "
             "nothing was published. Restore the ledger from a copy."
         )
     return content
+
+
+def _to_bytes(stored: object) -> bytes:
+    """Return stored bytes; none for another type, which SQLite takes in any column."""
+    return bytes(stored) if isinstance(stored, (bytes, memoryview)) else b""

@@ -131,11 +131,6 @@ class MapQuantiles(ReadOnlyArrays, DrawnRow):
         """One candidate per target."""
         return len(self.targets)
 
-    @property
-    def epsilon(self) -> Fraction:
-        """Loss of a user with all votes, by all choices together."""
-        return Fraction(2 * GRAIN * self.entries) / Fraction(self.scale)
-
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return a permute-and-flip per choice."""
         return (NoisyMax(self.scale),) * self.entries

@@ -42,7 +42,7 @@ def centre_and_radius(ends: tuple[int, int], steps: int, radius: Fraction) -> tu
     return middle, half, min(math.ceil(radius * half), max(middle, steps - middle))
 
 
-def widened(ends: tuple[int, int], steps: int, stretch: Fraction) -> tuple[int, int]:
+def widened(ends: tuple[int, int], steps: int, widening: Fraction) -> tuple[int, int]:
     """Return a range made wider around its middle, within the bounds; in quanta.
 
     Examples
@@ -50,7 +50,7 @@ def widened(ends: tuple[int, int], steps: int, stretch: Fraction) -> tuple[int, 
     >>> widened((2, 6), 10, Fraction(3, 2)), widened((0, 5), 10, Fraction(2))
     ((1, 7), (0, 8))
     """
-    margin = math.ceil((ends[1] - ends[0]) * (stretch - 1) / 2)
+    margin = math.ceil((ends[1] - ends[0]) * (widening - 1) / 2)
     return max(ends[0] - margin, 0), min(ends[1] + margin, steps)
 
 

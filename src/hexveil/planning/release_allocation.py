@@ -180,12 +180,12 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
         statistics.append(renormalised)
         mean_cells = renormalised.noised_cells
     elif "mean" in plan.error_models:
-        kept = guarantees.caps_and_quanta(plan.problem, rows, "mean")
+        caps = guarantees.caps_and_quanta(plan.problem, rows, "mean")
         mean = ClippedMean(
             plan.occupancy,
             lattice,
             noise,
-            *kept,
+            *caps,
             rows.contribution_factor,
             rows.suppressed,
             plan.error_models["mean"],
@@ -228,11 +228,11 @@ def _renormalised_mean(plan: Plan, lattice: CellLattice, noise: Floats) -> Renor
 
 def _check_rows(plan: Plan) -> None:
     """Refuse rows under which the loss that the plan states would not hold."""
-    noise, kept = plan.noise_scale_records, plan.contribution_cap
+    noise, caps = plan.noise_scale_records, plan.contribution_cap
     # A stranger may have built the plan: its stated loss holds only if its arrays are sane.
-    if not (np.isfinite(noise) & np.where(kept > 0, noise > 0, noise >= 0)).all():
+    if not (np.isfinite(noise) & np.where(caps > 0, noise > 0, noise >= 0)).all():
         raise InputError("the plan has a cell that keeps records without noise; plan again.")
-    if (kept < 0).any() or (plan.allocation.variance_cap < 0).any():
+    if (caps < 0).any() or (plan.allocation.variance_cap < 0).any():
         raise InputError("the plan has a cell that keeps fewer than no records; plan again.")
     # Exact in doubles, so that kept records are exact integers in units of 2^-30.
     parts = plan.allocation.contribution_factor * GRAIN

@@ -87,9 +87,10 @@ def release(
     Privacy
     -------
     Neighbours, sensitivity and loss: mechanisms/clipped/clipped_mean.py for means,
-    mechanisms/clipped/clipped_variance.py for variances; mechanisms/map_quantiles.py,
-    weighted_mean.py, weighted_variance.py and two_stage_mean.py in a private clipping range. The
-    losses booked are those of each unit, rounded up; the largest is the release's `epsilon`. They
+    mechanisms/clipped/clipped_variance.py for variances; in a private clipping range
+    mechanisms/map_quantiles.py, mechanisms/weighted/weighted_mean.py,
+    mechanisms/weighted/weighted_variance.py and mechanisms/two_stage/two_stage_mean.py. The losses
+    booked are those of each unit, rounded up; the largest is the release's `epsilon`. They
     are computed again from the scales that go to the noise library, and compared with what was
     booked. Noise is drawn after the booking is committed, by mechanisms/noise.py alone. The result
     of each private stage is stored before the next is computed, nothing is drawn twice under one
@@ -180,7 +181,7 @@ def _ledger_position(book: Ledger, name: str) -> dict[str, Any] | None:
 
 def _select_plan(dataset: Dataset, plan: Plan, book: Ledger) -> tuple[Plan, ReleaseAllocation]:
     """Return the plan that is booked for this goal, else this one, with its allocation."""
-    # A copy has no cached results: its loss is computed from the arrays as they are now.
+    # A new plan computes its figures anew, from the arrays as they are now.
     plan = booked_plan(dataset, plan, book) or replace(plan)
     return plan, allocation_of(plan, dataset.public.lattice)
 

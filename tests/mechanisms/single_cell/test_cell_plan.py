@@ -71,6 +71,21 @@ def test_odd_cells_work(mechanism, cell):
 
 
 @every
+def test_estimates_lie_on_the_grid_that_is_stated(mechanism):
+    """They are whole steps from its start, and no coarser grid holds them all."""
+    plan = mechanism.plan([9, 4, 2, 2, 1], bounds=(0, 8), epsilon=3)
+    grid = plan.allocation.grid()
+    if isinstance(mechanism, hv.Foresight):
+        assert grid is None
+        return
+    found = plan.simulate([0.0, 1.5, 4, 8, 2], np.random.default_rng(2), 20)
+    steps = (found / float(plan.cell.quantum) - grid.start) / grid.step
+    whole = np.rint(steps).astype(np.int64)
+    assert steps == pytest.approx(whole, rel=0, abs=0.1)
+    assert np.gcd.reduce(whole - whole[0]) == 1
+
+
+@every
 def test_closed_forms_are_all_there_or_none_is(mechanism):
     """Bias and planning error are numbers together, or None where an interval is random."""
     plan = mechanism.plan([4, 2, 1], bounds=(0, 8), epsilon=1)

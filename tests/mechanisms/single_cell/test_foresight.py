@@ -14,6 +14,7 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
 from hexveil.mechanisms.single_cell.cell_plan import CellPlan
+from hexveil.mechanisms.single_cell.prior_based import foresight
 from hexveil.mechanisms.single_cell.prior_based.foresight import (
     DESIGNS,
     Foresight,
@@ -142,6 +143,43 @@ def test_odd_cells_work(cell):
         for values in (np.full(len(counts), lower), rng.uniform(lower, upper, len(counts))):
             found = plan.simulate(values, rng, 5)
             assert ((np.array(found) >= lower) & (np.array(found) <= upper)).all()
+
+
+def test_the_fitted_curve_has_nearly_the_least_absolute_error():
+    """Within 2 % of the best of a grid of curves; least squares, which outliers pull, is not."""
+    y = np.tile([0.1, 0.3, 0.4, 0.6, 0.7, 0.9, 0.9], (50, 1))
+    truth = np.tile([0.1, 0.3, 0.4, 0.6, 0.7, 0.9, 0.3], (50, 1))
+    chance = np.tile([0.18, 0.18, 0.18, 0.18, 0.09, 0.1, 0.09], (50, 1))
+
+    def error(curve):
+        bent = foresight.odd_powers(y, 2) @ np.array(curve) + 0.5
+        return (chance * np.abs(bent - truth)).sum(axis=1).mean()
+
+    best = min(map(error, itertools.product(np.linspace(-1, 2, 31), np.linspace(-4, 4, 41))))
+    assert best == pytest.approx(0.09 * 0.6)
+    assert best <= error(foresight._fit_curve(y, truth, chance)) <= 1.02 * best
+    powers = foresight.odd_powers(y[0], 2)
+    root = np.sqrt(chance[0])
+    squares, *_ = np.linalg.lstsq(powers * root[:, None], (truth[0] - 0.5) * root, rcond=None)
+    assert error(squares) > 1.5 * best
+
+
+def test_a_curve_is_chosen_where_it_lowers_the_predicted_error():
+    """Much noise is drawn towards the middle; where there is next to none, estimates stay."""
+    noisy = Foresight().plan([2, 1], bounds=(0, 8), epsilon="0.5").allocation
+    assert noisy.curve[0] < 1
+    assert Foresight().plan([7], bounds=(0, 8), epsilon=10).allocation.curve == (1.0,)
+
+
+@pytest.mark.parametrize(("users", "every"), [(1536, 1), (1537, 1), (3 * 1536, 3)])
+def test_many_users_are_thinned_evenly_by_rank(users, every):
+    """The middle one of every so many, at as many times the ε; few users stay as they are."""
+    counts = np.random.default_rng(1).permutation(np.arange(1, users + 1))
+    cell, epsilon = foresight._subsample(counts, Fraction(1, 2))
+    ranked = np.arange(1, users + 1)[every // 2 :: every]
+    assert cell.counts.size == 1536
+    assert np.abs(cell.counts - ranked[:1536]).max() <= users - every * 1536
+    assert epsilon == Fraction(1, 2) * Fraction(users, 1536)
 
 
 def test_plans_are_public_and_always_the_same():

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.ledger.unit_losses import NORMALISATION
 from hexveil.model.cells import Labels
@@ -196,14 +197,22 @@ def test_the_ledger_pins_this_form():
     assert f"canonical text {units.CANONICAL_IDS}," in NORMALISATION
 
 
-@pytest.mark.slow
-@given(st.integers(-(2**53) + 1, 2**53 - 1), st.integers(0, 6))
-def test_every_whole_number_has_one_text(number, scale):
+@examples(15)
+@given(
+    st.lists(st.integers(-(2**53) + 1, 2**53 - 1), min_size=1, max_size=40, unique=True),
+    st.integers(0, 6),
+)
+def test_every_whole_number_has_one_text(numbers, scale):
     """As a whole number, a float, a decimal of any scale, and JSON in any of these forms."""
-    decimal = pa.array([Decimal(number)], pa.decimal128(16, 0)).cast(pa.decimal128(32, scale))
-    forms = [pa.array([number]), pa.array([float(number)]), decimal]
-    assert [ids_of(table(ids)) for ids in forms] == 3 * [[str(number)]]
-    documents = pa.table({"d": [json.dumps({"u": n}) for n in (number, float(number))]})
-    more = documents.append_column("v", [[1.0, 1.0]]).append_column("w", [["x", "x"]])
+    decimals = pa.array(map(Decimal, numbers), pa.decimal128(16, 0))
+    forms = [
+        pa.array(numbers), pa.array(list(map(float, numbers))),
+        decimals.cast(pa.decimal128(32, scale)),
+    ]  # fmt: skip
+    names = sorted(map(str, numbers))
+    assert [ids_of(table(ids)) for ids in forms] == 3 * [names]
+    documents = [json.dumps({"u": n}) for number in numbers for n in (number, float(number))]
+    size = len(documents)
+    more = pa.table({"d": documents, "v": [1.0] * size, "w": ["x"] * size})
     found = read(more, user="d.u", select=Select(min_users=1), **WARD)
-    assert found.units.ids() == [str(number).encode()]
+    assert found.units.ids() == [name.encode() for name in names]

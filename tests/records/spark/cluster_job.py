@@ -1,7 +1,8 @@
 """What a driver does in the test of a cluster: read, plan, release, while a worker is killed.
 
-Run as a program: master's address, folder, the process groups of the worker that is killed and of
-the other, and when to kill it: "reading" or "release". What it found is written to found.json.
+Run as a program: master's address, folder, and the process groups of the three workers: one is
+killed while records are read, another while they are released. What it found is written to
+found.json.
 """
 
 import json
@@ -15,7 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-BOUNDS, SEED, FILES, ROWS = (0, 60), 5, 6, 30_000
+BOUNDS, SEED, FILES, ROWS = (0, 60), 5, 6, 5_000
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""What is compiled once for tiny data is not worth compiling well."""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -23,9 +26,14 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.executor.cores": "1",
     "spark.executor.memory": "600m",
+    "spark.executor.extraJavaOptions": JAVA,
+    "spark.driver.extraJavaOptions": JAVA,
+    # The third worker takes the place of the first that is killed.
+    "spark.cores.max": "2",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.files.maxPartitionBytes": "300k",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.files.maxPartitionBytes": "50k",
     "spark.hexveil.pairsOnDriver": "100",
 }
 
@@ -67,34 +75,47 @@ def planned(dataset):
 
 
 class Killer(threading.Thread):
-    """Kills a worker as soon as the armed session has tasks that run.
+    """Kills a worker as soon as tasks run.
 
-    Workers that are frozen before cannot end a task that they are given, so that none is missed.
+    Parameters
+    ----------
+    context : SparkContext
+    workers : dict
+        The process group of each worker that lives, by its folder. One that has an executor is
+        killed.
+    tasks : int
+        How many tasks must run: 2 are on both executors, so that any kill takes one.
     """
 
-    def __init__(self, context, group, other):
+    def __init__(self, context, workers, tasks):
         super().__init__(daemon=True)
-        self._tracker, self._group, self._other = context.statusTracker(), group, other
-        self.armed, self.tasks = threading.Event(), 0
+        self._tracker, self._workers, self._enough = context.statusTracker(), workers, tasks
+        self.tasks = 0
+
+    def busy(self):
+        """Return the folders of the workers that have an executor."""
+        return [folder for folder in self._workers if any(folder.glob("app-*/*"))]
 
     def freeze(self):
-        """Stop all workers where they stand, and look for tasks from now on."""
-        for group in (self._group, self._other):
-            os.killpg(group, signal.SIGSTOP)
-        self.armed.set()
+        """Stop all executors where they stand: none can end a task that it is given."""
+        for folder in self.busy():
+            os.killpg(self._workers[folder], signal.SIGSTOP)
 
     def run(self):
-        """Wait, kill, and say how many tasks ran then."""
-        self.armed.wait()
-        while not self.tasks:
+        """Wait, kill, and note how many tasks ran then."""
+        running = 0
+        while running < self._enough:
             stages = map(self._tracker.getStageInfo, self._tracker.getActiveStageIds())
-            self.tasks = sum(stage.numActiveTasks for stage in stages if stage is not None)
+            running = sum(stage.numActiveTasks for stage in stages if stage is not None)
             time.sleep(0.005)
-        os.killpg(self._group, signal.SIGKILL)
-        os.killpg(self._other, signal.SIGCONT)
+        killed, *others = self.busy()
+        os.killpg(self._workers.pop(killed), signal.SIGKILL)
+        for folder in others:
+            os.killpg(self._workers[folder], signal.SIGCONT)
+        self.tasks = running
 
 
-def main(master, folder, group, other, when):
+def main(master, folder, *workers):
     """Do the job, and write what was found."""
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
@@ -108,20 +129,22 @@ def main(master, folder, group, other, when):
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    killer = Killer(spark.sparkContext, int(group), int(other))
-    killer.start()
-    if when == "reading":
-        killer.armed.set()
+    workers = {folder / f"worker-{number}": int(group) for number, group in enumerate(workers)}
+    reading = Killer(spark.sparkContext, workers, tasks=2)
+    reading.start()
     dataset = read(folder, engine=spark)
+    killed = {"reading": reading.tasks}
     plan = planned(dataset)
     book = hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=10)
-    if when == "release":
-        killer.freeze()
+    releasing = Killer(spark.sparkContext, workers, tasks=1)
+    releasing.freeze()
+    releasing.start()
     shown = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    killed["release"] = releasing.tasks
     again = hv.release(dataset, plan, ledger=book, accept_noise=True)
     (mean,) = allocation_of(plan, dataset.public.lattice).stage.statistics
     found = {
-        "killed while tasks ran": killer.tasks,
+        "killed while tasks ran": killed,
         "kind": type(dataset.occupancy).__name__,
         "records": dataset.occupancy.records_per_cell.tolist(),
         "losses": plan.losses().tolist(),

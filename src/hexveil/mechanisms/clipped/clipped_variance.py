@@ -24,12 +24,15 @@ most p μ - p² μ²: p (1 - p) at μ = 1 for p <= 1/2, else 1/4 at μ = 1 / (2 
 nothing of a cell is put at the middle V is the plain variance, whose sensitivity is COMP
 Proposition III.1 with the user's own count (ERRATA 3). Only v <= μ (1 - μ) and, for the latter,
 that the sums are those of m real values were used: both hold for all sums that a data set accepts
-(records/feasible_sums.py). Loss: floors of numbers a distance x apart differ by less than x + 1. So
-a user who moves V by at most D costs less than (2^30 D / b + 1) / 2^30 = D / b + 2^-30, and the
-plan books both terms (its LATTICE). A user who contributes nothing moves nothing. Where both
-statistics of a cell are published their losses are added, or bounded together as for unrounded
-statistics (accounting/privacy_loss.py), plus 2^-30. Whether everything fits 64 bits is decided
-beforehand from public facts: no value causes an error.
+(records/feasible_sums.py).
+Loss: floors of numbers a distance x apart differ by less than x + 1. So a user who moves V by at
+most D costs less than (2^30 D / b + 1) / 2^30 = D / b + 2^-30, and the plan books both terms (its
+LATTICE). A user who contributes nothing moves nothing. Where both statistics of a cell are
+published their losses are added, or bounded together as for unrounded statistics
+(accounting/privacy_loss.py), plus 2^-30.
+Source: COMP Proposition III.1; ERRATA 3 and 10.
+
+Whether everything fits 64 bits is decided beforehand from public facts: no value causes an error.
 """
 
 from __future__ import annotations

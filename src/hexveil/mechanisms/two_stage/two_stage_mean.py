@@ -25,8 +25,7 @@ R is the plan's noise for a width of 1 times ΣV (b - a) or 2 h ΣW, rounded up;
 user as much as planned, whatever was released before. With the range and h
 (mechanisms/map_quantiles.py) the losses add up whatever earlier outputs chose (ledger/odometer.py),
 and the plan books the most that any strategy costs.
-Source: docs/understand/clipping-range.md; ERRATA 3 for the
-accounting.
+Source: docs/understand/clipping-range.md; ERRATA 3 for the accounting.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class TwoStageAllocation(ReadOnlyArrays):
         The stage that chooses the ends.
     residual_epsilon : Fraction
         Loss of every user by the choice of h.
-    direct_stretch, first_stretch : Fraction
+    direct_widening, first_widening : Fraction
         Factors that widen the released range: for the strategy `single_stage`, and for the others.
     mean : WeightedMean
         Of the strategies `single_stage` and `cell_residuals`.
@@ -109,8 +108,8 @@ class TwoStageAllocation(ReadOnlyArrays):
 
     range: RangeQuantiles
     residual_epsilon: Fraction
-    direct_stretch: Fraction
-    first_stretch: Fraction
+    direct_widening: Fraction
+    first_widening: Fraction
     mean: WeightedMean
     residuals: WeightedMean
     clusters: ClusterMeans
@@ -145,7 +144,7 @@ class TwoStageAllocation(ReadOnlyArrays):
         return CellResidualStage(self.mean, ranges, self.centres(earlier))
 
     def _residual_scale(self, released: tuple[int, int]) -> ResidualScaleStage:
-        low, high = widened(released, self.lattice_steps, self.first_stretch)
+        low, high = widened(released, self.lattice_steps, self.first_widening)
         occupancy = self.mean.occupancy
         choice = residual_quantile(occupancy, high - low, RESIDUAL_QUANTILE, self.residual_epsilon)
         return ResidualScaleStage(choice, released, self.select)
@@ -159,8 +158,8 @@ class TwoStageAllocation(ReadOnlyArrays):
     def ranges_of(self, released: tuple[int, int], residual: int, strategy: str) -> ReleasedRanges:
         """Return the ranges of a strategy for released ends and h."""
         direct = strategy == "single_stage"
-        stretch = self.direct_stretch if direct else self.first_stretch
-        ends = widened(released, self.lattice_steps, stretch)
+        widening = self.direct_widening if direct else self.first_widening
+        ends = widened(released, self.lattice_steps, widening)
         # A single stage has no second range; no number depends on its half width.
         half = 1 if direct else second_stage_half_width(strategy, ends, residual)
         user_means = user_mean_range(ends, residual)

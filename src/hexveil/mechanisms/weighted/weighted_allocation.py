@@ -102,7 +102,7 @@ class WeightedAllocation(ReadOnlyArrays):
     ----------
     range : RangeQuantiles
         The stage that chooses the ends.
-    stretch : Fraction
+    widening : Fraction
         By how much the released range is widened around its middle.
     mean : WeightedMean
     variances : tuple of WeightedVariance
@@ -119,7 +119,7 @@ class WeightedAllocation(ReadOnlyArrays):
     """
 
     range: RangeQuantiles
-    stretch: Fraction
+    widening: Fraction
     mean: WeightedMean
     variances: tuple[WeightedVariance, ...]
     published: tuple[str, ...]
@@ -145,7 +145,7 @@ class WeightedAllocation(ReadOnlyArrays):
 
     def released_range(self, outputs: Outputs) -> tuple[int, int]:
         """Return the ends in quanta above the lower bound of the records."""
-        return widened(self.range.ends(outputs), self.lattice_steps, self.stretch)
+        return widened(self.range.ends(outputs), self.lattice_steps, self.widening)
 
     def numbers(self, outputs: Outputs) -> dict[str, Ints]:
         """Return the noisy integers of each statistic."""

@@ -17,8 +17,8 @@ Loss: cells have independent noise, and discrete Laplace of scale R at integer d
 most d / R (mechanisms/noise.py). R is (b - a) (Σ W) r rounded up, r the plan's noise for an
 interval of width 1: a cell costs at most W / (r Σ W), whatever the interval. So what a user loses
 is known before the interval is; with what the interval costs it adds up to what is booked, since
-losses add up whatever earlier outputs chose (ledger/odometer.py). Source:
-docs/understand/clipping-range.md; ERRATA 3 for the accounting.
+losses add up whatever earlier outputs chose (ledger/odometer.py).
+Source: docs/understand/clipping-range.md; ERRATA 3 for the accounting.
 """
 
 from __future__ import annotations

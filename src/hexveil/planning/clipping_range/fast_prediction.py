@@ -4,7 +4,7 @@ A table of many grids needs no last digits, so the searches of the joint plan of
 (planning/optimizers/mean_error.py) and of the weights under a private interval
 (planning/clipping_range/private_range.py) are cut short. What comes out is the error of a plan that
 could be made, a little worse than the best. Under an interval one set of weights is found; the
-quantiles and the stretch are judged by it, and it is found anew for the best of them: plans choose
+quantiles and the widening are judged by it, and it is found anew for the best of them: plans choose
 their interval in the same way.
 """
 
@@ -72,7 +72,7 @@ class ErrorPrediction:
 
 @dataclass(frozen=True)
 class RangeCandidate:
-    """A pair of quantiles, and the stretch of the interval between them.
+    """A pair of quantiles, and the widening of the interval between them.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class RangeCandidate:
 
     @property
     def ends(self) -> tuple[Fraction, Fraction]:
-        """The lower quantile, and the stretch."""
+        """The lower quantile, and the widening."""
         return self.quantile, self.widening
 
     @property
@@ -129,7 +129,7 @@ def candidates_for(n_users: int, epsilon: Fraction, share: Fraction | None) -> l
     # If none is precise the innermost is the least imprecise.
     quantiles = sure or list(private_range.QUANTILES[-1:])
     return [RangeCandidate(q, Fraction(1)) for q in quantiles[:-1]] + [
-        RangeCandidate(quantiles[-1], stretch) for stretch in private_range.WIDENINGS
+        RangeCandidate(quantiles[-1], widening) for widening in private_range.WIDENINGS
     ]
 
 

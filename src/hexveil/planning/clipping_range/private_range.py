@@ -4,10 +4,10 @@ Before any value is read only a prior says how wide the interval will be: user m
 bounds are taken as normal around a centre that nobody knows, with a standard deviation of an eighth
 of the span, so that between the quantiles q and 1 - q lies a width of 2 z(q)/8 of it. Two quantiles
 far from the ends of the bounds are found at a small price, but would clip much; so the interval is
-stretched around its middle. What a cell is off by has three parts: noise for the width after that,
+widened around its middle. What a cell is off by has three parts: noise for the width after that,
 what the weights cost (planning/clipping_range/user_weights.py), and what clipping costs for cells
 whose middle is off the centre: by the prior these lie normal around it, with half of the variance.
-Quantiles and stretch are chosen from `QUANTILES` and `WIDENINGS` so that the sum is least; the
+Quantiles and widening are chosen from `QUANTILES` and `WIDENINGS` so that the sum is least; the
 share of ε so that an end is rarely chosen where there are no user means.
 
 The interval's loss is charged in full to every user of the map (mechanisms/map_quantiles.py). A
@@ -169,9 +169,9 @@ def expected_clipping_error(end: float) -> float:
     return cost / (2.0 * end)
 
 
-def half_width_sd(quantile: Fraction, stretch: Fraction) -> float:
+def half_width_sd(quantile: Fraction, widening: Fraction) -> float:
     """Return how far the upper end is from the centre, in standard deviations of the prior."""
-    return STANDARD_NORMAL.inv_cdf(1.0 - float(quantile)) * float(stretch)
+    return STANDARD_NORMAL.inv_cdf(1.0 - float(quantile)) * float(widening)
 
 
 def range_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
@@ -235,9 +235,9 @@ def range_candidates(
 
 
 def _worth_trying(quantiles: list[Fraction]) -> list[tuple[Fraction, Fraction]]:
-    """Return quantiles with stretches: each by itself, and the surest one also stretched."""
+    """Return quantiles with widenings: each by itself, and the surest one also widened."""
     alone = [(candidate, Fraction(1)) for candidate in quantiles]
-    return alone + [(quantiles[-1], stretch) for stretch in WIDENINGS[1:]]
+    return alone + [(quantiles[-1], widening) for widening in WIDENINGS[1:]]
 
 
 def build_range_plan(
@@ -249,7 +249,7 @@ def build_range_plan(
     spent: Fraction = Fraction(0),
     begin: Floats | None = None,
 ) -> tuple[PrivateClippingRange, Floats]:
-    """Return an interval of these quantiles and stretch, and the noise of cells for a width of 1.
+    """Return an interval of these quantiles and widening, and the noise of cells for a width of 1.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def build_range_plan(
     share : Fraction or None
         Part of it for the interval.
     ends : pair of Fraction
-        The lower quantile, and the stretch.
+        The lower quantile, and the widening.
     part : float
         Part of the loss that is left to the cells for which users are weighed.
     spent : Fraction
@@ -267,13 +267,13 @@ def build_range_plan(
     begin : ndarray of float, shape (n_cells,), optional
         Rates that were found for others; see `optimize_user_weights`.
     """
-    quantile, stretch = ends
+    quantile, widening = ends
     candidate = (
         range_epsilon_share(quantile, occupancy.n_users, epsilon) if share is None else share
     )
     # The range is charged to everybody in full, before the cells.
     remaining = epsilon * (1 - candidate) - spent
-    end = half_width_sd(quantile, stretch)
+    end = half_width_sd(quantile, widening)
     weights = optimize_user_weights(
         occupancy, float(remaining) * part, user_mean_prior(end), begin=begin
     )
@@ -282,7 +282,7 @@ def build_range_plan(
     interval = PrivateClippingRange(
         epsilon * candidate,
         (quantile, 1 - quantile),
-        stretch,
+        widening,
         2.0 * end * PRIOR_SD,
         expected_clipping_error(end),
         weight,

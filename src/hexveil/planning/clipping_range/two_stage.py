@@ -78,7 +78,7 @@ QUANTILE_WIDENINGS = {
     Fraction(15, 100): Fraction(5, 4),
     Fraction(1, 5): Fraction(3, 2),
 }
-"""Quantiles for the interval, and the stretch at which it reaches 1.28 deviations."""
+"""Quantiles for the interval, and the widening at which it reaches 1.28 deviations."""
 SINGLE_STAGE_WIDENINGS = tuple(Fraction(n, 4) for n in (4, 5, 6))
 """Stretches tried for the strategy `single_stage`."""
 MIN_RESIDUAL_SHARE, MAX_RESIDUAL_SHARE = Fraction(1, 50), Fraction(1, 10)
@@ -121,7 +121,7 @@ def plan_two_stage(
         if required_epsilon_share(q, occupancy.n_users, epsilon) <= (share or MAX_RANGE_SHARE)
     ]
     quantile = (sure or list(QUANTILE_WIDENINGS)[-1:])[0]
-    candidates = [RangeCandidate(quantile, stretch) for stretch in SINGLE_STAGE_WIDENINGS]
+    candidates = [RangeCandidate(quantile, widening) for widening in SINGLE_STAGE_WIDENINGS]
     # h is paid first: the range is chosen for what is left.
     best, quantized = select_candidate(occupancy, candidates, epsilon * (1 - inside), share)
     spent = epsilon * inside
@@ -152,7 +152,7 @@ def residual_epsilon_share(occupancy: LocalOccupancy, epsilon: Fraction) -> Frac
 
 
 def _by_users(
-    occupancy: LocalOccupancy, left: Fraction, inside: Fraction, stretch: Fraction
+    occupancy: LocalOccupancy, left: Fraction, inside: Fraction, widening: Fraction
 ) -> TwoStagePlan:
     """Return the clusters, weights and noise of least predicted error under `user_residuals`."""
     points = user_clusters.user_features(occupancy)
@@ -176,7 +176,7 @@ def _by_users(
         for share in CLUSTER_EPSILON_SHARES:
             steps = TwoStagePlan(
                 inside,
-                stretch,
+                widening,
                 grouping.labels,
                 weight,
                 weights.noise / float(share),

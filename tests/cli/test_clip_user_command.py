@@ -82,6 +82,8 @@ def test_it_is_released_and_verified(buses, call, form):
         "printed" if form == "printed" else None
     )
     assert ("divisor" in manifest["cells"][0]["noised"][0]) == (form == "printed")
+    readme = " ".join((buses / "map" / "README.txt").read_text().split())
+    assert ("records contribute: CLIP-USER as printed" in readme) == (form == "printed")
     spent = float(manifest["guarantee"]["epsilon_spent"])
     assert spent == pytest.approx(1.6695 if form == "printed" else 2, rel=1e-3)
     ledger = hv.Ledger("ledger.sqlite", dataset="buses", budget=2)

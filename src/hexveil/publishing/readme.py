@@ -41,6 +41,7 @@ def render_readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) ->
         "losses": _losses(manifest["losses"]),
         "naive_epsilon": format_rounded_up(float(Fraction(guarantee["l0_epsilon"])), 4),
         "useful_cells": f"{plan['cells_better_than_constant']:,}" if means else "",
+        "contributing": _contributing_records(table, manifest),
         "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], cells),
         "smoothing": [_smoothing(statement) for statement in manifest["smoothing"]],
         "hexagons": "hexagon" in table.column_names,
@@ -53,6 +54,17 @@ def render_readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) ->
 
     values |= clipping_text.template_values(plan["privacy_steps"], amount)
     return document("readme.md", values).to_text() + "\n"
+
+
+def _contributing_records(table: pa.Table, manifest: dict[str, Any]) -> dict[str, str]:
+    """Return the records that contribute and all records, where users are left out of cells."""
+    divisors = [
+        noised[0].get("divisor") for cell in manifest["cells"] if (noised := cell["noised"])
+    ]
+    if not divisors or divisors[0] is None:
+        return {}
+    counts = {"divisor": sum(divisors), "records": sum(table.column("records").to_pylist())}
+    return {name: f"{count:,}" for name, count in counts.items()}
 
 
 def _losses(losses: dict[str, Any]) -> dict[str, str]:

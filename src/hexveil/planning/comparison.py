@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexveil.planning.plan import Plan
-    from hexveil.planning.request import ClipUserForm, Method, Objective
+    from hexveil.planning.request import ClipUserForm, Method, Objective, Request
 
 WAYS: tuple[tuple[Method, Objective], ...] = (
     ("joint", "mean"),
@@ -152,10 +152,19 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
     is_printed = plan.request.clip_user == "printed"
     if (method, objective) == (plan.method, plan.request.objective) and not is_printed:
         return plan
+    request = _by_method(plan, method, objective)
+    return replace(
+        plan, allocation=allocate(replace(plan.problem, request=request)), request=request
+    )
+
+
+def _by_method(plan: Plan, method: Method, objective: Objective) -> Request:
+    """Return the plan's request with another method."""
     is_per_cell = method in ("per-cell", "equal-split")
     # A loss per cell is of one method alone: others spend what it costs.
+    is_printed = plan.request.clip_user == "printed"
     within = plan.request.within(plan.epsilon) if is_printed else plan.request
-    request = replace(
+    return replace(
         within,
         method=method,
         objective=objective,
@@ -164,9 +173,6 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
         # Only the joint plan of least average error knows ranges.
         clipping_range="bounds",
         range_share=None,
-    )
-    return replace(
-        plan, allocation=allocate(replace(plan.problem, request=request)), request=request
     )
 
 
@@ -178,8 +184,9 @@ def printed_request(plan: Plan) -> Plan:
     """
     if plan.request.clip_user == "printed":
         return plan
-    epsilon, within = plan.requested_epsilon, same_request(plan, "clip-user", "max")
-    request = within.request.at_cell_epsilon(cell_epsilon_within(within.problem, epsilon))
+    epsilon, within = plan.requested_epsilon, _by_method(plan, "clip-user", "max")
+    cell_epsilon = cell_epsilon_within(replace(plan.problem, request=within), epsilon)
+    request = within.at_cell_epsilon(cell_epsilon)
     problem = replace(plan.problem, request=request)
     allocation = spend_epsilon(problem, epsilon, allocate(problem))
     return replace(plan, allocation=allocation, request=request)

@@ -140,6 +140,19 @@ def test_the_radius_reaches_the_interval_and_no_further_than_the_bounds(steps, d
     assert 2 * half <= ends[1] - ends[0] + 1
 
 
+def test_weights_by_records_leave_only_what_the_radius_clips():
+    """Users then weigh as their records do: nothing of their spread is left out of the variance."""
+    interval = crowd_plan(1, BOTH).allocation.clipping.range
+    even = replace(interval, weight=1000 * CROWD.n)
+    half, radius = even.half_width_and_radius()
+    k = half_width_sd(even.quantiles[0], even.widening) * radius / half
+    clipped = CROWD.n * variance_range.expected_excess(k, CROWD.n.astype(float)) / k**2
+    expected = np.bincount(CROWD.cell, clipped) / CROWD.records_per_cell
+    assert variance_range._without_noise(CROWD, even)(even) == pytest.approx(expected, rel=1e-9)
+    # One user has half of the records of the second cell, and less of its weight.
+    assert variance_range._without_noise(CROWD, interval)(interval)[1] > 2 * expected[1]
+
+
 def test_before_a_release_the_middle_is_that_of_the_bounds():
     """The assumed radius is at most half of the span, and reaches what is assumed of means."""
     interval = crowd_plan(1, BOTH).allocation.clipping.range

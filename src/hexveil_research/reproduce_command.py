@@ -283,7 +283,7 @@ def lines(reports: Sequence[Report], out: Path) -> list[str]:
         suffix = " (made before)" if report.reused else ""
         text_lines += [f"{report.study.name}: {report.study.title}{suffix}"]
         listed_claims = [
-            claim for claim in claims if len(reports) <= MAX_DETAILED or not claim.holds
+            claim for claim in claims if len(reports) <= MAX_DETAILED or claim.verdict != "holds"
         ]
         text_lines += [line for claim in listed_claims for line in claim_lines(claim)]
         if n_hidden := len(claims) - len(listed_claims):
@@ -327,6 +327,7 @@ def _verdict_counts(counter: Mapping[Verdict, int]) -> str:
     words: tuple[tuple[Verdict, str, str], ...] = (
         ("holds", "holds", "hold"),
         ("fails", "fails", "fail"),
+        ("undecided", "is undecided", "are undecided"),
         ("not tried", "was not tried", "were not tried"),
     )
     return ", ".join(

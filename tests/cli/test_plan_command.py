@@ -29,7 +29,7 @@ def test_a_plan_is_short_and_in_words(here, call):
 @pytest.mark.parametrize("unit", ["user", "user-day", "user-week"])
 @pytest.mark.parametrize("epsilon", ["0.001", "1", "20"])
 def test_a_plan_stays_short_when_it_warns(here, call, unit, epsilon):
-    """A warning, another unit of privacy or price keeps the plan within 25 lines."""
+    """A warning, another privacy unit or price keeps the plan within 25 lines."""
     said = call(
         "plan", "run.toml", "--privacy-unit", unit, "--epsilon", epsilon, "--timeslot", "1h",
         "--timezone", "Asia/Kolkata", "--slot", "pooled",

@@ -223,7 +223,7 @@ def test_a_row_leads_to_its_hexagon(show, city_page):
 
 
 def test_user_days_are_counted_as_user_days(show, city):
-    """Where the unit of privacy is a user-day, the page counts user-days, not users."""
+    """Where the privacy unit is a user-day, the page counts user-days, not users."""
     guarantee = {**city.manifest["guarantee"], "privacy_unit": "user-day"}
     page = show(render(city.table, {**city.manifest, "guarantee": guarantee}), PHONE)
     assert page.locator('#cells th[data-column="users"]').inner_text() == "User-days"

@@ -102,7 +102,7 @@ def test_mathematics_are_folded_away(page):
     [("user", "one user been"), ("user-day", "one day been"), ("user-week", "one week been")],
 )
 def test_the_promise_is_made_per_unit(city, unit, words):
-    """The second sentence is the promise, and names the unit of privacy."""
+    """The second sentence is the promise, and names the privacy unit."""
     said = promise(unit, Fraction(5))
     guarantee = {**city.manifest["guarantee"], "privacy_unit": unit, "promise": said}
     html = render(city.table, {**city.manifest, "guarantee": guarantee})

@@ -82,7 +82,7 @@ class BudgetError(HexveilError):
     Attributes
     ----------
     requested, remaining : Fraction
-        In epsilon, of the unit of privacy.
+        In epsilon, of the privacy unit.
     """
 
     exit_code = 3

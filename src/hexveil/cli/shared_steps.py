@@ -163,7 +163,7 @@ def compare_grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
 
     None if it costs nothing, or if all records are one cell: there is no grid to change.
 
-    With `weaker`, for weaker units of privacy too, where records have a local time.
+    With `weaker`, for weaker privacy units too, where records have a local time.
     """
     facts = plan.facts
     assert facts is not None  # noqa: S101  plans are made for records here

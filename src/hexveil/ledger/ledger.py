@@ -270,7 +270,7 @@ class Ledger:
         BudgetError
             If a unit would lose more than the budget allows; nothing is booked.
         InputError
-            If earlier releases of the account promise another unit of privacy, the request was
+            If earlier releases of the account promise another privacy unit, the request was
             abandoned or lost too often, or it is booked without numbers for other units or by
             another plan: then noise would be drawn for units that were not charged.
         """

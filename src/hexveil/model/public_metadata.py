@@ -101,7 +101,7 @@ class ValueLattice:
 
 
 class Recount(Protocol):
-    """Counts the same records on another grid or for another unit of privacy."""
+    """Counts the same records on another grid or for another privacy unit."""
 
     def __call__(
         self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
@@ -122,7 +122,7 @@ class PublicMetadata:
     cells : CellTable
     lattice : ValueLattice
     privacy_unit : str
-        The unit of privacy; `occupancy` numbers these units as its users.
+        The privacy unit; `occupancy` numbers these units as its users.
     value, value_unit : str
         Name of the value column, and its unit of measure ("" if not said).
     rules : mapping of str to int

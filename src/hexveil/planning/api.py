@@ -90,7 +90,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     source : Dataset, PublicMetadata or Occupancy
         Of a data set only its public facts are looked at.
     epsilon : int, str, Decimal, Fraction or float
-        Largest loss of any unit of privacy, over all its cells. Either this or `target_error`.
+        Largest loss of any privacy unit, over all its cells. Either this or `target_error`.
     target_error : number, text like "10%", sequence or mapping
         Planning errors to stay within at the least loss: in value units (squared ones for the
         variance), or a percentage of the span (of its square); one for all cells, one per cell

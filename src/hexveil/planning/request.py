@@ -162,8 +162,9 @@ def statistics(asked: Sequence[str] | str | None, error: ErrorKind) -> tuple[str
     # Duplicates would be published twice under one column name.
     unknown = [name for name in names if name not in STATISTICS]
     if unknown or not names or len(set(names)) < len(names):
+        got = ", ".join(map(repr, names)) or "none"
         raise InputError(
-            f"statistics must be one or more of {', '.join(STATISTICS)}, each once, got {names!r}."
+            f"statistics must be one or more of {', '.join(STATISTICS)}, each once, got {got}."
         )
     return tuple(name for name in STATISTICS if name in names)
 

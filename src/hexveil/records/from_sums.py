@@ -83,7 +83,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         `Cells` there is a column `hexagon` (hex text or whole number) and, with a timeslot,
         `slot` (its local start, like "2024-02-19T15:00", or "15:00" for pooled slots).
     min_users : int
-        Users (units of privacy) a cell must have.
+        Users (privacy units) a cell must have.
     top : int, optional
         Only this many cells of most records; ties go to the smaller cell.
     version : str, optional

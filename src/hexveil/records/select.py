@@ -31,7 +31,7 @@ class Select:
     box : (float, float, float, float) or None
         West, south, east and north end in degrees, ends included.
     min_users : int
-        Users (units of privacy) a cell must have, at least 1.
+        Users (privacy units) a cell must have, at least 1.
     top : int or None
         Only this many cells of most records; ties go to the smaller cell.
     drop_values : tuple of Fraction

@@ -172,7 +172,7 @@ def refuse_single_records(users: int, single: int, column: str) -> None:
     Parameters
     ----------
     users, single : int
-        Users of kept records, whatever their units of privacy, and those with one such record.
+        Users of kept records, whatever their privacy units, and those with one such record.
         Public.
     column : str
     """

@@ -1,32 +1,65 @@
 """Tally of claims: each statement once, by kind and verdict.
 
-A statement that two papers make, or that was tried on several records, is one statement: it holds
-if it holds everywhere, fails if it fails anywhere, and was not tried otherwise.
+A statement that two papers make, or that was tried on several records, is one statement: it fails
+if it fails anywhere, is not tried or undecided if it is so anywhere else, and holds otherwise.
+For a page, `markdown_table(claims)` is the whole tally and `failure_list(claims)` everything that
+fails as printed, with its erratum; `study_folders.every_claim(folder)` reads the claims of a folder
+that `hexveil reproduce --all` wrote.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from hexveil_research.papers.study import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil_research.papers.study import Claim, Verdict
-
-    Statement = tuple[str, str, str, "Kind"]
+    from hexveil_research.papers.study import Claim
 
 Kind = Literal["printed", "corrected", "other records", "by construction", "not stated"]
 
 KINDS: dict[Kind, str] = {
     "printed": "as printed",
-    "corrected": "corrected by the errata",
     "other records": "as printed, on other records than the paper's",
     "by construction": "true by construction",
+    "corrected": "corrected by the errata",
     "not stated": "not stated by the papers",
 }
 """Kinds in the order of the table, with their names for the reader."""
+PRINTED: tuple[Kind, ...] = ("printed", "other records")
+"""Kinds of statements that the papers print."""
+_SEVEREST: tuple[Verdict, ...] = ("fails", "not tried", "undecided", "holds")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement, made once however many papers make it and on however many records.
+
+    Attributes
+    ----------
+    paper : str
+        The first paper that makes it.
+    places : tuple of str
+        All places, those of a second paper with its name.
+    says : str
+        The statement, without the records it was tried on.
+    kind : str
+    verdict : str
+    erratum : str
+        As "ERRATA 7", or "errata" where it has no number; empty without a correction.
+    """
+
+    paper: str
+    places: tuple[str, ...]
+    says: str
+    kind: Kind
+    verdict: Verdict
+    erratum: str = ""
 
 
 def kind(claim: Claim) -> Kind:
@@ -49,33 +82,65 @@ def kind(claim: Claim) -> Kind:
     return "other records" if claim.basis == "other records" else "printed"
 
 
-def distinct(claims: Sequence[Claim]) -> dict[Statement, Verdict]:
-    """Return the verdict of every statement, made once however many records it was tried on.
+def statements(claims: Sequence[Claim]) -> tuple[Statement, ...]:
+    """Return the distinct statements of claims, in their order.
 
-    Records and subjects stand in parentheses at the end of a claim. A claim that restates another
-    paper's counts there; without that one in `claims` it would not count at all.
+    Parameters
+    ----------
+    claims : sequence of Claim
+        Records and subjects stand in parentheses at the end of a claim's words.
     """
-    verdicts: dict[Statement, list[Verdict]] = {}
+    groups: dict[tuple[str, str, Kind], list[Claim]] = {}
     for claim in claims:
-        if not claim.restated:
-            says = re.sub(r" \([^()]*\)$", "", claim.says)
-            # Places differ where one sentence is about several figures.
-            place = claim.place if claim.basis == "its own terms" else ""
-            statement = (claim.paper, _without_figure(place), says, kind(claim))
-            verdicts.setdefault(statement, []).append(claim.verdict)
-    return {statement: _together(several) for statement, several in verdicts.items()}
+        # A restatement has the words of the first paper, which is IOT for all of RW's.
+        paper, says = ("IOT", claim.restates) if claim.restates else (claim.paper, claim.says)
+        without_records = re.sub(r" \([^()]*\)$", "", says)
+        groups.setdefault((paper, without_records, kind(claim)), []).append(claim)
+    errata = _errata_by_place(claims)
+    return tuple(
+        _statement(paper, says, its_kind, alike, errata)
+        for (paper, says, its_kind), alike in groups.items()
+    )
 
 
-def _without_figure(place: str) -> str:
-    """Return a place without the number of a figure."""
-    return re.sub(r",? ?[Ff]igures? [0-9]+[ab]?", "", place)
+def _statement(
+    paper: str,
+    says: str,
+    its_kind: Kind,
+    alike: Sequence[Claim],
+    errata: dict[tuple[str, str], str],
+) -> Statement:
+    places = dict.fromkeys(
+        claim.place if claim.paper == paper else f"{claim.paper} {claim.place}" for claim in alike
+    )
+    verdicts = {claim.verdict for claim in alike}
+    # A claim may name its erratum; else the corrected claim at the same place does.
+    named = [_erratum(claim) for claim in alike]
+    named += [errata.get((claim.paper, claim.place), "") for claim in alike]
+    return Statement(
+        paper,
+        tuple(places),
+        says,
+        its_kind,
+        next(verdict for verdict in _SEVEREST if verdict in verdicts),
+        next(filter(None, named), ""),
+    )
 
 
-def _together(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict of a statement that was tried several times."""
-    if "fails" in verdicts:
-        return "fails"
-    return "not tried" if "not tried" in verdicts else "holds"
+def _errata_by_place(claims: Sequence[Claim]) -> dict[tuple[str, str], str]:
+    """Return the errata that corrected claims name, by paper and place."""
+    return {
+        # The page of errata lists a correction without a number under its place.
+        (claim.paper, claim.place): _erratum(claim) or "errata"
+        for claim in claims
+        if claim.reading == "corrected"
+    }
+
+
+def _erratum(claim: Claim) -> str:
+    """Return the first numbered erratum that a claim names, as "ERRATA 7"; empty without one."""
+    match = re.search(r"ERRATA [0-9]+", f"{claim.says} {claim.measured}")
+    return match.group() if match else ""
 
 
 def tally(claims: Sequence[Claim]) -> dict[Kind, Counter[Verdict]]:
@@ -85,11 +150,50 @@ def tally(claims: Sequence[Claim]) -> dict[Kind, Counter[Verdict]]:
     --------
     >>> from hexveil_research.papers.study import Claim
     >>> iot = Claim("IOT", "Lemma V.1", "arrays are full", "", holds=False)
-    >>> rw = Claim("RW", "Lemma VI.1", "arrays are full", "", holds=False, restated=True)
+    >>> rw = Claim("RW", "Lemma VI.1", "arrays fill", "", holds=False, restates="arrays are full")
     >>> tally([iot, rw])
     {'printed': Counter({'fails': 1})}
     """
     counts: dict[Kind, Counter[Verdict]] = {name: Counter() for name in KINDS}
-    for (*_, statement_kind), verdict in distinct(claims).items():
-        counts[statement_kind][verdict] += 1
+    for statement in statements(claims):
+        counts[statement.kind][statement.verdict] += 1
     return {name: counter for name, counter in counts.items() if counter}
+
+
+def markdown_table(claims: Sequence[Claim]) -> str:
+    """Return the tally as a table in Markdown: kinds by verdict.
+
+    Examples
+    --------
+    >>> from hexveil_research.papers.study import Claim
+    >>> print(markdown_table([Claim("IOT", "Lemma V.1", "", "", holds=False)]))
+    | statements | holds | fails | undecided | not tried |
+    |---|---:|---:|---:|---:|
+    | as printed | 0 | 1 | 0 | 0 |
+    """
+    verdicts: tuple[Verdict, ...] = get_args(Verdict)
+    rows = [
+        f"| {KINDS[name]} | {' | '.join(str(counter[verdict]) for verdict in verdicts)} |"
+        for name, counter in tally(claims).items()
+    ]
+    head = f"| statements | {' | '.join(verdicts)} |"
+    return "\n".join([head, f"|---|{'---:|' * len(verdicts)}", *rows])
+
+
+def failure_list(claims: Sequence[Claim]) -> str:
+    """Return all that the papers print and that fails, as a list in Markdown with the errata.
+
+    Examples
+    --------
+    >>> from hexveil_research.papers.study import Claim
+    >>> says = "Arrays are full (ERRATA 8)"
+    >>> print(failure_list([Claim("IOT", "Lemma V.1", "All fill", "", holds=False),
+    ...                     Claim("IOT", "Lemma V.1", says, "", True, "corrected")]))
+    - IOT Lemma V.1: All fill (erratum 8)
+    """
+    return "\n".join(
+        f"- {one.paper} {'; '.join(one.places)}: {one.says}"
+        + (f" ({one.erratum.replace('ERRATA', 'erratum')})" if one.erratum else "")
+        for one in statements(claims)
+        if one.kind in PRINTED and one.verdict == "fails"
+    )

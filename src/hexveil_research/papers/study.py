@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 Reading = Literal["as printed", "corrected", "ours"]
-Verdict = Literal["holds", "fails", "not tried"]
+Verdict = Literal["holds", "fails", "undecided", "not tried"]
 Basis = Literal["its own terms", "other records", "by construction"]
 Look = Literal["line", "steps", "points"]
 Whose = Literal["paper", "reference", "ours"]
@@ -54,14 +54,16 @@ class Claim:
     measured : str
         What was computed, with numbers.
     holds : bool or None
-        None if it could not be tried, and `measured` says why.
+        None if it could not be tried, and `measured` says why, or if noise leaves it open.
     reading : str
         "as printed"; "corrected", where the printed one fails (with the erratum); or "ours".
     basis : str
         "its own terms", such as a formula; "other records" than the paper's, which are not
         published; "by construction", where the facts were searched until the claim was met.
-    restated : bool
-        Whether it restates a claim of another paper, which counts once.
+    restates : str
+        The words of another paper's claim that it repeats; together they count once.
+    within_noise : bool
+        Whether `holds` is None because the simulation's noise leaves it open.
     """
 
     paper: str
@@ -71,7 +73,8 @@ class Claim:
     holds: bool | None
     reading: Reading = "as printed"
     basis: Basis = "its own terms"
-    restated: bool = False
+    restates: str = ""
+    within_noise: bool = False
 
     def __post_init__(self) -> None:
         if self.holds is not None:
@@ -80,7 +83,9 @@ class Claim:
     @property
     def verdict(self) -> Verdict:
         """Whether it holds, in a word."""
-        return "not tried" if self.holds is None else "holds" if self.holds else "fails"
+        if self.holds is None:
+            return "undecided" if self.within_noise else "not tried"
+        return "holds" if self.holds else "fails"
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ import io
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.csv
@@ -29,13 +29,13 @@ from hexveil_research.papers.study import ALTERATIONS, Claim
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hexveil_research.papers.study import Outcome, Setting, Study
+    from hexveil_research.papers.study import Basis, Outcome, Reading, Setting, Study
 
 WORDS = "study.json"
 CLAIMS = "claims.csv"
 COLUMNS = (
     *("paper", "place", "claim", "reading", "measured", "verdict"),
-    *("kind", "basis", "restated", "study"),
+    *("kind", "basis", "restates", "study"),
 )
 """Of claims.csv."""
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -210,7 +210,7 @@ def claim_rows(out: Path, study: Study) -> list[dict[str, str]]:
             "verdict": claim.verdict,
             "kind": claim_tally.kind(claim),
             "basis": claim.basis,
-            "restated": "yes" if claim.restated else "no",
+            "restates": claim.restates,
             "study": study.name,
         }
         for claim in claims(out, study)
@@ -219,9 +219,18 @@ def claim_rows(out: Path, study: Study) -> list[dict[str, str]]:
 
 def claim_of(row: Mapping[str, str]) -> Claim:
     """Return the claim of a row."""
-    holds = {"holds": True, "fails": False}.get(row["verdict"])
-    facts = row["paper"], row["place"], row["claim"], row["measured"], holds, row["reading"]
-    return Claim(*facts, row["basis"], row["restated"] == "yes")  # type: ignore[arg-type]
+    verdict = row["verdict"]
+    return Claim(
+        row["paper"],
+        row["place"],
+        row["claim"],
+        row["measured"],
+        {"holds": True, "fails": False}.get(verdict),
+        cast("Reading", row["reading"]),
+        cast("Basis", row["basis"]),
+        row["restates"],
+        within_noise=verdict == "undecided",
+    )
 
 
 def claims_csv(rows: Sequence[Mapping[str, str]]) -> bytes:

@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from hexveil_research.papers.claim_tally import KINDS, distinct, kind, tally
+from hexveil_research.papers.claim_tally import (
+    KINDS,
+    failure_list,
+    kind,
+    markdown_table,
+    statements,
+    tally,
+)
 from hexveil_research.papers.rw.rw_claims import of_rw
 from hexveil_research.papers.study import Claim
 
@@ -30,32 +37,50 @@ def test_kinds(changes, expected):
 
 
 def test_a_restated_claim_counts_once():
-    """RW's restatement of IOT's claim adds nothing; a claim of RW's own does."""
-    iot = Claim("IOT", "Lemma III.2", "half of OPT", "0.6", holds=False)
+    """RW's restatement of IOT's claim adds nothing but its verdict; a claim of RW's own counts."""
+    iot = Claim("IOT", "Lemma III.2", "half of OPT, eq. (9)", "0.6", holds=True)
     own = Claim("RW", "Section VI", "not typical", "1.2", holds=True)
-    claims = [iot, of_rw(iot), of_rw(own)]
-    assert [claim.restated for claim in claims] == [False, True, False]
-    assert tally(claims) == {"printed": {"fails": 1, "holds": 1}}
+    restated = of_rw(iot)
+    assert restated.says == "half of OPT, eq. (8)"
+    assert [claim.restates for claim in (restated, of_rw(own))] == [iot.says, ""]
+    assert tally([iot, restated, of_rw(own)]) == {"printed": {"holds": 2}}
+    refuted = replace(restated, place="Lemma B.1", holds=False)
+    first, second = statements([iot, refuted, of_rw(own)])
+    assert (first.verdict, first.places) == ("fails", ("Lemma III.2", "RW Lemma B.1"))
+    assert (second.paper, second.verdict) == ("RW", "holds")
+    # Alone in a folder it counts as well.
+    assert tally([restated]) == {"printed": {"holds": 1}}
 
 
 @pytest.mark.parametrize(
     ("verdicts", "expected"),
     [
-        ((True, True), "holds"),
-        ((True, False), "fails"),
-        ((True, None), "not tried"),
-        ((None, False), "fails"),
+        ("holds holds", "holds"),
+        ("holds fails", "fails"),
+        ("holds tried", "not tried"),
+        ("tried fails", "fails"),
+        ("undecided holds", "undecided"),
+        ("undecided fails", "fails"),
+        ("undecided tried", "not tried"),
     ],
 )
 def test_a_statement_holds_where_it_holds_everywhere(verdicts, expected):
     """One statement on several records fails if it fails on any of them."""
+    outcomes = {
+        "holds": {"holds": True},
+        "fails": {"holds": False},
+        "undecided": {"holds": None, "within_noise": True},
+        "tried": {"holds": None},
+    }
     places = ("Section IV-D, figure 2", "Section IV-D, figure 3")
     subjects = ("uniform", "bimodal")
     claims = [
-        replace(PRINTED, place=place, says=f"AKMV errs more ({subject})", holds=holds)
-        for place, subject, holds in zip(places, subjects, verdicts, strict=True)
+        replace(PRINTED, place=place, says=f"AKMV errs more ({subject})", **outcomes[verdict])
+        for place, subject, verdict in zip(places, subjects, verdicts.split(), strict=True)
     ]
-    assert list(distinct(claims).values()) == [expected]
+    (statement,) = statements(claims)
+    assert (statement.verdict, statement.says) == (expected, "AKMV errs more")
+    assert statement.places == places
 
 
 def test_other_statements_stay_apart():
@@ -65,6 +90,36 @@ def test_other_statements_stay_apart():
         replace(PRINTED, says="AKMV errs less (uniform)"),
         replace(PRINTED, paper="IOT"),
         replace(PRINTED, reading="corrected"),
-        replace(PRINTED, place="Lemma III.1"),
+        replace(PRINTED, basis="other records"),
     ]
-    assert len(distinct(claims)) == 5
+    assert len(statements(claims)) == 5
+
+
+def test_the_table_counts_statements_and_names_errata():
+    """Every kind has a row; what fails has its erratum, by its own words or by its place."""
+    fails = Claim("WC", "Eq. (12)", "the error is E", "0.4", holds=False)
+    claims = [
+        PRINTED,
+        fails,
+        replace(fails, says="it is E' (ERRATA 5)", holds=True, reading="corrected"),
+        Claim("WC", "Eq. (13)", "so is that", "ERRATA 6 has why", holds=False),
+        Claim("WC", "Eq. (14)", "nor this", "", holds=False, basis="other records"),
+        replace(PRINTED, says="close", holds=None, within_noise=True),
+        replace(PRINTED, says="closed", holds=None),
+        replace(PRINTED, says="ours", reading="ours"),
+        replace(PRINTED, says="searched", basis="by construction"),
+    ]
+    assert markdown_table(claims).splitlines() == [
+        "| statements | holds | fails | undecided | not tried |",
+        "|---|---:|---:|---:|---:|",
+        "| as printed | 1 | 2 | 1 | 1 |",
+        "| as printed, on other records than the paper's | 0 | 1 | 0 | 0 |",
+        "| true by construction | 1 | 0 | 0 | 0 |",
+        "| corrected by the errata | 1 | 0 | 0 | 0 |",
+        "| not stated by the papers | 1 | 0 | 0 | 0 |",
+    ]
+    assert failure_list(claims).splitlines() == [
+        "- WC Eq. (12): the error is E (erratum 5)",
+        "- WC Eq. (13): so is that (erratum 6)",
+        "- WC Eq. (14): nor this",
+    ]

@@ -77,7 +77,7 @@ class Capacity:
     epsilon : float
         The loss they are compared at.
     privacy_unit : str
-        The unit of privacy of the data set: proposals are made for it.
+        The privacy unit of the data set: proposals are made for it.
     """
 
     offers: tuple[GridAssessment, ...]
@@ -132,14 +132,14 @@ def capacity(  # noqa: PLR0913  a public door
 
     Public facts only; nothing is spent. The records are counted again on every grid. Proposed is
     the grid of most cells whose predicted error is under half of what one constant misses by the
-    prior, for the data set's own unit of privacy. Predictions are a little above what `hv.plan`
+    prior, for the data set's own privacy unit. Predictions are a little above what `hv.plan`
     then reaches.
 
     Parameters
     ----------
     source : Dataset or PublicMetadata
     epsilon : number
-        Largest loss of any unit of privacy.
+        Largest loss of any privacy unit.
     resolutions : sequence of int, optional
         Default: from three coarser than the data set's to one finer.
     timeslots : sequence of str or None, optional
@@ -147,7 +147,7 @@ def capacity(  # noqa: PLR0913  a public door
     levels : sequence of sequences of str, optional
         Where cells are combinations of labels: some of their columns each. Default: every choice.
     privacy_units : sequence of str, optional
-        Default: the data set's unit of privacy.
+        Default: the data set's privacy unit.
     baseline_error : number, optional
         What one constant misses on average; default span / 20.
     method, mechanism, objective, clipping_range, range_share
@@ -187,7 +187,7 @@ def assess_grids(
     made : Plan
         Of a data set; its targets, if it has any, become what they cost.
     privacy_units : sequence of str, optional
-        Default: the data set's unit of privacy.
+        Default: the data set's privacy unit.
     grids : tuple of Cells or Labels, optional
         Default: those around the data set's own.
 

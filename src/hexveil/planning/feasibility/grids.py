@@ -120,7 +120,7 @@ def counted(
     Raises
     ------
     InputError
-        If another unit of privacy is asked for and there are no records to count.
+        If another privacy unit is asked for and there are no records to count.
     """
     if facts.recount is not None:
         return facts.recount(grids, unit)

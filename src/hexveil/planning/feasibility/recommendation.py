@@ -1,6 +1,6 @@
 """Recommendation of a grid: the finest with an error below half the baseline error.
 
-Finest is the one of most cells, among those for the unit of privacy that was asked for: a weaker
+Finest is the one of most cells, among those for the privacy unit that was asked for: a weaker
 promise is never slipped in, though a second sentence says what it would allow. A map of one cell
 is no map, and is not proposed.
 """
@@ -22,7 +22,7 @@ WEAKER_UNITS: dict[Unit, tuple[Unit, ...]] = {
     "user-week": ("user-day",),
     "user-day": (),
 }
-"""Units of privacy that promise less than each, the strongest first."""
+"""Privacy units that promise less than each, the strongest first."""
 
 
 def recommend(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:

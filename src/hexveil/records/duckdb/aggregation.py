@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hexveil.records.select import Select
 
 PAIRS, ALL_CELLS, SELECTED_CELLS = "pairs", "all_cells", "selected_cells"
-"""Temporary tables: counts and sums per (cell, unit of privacy), all cells, those that are used."""
+"""Temporary tables: counts and sums per (cell, privacy unit), all cells, those that are used."""
 TOTAL, SQUARES = "total", "total_sq"
 """Columns of the sum and of the sum of squares."""
 MAX_PASSES = 8

@@ -1,7 +1,7 @@
 """User ids as SQL: one canonical text, whatever type their column has (see `records.units`).
 
 A vehicle whose id is 7 in one file, 7.0 in a column that pandas made a float because one id was
-missing, and 7.00 in a decimal, is one unit of privacy: its losses add up under one id. Text is
+missing, and 7.00 in a decimal, is one privacy unit: its losses add up under one id. Text is
 never changed, for "7" and "7.0" can be two vehicles where the holder writes ids as text.
 """
 

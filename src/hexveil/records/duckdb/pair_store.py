@@ -1,4 +1,4 @@
-"""PRIVATE. Counts and sums per (cell, unit of privacy), before cells are selected.
+"""PRIVATE. Counts and sums per (cell, privacy unit), before cells are selected.
 
 Two stores answer the same questions: the engine's table of pairs, and pairs that were packed and
 sorted beside the engine (`packing`). Counting returns one of them; nothing else knows which.

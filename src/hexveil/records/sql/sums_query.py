@@ -223,7 +223,7 @@ class _Writer:
         return _select(selected | {"repeat_number": start}, "selected")
 
     def _keyed(self, source: str) -> str:
-        """Return the records by cell and unit of privacy."""
+        """Return the records by cell and privacy unit."""
         selected = {self._sql.name(name): expression for name, expression in self._cell().items()}
         selected |= {self._sql.name("user"): self._unit(), self._k: "quanta", **self._exact()}
         return _select(selected, source, ["repeat_number = 1"] if self._dedupes else [])
@@ -241,7 +241,7 @@ class _Writer:
         return selected
 
     def _unit(self) -> str:
-        """Return the id of the unit of privacy: the user, and its day or its week's Monday."""
+        """Return the id of the privacy unit: the user, and its day or its week's Monday."""
         unit = self._rules.privacy_unit
         if unit == "user":
             return "user_id"

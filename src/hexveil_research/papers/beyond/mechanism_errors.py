@@ -31,6 +31,7 @@ from hexveil.simulation import flights
 from hexveil.simulation.evaluation import evaluate
 from hexveil.simulation.value_distributions import Heterogeneous
 from hexveil_research.papers import itms
+from hexveil_research.papers.wc.count_collections import ThresholdCurve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,6 +118,10 @@ class Errors:
     def x(self) -> Floats:
         """Values of ε."""
         return np.array(self.epsilons, dtype=float)
+
+    def curve(self, name: str) -> ThresholdCurve:
+        """Return a mechanism's errors with their noise."""
+        return ThresholdCurve(self.mae[name], self.error[name], self.x)
 
     def best(self) -> tuple[Floats, Floats]:
         """Return the papers' least error at each ε, in hindsight, and its standard error."""

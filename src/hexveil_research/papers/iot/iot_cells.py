@@ -20,6 +20,7 @@ import numpy as np
 from hexveil.mechanisms.priors import Normal, draw_user_means
 from hexveil.simulation.evaluation import evaluate
 from hexveil_research.papers import itms
+from hexveil_research.papers.simultaneous_tests import Margins
 from hexveil_research.papers.study import Line, line
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from hexveil_research.papers.study_data import Bounds
 
     Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
     Ints = NDArray[np.int64]
 
 Scaling = Literal["none", "samples", "users"]
@@ -47,8 +47,6 @@ TRIALS_OF_A_CELL = 100
 """With fewer than ten times as many trials there are fewer cells."""
 NORMAL = 1.96
 """Standard errors to each end of a 95% interval."""
-SURE = 3.0
-"""Standard errors beyond which a difference is not noise."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -183,16 +181,16 @@ class Curve:
         low, high = (self.error - reach).min(axis=0), (self.error + reach).max(axis=0)
         return line(name, self.x, self.mean, low=np.maximum(low, 0), high=high, whose=whose)
 
-    def below(self, rival: Curve) -> Flags:
-        """Return at which ε it lies below another, beyond noise of simulation and of cells."""
-        gaps = rival.error - self.error
+    def below(self, rival: Curve, factor: float = 1.0) -> Margins:
+        """Return by how much its mean lies below `factor` times another's, at each ε."""
+        gaps = factor * rival.error - self.error
         n = len(gaps)
-        simulated = (self.standard_error**2 + rival.standard_error**2).sum(axis=0) / n**2
+        simulated = (self.standard_error**2 + (factor * rival.standard_error) ** 2).sum(axis=0)
         drawn = gaps.var(axis=0, ddof=1) / n if n > 1 else np.zeros(gaps.shape[1])
         # The variance over cells includes the simulation's, but estimated from ten cells it may be
         # less.
-        noise = np.sqrt(np.maximum(simulated, drawn))
-        return np.asarray(gaps.mean(axis=0) > SURE * noise)
+        noise = np.sqrt(np.maximum(simulated / n**2, drawn))
+        return Margins(gaps.mean(axis=0), noise, rival.mean, n - 1 if n > 1 else np.inf)
 
 
 Curves = dict[str, Curve]

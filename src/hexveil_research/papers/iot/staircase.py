@@ -149,6 +149,7 @@ def staircase_claim(counts: Ints, caps: Ints) -> Claim:
         f"{steps} different values at {caps.size} ε from {X[0]:g} to {X[-1]:g}, from {caps[0]} to "
         f"{caps[-1]}; it falls {falls} times, and {outside} values are none of the counts",
         not falls and not outside and 1 < steps < caps.size,
+        basis="other records",
     )
 
 

@@ -60,8 +60,8 @@ def of_rw(claim: Claim) -> Claim:
     for theirs, ours in WORDS.items():
         says, measured = says.replace(theirs, ours), measured.replace(theirs, ours)
     # A claim that RW alone states is its own already, and needs its words only.
-    restated = claim.paper != "RW"
-    return replace(claim, paper="RW", says=says, measured=measured, restated=restated)
+    restates = "" if claim.paper == "RW" else claim.says
+    return replace(claim, paper="RW", says=says, measured=measured, restates=restates)
 
 
 def placed(place: str, claims: Iterable[Claim]) -> tuple[Claim, ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.simulation.evaluation import evaluate
+from hexveil_research.papers.simultaneous_tests import Margins
 from hexveil_research.papers.study import Line, line
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ USERS, HEAVY = 101, 10
 ENDS = "95% interval of the simulation"
 NORMAL = 1.96
 """Standard errors to each end of a 95% interval."""
-SURE = 3.0
-"""Standard errors beyond which a difference is not the simulation's noise."""
 
 
 def geometric(levels: int = LEVELS) -> Ints:
@@ -112,16 +111,25 @@ class ThresholdCurve:
         low, high = np.maximum(self.error - reach, 0), self.error + reach
         return line(name, self.x, self.error, low=low, high=high, whose=whose)
 
-    def above(self, rival: ThresholdCurve) -> NDArray[np.bool_]:
-        """Return at which ε it lies above another, beyond the noise of both."""
-        noise = np.hypot(self.standard_error, rival.standard_error)
-        return np.asarray(self.error - rival.error > SURE * noise)
+    def below(self, rival: ThresholdCurve, factor: float = 1.0) -> Margins:
+        """Return by how much it lies below `factor` times another, at each ε."""
+        # Both errors count in full: draws that both have in common are not credited.
+        noise = np.hypot(self.standard_error, factor * rival.standard_error)
+        return Margins(factor * rival.error - self.error, noise, rival.error)
 
-    def rises(self) -> NDArray[np.bool_]:
-        """Return from which ε to the next it rises, beyond its noise."""
-        # Both errors count in full: draws that neighbouring ε have in common are not credited.
-        noise = np.hypot(self.standard_error[1:], self.standard_error[:-1])
-        return np.asarray(np.diff(self.error) > SURE * noise)
+    def falls(self) -> Margins:
+        """Return by how much it falls from each ε to the next."""
+        before, after = (
+            ThresholdCurve(self.error[part], self.standard_error[part])
+            for part in (slice(None, -1), slice(1, None))
+        )
+        return after.below(before)
+
+    def log_below(self, rival: ThresholdCurve) -> Margins:
+        """Return the logarithm of another's error over this one, at each ε."""
+        # Errors of the logarithms are relative errors.
+        noise = np.hypot(self.standard_error / self.error, rival.standard_error / rival.error)
+        return Margins(np.log(rival.error / self.error), noise, np.ones_like(noise))
 
 
 def simulated(

@@ -156,11 +156,19 @@ def test_the_facts_claim_turns():
 
 def test_a_curve_is_below_another_beyond_noise_only():
     """Noise of the simulation and differences between cells both count."""
-    assert curve(1.0, noise=0.1).below(curve(2.0, noise=0.1)).all()
-    assert not curve(1.0, noise=0.3).below(curve(2.0, noise=0.3)).any()
-    assert not curve(1.0, 3.0).below(curve(2.0, 2.5)).any()
-    assert curve(1.0, 3.0).below(curve(2.0, 4.0)).all()
-    assert not curve(1.0).below(curve(1.0)).any()
+
+    def below(one, rival):
+        return one.below(rival).positive
+
+    assert below(curve(1.0, noise=0.1), curve(2.0, noise=0.1)).all()
+    assert not below(curve(1.0, noise=0.3), curve(2.0, noise=0.5)).any()
+    assert not below(curve(1.0, 3.0), curve(2.0, 2.5)).any()
+    assert below(curve(1.0, 3.0), curve(2.0, 4.0)).all()
+    assert not below(curve(1.0), curve(1.0)).any()
+    # Of three cells the gaps 1, 2 and 3: mean 2, standard error 1/√3, two degrees of freedom.
+    margin = curve(1.0, 1.0, 1.0).below(curve(2.0, 3.0, 4.0))
+    assert (margin.estimate[0], margin.noise[0]) == (2.0, pytest.approx(3**-0.5))
+    assert (margin.degrees, margin.positive.any()) == (2, False)
 
 
 def test_a_line_has_the_spread_of_cells_or_of_the_simulation():
@@ -216,11 +224,11 @@ def test_claims_of_figures_2_to_4_turn():
     for papers, holds in ((good, True), (bad, False)):
         assert figure_claims.clipping_claim("", "", papers, {0.5: papers}).holds is holds
         assert figure_claims.little_difference(papers, {0.5: papers}).holds is holds
-    undecided = (
+    for_the_records = (
         figure_claims.clipping_claim("", "", good, {0.5: bad}),
         figure_claims.little_difference(good, {0.5: bad}),
     )
-    for claim in undecided:
+    for claim in for_the_records:
         assert claim.verdict == "not tried"
         assert "the records themselves would have to decide" in claim.measured
     assert figure_claims.order_claim("", "", good, ("A", "B")).holds
@@ -229,6 +237,22 @@ def test_claims_of_figures_2_to_4_turn():
     ours = {"no more": curve(1.0), "more": curve(1.2), "less": curve(0.5)}
     claims = figure_claims.ours_claims("", "", good, ours)
     assert [one.holds for one in claims] == [True, False, True]
+
+
+def test_claims_of_the_figures_may_be_undecided():
+    """Noise above the difference at one ε settles no claim about every ε."""
+    error = np.where(X[3] == X, 9.0, 0.0)
+    unsure = Curve(curve(1.0).error, error[None])
+    good = {"BASELINE": curve(3.0), "A": unsure, "B": curve(1.6)}
+    claims = (
+        figure_claims.clipping_claim("", "", good, {0.5: good}),
+        figure_claims.order_claim("", "", good, ("A", "B")),
+        *figure_claims.ours_claims("", "", {"B": curve(1.6)}, {"ours": unsure}),
+    )
+    assert verdicts(claims) == ["undecided"] * 3
+    # At another part of the variance it fails: neither is it decided for the unknown part.
+    bad = {**good, "A": curve(4.0)}
+    assert figure_claims.clipping_claim("", "", good, {0.5: bad}).verdict == "undecided"
 
 
 def test_the_error_of_baseline_is_the_scale_of_its_noise():

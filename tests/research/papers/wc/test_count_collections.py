@@ -43,12 +43,23 @@ def test_differences_count_beyond_noise_only():
     """Two errors apart by two standard errors are alike; by four they are not."""
     ten = np.full(3, 10.0)
     low, high = ThresholdCurve(ten, ten / 10), ThresholdCurve(np.array([12.0, 14.0, 16.0]), 0 * ten)
-    assert high.above(low).tolist() == [False, True, True]
-    assert not low.above(high).any()
-    assert ThresholdCurve(np.array([1.0, 1.2, 2.0]), np.full(3, 0.1)).rises().tolist() == [
-        False,
-        True,
-    ]
+    assert low.below(high).positive.tolist() == [False, True, True]
+    assert high.below(low).negative.tolist() == [False, True, True]
+    assert not high.below(low).positive.any()
+    # Twice ten, with twice its noise, less 12, 14 and 16.
+    assert high.below(low, 2.0).estimate.tolist() == [8.0, 6.0, 4.0]
+    assert high.below(low, 2.0).noise.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_steps_and_logarithms_have_the_noise_of_both_errors():
+    """A rise is a negative fall; a logarithm's error is the relative one."""
+    curve = ThresholdCurve(np.array([1.0, 1.2, 2.0]), np.full(3, 0.1))
+    assert curve.falls().estimate == pytest.approx([-0.2, -0.8])
+    assert curve.falls().noise == pytest.approx(0.1 * 2**0.5)
+    assert curve.falls().negative.tolist() == [False, True]
+    rival = ThresholdCurve(np.array([2.0, 2.4, 4.0]), np.zeros(3))
+    assert curve.log_below(rival).estimate == pytest.approx(np.log(2))
+    assert curve.log_below(rival).noise == pytest.approx([0.1, 0.1 / 1.2, 0.05])
 
 
 def test_a_line_has_its_interval():

@@ -50,7 +50,18 @@ def test_claims_of_averages_can_fail(curves, name, error, turned):
 def test_noise_is_no_evidence(curves):
     """AKMV a tenth above Laplace is not called worse where the simulation cannot tell."""
     curves[HALVES] = curve(1.1 * FALLING, noise=10.0)
-    assert average(curves)[2] is False
+    claim = curve_claims.average_claims("Figure 2", "", curves, FALLING / 2)[2]
+    assert (claim.holds, claim.verdict) == (None, "undecided")
+
+
+@pytest.mark.parametrize("claim", [0, 2, 3, 4])
+def test_noise_at_one_point_leaves_a_claim_about_all_open(curves, claim):
+    """Errors at 19 of 20 ε settle no claim about every ε; one rise, though, is enough of a rise."""
+    noise = np.where(X == 0.5, 50.0, 0.01)
+    for name in (OPTIMAL, HALVES):
+        curves[name] = ThresholdCurve(curves[name].error, noise)
+    expected = True if claim == 4 else None
+    assert average(curves)[claim] is expected
 
 
 def test_claims_of_the_worst_case_can_fail(curves):

@@ -45,5 +45,6 @@ def test_the_loss_of_a_choice_is_measured():
 def test_known_thresholds_are_found_no_better_where_they_are_not():
     """Equal errors are no evidence that one part costs anything."""
     rows = np.array([[5.0, 0.1], [3.0, 0.1]])
-    assert not thresholds._surely_less(rows, rows)
-    assert thresholds._surely_less(rows, rows + np.array([1, 0]))
+    assert thresholds._surely_less(rows, rows).holds is None
+    assert thresholds._surely_less(rows, rows + np.array([1, 0])).holds is True
+    assert thresholds._surely_less(rows + np.array([1, 0]), rows).holds is False

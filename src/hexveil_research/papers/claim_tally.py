@@ -3,8 +3,8 @@
 A statement that two papers make, or that was tried on several records, is one statement: it fails
 if it fails anywhere, is not tried or undecided if it is so anywhere else, and holds otherwise.
 For a page, `markdown_table(claims)` is the whole tally and `failure_list(claims)` everything that
-fails as printed, with its erratum; `study_folders.every_claim(folder)` reads the claims of a folder
-that `hexveil reproduce --all` wrote.
+fails as printed, with its erratum. `study_folders.claims(folder, study)` are the claims of a study
+in a folder of `hexveil reproduce`, and `study_folders.claim_of(row)` that of a row of claims.csv.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class ThresholdCurve:
     def falls(self) -> Margins:
         """Return by how much it falls from each ε to the next."""
         before, after = (
-            ThresholdCurve(self.error[part], self.standard_error[part])
+            ThresholdCurve(self.error[part], self.standard_error[part], self.x[part])
             for part in (slice(None, -1), slice(1, None))
         )
         return after.below(before)

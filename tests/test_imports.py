@@ -95,7 +95,7 @@ RESEARCH = Path(__file__).resolve().parents[1] / "src" / "hexveil_research"
 RESEARCH_PACKAGES = {
     "audit": {"numpy", "pyarrow"},
     "city": {"numpy", "pyarrow"},
-    "papers": {"matplotlib", "numpy", "pyarrow"},
+    "papers": {"matplotlib", "numpy", "pyarrow", "scipy"},
     "pictures": {"PIL", "matplotlib", "numpy", "pyarrow"},
     "figures": {"numpy"},
     "reproduce_command": {"typer"},

@@ -33,7 +33,7 @@ CLOSE, FAR = 0.01, 0.25
 """Relative differences: of nearly all points at most, and of every point at most."""
 MAX_MOVED = 0.05
 """Share of a figure's points that may differ by more than the smaller one."""
-CLAIM_FACTS = ("paper", "place", "claim", "reading", "kind", "restated", "verdict", "study")
+CLAIM_FACTS = ("paper", "place", "claim", "reading", "kind", "restates", "verdict", "study")
 """Columns of claims.csv that another processor does not change."""
 
 

@@ -36,7 +36,7 @@ WIDTH = 1200
 PAGE = Path("understand", "paper-figures.md")
 DATA = Path("figures", "paper-figures.json")
 CLAIMS = Path("figures", "paper-claims.csv")
-VERDICTS = ("holds", "fails", "not tried")
+VERDICTS = ("holds", "fails", "undecided", "not tried")
 
 
 def studies() -> tuple[Study, ...]:
@@ -82,21 +82,16 @@ def page(rows: Sequence[Row], shown: Sequence[Study]) -> str:
         for row in rows
         if row["study"] not in gallery_words.FIGURES and row["verdict"] != "holds"
     ]
-    text = [gallery_words.HEAD.format(trials=f"{TRIALS:,}", tally="\n".join(tally_lines(rows)))]
+    text = [gallery_words.HEAD.format(trials=f"{TRIALS:,}", tally=tally(rows))]
     for study in figures:
         text += figure_lines(study, [row for row in rows if row["study"] == study.name])
     text += [gallery_words.ELSEWHERE, *table(elsewhere, placed=True), "", gallery_words.END]
     return "\n".join(text)
 
 
-def tally_lines(rows: Sequence[Row]) -> list[str]:
+def tally(rows: Sequence[Row]) -> str:
     """Return a table of the distinct statements, by kind and verdict."""
-    claims = [study_folders.claim_of(row) for row in rows]
-    lines = ["| kind of statement | hold | fail | not tried |", "|---|---|---|---|"]
-    for kind, counter in claim_tally.tally(claims).items():
-        numbers = counter["holds"], counter["fails"], counter["not tried"]
-        lines.append(f"| {claim_tally.KINDS[kind]} | {' | '.join(map(str, numbers))} |")
-    return lines
+    return claim_tally.markdown_table([study_folders.claim_of(row) for row in rows])
 
 
 def figure_lines(study: Study, rows: Sequence[Row]) -> list[str]:

@@ -118,10 +118,11 @@ def test_a_private_study_says_so_in_every_file(tmp_path):
 
 def test_rows_of_claims_are_claims_again(tmp_path):
     """Whatever its verdict, basis and reading."""
-    odd = Claim("RW", "here", "so", "seen", None, "corrected", "other records", restated=True)
-    written(tmp_path, "iot:fig3", HOLDS, FAILS, odd)
+    odd = Claim("RW", "here", "so", "seen", None, "corrected", "other records", "thus")
+    open_one = Claim("WC", "here", "nearly so", "seen", None, within_noise=True)
+    written(tmp_path, "iot:fig3", HOLDS, FAILS, odd, open_one)
     rows = study_folders.claim_rows(tmp_path, study())
-    assert [study_folders.claim_of(row) for row in rows] == [HOLDS, FAILS, odd]
+    assert [study_folders.claim_of(row) for row in rows] == [HOLDS, FAILS, odd, open_one]
     assert list(rows[0]) == list(study_folders.COLUMNS)
 
 

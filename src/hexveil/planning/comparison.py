@@ -92,7 +92,7 @@ class Comparison:
         How cells are planned together.
     mechanisms : list of MechanismRow
         How one cell is planned, each cell apart; the least predicted error first. Empty for a
-        request with targets or variances.
+        request with targets or variances, and for more than 200 cells.
     """
 
     methods: list[ComparisonRow]

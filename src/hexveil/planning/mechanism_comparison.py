@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 MECHANISMS: tuple[CellMechanism, ...] = (*PAPERS_MECHANISMS, Foresight(), Auto())
 """Mechanisms that are compared."""
 SLOW = (Foresight, Auto)
+MAX_CELLS = 200
+"""Cells up to which mechanisms are compared: each cell is simulated for each of them."""
 MAX_SLOW_CELLS = 60
 """Cells beyond which those that predict before they choose would take minutes."""
 
@@ -74,10 +76,13 @@ class MechanismRow:
 def compare_mechanisms(plan: Plan) -> list[MechanismRow]:
     """Return each mechanism on the request of a plan, the least predicted error first.
 
-    Nothing for requests that only some mechanisms can answer: targets, or variances.
+    Nothing for requests that only some mechanisms can answer (targets, or variances), and for maps
+    of more than `MAX_CELLS` cells.
     """
     request = plan.request
     if not isinstance(request.limit, WithinEpsilon) or request.noised != ("mean",):
+        return []
+    if plan.occupancy.n_cells > MAX_CELLS:
         return []
     mechanisms, requested = MECHANISMS, request.mechanism
     # With options of its own the requested one is none of the others.

@@ -1,6 +1,6 @@
 """Words of the gallery of the papers' figures: each figure's message, and what was found here.
 
-Verdicts and numbers are not written here: the page takes them from the claims that were computed.
+Numbers are not written here: the page takes them from the claims that were computed.
 """
 
 from __future__ import annotations
@@ -13,26 +13,32 @@ HEAD = """\
 *For readers of the papers: every figure drawn anew, beside what the paper concludes from it.*
 
 All figures come from this code, on simulated and synthetic data; no records are read. One command \
-draws them, writes the data behind them ([JSON](../figures/paper-figures.json)) and every claim \
-([CSV](../figures/paper-claims.csv)), and this page:
+draws them, writes the [data behind them](../figures/paper-figures.json), tries every claim, and \
+writes this page:
 
 ```sh
 python -m hexveil_research.papers.paper_gallery docs
 ```
 
-Each point is the mean of {trials} simulated releases per cell. [Reproduce the \
-papers](../how-to/reproduce.md) tells how to draw any of them from your own counts or records, \
-and how verdicts are reached; *hexveil* marks our own lines.
+Each point is the mean of {trials} simulated releases per cell; *hexveil* marks our own lines. \
+[Reproduce the papers](../how-to/reproduce.md) tells how to draw any of them from your own counts \
+or records, and how claims are judged. Where a printed formula fails, the [erratum](errata.md) has \
+its corrected form.
+"""
 
+TALLY = """\
 ## Claims in numbers
 
-A statement counts once, however often it was tried:
+A statement counts once, however often it was tried. "On other records than the paper's" means \
+that the paper's own data are not published: the verdict is about data that share all published \
+facts with them. All claims, with what was measured, are in a \
+[CSV file](../figures/paper-claims.csv).
 
 {tally}
 
-Where a printed formula fails, the [erratum](errata.md) has its corrected form, which is tried as \
-well. "On other records than the paper's" means that the paper's own data are not published: the \
-verdict is about data that share all published facts with them.
+What the papers print and does not hold:
+
+{failures}
 """
 
 ELSEWHERE = """\
@@ -72,11 +78,11 @@ _RISK = "The joint plan beside it has the same worst-case error at a fraction of
 
 FIGURES = {
     "iot:fig1": FigureWords(
-        "Packing users into arrays with BESTFIT instead of WRAPAROUND lowers the error, for each "
-        "algorithm.",
-        "For LEVY and FIXEDQUANTILE it does: a user reaches one array, not two. For "
-        "ARRAY-AVERAGING it does not. The printed noise of WRAPAROUND is twice the necessary "
-        "noise (erratum 7); with the noise that is needed, both groupings err alike.",
+        "Packing users into arrays with BESTFIT, not WRAPAROUND, lowers the error of LEVY and "
+        "FIXEDQUANTILE much; ARRAY-AVERAGING errs about as much under both.",
+        "The first holds: a user reaches one array, not two. The second fails with the printed "
+        "noise of WRAPAROUND, which is twice the necessary noise (erratum 7). With the noise that "
+        "is needed, both groupings err alike.",
     ),
     "iot:fig2": FigureWords(
         "On a cell of real buses all algorithms that clip err much less than BASELINE, and hardly "
@@ -116,14 +122,17 @@ FIGURES = {
     "comp:fig1": FigureWords(
         "In an hour of a real city CLIP-USER lowers the privacy loss at most ε, at no larger "
         "worst-case error.",
-        "The city here is simulated. Much of what CLIP-USER gains is gained without it, by exact "
-        f"accounting of each user's loss (erratum 3). {_RISK}",
+        "It does, on an hour of a simulated city. Exact accounting (erratum 3) of the release "
+        "without suppression loses less than Kε at few ε only; constants have no larger error at "
+        "no loss, and the joint plan says so.",
     ),
     "comp:fig2": FigureWords(
         "Caps after CLIP-USER improve the worst-case error of that hour little or not at all, "
         "since the worst cell has very few samples.",
-        "Both curves are drawn: the halted stage kept, as printed, and undone (erratum 2). Above "
-        "the grey line a release is worse than two constants that cost no privacy (erratum 4).",
+        "The improvement is little, on an hour of a simulated city; the reason does not carry "
+        "over, since the worst cell has as large counts as others. Both curves are drawn: the "
+        "halted stage kept, as printed, and undone (erratum 2). Above the grey line a release is "
+        "worse than two constants that cost no privacy (erratum 4).",
     ),
     "comp:fig3": FigureWords(
         "On the synthetic set, gamma = 3, CLIP-USER lowers the loss from Gε to Kε.",
@@ -158,12 +167,12 @@ FIGURES = {
     "wc:fig2": FigureWords(
         "On uniform samples of the geometric collection the worst-case error of optimal clipping "
         "lies below AKMV's average error.",
-        "The table says for which ε. Foresight and Auto, in the same axes, use public counts and "
-        "a prior.",
+        "It does, at every ε drawn. Foresight and Auto, in the same "
+        "axes, use public counts and a prior.",
     ),
     "wc:fig3": FigureWords(
         "The same on the extreme-valued collection with normal samples.",
-        "The paper's N(U/2, U/4) can be read in two ways; both are drawn.",
+        "It does for most ε. The paper's N(U/2, U/4) can be read in two ways; both are drawn.",
     ),
 }
 """By the names of the studies."""

@@ -11,7 +11,6 @@ import argparse
 import os
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,6 @@ WIDTH = 1200
 PAGE = Path("understand", "paper-figures.md")
 DATA = Path("figures", "paper-figures.json")
 CLAIMS = Path("figures", "paper-claims.csv")
-VERDICTS = ("holds", "fails", "undecided", "not tried")
 
 
 def studies() -> tuple[Study, ...]:
@@ -75,23 +73,34 @@ def make(docs: Path, work: Path, jobs: int = 1) -> None:
 
 
 def page(rows: Sequence[Row], shown: Sequence[Study]) -> str:
-    """Return the page: the tally, every figure with its claims, and what fails elsewhere."""
+    """Return the page: the tally, every figure with its claims, and what fails elsewhere.
+
+    Without claims it has the figures and their words alone.
+    """
     figures = [study for study in shown if study.name in gallery_words.FIGURES]
     elsewhere = [
         row
         for row in rows
         if row["study"] not in gallery_words.FIGURES and row["verdict"] != "holds"
     ]
-    text = [gallery_words.HEAD.format(trials=f"{TRIALS:,}", tally=tally(rows))]
+    text = [gallery_words.HEAD.format(trials=f"{TRIALS:,}")]
+    if rows:
+        text.append(gallery_words.TALLY.format(tally=tally(rows), failures=failures(rows)))
     for study in figures:
         text += figure_lines(study, [row for row in rows if row["study"] == study.name])
-    text += [gallery_words.ELSEWHERE, *table(elsewhere, placed=True), "", gallery_words.END]
-    return "\n".join(text)
+    if elsewhere:
+        text += [gallery_words.ELSEWHERE, *table(elsewhere, placed=True), ""]
+    return "\n".join([*text, gallery_words.END])
 
 
 def tally(rows: Sequence[Row]) -> str:
     """Return a table of the distinct statements, by kind and verdict."""
     return claim_tally.markdown_table([study_folders.claim_of(row) for row in rows])
+
+
+def failures(rows: Sequence[Row]) -> str:
+    """Return a list of all that the papers print and that fails, with the errata."""
+    return claim_tally.failure_list([study_folders.claim_of(row) for row in rows])
 
 
 def figure_lines(study: Study, rows: Sequence[Row]) -> list[str]:
@@ -104,18 +113,10 @@ def figure_lines(study: Study, rows: Sequence[Row]) -> list[str]:
         "",
         f"**The paper:** {words.paper}",
         "",
-        f"**Here:** {words.result} {_counted(rows)}",
+        f"**Here:** {words.result}",
         "",
-        *table(rows),
-        "",
+        *([*table(rows), ""] if rows else []),
     ]
-
-
-def _counted(rows: Sequence[Row]) -> str:
-    """Return in words how many of a figure's claims hold."""
-    counts = Counter(row["verdict"] for row in rows if row["reading"] == "as printed")
-    parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
-    return f"(Claims as printed: {', '.join(parts)}.)"
 
 
 def table(rows: Sequence[Row], *, placed: bool = False) -> list[str]:

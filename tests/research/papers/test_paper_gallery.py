@@ -1,0 +1,126 @@
+"""The committed gallery of the papers' figures: whole, small, and what this code draws."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from hexveil_research.papers import (
+    claim_tally,
+    gallery_data,
+    gallery_words,
+    paper_gallery,
+    study_folders,
+)
+from hexveil_research.papers.study import Claim, Outcome, Panel, Setting, Study, line
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+FIGURES = json.loads((DOCS / paper_gallery.DATA).read_text("utf-8"))
+CLAIMS = DOCS / paper_gallery.CLAIMS
+ROWS = gallery_data.read_claims(CLAIMS) if CLAIMS.is_file() else []
+STUDIES = {study.name: study for study in paper_gallery.studies()}
+BYTES, ALL_BYTES, PIXELS = 160_000, 1_500_000, 1200
+"""Most of a picture, of the whole gallery, and of a picture's width."""
+
+
+def test_every_figure_is_there():
+    """All eighteen, each with words, data and a picture that loads fast."""
+    names = [name for name in STUDIES if ":fig" in name]
+    assert len(names) == 18
+    assert list(FIGURES) == names
+    assert list(gallery_words.FIGURES) == names
+    sizes = []
+    for name in names:
+        content = (DOCS / paper_gallery.picture(name)).read_bytes()
+        sizes.append(len(content))
+        assert int.from_bytes(content[16:20], "big") <= PIXELS, name
+    assert max(sizes) <= BYTES, sizes
+    data = (DOCS / paper_gallery.DATA, CLAIMS)
+    sizes += [file.stat().st_size for file in data if file.is_file()]
+    assert sum(sizes) <= ALL_BYTES
+
+
+def test_the_page_is_that_of_the_claims():
+    """Made from the words, and from the claims where they are committed, it is the page."""
+    shown = tuple(STUDIES.values())
+    assert paper_gallery.page(ROWS, shown) == (DOCS / paper_gallery.PAGE).read_text("utf-8")
+    assert not ROWS or {row["study"] for row in ROWS} == {*STUDIES}
+    assert all(claim_tally.kind(study_folders.claim_of(row)) == row["kind"] for row in ROWS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES if ROWS else FIGURES)
+def test_what_is_committed_is_what_is_drawn(tmp_path, name):
+    """Each study made anew has the data, the claims and the verdicts of the gallery."""
+    study = STUDIES[name]
+    setting = Setting(trials=paper_gallery.TRIALS)
+    study_folders.write(tmp_path, study, setting, study.make(setting), {})
+    if name in FIGURES:
+        remade = gallery_data.figures_of(tmp_path, [study])[name]
+        assert gallery_data.differences(FIGURES[name], remade) == []
+    committed = [row for row in ROWS if row["study"] == name]
+    if not ROWS:
+        return
+    rows = study_folders.claim_rows(tmp_path, study)
+    assert gallery_data.claim_differences(committed, rows) == []
+
+
+def figure(*heights):
+    """Return the data of a figure of one line."""
+    points = {"whose": "paper", "x": list(range(len(heights))), "y": list(heights)}
+    return {"panels": {"cell": {"Levy": points}}}
+
+
+def test_late_digits_do_not_count_and_other_curves_do():
+    """One point in thirty may move a little; more points, far ones and other lines are told."""
+    same = [float(n + 1) for n in range(30)]
+    assert gallery_data.differences(figure(*same), figure(*[y * 1.001 for y in same])) == []
+    one = [1.1, *same[1:]]
+    assert gallery_data.differences(figure(*same), figure(*one)) == []
+    assert (
+        "points differ"
+        in gallery_data.differences(figure(*same), figure(*[y * 1.02 for y in same]))[0]
+    )
+    assert (
+        "a point differs by 50%"
+        in gallery_data.differences(figure(*same), figure(1.5, *same[1:]))[0]
+    )
+    other = copy.deepcopy(figure(*same))
+    other["panels"]["cell"]["LEVY"] = other["panels"]["cell"].pop("Levy")
+    assert "its lines are others" in gallery_data.differences(figure(*same), other)[0]
+    assert "its lines are others" in gallery_data.differences(figure(*same), figure(1.0))[0]
+
+
+def test_a_turned_verdict_is_told(tmp_path):
+    """Numbers that were measured may differ, verdicts and words may not."""
+    claim = Claim("WC", "here", "it is so", "seen 1.23 times", holds=True)
+
+    def rows(each):
+        study = Study("wc:fig1", "", "", lambda _: Outcome())
+        study_folders.write(tmp_path, study, Setting(), Outcome((), (each,)), {})
+        return study_folders.claim_rows(tmp_path, study)
+
+    again = Claim("WC", "here", "it is so", "seen 1.24 times", holds=True)
+    turned = Claim("WC", "here", "it is so", "seen 1.24 times", holds=False)
+    assert gallery_data.claim_differences(rows(claim), rows(again)) == []
+    assert len(gallery_data.claim_differences(rows(claim), rows(turned))) == 2
+
+
+def test_one_command_writes_all_of_it(tmp_path, monkeypatch):
+    """Picture, data, claims and page of the studies that there are."""
+    bars = Panel("cell", "privacy loss ε", "error", (line("Levy", [0.5, 1], [4, 2.000001]),))
+    claim = Claim("IOT", "Figure 3", "a | b", "0.5 * 2", holds=False)
+    study = Study("iot:fig3", "IOT, figure 3", "Scaling", lambda _: Outcome((bars,), (claim,)))
+    monkeypatch.setattr(paper_gallery, "studies", lambda: (study,))
+    docs = tmp_path / "docs"
+    for folder in ("images", "figures", "understand"):
+        (docs / folder).mkdir(parents=True)
+    paper_gallery.main([str(docs), "--work", str(tmp_path / "work"), "--jobs", "1"])
+    assert json.loads((docs / paper_gallery.DATA).read_text())["iot:fig3"]["panels"] == {
+        "cell": {"Levy": {"whose": "paper", "x": [0.5, 1.0], "y": [4.0, 2.0]}}
+    }
+    page = (docs / paper_gallery.PAGE).read_text("utf-8")
+    assert "| a \\| b | as printed | **fails** | 0.5 \\* 2 |" in page
+    assert (docs / paper_gallery.picture("iot:fig3")).read_bytes().startswith(b"\x89PNG")
+    assert "- IOT Figure 3: a | b" in page

@@ -125,10 +125,11 @@ def table(rows: Sequence[Row], *, placed: bool = False) -> list[str]:
     names = ("paper and place", *head) if placed else head
     lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for row in rows:
-        cells = [row[name] for name in ("claim", "reading", "verdict", "measured")]
-        cells[2] = f"**{cells[2]}**" if cells[2] == "fails" else cells[2]
-        place = [f"{row['paper']}, {row['place']}"] if placed else []
-        lines.append(f"| {' | '.join(_escaped(cell) for cell in [*place, *cells])} |")
+        cells = {name: _escaped(row[name]) for name in ("claim", "reading", "verdict", "measured")}
+        if row["verdict"] == "fails":
+            cells["verdict"] = "**fails**"
+        place = [_escaped(f"{row['paper']}, {row['place']}")] if placed else []
+        lines.append(f"| {' | '.join([*place, *cells.values()])} |")
     return lines
 
 

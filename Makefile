@@ -67,7 +67,7 @@ test-all: $(STAMP) $(if $(JAVA),$(SPARK))  ## the whole suite, and the examples 
 
 attack: $(STAMP)  ## the attacks in their long form: hours, not minutes
 	HEXVEIL_ATTACK=1 $(TESTS) tests/attack tests/ledger/test_race.py tests/research/audit \
-		tests/publishing/test_coverage.py
+		tests/publishing/test_coverage.py tests/research/papers/test_paper_gallery.py
 
 mutate: $(STAMP)  ## small faults in modules that MUTATED names: which tests notice?
 	cd tests && ../$(BIN)/python -m mutation $(MUTATED)

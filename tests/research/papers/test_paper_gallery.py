@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,12 @@ FIGURES = json.loads((DOCS / paper_gallery.DATA).read_text("utf-8"))
 CLAIMS = DOCS / paper_gallery.CLAIMS
 ROWS = gallery_data.read_claims(CLAIMS)
 STUDIES = {study.name: study for study in paper_gallery.studies()}
+LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
+SIMULATED_LONG = (
+    "iot:fig2", "iot:fig3", "iot:fig4", "rw:fig1", "rw:fig2", "comp:fig6", "comp:fig7", "comp:fig8",
+)  # fmt: skip
+"""Studies of 10 seconds and more, of kinds that others have: HEXVEIL_ATTACK=1 makes them anew."""
+REMADE = [name for name in STUDIES if LONG or name not in SIMULATED_LONG]
 BYTES, ALL_BYTES, PIXELS = 160_000, 1_500_000, 1200
 """Most of a picture, of the whole gallery, and of a picture's width."""
 
@@ -50,7 +57,7 @@ def test_the_page_is_that_of_the_claims():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", REMADE)
 def test_what_is_committed_is_what_is_drawn(tmp_path, name):
     """Each study made anew has the data, the claims and the verdicts of the gallery."""
     study = STUDIES[name]

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from hexveil.model.cells import Cells, Labels, OneCell
     from hexveil.model.occupancy import LocalOccupancy as Occupancy
     from hexveil.planning.api import plan
-    from hexveil.planning.comparison import compare
+    from hexveil.planning.comparison.method_comparison import compare
     from hexveil.planning.feasibility.advice import GridTooFineWarning
     from hexveil.planning.feasibility.capacity import Capacity, capacity
     from hexveil.planning.plan import Plan
@@ -105,7 +105,7 @@ _HOMES = {
     "GridTooFineWarning": "hexveil.planning",
     "Plan": "hexveil.planning",
     "capacity": "hexveil.planning",
-    "compare": "hexveil.planning.comparison",
+    "compare": "hexveil.planning.comparison.method_comparison",
     "plan": "hexveil.planning",
     "Release": "hexveil.publishing",
     "release": "hexveil.publishing",

@@ -5,7 +5,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
-from hexveil.planning.comparison import compare_methods, same_request, shrunk
+from hexveil.planning.comparison.method_comparison import compare_methods, same_request, shrunk
 from hexveil_research.papers.comp_setting import comp_setting
 
 

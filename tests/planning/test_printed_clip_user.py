@@ -17,7 +17,7 @@ from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.contract import PrivateSums
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.comparison import compare_methods
+from hexveil.planning.comparison.method_comparison import compare_methods
 from hexveil.planning.goal import goal
 from hexveil.planning.optimizers.printed_clip_user import cell_epsilon_within, printed_suppression
 from hexveil.planning.plan import Plan

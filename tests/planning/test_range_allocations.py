@@ -11,7 +11,7 @@ from hexveil.base.errors import InputError
 from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range import range_allocations, strategies, two_stage
 from hexveil.planning.clipping_range.private_range import range_is_affordable
-from hexveil.planning.comparison import same_request
+from hexveil.planning.comparison.method_comparison import same_request
 from hexveil.planning.feasibility.advice import regrid
 from hexveil.planning.feasibility.prediction import ErrorPredictor
 from publishing.setting import dataset_of

@@ -7,13 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hexveil_research.papers import (
-    claim_tally,
-    gallery_data,
-    gallery_words,
-    paper_gallery,
-    study_folders,
-)
+from hexveil_research.papers import claim_tally, study_folders
+from hexveil_research.papers.gallery import gallery_data, gallery_words, paper_gallery
 from hexveil_research.papers.study import Claim, Outcome, Panel, Setting, Study, line
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"

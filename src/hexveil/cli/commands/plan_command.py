@@ -19,7 +19,7 @@ from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
 from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
-from hexveil.planning.comparison import Comparison, compare
+from hexveil.planning.comparison.method_comparison import Comparison, compare
 from hexveil.records.progress import show_progress
 from hexveil.report.promise import promise
 

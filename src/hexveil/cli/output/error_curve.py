@@ -17,7 +17,7 @@ import numpy as np
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.cli.output import formatting
-from hexveil.planning.comparison import same_request
+from hexveil.planning.comparison.method_comparison import same_request
 from hexveil.planning.feasibility.advice import at_loss
 from hexveil.planning.methods import allocate
 from hexveil.simulation import figure_style

@@ -12,7 +12,7 @@ from hexveil.cli.output import formatting
 from hexveil.cli.output.method_table import WIDTH
 
 if TYPE_CHECKING:
-    from hexveil.planning.mechanism_comparison import MechanismRow
+    from hexveil.planning.comparison.mechanism_comparison import MechanismRow
 
 COLUMNS = ("Mechanism", "Predicted", "Worst case")
 MAP_COLUMNS = ("Cell loss", "Gain")

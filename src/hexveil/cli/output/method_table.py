@@ -13,7 +13,7 @@ from hexveil.planning.allocation import CellMechanisms
 
 if TYPE_CHECKING:
     from hexveil.planning import Plan
-    from hexveil.planning.comparison import ComparisonRow
+    from hexveil.planning.comparison.method_comparison import ComparisonRow
 
 WIDTH = 100
 COLUMNS = (

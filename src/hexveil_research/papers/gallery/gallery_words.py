@@ -17,7 +17,7 @@ draws them, writes the [data behind them](../figures/paper-figures.json), tries 
 writes this page:
 
 ```sh
-python -m hexveil_research.papers.paper_gallery docs
+python -m hexveil_research.papers.gallery.paper_gallery docs
 ```
 
 Each point is the mean of {trials} simulated releases per cell; *hexveil* marks our own lines. \

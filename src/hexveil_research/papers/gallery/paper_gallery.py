@@ -1,4 +1,6 @@
-"""The gallery of the papers' figures: `python -m hexveil_research.papers.paper_gallery DOCS`.
+"""The gallery of the papers' figures.
+
+Run it with `python -m hexveil_research.papers.gallery.paper_gallery DOCS`.
 
 Draws every figure of the four papers on the simulated and synthetic sets, reads no records, and
 writes into a folder of documentation: small pictures, the data behind them, all claims, and the
@@ -17,14 +19,15 @@ from typing import TYPE_CHECKING
 from hexveil.base import atomic_files
 from hexveil.base.errors import HexveilError
 from hexveil.simulation import figure_style
-from hexveil_research.papers import claim_tally, gallery_data, gallery_words, study_folders
+from hexveil_research.papers import claim_tally, study_folders
+from hexveil_research.papers.gallery import gallery_data, gallery_words
 from hexveil_research.papers.study import Setting
 from hexveil_research.pictures.png_files import reduce_png
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil_research.papers.gallery_data import Row
+    from hexveil_research.papers.gallery.gallery_data import Row
     from hexveil_research.papers.study import Study
 
 PAPERS = ("iot", "rw", "comp", "wc")

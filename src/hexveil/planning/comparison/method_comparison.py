@@ -14,8 +14,8 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import OptimalClipping
 from hexveil.planning.calibration import spend_epsilon
+from hexveil.planning.comparison.mechanism_comparison import MechanismRow, compare_mechanisms
 from hexveil.planning.guarantees import objective_errors
-from hexveil.planning.mechanism_comparison import MechanismRow, compare_mechanisms
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.printed_clip_user import cell_epsilon_within
 from hexveil.planning.request import WithinErrors

@@ -1,0 +1,1 @@
+"""Methods and mechanisms beside each other, on one goal."""

@@ -1,0 +1,1 @@
+"""The gallery of the papers' figures in the documentation."""

@@ -15,8 +15,8 @@ JAVA := $(shell command -v java 2> /dev/null)
 # Spark's own folder has no examples, and cannot be imported without it.
 TESTS := $(BIN)/python -m pytest -n $(JOBS) -q --ignore=src/hexveil/records/spark
 # What a commit is tried with: neither slow tests nor those that need another program.
-QUICK := --hypothesis-profile=quick \
-	-m "not slow and not browser and not install and not server and not site and not spark"
+FAST := -m "not slow and not browser and not install and not server and not site and not spark"
+QUICK := --hypothesis-profile=quick $(FAST)
 
 # What limits.py runs at three sizes, itself, and what is no benchmark.
 OF_LIMITS := aggregate end_to_end incremental limits measuring scale text
@@ -65,8 +65,9 @@ test: $(STAMP)  ## what to run before each commit: under five minutes on two cor
 test-all: $(STAMP) $(if $(JAVA),$(SPARK))  ## the whole suite, and the examples in docstrings
 	$(TESTS) --doctest-modules tests src
 
-attack: $(STAMP)  ## the attacks in their long form: hours, not minutes
-	HEXVEIL_ATTACK=1 $(TESTS) tests/attack tests/ledger/test_race.py tests/research/audit \
+attack: $(STAMP)  ## attacks in their long form, properties with all examples: hours, not minutes
+	$(TESTS) --hypothesis-profile=full $(FAST) tests
+	HEXVEIL_ATTACK=1 $(TESTS) --hypothesis-profile=full tests/attack tests/ledger/test_race.py tests/research/audit \
 		tests/publishing/test_coverage.py tests/research/papers/test_paper_gallery.py
 
 mutate: $(STAMP)  ## small faults in modules that MUTATED names: which tests notice?

@@ -19,14 +19,18 @@ def profile(request):
     settings.load_profile(before)
 
 
+SCALED = {
+    "quick": (40, 9, FEWEST, 3, 20),
+    "all": (80, 17, FEWEST, 3, 40),
+    "full": (200, 42, 8, 3, 100),
+}
+"""By profile: examples of tests that name 200, 42, 8 and 3, and of one that names no number."""
+
+
 def test_examples_scale_by_the_profile(profile):
-    """The full profile has the number that a test names, the quick one a fifth, or a few."""
-    quick = profile == "quick"
-    assert examples(200).max_examples == (40 if quick else 200)
-    assert examples(42).max_examples == (9 if quick else 42)
-    assert examples(8).max_examples == (FEWEST if quick else 8)
-    assert examples(3).max_examples == 3
-    assert settings().max_examples == (20 if quick else 100)
+    """The full profile has the number that a test names, others a share of it, or a few."""
+    named = [examples(number).max_examples for number in (200, 42, 8, 3)]
+    assert (*named, settings().max_examples) == SCALED[profile]
     assert settings().deadline is examples(9).deadline is None
     assert examples(9, stateful_step_count=7).stateful_step_count == 7
 

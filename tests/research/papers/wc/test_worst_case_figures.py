@@ -53,7 +53,10 @@ def test_figure_1():
     assert panel.lines[0].y[9] == theory.optimal_clipping(geometric(), 65, 1).worst_case_error
     assert set(panel.lines[-1].y.tolist()) == {32.5}
     assert panel.ends == "95% interval of the simulation"
-    assert [claim.verdict for claim in outcome.claims] == ["holds"] * 6
+    # Few simulated releases cannot show that an error is below a bound that it nearly reaches.
+    verdicts = [claim.verdict for claim in outcome.claims]
+    assert [*verdicts[:2], *verdicts[4:]] == ["holds"] * 4
+    assert set(verdicts[2:4]) <= {"holds", "undecided"}
     assert told[-1] == 1
 
 
@@ -100,4 +103,5 @@ def test_claims_say_what_was_measured():
     assert all("\n" not in claim.measured for claim in claims)
     assert all(any(letter.isdigit() for letter in claim.measured) for claim in claims)
     assert {claim.paper for claim in claims} == {"WC"}
-    assert {type(claim.holds) for claim in claims} == {bool}
+    assert {type(claim.holds) for claim in claims} <= {bool, type(None)}
+    assert {claim.verdict for claim in claims} <= {"holds", "fails", "undecided"}

@@ -138,7 +138,11 @@ CASES = {
     "folder below a file": (nothing, ("--out", "run.toml/map"), r"run\.toml/map"),
     "folder that exists": (nothing, ("--out", "."), "exist"),
     "folder in /proc": (nothing, ("--out", "/proc/map"), "/proc/map"),
-    "unknown mechanism": (nothing, ("--mechanism", "Levi"), "there is no 'Levi'; available: Baseline"),
+    "unknown mechanism": (
+        nothing,
+        ("--mechanism", "Levi"),
+        "there is no 'Levi'; available: Baseline",
+    ),
     "target beside epsilon": (
         nothing,
         ("--epsilon", "1", "--target-error", "2"),

@@ -232,6 +232,18 @@ def test_ranges_are_within_the_bounds_and_one_quantum_wide():
             assert ((lower >= 0) & (upper > lower) & (upper <= top)).all()
 
 
+@pytest.mark.parametrize("grouping", ["best_fit", "wrap_around"])
+@pytest.mark.parametrize("span", [50, 777])
+def test_levy_states_the_noise_of_the_widest_range(span, grouping):
+    """Ranges are rounded outwards to whole quanta: on a coarse lattice that is noise, too."""
+    cell = CellProblem(np.array([5] * 40), Fraction(0), Fraction(1), span)
+    plan = hv.Levy(grouping=grouping).allocate_cell(cell, Fraction(2))
+    stage = plan.stages[0]
+    chosen = [Outputs({stage.name: np.array([[bin_]])}) for bin_ in range(stage.candidates.size)]
+    scales = [plan.released_range(outputs).scale for outputs in chosen]
+    assert max(scales) == pytest.approx(plan.error(float(span)).scale[0], rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

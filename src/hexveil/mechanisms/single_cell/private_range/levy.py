@@ -91,15 +91,12 @@ class LevyMean(ClippedArrayMean):
 
     @cached_property
     def widest(self) -> float:
-        """Width of the range around the middlemost of the bins, in parts of the bounds."""
+        """Width of the widest range around a bin, as it is rounded, in parts of the bounds."""
         clipping = self.range_sum.clipping
         if not isinstance(clipping, RangeAroundMiddle):
             return 1.0
-        bins = clipping.bins.size
-        middles = (np.arange(bins) + 0.5) / bins
-        half_width = 1.5 * self.relative_radius
-        widths = np.minimum(middles + half_width, 1.0) - np.maximum(middles - half_width, 0.0)
-        return float(widths.max())
+        lower, upper = clipping.around(np.arange(clipping.bins.size))
+        return float((upper - lower).max() / clipping.bins.top)
 
 
 @dataclass(frozen=True, repr=False)

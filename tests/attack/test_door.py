@@ -29,7 +29,8 @@ READERS = {"publishing/private_sums.py"}
 """Modules that hand the sums of records to the stages of a release."""
 MEASURES = {
     "mechanisms/clipped/clipped_allocation.py", "mechanisms/clipped/clipped_mean.py",
-    "mechanisms/clipped/clipped_variance.py", "mechanisms/weighted/weighted_allocation.py",
+    "mechanisms/clipped/clipped_variance.py", "mechanisms/clipped/renormalised_mean.py",
+    "mechanisms/weighted/weighted_allocation.py",
     "mechanisms/weighted/weighted_mean.py", "mechanisms/weighted/weighted_variance.py",
     "mechanisms/map_quantiles.py", "mechanisms/private_quantile.py",
     "mechanisms/two_stage/residual_stages.py", "mechanisms/per_cell_allocation.py",

@@ -12,8 +12,11 @@ SPARK := $(VENV)/.spark
 # What the site is made with is added for the site alone.
 DOCS := $(VENV)/.docs
 JAVA := $(shell command -v java 2> /dev/null)
+# Most of a crash test is waiting for a disk: temporary files go to memory where 6 GB are free.
+MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2> /dev/null | tail -n 1)" -gt 6000000 2> /dev/null && echo /dev/shm)
+SCRATCH := $(or $(TMPDIR),$(MEMORY))
 # Spark's own folder has no examples, and cannot be imported without it.
-TESTS := $(BIN)/python -m pytest -n $(JOBS) -q --ignore=src/hexveil/records/spark
+TESTS := $(if $(SCRATCH),TMPDIR=$(SCRATCH)) $(BIN)/python -m pytest -n $(JOBS) -q --ignore=src/hexveil/records/spark
 # What a commit is tried with: neither slow tests nor those that need another program.
 FAST := -m "not slow and not browser and not install and not server and not site and not spark"
 QUICK := --hypothesis-profile=quick $(FAST)

@@ -96,6 +96,7 @@ def test_the_comparison_has_both_forms_at_one_price(buses, call):
     said = call("plan", "run.toml", *options)
     assert said.code == 0, said.err
     assert re.search(r"^clip-user +4 .*\nas printed +4 ", said.out, re.MULTILINE)
+    assert "Mechanisms of one cell are compared for means within an epsilon only." in said.out
     (named,) = re.findall(r"--cell-epsilon ([\d.]+)", " ".join(said.out.split()))
     alone = json.loads(call("plan", "run.toml", *PRINTED, named, "--no-grids", "--json").out)
     assert alone["epsilon"] == pytest.approx(3.506, rel=1e-3)

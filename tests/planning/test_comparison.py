@@ -5,6 +5,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
+from hexveil.planning.comparison.mechanism_comparison import compare_mechanisms, explain_absence
 from hexveil.planning.comparison.method_comparison import compare_methods, same_request, shrunk
 from hexveil_research.papers.comp_setting import comp_setting
 
@@ -174,3 +175,11 @@ def test_requests_that_few_mechanisms_answer_are_not_compared(options):
     comparison = hv.compare(hv.plan(occupancy, bounds=(0, 10), advise=False, **options))
     assert comparison.mechanisms == []
     assert len(comparison.methods) > 3
+
+
+def test_large_maps_are_not_compared_by_mechanisms():
+    """The reason names the limit and the cells."""
+    occupancy = hv.Occupancy.from_dense([[2] * 201, [1] * 201])
+    plan = hv.plan(occupancy, bounds=(0, 10), epsilon=1, advise=False)
+    assert compare_mechanisms(plan) == []
+    assert "on at most 200 cells; here are 201" in explain_absence(plan)

@@ -19,6 +19,7 @@ from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
 from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning.comparison.mechanism_comparison import explain_absence
 from hexveil.planning.comparison.method_comparison import Comparison, compare
 from hexveil.records.progress import show_progress
 from hexveil.report.promise import promise
@@ -125,10 +126,12 @@ def _compare(plan: Plan) -> Comparison:
 
 
 def _show_mechanisms(plan: Plan, comparison: Comparison, unit: str) -> None:
-    """Print the mechanisms of one cell; for a request that they do not answer, nothing."""
-    if comparison.mechanisms:
-        one_cell_each = int(plan.occupancy.cells_per_user.max()) == 1
-        mechanism_table.show(comparison.mechanisms, unit, one_cell_each=one_cell_each)
+    """Print the mechanisms of one cell, or why there are none."""
+    if reason := explain_absence(plan):
+        typer.echo("\n".join(formatting.wrapped("", reason, indent=0)))
+        return
+    one_cell_each = int(plan.occupancy.cells_per_user.max()) == 1
+    mechanism_table.show(comparison.mechanisms, unit, one_cell_each=one_cell_each)
 
 
 def _write(plan: Plan, facts: PublicMetadata, curve: Path | None, save: Path | None) -> Files:

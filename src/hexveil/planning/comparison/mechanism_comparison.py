@@ -76,20 +76,28 @@ class MechanismRow:
 def compare_mechanisms(plan: Plan) -> list[MechanismRow]:
     """Return each mechanism on the request of a plan, the least predicted error first.
 
-    Nothing for requests that only some mechanisms can answer (targets, or variances), and for maps
-    of more than `MAX_CELLS` cells.
+    None where `explain_absence` names a reason.
     """
-    request = plan.request
-    if not isinstance(request.limit, WithinEpsilon) or request.noised != ("mean",):
+    if explain_absence(plan):
         return []
-    if plan.occupancy.n_cells > MAX_CELLS:
-        return []
-    mechanisms, requested = MECHANISMS, request.mechanism
+    mechanisms, requested = MECHANISMS, plan.request.mechanism
     # With options of its own the requested one is none of the others.
     if isinstance(requested, CellMechanism) and requested not in MECHANISMS:
         mechanisms = (*MECHANISMS, requested)
     rows = [_row(plan, mechanism) for mechanism in mechanisms]
     return sorted(rows, key=_sort_key)
+
+
+def explain_absence(plan: Plan) -> str | None:
+    """Return why mechanisms of one cell are not compared on a plan's request, or None."""
+    if not isinstance(plan.request.limit, WithinEpsilon) or plan.request.noised != ("mean",):
+        return "Mechanisms of one cell are compared for means within an epsilon only."
+    if plan.occupancy.n_cells > MAX_CELLS:
+        return (
+            f"Mechanisms of one cell are compared on at most {MAX_CELLS} cells; here are "
+            f"{plan.occupancy.n_cells:,}. Compare them on a coarser grid."
+        )
+    return None
 
 
 def _sort_key(row: MechanismRow) -> float:

@@ -193,5 +193,5 @@ def test_real_records_bear_the_claims_out(shared, name):
         lon="lon", bounds=(0, upper), cells=hv.Cells(resolution=7, timeslot="1h", **grid),
         select=hv.Select(min_users=20),
     )  # fmt: skip
-    setting = figure_setting(data=data, name=name, trials=300)
+    setting = figure_setting(data=data, name=name, trials=1000)
     assert [claim.holds for claim in real_records.make(setting).claims] == [True] * 4

@@ -133,7 +133,8 @@ def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdic
     with os.scandir(folder) as entries:
         # One more than the limit suffices to refuse: a folder can have millions of files.
         names = {entry.name for entry in itertools.islice(entries, MAX_FILES + 1)}
-    if "manifest.json" not in names:
+    # Not from the names: which of them come first depends on the file system.
+    if not os.path.lexists(folder / "manifest.json"):
         raise InputError(
             f"{folder} has no manifest.json, so it is not a release; name another folder."
         )

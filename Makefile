@@ -61,7 +61,7 @@ check: $(STAMP) $(SPARK)  ## format, lint, types, the table of allowed imports
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_imports.py
 
-test: $(STAMP)  ## what to run before each commit: under five minutes on two cores
+test: $(STAMP)  ## what to run before each commit: about six minutes on two cores
 	$(TESTS) $(QUICK) --doctest-modules tests src
 	@echo "Deselected: slow tests, and those of browser, packages, PostgreSQL, site and Spark: make test-all"
 

@@ -165,8 +165,9 @@ def test_a_page_can_be_followed(page, city, tmp_path, monkeypatch):
     """Every command and every line of Python of a page runs, and prints what the page shows."""
     monkeypatch.chdir(tmp_path)
     shutil.copy(PAGES / "city.toml", tmp_path)
-    reader = Reader(city)
-    for language, block in FENCE.findall((PAGES / page).read_text(encoding="utf-8")):
+    reader, blocks = Reader(city), FENCE.findall((PAGES / page).read_text(encoding="utf-8"))
+    assert blocks, "the page shows no command"
+    for language, block in blocks:
         reader.follow(language, block)
 
 

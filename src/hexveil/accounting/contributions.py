@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
 
 # ---- after the cap ----
@@ -50,6 +51,12 @@ def clipped_per_cell(pairs: Pairs, contribution: Floats) -> Floats:
 def clipped_by_caps(pairs: Pairs, cap: Ints, span_quanta: Floats, factor: Floats) -> Floats:
     """Return the records of each cell that caps and factors put at the middle."""
     return clipped_per_cell(pairs, contributed_records(pairs, cap, span_quanta, factor))
+
+
+def all_or_none(pairs: Pairs, contribution: Ints) -> Bools:
+    """Return in which cells each user contributes all of its samples or none."""
+    is_whole = (contribution == 0) | (contribution == pairs.n)
+    return np.asarray(np.logical_and.reduceat(is_whole, pairs.start[:-1]))
 
 
 # ---- shares of a cell's records ----

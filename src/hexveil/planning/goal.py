@@ -50,20 +50,20 @@ def goal(plan: Plan) -> dict[str, str]:
         ),
         "clipping_range": requested.clipping_range,
         "range_share": _exact(requested.range_share),
-        **_printed(requested),
+        **printed_options(requested),
         "edition": "none" if requested.edition is None else json.dumps(requested.edition),
         "bounds": _digest(plan.lower, plan.upper),
         "occupancy": plan.occupancy.fingerprint,
     }
 
 
-def _printed(request: Request) -> dict[str, str]:
+def printed_options(request: Request) -> dict[str, str]:
     """Return the options of CLIP-USER as printed; other requests have no such fields."""
-    if request.clip_user != "printed":
+    if request.cell_epsilon is None:
         return {}
     return {
         "clip_user": request.clip_user,
-        "cell_epsilon": _exact(request.cell_epsilon),
+        "cell_epsilon": decimal_text(request.cell_epsilon),
         "unfinished_stage": request.unfinished_stage,
     }
 

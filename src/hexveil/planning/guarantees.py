@@ -15,6 +15,7 @@ import numpy as np
 
 from hexveil.accounting import privacy_loss
 from hexveil.accounting.contributions import (
+    all_or_none,
     clipped_by_caps,
     clipped_per_cell,
     contributed_records,
@@ -123,9 +124,7 @@ def charged_occupancy(problem: PlanningProblem, allocation: PlanAllocation) -> O
 
 def _contributes_wholly(problem: PlanningProblem, allocation: PlanAllocation) -> Bools:
     """Return in which cells each user contributes all of its samples or none."""
-    occupancy, counted = problem.occupancy.local(), whole_contributions(problem, allocation)
-    is_whole = (counted == 0) | (counted == occupancy.n)
-    return np.asarray(np.logical_and.reduceat(is_whole, occupancy.start[:-1]))
+    return all_or_none(problem.occupancy.local(), whole_contributions(problem, allocation))
 
 
 def caps_and_quanta(

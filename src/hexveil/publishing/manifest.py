@@ -22,7 +22,7 @@ from hexveil.model.cells import Cells
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import CellMechanisms, TwoStageRange
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
-from hexveil.planning.goal import goal
+from hexveil.planning.goal import goal, printed_options
 from hexveil.planning.guarantees import divisors
 from hexveil.planning.release_allocation import grids_of
 from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
@@ -206,18 +206,7 @@ def _request(request: Request) -> dict[str, Any]:
         "objective": request.objective,
         "error": request.error,
         "split": None if request.split is None else decimal_text(request.split),
-        **_printed_form(request),
-    }
-
-
-def _printed_form(request: Request) -> dict[str, str]:
-    """Return the options of CLIP-USER as printed; other requests have no such fields."""
-    if request.cell_epsilon is None:
-        return {}
-    return {
-        "clip_user": request.clip_user,
-        "cell_epsilon": decimal_text(request.cell_epsilon),
-        "unfinished_stage": request.unfinished_stage,
+        **printed_options(request),
     }
 
 

@@ -61,7 +61,7 @@ class RenormalisedMean(ReadOnlyArrays):
 
     @property
     def totals(self) -> Ints:
-        """N of each cell."""
+        """Samples that contribute to each cell: n."""
         return np.asarray(np.add.reduceat(self.contributions, self.occupancy.start[:-1]))
 
     @property

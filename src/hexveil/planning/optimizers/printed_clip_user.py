@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.contributions import all_or_none
 from hexveil.accounting.error_model import variance_sensitivity_bound
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.accounting.sensitivity import variance_share
@@ -72,9 +73,8 @@ def allocate_printed(occupancy: LocalOccupancy, span: float, request: Request) -
     capped = cap_after_suppression(occupancy, suppression.contributions, span, cell_epsilon)
     begin = occupancy.start[:-1]
     total = np.add.reduceat(capped.contributions, begin)
-    is_whole = (capped.contributions == 0) | (capped.contributions == occupancy.n)
     moved = np.where(
-        np.logical_and.reduceat(is_whole, begin),
+        all_or_none(occupancy, capped.contributions),
         variance_share(capped.caps, total),
         variance_sensitivity_bound(capped.caps / total),
     )

@@ -1,8 +1,9 @@
-"""Codec of plans: decisions, request and public metadata as JSON words and named arrays.
+"""Codec of plans: decisions as JSON words and named arrays.
 
 Two carriers use it: `encode` and `decode` make the bytes that a ledger keeps beside the booking
-that pays for a plan; plan_folder.py writes a folder for reviewers. The ledger keeps the decisions
-alone (`PlanAllocation`, bounds), since the goal has the fingerprint of the occupancy.
+that pays for a plan; plan_folder.py writes a folder for reviewers, with request and public metadata
+beside them (request_codec.py, metadata_codec.py). The ledger keeps the decisions alone
+(`PlanAllocation`, bounds), since the goal has the fingerprint of the occupancy.
 
 Reading never runs code, and every number comes back as the double or the integer that it was.
 What comes back from a folder is checked there; here a missing or misshapen field is a KeyError,
@@ -21,10 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.rational import decimal_text
-from hexveil.mechanisms import Baseline, CellMechanism, OptimalClipping, parse
-from hexveil.model.cells import Cells, CellTable, Labels, OneCell
-from hexveil.model.public_metadata import UNITS, PublicMetadata, ValueLattice
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import (
     CellMechanisms,
@@ -35,30 +32,19 @@ from hexveil.planning.allocation import (
     TwoStageRange,
     WithinBounds,
 )
-from hexveil.planning.clipping_range.private_range import ClippingRangeMode, PrivateClippingRange
+from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 from hexveil.planning.plan_data import PlanData
-from hexveil.planning.request import (
-    ClipUserForm,
-    ErrorKind,
-    Method,
-    Objective,
-    Request,
-    UnfinishedStage,
-    statistics,
-)
+from hexveil.planning.serialization.words import Words, one_of, optional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms import ThresholdMechanism
-    from hexveil.model.occupancy import Occupancy
     from hexveil.planning.guarantees import PlanningProblem
 
     Arrays = dict[str, NDArray[Any]]
-    Words = dict[str, Any]
 
 PlanT = TypeVar("PlanT", bound=PlanData)
 FORMAT = 1
@@ -68,8 +54,6 @@ _SIZE_BYTES = 8
 # Little-endian on every machine: the bytes of equal decisions are compared and hashed.
 _DTYPES = {"f": "<f8", "i": "<i8", "b": "|b1"}
 _SECOND_STAGE = ("class", "class_weight", "class_noise", "own_weight", "own_noise")
-MECHANISMS: dict[str, ThresholdMechanism] = {m.name: m for m in (Baseline(), OptimalClipping())}
-"""Mechanisms with a fast path; the texts of others are read as they are written in a table."""
 CERTIFIED = (None, "loss", "max error", "mean error")
 
 
@@ -113,7 +97,7 @@ def decision_words(allocation: PlanAllocation, text: Callable[[Fraction], str]) 
             stages = {}
     return stages | {
         "mechanism": allocation.mechanism,
-        "cell_epsilon": _optional(text, allocation.cell_epsilon),
+        "cell_epsilon": optional(text, allocation.cell_epsilon),
         "lower_bound": None if bound is None else float(bound),
         "certifies": allocation.bound_kind,
         "interval": interval,
@@ -144,7 +128,7 @@ def _range_words(clipping_range: PrivateClippingRange, text: Callable[[Fraction]
         "stretch": text(clipping_range.widening),
         "width": float(clipping_range.width),
         "clipped": float(clipping_range.clipping_error),
-        "radius": _optional(text, clipping_range.radius),
+        "radius": optional(text, clipping_range.radius),
     }
 
 
@@ -164,7 +148,7 @@ def allocation_from(words: Words, arrays: Arrays, problem: PlanningProblem) -> P
         variance_noise=arrays["variance_noise"],
         contribution_factor=arrays["factor"],
         suppressed_pairs=arrays.get("dropped"),
-        cell_epsilon=_optional(Fraction, words["cell_epsilon"]),
+        cell_epsilon=optional(Fraction, words["cell_epsilon"]),
         normaliser=one_of(words.get("normaliser", "records"), get_args(Normaliser)),
         lower_bound=None if bound is None else float(bound),
         bound_kind=one_of(words["certifies"], CERTIFIED),
@@ -185,7 +169,7 @@ def _clipping_from(interval: Words | None, steps: Words | None, arrays: Arrays) 
         width=float(interval["width"]),
         clipping_error=float(interval["clipped"]),
         weight=arrays["weight"],
-        radius=_optional(Fraction, interval["radius"]),
+        radius=optional(Fraction, interval["radius"]),
     )
     if steps is None:
         return PrivateRange(clipping_range)
@@ -335,179 +319,3 @@ def _damaged() -> StorageError:
         "the plan that the ledger keeps for this request is damaged, so nothing was drawn; restore "
         "the ledger from a copy."
     )
-
-
-# ---- request and public metadata ----
-
-
-def request_words(request: Request) -> Words:
-    """Return the request as words; the targets themselves are arrays of cells."""
-    name = request.mechanism.name
-    # A name may be borrowed: equality makes sure that what is read back plans the same.
-    if _is_foreign(request.mechanism):
-        raise InputError(
-            f"a saved plan's mechanism must be one of hexveil's, got {name}; "
-            "release such a plan without saving it."
-        )
-    return {
-        "method": request.method,
-        "mechanism": name,
-        "statistics": list(request.statistics),
-        "objective": request.objective,
-        "error": request.error,
-        "split": _optional(decimal_text, request.split),
-        "epsilon": _optional(decimal_text, request.epsilon),
-        "targets": None if request.target is None else list(request.target),
-        "clipping_range": request.clipping_range,
-        "range_share": _optional(decimal_text, request.range_share),
-        "edition": request.edition,
-        "clip_user": request.clip_user,
-        "cell_epsilon": _optional(decimal_text, request.cell_epsilon),
-        "unfinished_stage": request.unfinished_stage,
-    }
-
-
-def _mechanism_from(name: str) -> ThresholdMechanism | CellMechanism:
-    """Return the mechanism of a name that this package knows."""
-    return MECHANISMS[name] if name in MECHANISMS else parse(name)
-
-
-def _is_foreign(mechanism: ThresholdMechanism | CellMechanism) -> bool:
-    """Return whether a mechanism's name brings another one back, or none."""
-    try:
-        return _mechanism_from(mechanism.name) != mechanism
-    except InputError:
-        return True
-
-
-def request_from(words: Words, targets: Mapping[str, NDArray[np.float64]]) -> Request:
-    """Return the checked request; InputError for one that no plan may have."""
-    error = one_of(words["error"], get_args(ErrorKind))
-    names = words["targets"]
-    request = Request(
-        method=one_of(words["method"], get_args(Method)),
-        mechanism=_mechanism_from(words["mechanism"]),
-        statistics=statistics(words["statistics"], error),
-        objective=one_of(words["objective"], get_args(Objective)),
-        error=error,
-        split=_optional(positive, words["split"]),
-        epsilon=_optional(positive, words["epsilon"]),
-        target=None
-        if names is None
-        else {one_of(name, ("mean", "variance", "sum")): targets[name] for name in names},
-        clipping_range=one_of(words["clipping_range"], get_args(ClippingRangeMode)),
-        range_share=_optional(positive, words["range_share"]),
-        edition=_optional(str, words["edition"]),
-        # Plans saved before CLIP-USER had two forms have no such words.
-        clip_user=one_of(words.get("clip_user", "improved"), get_args(ClipUserForm)),
-        cell_epsilon=_optional(positive, words.get("cell_epsilon")),
-        unfinished_stage=one_of(words.get("unfinished_stage", "keep"), get_args(UnfinishedStage)),
-    )
-    limits = request.epsilon, request.target, request.cell_epsilon
-    if sum(limit is not None for limit in limits) != 1:
-        raise InputError("it must ask for either a loss or targets.")
-    return request
-
-
-def metadata_words(facts: PublicMetadata) -> Words:
-    """Return the public metadata beside counts and names of cells."""
-    lattice = facts.lattice
-    return {
-        "value": facts.value,
-        "value_unit": facts.value_unit,
-        "privacy_unit": facts.privacy_unit,
-        "bounds": [decimal_text(lattice.lower), decimal_text(lattice.upper)],
-        "quantum": decimal_text(lattice.quantum),
-        "grid": _grid_words(facts.cells.grid),
-        "rules": dict(facts.rules),
-        "identity": dict(facts.identity),
-    }
-
-
-def metadata_from(words: Words, occupancy: Occupancy, cells: pa.Table) -> PublicMetadata:
-    """Return the public metadata, without the function that counts the records again."""
-    table = CellTable(_grid_from(words["grid"]), **_places(cells))
-    # Names are what a recipient reads; the release is about places.
-    if list(table.names()) != cells["cell"].to_pylist():
-        raise InputError("the names of cells do not fit its places or labels.")
-    lower, upper = words["bounds"]
-    return PublicMetadata(
-        occupancy=occupancy,
-        cells=table,
-        lattice=ValueLattice.of((Fraction(lower), Fraction(upper)), Fraction(words["quantum"])),
-        privacy_unit=one_of(words["privacy_unit"], UNITS),
-        value=str(words["value"]),
-        value_unit=str(words["value_unit"]),
-        rules={str(name): int(count) for name, count in words["rules"].items()},
-        identity={str(name): str(text) for name, text in words["identity"].items()},
-    )
-
-
-LABEL = "label_"
-"""Prefix of the columns of labels."""
-
-
-def _grid_words(grid: Cells | Labels) -> Words:
-    if isinstance(grid, OneCell):
-        return {"columns": []}
-    if isinstance(grid, Labels):
-        return {"columns": list(grid.columns)}
-    return {name: getattr(grid, name) for name in ("resolution", "timeslot", "timezone", "slot")}
-
-
-def _grid_from(words: Words) -> Cells | Labels:
-    if "columns" not in words:
-        return Cells(**words)
-    return Labels(*words["columns"]) if words["columns"] else OneCell()
-
-
-def place_columns(facts: PublicMetadata) -> dict[str, pa.Array]:
-    """Return the columns that identify each cell: hexagon, slot and labels."""
-    cells = facts.cells
-    columns = {"hexagon": (cells.hexagon, pa.uint64()), "slot": (cells.slot, pa.int64())}
-    arrays = {
-        name: pa.array(values, type=kind)
-        for name, (values, kind) in columns.items()
-        if values is not None
-    }
-    labels = {LABEL + name: pa.array(one, type=pa.string()) for name, one in cells.labels.items()}
-    return arrays | labels
-
-
-def _places(cells: pa.Table) -> dict[str, Any]:
-    """Return the columns that identify each cell, as `CellTable` takes them."""
-    columns = cells.column_names
-    labels = {
-        name.removeprefix(LABEL): tuple(cells[name].to_pylist())
-        for name in columns
-        if name.startswith(LABEL)
-    }
-    places = {name: numbers(cells, name) for name in ("hexagon", "slot") if name in columns}
-    return places | {"labels": labels}
-
-
-# ---- words and numbers ----
-
-
-def numbers(table: pa.Table, column: str) -> NDArray[Any]:
-    """Return a column without gaps as an array."""
-    return np.asarray(table[column].combine_chunks().to_numpy(zero_copy_only=False))
-
-
-def one_of(word: Any, known: tuple[Any, ...]) -> Any:  # noqa: ANN401  words of several types
-    """Return a word that is one of the known ones; InputError otherwise."""
-    if word not in known:
-        raise InputError(f"{word!r} is none of {', '.join(map(str, known))}.")
-    return word
-
-
-def positive(text: str) -> Fraction:
-    """Return a number above 0 from its exact text."""
-    number = Fraction(text)
-    if number <= 0:
-        raise InputError(f"{text} must be above 0.")
-    return number
-
-
-def _optional(convert: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401  of any types
-    return None if value is None else convert(value)

@@ -34,8 +34,13 @@ from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning.allocation import TwoStageRange
 from hexveil.planning.guarantees import PlanningProblem
 from hexveil.planning.lower_bounds import with_lower_bound
-from hexveil.planning.serialization import plan_checks, plan_codec
-from hexveil.planning.serialization.plan_codec import numbers
+from hexveil.planning.serialization import (
+    metadata_codec,
+    plan_checks,
+    plan_codec,
+    request_codec,
+)
+from hexveil.planning.serialization.metadata_codec import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -171,7 +176,7 @@ def _words(plan: PlanData) -> Words:
         "format": FORMAT,
         "hexveil": importlib.metadata.version("hexveil"),
         "goes_with": GOES_WITH,
-        "request": plan_codec.request_words(plan.request),
+        "request": request_codec.request_words(plan.request),
         "plan": figures | decisions,
         "occupancy": {
             "cells": occupancy.n_cells,
@@ -179,7 +184,7 @@ def _words(plan: PlanData) -> Words:
             "pairs": occupancy.n_pairs,
             "fingerprint": occupancy.fingerprint,
         },
-        "records": None if plan.facts is None else plan_codec.metadata_words(plan.facts),
+        "records": None if plan.facts is None else metadata_codec.metadata_words(plan.facts),
     }
 
 
@@ -198,7 +203,7 @@ def _tables(plan: PlanData) -> Tables:
         for name, goal in (plan.request.target or {}).items()
     }
     if plan.facts is not None:
-        columns |= plan_codec.place_columns(plan.facts)
+        columns |= metadata_codec.place_columns(plan.facts)
     for column, values in columns.items():
         tables[CELLS] = tables[CELLS].append_column(column, values)
     return tables
@@ -308,7 +313,7 @@ def _read_table(file: Path) -> pa.Table:
 
 def _type_of(file: str, column: str) -> pa.DataType | None:
     """Return the type a column must have; None where nothing is read from it."""
-    if file == CELLS and column.startswith((TARGET, plan_codec.LABEL)):
+    if file == CELLS and column.startswith((TARGET, metadata_codec.LABEL)):
         return pa.float64() if column.startswith(TARGET) else pa.string()
     return TYPES.get((file, column))
 
@@ -376,8 +381,8 @@ def _fields(words: Words, tables: Tables) -> dict[str, Any]:
         for name in cells.column_names
         if name.startswith(TARGET)
     }
-    facts, request = words["records"], plan_codec.request_from(words["request"], targets)
-    metadata = None if facts is None else plan_codec.metadata_from(facts, occupancy, cells)
+    facts, request = words["records"], request_codec.request_from(words["request"], targets)
+    metadata = None if facts is None else metadata_codec.metadata_from(facts, occupancy, cells)
     span = arrays["upper"] - arrays["lower"]
     problem = PlanningProblem(occupancy, span, request, metadata)
     allocation = plan_codec.allocation_from(decisions, arrays, problem)

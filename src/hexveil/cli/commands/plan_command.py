@@ -18,7 +18,14 @@ from hexveil.cli.output import grid_table as tables
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
-from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning.allocation import (
+    CellMechanisms,
+    PerCellRange,
+    PrivateRange,
+    TwoStageRange,
+    WithinBounds,
+)
+from hexveil.planning.clipping_range.cell_ranges import HALF_WIDTH_SD
 from hexveil.planning.comparison.mechanism_comparison import explain_absence
 from hexveil.planning.comparison.method_comparison import Comparison, compare
 from hexveil.records.progress import show_progress
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity, Plan
+    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
@@ -303,6 +311,8 @@ def _interval(plan: Plan) -> list[str]:
     match plan.allocation.clipping:
         case WithinBounds() | CellMechanisms():
             return []
+        case PerCellRange(cell_ranges):
+            return _cell_ranges(plan, cell_ranges)
         case PrivateRange(clipping_range):
             second_stage = ""
         case TwoStageRange(clipping_range, stages):
@@ -320,6 +330,28 @@ def _interval(plan: Plan) -> list[str]:
         f"{clipping_range.width:.0%} of the span.{_variance_text(plan, clipping_range)}"
         f"{second_stage} The expected error is a prediction from these assumptions, not a "
         "bound.",
+    )
+
+
+def _cell_ranges(plan: Plan, cell_ranges: CellRangePlan) -> list[str]:
+    """Return the price of the stages before the cells, and what each cell's range depends on."""
+    low, *_, high = (f"{float(quantile):.0%}" for quantile in cell_ranges.quantiles)
+    median = ", the median" if len(cell_ranges.quantiles) > 2 else ""
+    spread = (
+        f" The spread of users' averages within cells is estimated at "
+        f"{_epsilon_share(plan, cell_ranges.spread_epsilon)}."
+        if cell_ranges.measures_spread
+        else ""
+    )
+    return formatting.wrapped(
+        "Clipping range",
+        f"one for each cell. The quantiles {low}{median} and {high} of users' averages are "
+        f"estimated privately at {_epsilon_share(plan, cell_ranges.quantile_epsilon)}; they give "
+        f"the range, {HALF_WIDTH_SD:g} deviations either way, of a first noisy look at every cell. "
+        "A cell then keeps that range, or is measured anew in a range around what was seen, with "
+        f"the {float(1 - cell_ranges.first_share):.0%} of its loss that are left: nobody loses "
+        f"more by either.{spread} The expected error is a prediction from counts and a stated "
+        "prior, not a bound.",
     )
 
 

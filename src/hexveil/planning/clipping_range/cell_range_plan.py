@@ -61,14 +61,10 @@ class CellRangeOutputs(ReadOnlyArrays):
         """Width of each cell's range, as a part of the span."""
         return np.asarray((self.upper - self.lower) / self.span_quanta)
 
-    def in_units(self, quanta: int, lower: float, span: float) -> float:
-        """Return a number of quanta above the lower bound in value units."""
-        return to_value_units(quanta, self.span_quanta, lower, span)
-
     def ends_in_units(self, lower: float, span: float) -> tuple[list[float], list[float]]:
         """Return the ends of each cell's range in value units."""
         low, high = (
-            [self.in_units(end, lower, span) for end in ends.tolist()]
+            [to_value_units(end, self.span_quanta, lower, span) for end in ends.tolist()]
             for ends in (self.lower, self.upper)
         )
         return low, high

@@ -38,12 +38,16 @@ from hexveil.planning.clipping_range.private_range import (
     expected_clipping_error,
     user_mean_prior,
 )
-from hexveil.planning.clipping_range.user_weights import expected_bias, optimize_user_weights
+from hexveil.planning.clipping_range.user_weights import (
+    ITERATIONS,
+    expected_bias,
+    optimize_user_weights,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.occupancy import LocalOccupancy, Occupancy
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -52,6 +56,8 @@ FIRST_SHARE = Fraction(3, 10)
 """Share of the cells' loss for the first look."""
 HALF_WIDTH_SD = 1.6
 """How far the range of the first look reaches, in deviations of user means."""
+EXPECTED_WIDTH = 2.0 * HALF_WIDTH_SD * PRIOR_SD
+"""Its width by the prior, as a part of the span."""
 OUTER_QUANTILES = (Fraction(1, 10), Fraction(3, 20), Fraction(1, 5))
 """Lower quantiles tried; the upper one is as far from the other end."""
 OUTER_SHARE = Fraction(8, 100)
@@ -94,15 +100,19 @@ def total_votes(occupancy: LocalOccupancy, weight: Ints) -> Fraction:
     return Fraction(int(pair_votes(occupancy, weight).sum()), GRAIN)
 
 
-def may_support_cell_ranges(n_users: int, epsilon: Fraction) -> bool:
-    """Return whether users are enough, if each has all of its vote.
+def may_support_cell_ranges(occupancy: Occupancy, epsilon: Fraction) -> bool:
+    """Return whether there are cells to tell apart, and users enough if each has all of its vote.
 
     Examples
     --------
-    >>> may_support_cell_ranges(220, Fraction(1)), may_support_cell_ranges(200, Fraction(1))
+    >>> from hexveil.model.occupancy import LocalOccupancy
+    >>> crowd = LocalOccupancy.from_dense([[1, 1]] * 220)
+    >>> may_support_cell_ranges(crowd, Fraction(1)), may_support_cell_ranges(crowd, Fraction(1, 2))
     (True, False)
     """
-    return n_users * epsilon >= MIN_VOTES_TIMES_EPSILON
+    # Weights of pairs need the pairs at hand.
+    enough = occupancy.n_users * epsilon >= MIN_VOTES_TIMES_EPSILON
+    return enough and occupancy.n_cells > 1 and occupancy.is_local
 
 
 def supports_cell_ranges(occupancy: LocalOccupancy, plan: CellRangePlan, epsilon: Fraction) -> bool:
@@ -160,7 +170,10 @@ def _thousandths_up(share: Fraction) -> Fraction:
 
 
 def plan_cell_ranges(
-    occupancy: LocalOccupancy, epsilon: Fraction, share: Fraction | None
+    occupancy: LocalOccupancy,
+    epsilon: Fraction,
+    share: Fraction | None,
+    iterations: int = ITERATIONS,
 ) -> tuple[CellRangePlan, Floats]:
     """Return the decisions, and each cell's noise for a range of width 1.
 
@@ -171,6 +184,8 @@ def plan_cell_ranges(
         The most that a user may lose, in all.
     share : Fraction or None
         Part of it for the pooled quantiles; default by the votes.
+    iterations : int
+        Of the search for weights; fewer of them are good enough for a prediction.
 
     Raises
     ------
@@ -179,7 +194,8 @@ def plan_cell_ranges(
     """
     # What is left for the cells follows from the weights' votes; 10 % less changes weights little.
     expected_loss = 0.9 * float(epsilon)
-    weights = optimize_user_weights(occupancy, expected_loss, user_mean_prior(HALF_WIDTH_SD))
+    prior = user_mean_prior(HALF_WIDTH_SD)
+    weights = optimize_user_weights(occupancy, expected_loss, prior, iterations)
     weight = np.floor(weights.weight * WEIGHT_RESOLUTION).astype(np.int64)
     votes = total_votes(occupancy, weight)
     quantiles, default = quantile_shares(votes, epsilon)
@@ -210,7 +226,7 @@ def mean_error_model(
     noise : ndarray of float, shape (n_cells,)
         For a range of width 1 and all that the cells may cost.
     """
-    width, moved = np.full(noise.size, 2.0 * HALF_WIDTH_SD * PRIOR_SD), np.zeros(noise.size, bool)
+    width, moved = np.full(noise.size, EXPECTED_WIDTH), np.zeros(noise.size, bool)
     if plan.outputs is not None:
         width, moved = plan.outputs.width, plan.outputs.moved
     # A cell that is measured anew has the rest of the loss for that.

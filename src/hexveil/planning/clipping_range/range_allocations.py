@@ -77,8 +77,8 @@ def allocate_supported_cell_ranges(
     occupancy: Occupancy, request: Request, epsilon: Fraction
 ) -> PlanAllocation | None:
     """Return the same where several cells publish means, and users suffice; None elsewhere."""
-    enough = cell_ranges.may_support_cell_ranges(occupancy.n_users, epsilon)
-    if not enough or occupancy.n_cells == 1 or request.noised != ("mean",):
+    enough = cell_ranges.may_support_cell_ranges(occupancy, epsilon)
+    if not enough or request.noised != ("mean",):
         return None
     local = occupancy.local()
     plan, noise = cell_ranges.plan_cell_ranges(local, epsilon, request.range_share)

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
-    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+    from hexveil.planning.clipping_range.private_range import (
+        ClippingRangeMode,
+        PrivateClippingRange,
+    )
     from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
     Floats = NDArray[np.float64]
@@ -91,6 +94,19 @@ Normaliser = Literal["records", "contributions"]
 
 Clipping: TypeAlias = WithinBounds | PrivateRange | TwoStageRange | PerCellRange | CellMechanisms
 """Kinds of plans, by what values are clipped to."""
+
+
+def range_kind(clipping: Clipping) -> ClippingRangeMode:
+    """Return the clipping range by the word that a request has for it."""
+    match clipping:
+        case WithinBounds() | CellMechanisms():
+            return "bounds"
+        case PrivateRange():
+            return "private"
+        case TwoStageRange():
+            return "two-stage"
+        case PerCellRange():
+            return "per-cell"
 
 
 @dataclass(frozen=True, eq=False)

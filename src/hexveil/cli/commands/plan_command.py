@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     Files = dict[str, list[Path]]
 
 MONTH = 30
+_NO_COMPARISON = {"methods": None, "clipping_ranges": None, "mechanisms": None}
 
 Compare = Annotated[
     bool,
@@ -112,6 +113,7 @@ def plan(
     typer.echo("\n".join([*price_lines(plan, facts), *explain_missing_range(run, plan)]))
     if comparison is not None:
         method_table.show(comparison.methods, method_table.measure(plan, facts.value_unit))
+        method_table.show_ranges(comparison.clipping_ranges)
         _show_mechanisms(plan, comparison, facts.value_unit)
     else:
         coarse, warning = (
@@ -159,7 +161,7 @@ def _json(
         "unit": facts.privacy_unit,
         "coarser": None if coarse is None else shared_steps.plan_json(coarse),
         "warning": shared_steps.describe_infeasibility(plan),
-        **(_comparison_json(comparison) if comparison else {"methods": None, "mechanisms": None}),
+        **(_comparison_json(comparison) if comparison else _NO_COMPARISON),
         "files": [
             str(shared_steps.resolve_path(run, path)) for paths in files.values() for path in paths
         ],

@@ -94,10 +94,11 @@ def test_both_numbers_together_cost_no_more_than_the_finer_one(scale, first):
     increment = increment_law(first, probability(noise))
     finer = laplace_law(scale)
     near = range(WIDE - 6, WIDE + 7)
-    ratios = [
-        math.log(finer[y] * increment[WIDE + y1 - y]) - math.log(finer[y - 3] * increment[WIDE + y1 - y])
+    laws = [
+        (finer[y] * increment[WIDE + y1 - y], finer[y - 3] * increment[WIDE + y1 - y])
         for y, y1 in itertools.product(near, near)
-    ]  # fmt: skip
+    ]
+    ratios = [math.log(law / neighbour) for law, neighbour in laws]
     assert max(map(abs, ratios)) == pytest.approx(3.0 / scale, rel=1e-9)
 
 

@@ -1,4 +1,4 @@
-"""Gradual release of integers: a noisier number first, a finer one later, at the price of the finer.
+"""Gradual release of integers: a noisier number first, a finer one at no extra loss.
 
 Let C be a whole number and DLap(B) discrete Laplace noise, with P(k) proportional to exp(-|k| / B).
 For scales B <= B1, with independent draws,
@@ -8,7 +8,7 @@ For scales B <= B1, with independent draws,
 Law of y1: the characteristic function of DLap(B) is (1 - p)² / ((1 - p)² + 2 p (1 - cos t)) with
 p = exp(-1 / B), so it is 1 / (1 + v u) with v = 2 p / (1 - p)² and u = 1 - cos t. Let v1 be that of
 B1 and q* = v / v1 = (sinh(1 / (2 B1)) / sinh(1 / (2 B)))². At q = q* the characteristic function
-of η is q* + (1 - q*) / (1 + v1 u) = (1 + v u) / (1 + v1 u), and y1 has exactly the law C + DLap(B1).
+of η is q* + (1 - q*) / (1 + v1 u) = (1 + v u) / (1 + v1 u), so y1 has the law C + DLap(B1) exactly.
 At q < q* the law of η is that of q* with weight q / q*, and DLap(B1) with the rest. So y1 is a
 mixture, with weights free of data, of C + DLap(B1) and C + DLap(B) + DLap(B1).
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from hexveil.base.rational import decimal_text, sum_upper_bounds
 from hexveil.ledger.unit_losses import PICO_EPSILON
+from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.planning.allocation import (
     CellMechanisms,
@@ -23,7 +24,6 @@ from hexveil.planning.allocation import (
     TwoStageRange,
     WithinBounds,
 )
-from hexveil.planning.clipping_range.cell_ranges import SPREAD_QUANTILE
 from hexveil.planning.clipping_range.private_range import to_value_units
 
 if TYPE_CHECKING:

@@ -6,11 +6,10 @@ left of ε; then every cell keeps that range, or is measured anew in a range of 
 A user's loss by a cell does not depend on the cell's range: noise is in proportion to its width.
 So weights and noise are planned before any value is read (mechanisms/cell_ranges/ for the proof).
 
-A (cell, user) pair has the votes `VOTES_OF_CELLS` / (cells of the user), and the rest by its
-weight, so that cells of few users count for more; no user has more than one vote in all. With W
-the sum of votes, a choice of scale 2/ε' votes is `RANK_PRECISION` of its scales away from the end
-of the bounds where the quantile q has ε' = 2 `RANK_PRECISION`/(q W). Three choices share
-`THREE_QUANTILES` times the loss of one pair, since the median needs less than the outer two.
+With W the votes of all users, at most one each, a choice at ε' has the scale 2/ε' votes. The
+quantiles q and 1 - q, at half of ε' each, are eight scales away from the ends of the bounds where
+ε' = `MIN_RANK_PRECISION` / (q W): else one of the many points beyond all user means would often be
+chosen. Three quantiles take `THREE_QUANTILES` times as much, since the median needs less.
 
 What is assumed (costs accuracy, never privacy): user means as in
 planning/clipping_range/private_range.py; a range reaches `HALF_WIDTH_SD` deviations either way.
@@ -27,6 +26,13 @@ import numpy as np
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WeightedMeanErrorModel
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
+from hexveil.mechanisms.cell_ranges.pooled_spread import (
+    HALF_WIDTH,
+    SPREAD_QUANTILE,
+    PooledSpread,
+    weighted_votes,
+    within_cell_spread,
+)
 from hexveil.mechanisms.map_quantiles import GRAIN
 from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.private_range import (
@@ -54,7 +60,7 @@ if TYPE_CHECKING:
 
 FIRST_SHARE = Fraction(3, 10)
 """Share of the cells' loss for the first look."""
-HALF_WIDTH_SD = 1.6
+HALF_WIDTH_SD = float(HALF_WIDTH)
 """How far the range of the first look reaches, in deviations of user means."""
 EXPECTED_WIDTH = 2.0 * HALF_WIDTH_SD * PRIOR_SD
 """Its width by the prior, as a part of the span."""
@@ -66,38 +72,24 @@ THREE_QUANTILES = Fraction(5, 4)
 """Cost of three quantiles relative to two."""
 THREE_QUANTILES_SHARE = Fraction(12, 100)
 """The median is estimated too where three quantiles cost no more than this share of ε."""
-SPREAD_QUANTILE = Fraction(7, 10)
-"""Share of the distances from cells' centres that lie within the measured spread."""
 MIN_SPREAD_SHARE, MAX_SPREAD_SHARE = Fraction(15, 1000), Fraction(8, 100)
 """Shares of ε for the spread; it is not measured where it would cost more."""
-VOTES_OF_CELLS = Fraction(3, 4)
-"""Part of a user's vote that is divided equally among its cells."""
 MIN_VOTES_TIMES_EPSILON = 220
 """Votes times ε below which quantiles are mostly noise: a map would lose to one constant."""
 
 
-def pair_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
-    """Return the votes of each pair, at most `GRAIN` for all pairs of a user.
-
-    Parameters
-    ----------
-    occupancy : LocalOccupancy
-    weight : ndarray of int64, shape (n_pairs,)
-        Whole weights of user means.
-    """
-    equal = int(GRAIN * VOTES_OF_CELLS)
-    totals = np.add.reduceat(weight, occupancy.start[:-1])[occupancy.cell]
-    # In whole units throughout, so that every processor has the same votes.
-    share = weight * GRAIN // totals
-    by_user = np.zeros(occupancy.n_users, dtype=np.int64)
-    np.add.at(by_user, occupancy.user, share)
-    by_weight = share * (GRAIN - equal) // max(int(by_user.max()), 1)
-    return np.asarray(equal // occupancy.cells_per_user[occupancy.user] + by_weight)
-
-
 def total_votes(occupancy: LocalOccupancy, weight: Ints) -> Fraction:
     """Return W: the votes of all users, at most one each."""
-    return Fraction(int(pair_votes(occupancy, weight).sum()), GRAIN)
+    return Fraction(int(weighted_votes(occupancy, weight).sum()), GRAIN)
+
+
+def distance_votes_in_all(occupancy: LocalOccupancy, weight: Ints) -> Fraction:
+    """Return the votes of all distances within cells, relative to what a user moves; 0 if none."""
+    any_spread = PooledSpread(Fraction(0), Fraction(1), Fraction(1))
+    choice = within_cell_spread(occupancy, weight, any_spread, Fraction(1))
+    if choice is None:
+        return Fraction(0)
+    return Fraction(int(choice.votes.sum()), int(choice.user_votes.max()))
 
 
 def may_support_cell_ranges(occupancy: Occupancy, epsilon: Fraction) -> bool:
@@ -149,11 +141,19 @@ def quantile_shares(votes: Fraction, epsilon: Fraction) -> tuple[tuple[Fraction,
 def spread_share(votes: Fraction, epsilon: Fraction) -> Fraction:
     """Return the share of ε that the spread within cells takes; 0 where it is not measured.
 
+    Parameters
+    ----------
+    votes : Fraction
+        Votes of all distances, relative to what a user moves.
+    epsilon : Fraction
+
     Examples
     --------
     >>> spread_share(Fraction(2000), Fraction(1)), spread_share(Fraction(300), Fraction(1))
     (Fraction(27, 1000), Fraction(0, 1))
     """
+    if not votes:
+        return Fraction(0)
     # One choice, not two: half of what a pair of quantiles needs.
     share = _thousandths_up(_needed(1 - SPREAD_QUANTILE, votes, epsilon) / 2)
     return Fraction(0) if share > MAX_SPREAD_SHARE else max(share, MIN_SPREAD_SHARE)
@@ -199,7 +199,8 @@ def plan_cell_ranges(
     weight = np.floor(weights.weight * WEIGHT_RESOLUTION).astype(np.int64)
     votes = total_votes(occupancy, weight)
     quantiles, default = quantile_shares(votes, epsilon)
-    pooled, inside = default if share is None else share, spread_share(votes, epsilon)
+    pooled = default if share is None else share
+    inside = spread_share(distance_votes_in_all(occupancy, weight), epsilon)
     if pooled + inside >= 1:
         raise InputError(
             f"range_share {decimal_text(pooled)} leaves nothing for the cells: the spread of user "

@@ -198,6 +198,7 @@ PLANS = {
     "suppression": {"method": "clip-user", "statistics": ("mean", "variance")},
     "a private interval": {"clipping_range": "private", "statistics": ("mean", "variance")},
     "narrower ranges": {"clipping_range": "two-stage"},
+    "ranges of cells": {"clipping_range": "per-cell"},
     "an error to stay within": {"target_error": 5, "epsilon": None},
 }  # fmt: skip
 USERS, CELLS = 40, ("x", "y", "z")

@@ -10,11 +10,17 @@ from hexveil.base.errors import InputError
 from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.planning.release_allocation import allocation_of, with_outputs
+from hexveil.planning.release_allocation import (
+    allocation_of,
+    released_quantiles,
+    with_outputs,
+)
 from hexveil.planning.serialization import plan_codec
+from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.cut_off import find_cut_off
+from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_means
 from hexveil.publishing.estimates.smoothed_estimates import smooth_release
-from hexveil.publishing.estimates.table import build_table, cells_cut_off
+from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import build_manifest, fingerprint, request_of
 from hexveil.publishing.pinned_unit import unit_of
@@ -163,11 +169,16 @@ def _decode(
     values = {statistic.statistic: statistic.estimate[0] for statistic in decoded}
     smoothed = smooth_release(plan, facts, values) if smoothing else {}
     cut_off = find_cut_off(plan, draw.allocation.numbers(draw.outputs))
-    table = build_table(plan, facts, values, smoothed, cut_off)
+    posterior = estimate_means(plan, released_quantiles(draw.allocation, draw.outputs), values)
+    if posterior is not None:
+        cut_off["mean"] = posterior.cut_off
+        if smoothed:
+            smoothed["mean"] = adopt_intervals(smoothed["mean"], posterior)
+    table = build_table(plan, facts, values, smoothed, cut_off, posterior)
     # Counted in the table, so that manifest and table cannot differ.
-    counts = cells_cut_off(table, plan.statistics if cut_off else ())
+    accuracy = accuracy_statement(plan, table, posterior)
     position = _ledger_position(book, name)
-    manifest = build_manifest(book.dataset, facts, plan, name, position, smoothed, counts)
+    manifest = build_manifest(book.dataset, facts, plan, name, position, smoothed, accuracy)
     return Release(table, manifest, draw.plan.epsilon, draw.replayed)
 
 

@@ -59,6 +59,7 @@ def template_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         **_counts(table, view),
         **_clipping(view),
         **_errors(table, view),
+        **_accuracy(table, view),
         **_optimality(view),
         **_losses(manifest.get("losses") or {}),
         "smoothing": _smoothing(view),
@@ -104,7 +105,7 @@ def _clipping(view: ManifestView) -> dict[str, Any]:
 
 def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     """Return errors, bounds, noise scales and biases in units of the statistic shown."""
-    bound = _column(table, view, "bound95")
+    bound = view.half_widths(table)
     error, largest = view.planned_error, view.planned("max_error")
     baseline = view.manifest["plan"].get("baseline_error")
     strategy = clipping_text.get_strategy(view.steps)
@@ -123,6 +124,21 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "baseline_error": ""
         if baseline is None or view.statistic == "sd"
         else view.amount(float(to_fraction(baseline, "baseline error"))),
+    }
+
+
+def _accuracy(table: pa.Table, view: ManifestView) -> dict[str, Any]:
+    """Return the typical error and the differences between cells, as the manifest states them."""
+    accuracy = view.accuracy
+    between, error = accuracy.get("between_cells"), accuracy.get("typical_error")
+    return {
+        "has_posterior": view.has_posterior(table),
+        "typical_error": "" if error is None else view.amount_up(error),
+        "between_cells": "" if between is None else view.amount_fine(between),
+        "graded_by": accuracy.get("graded_by", "bounds"),
+        "good_within": view.amount_fine(between or 0.0),
+        "caution_within": view.amount_fine(CAUTION_DEVIATIONS * (between or 0.0)),
+        "assumption": accuracy.get("assumption", ""),
     }
 
 

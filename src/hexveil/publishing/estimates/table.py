@@ -14,6 +14,12 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.planning.allocation import CellMechanisms, WithinBounds
 from hexveil.planning.release_allocation import released_strategy
+from hexveil.publishing.estimates.quality_grades import (
+    deviation_between_cells,
+    grade,
+    grade_against_map,
+    noise_variance,
+)
 from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, describe_column, split_column
 from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE, squared
@@ -27,12 +33,10 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
     from hexveil.publishing.estimates.cut_off import CutOff
+    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
     from hexveil.smoothing import Smoothed
 
     Floats = NDArray[np.float64]
-
-GOOD, CAUTION = 10, 4
-"""A bound within range/10 is good, within range/4 a caution; beyond, or a constant, is noise."""
 
 
 def build_table(
@@ -41,6 +45,7 @@ def build_table(
     noisy: Mapping[str, Floats],
     smoothed: Mapping[str, Smoothed] | None = None,
     cut_off: Mapping[str, CutOff] | None = None,
+    posterior: PosteriorEstimates | None = None,
 ) -> pa.Table:
     """Return the released table with units of measure in its metadata.
 
@@ -54,12 +59,14 @@ def build_table(
         Their smoothed estimates.
     cut_off : mapping of statistic to CutOff, optional
         Cells whose values a private range may have cut off.
+    posterior : PosteriorEstimates, optional
+        Estimates of the mean before clipping.
     """
     columns = _name_cells(facts) | {
         "users": plan.occupancy.users_per_cell,
         "records": plan.occupancy.records_per_cell,
     }
-    by_statistic = _statistic_columns(plan, noisy, smoothed or {}, cut_off or {})
+    by_statistic = _statistic_columns(plan, noisy, smoothed or {}, cut_off or {}, posterior)
     for name in plan.statistics:
         columns |= {f"{name}_{key}": column for key, column in by_statistic[name].items()}
     table = pa.table(columns)
@@ -69,7 +76,11 @@ def build_table(
         field.with_metadata(
             {
                 "description": describe_column(
-                    field.name, strategy, smoothed=bool(smoothed), staged=staged
+                    field.name,
+                    strategy,
+                    smoothed=bool(smoothed),
+                    staged=staged,
+                    posterior=posterior is not None,
                 )
             }
             | _unit(field.name, facts.value_unit)
@@ -84,12 +95,15 @@ def _statistic_columns(
     noisy: Mapping[str, Floats],
     smoothed: Mapping[str, Smoothed],
     cut_off: Mapping[str, CutOff],
+    posterior: PosteriorEstimates | None,
 ) -> dict[str, dict[str, Any]]:
     """Return the columns of each statistic, without its name."""
     by_statistic = {
         name: _noised(plan.error_models[name], numbers, _ends(plan, name))
         for name, numbers in noisy.items()
     }
+    if posterior is not None:
+        by_statistic["mean"] = _with_posterior(by_statistic["mean"], posterior)
     if "sd" in plan.statistics:
         by_statistic["sd"] = _root(
             plan.error_models["variance"], by_statistic["variance"], plan.span
@@ -99,6 +113,8 @@ def _statistic_columns(
         by_statistic[name] |= _smooth(estimate)
         if name == "variance" and "sd" in by_statistic:
             by_statistic["sd"] |= {key: np.sqrt(ends) for key, ends in _smooth(estimate).items()}
+    if _strategy(plan):
+        _grade_against_map(plan, by_statistic, posterior)
     for name, cells_cut in cut_off.items():
         by_statistic[name] |= _widen_cut_off(by_statistic[name], cells_cut, _ends(plan, name))
         if name == "variance" and "sd" in by_statistic:
@@ -127,14 +143,6 @@ def check_labels(facts: PublicMetadata) -> None:
             f"the label column {reserved[0]!r} has the name of a column of every release; "
             "give it another name in the records."
         )
-
-
-def grade(bound: Floats, width: Floats, informative: NDArray[np.bool_]) -> list[str]:
-    """Return each cell's quality, from its bound and the range of the statistic."""
-    flags = np.where(
-        bound <= width / GOOD, "good", np.where(bound <= width / CAUTION, "caution", "noise")
-    )
-    return [str(flag) for flag in np.where(informative, flags, "noise")]
 
 
 def cells_cut_off(table: pa.Table, statistics: Sequence[str]) -> dict[str, int]:
@@ -166,6 +174,55 @@ def _noised(error: ErrorModel, noisy: Floats, ends: tuple[Floats, Floats]) -> di
             grade(error.graded_bound, upper - lower, error.informative), type=pa.string()
         ),
     }
+
+
+def _with_posterior(columns: dict[str, Any], posterior: PosteriorEstimates) -> dict[str, Any]:
+    """Return the columns of the mean with those that its posterior adds or exchanges."""
+    # Stated numbers first, then what is inferred from them.
+    stated = {key: columns[key] for key in columns if key not in ("low", "high", "quality")}
+    return stated | {
+        "estimate": posterior.estimate,
+        "expected_error": posterior.expected_error,
+        "low": posterior.low,
+        "high": posterior.high,
+        "quality": columns["quality"],
+    }
+
+
+def _grade_against_map(
+    plan: Plan, by_statistic: dict[str, dict[str, Any]], posterior: PosteriorEstimates | None
+) -> None:
+    """Exchange the grades of statistics under a private range, where the map has several cells."""
+    for name, error in plan.error_models.items():
+        columns = by_statistic[name]
+        deviation = deviation_of(name, columns, posterior)
+        if deviation is not None:
+            interval = columns["low"], columns["high"]
+            flags = grade_against_map(interval, deviation, error.informative)
+            columns["quality"] = pa.array(flags, type=pa.string())
+            # The root is as sure as its square.
+            if name == "variance" and "sd" in by_statistic:
+                by_statistic["sd"]["quality"] = columns["quality"]
+
+
+def deviation_of(
+    name: str, columns: Mapping[str, Any], posterior: PosteriorEstimates | None
+) -> float | None:
+    """Return the standard deviation of a statistic between cells; None for a map of one cell.
+
+    Parameters
+    ----------
+    name : "mean" or "variance"
+    columns : mapping of str to ndarray of float, shape (n_cells,)
+        Columns of the statistic, without its name.
+    posterior : PosteriorEstimates, optional
+        Of the mean, whose deviation is that of its posterior.
+    """
+    if name == "mean" and posterior is not None:
+        return posterior.deviation
+    scale, bias, bound95 = (np.asarray(columns[key]) for key in ("scale", "bias", "bound95"))
+    noise = noise_variance(name, scale, bias, bound95)
+    return deviation_between_cells(np.asarray(columns["noisy"]), noise)
 
 
 def _smooth(estimate: Smoothed) -> dict[str, Any]:

@@ -37,7 +37,7 @@ TABLE = {
     "accounting": Room(BASE, ("numpy",)),
     "theory": Room(("accounting",)),
     "planning": Room((*BASE, "accounting", "theory", "mechanisms"), ("numpy", "pyarrow", "scipy")),
-    "smoothing": Room(("base",), ("numpy", "scipy")),
+    "smoothing": Room(BASE, ("numpy", "scipy")),
     # Public and private halves of what is released, and the only door to the noise library.
     "mechanisms": Room(
         (*BASE, "accounting", "smoothing"),

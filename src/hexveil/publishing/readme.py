@@ -39,7 +39,7 @@ def render_readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) ->
         "losses": _losses(manifest["losses"]),
         "naive_epsilon": format_rounded_up(float(Fraction(guarantee["l0_epsilon"])), 4),
         "accuracy": accuracy_text.describe_accuracy(
-            manifest["accuracy"], dataset["value_unit"], _amount
+            manifest["accuracy"], dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
         ),
         "posterior": "mean_estimate" in table.column_names,
         "contributing": _contributing_records(table, manifest),
@@ -51,14 +51,10 @@ def render_readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) ->
     }
 
     def amount(number: float) -> str:
-        return _amount(number, dataset["value_unit"])
+        return f"{number:.4g} {dataset['value_unit']}".strip()
 
     values |= clipping_text.template_values(plan["privacy_steps"], amount)
     return document("readme.md", values).to_text() + "\n"
-
-
-def _amount(number: float, unit: str) -> str:
-    return f"{number:.4g} {unit}".strip()
 
 
 def _contributing_records(table: pa.Table, manifest: dict[str, Any]) -> dict[str, str]:

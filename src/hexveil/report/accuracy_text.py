@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 GRADES = {"good": "good", "caution": "caution", "cut_off": CUT_OFF, "noise": "noise"}
 """Quality grades by their keys in a manifest."""
+GOOD_DEVIATIONS, CAUTION_DEVIATIONS = 1.0, 1.75
+"""Largest half width of the interval of a good cell, and of a caution: deviations between cells."""
 _TEMPLATE = "accuracy.txt"
 
 

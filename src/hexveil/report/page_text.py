@@ -16,6 +16,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.model.public_metadata import UNITS
 from hexveil.report import clipping_text
+from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
 from hexveil.report.manifest_view import format_roughly, format_rounded_up, noun, with_unit
 from hexveil.report.promise import exact_counts, in_common, presence
 
@@ -134,12 +135,17 @@ def _accuracy(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     return {
         "has_posterior": view.has_posterior(table),
         "typical_error": "" if error is None else view.amount_up(error),
-        "between_cells": "" if between is None else view.amount_fine(between),
+        "between_cells": "" if between is None else _short(between, view),
         "graded_by": accuracy.get("graded_by", "bounds"),
-        "good_within": view.amount_fine(between or 0.0),
-        "caution_within": view.amount_fine(CAUTION_DEVIATIONS * (between or 0.0)),
+        "good_within": _short(GOOD_DEVIATIONS * (between or 0.0), view),
+        "caution_within": _short(CAUTION_DEVIATIONS * (between or 0.0), view),
         "assumption": accuracy.get("assumption", ""),
     }
+
+
+def _short(number: float, view: ManifestView) -> str:
+    """Return a number with three significant digits, and the unit of the statistic shown."""
+    return with_unit(f"{number:.3g}", view.unit_text)
 
 
 def _column(table: pa.Table, view: ManifestView, key: str) -> np.ndarray:

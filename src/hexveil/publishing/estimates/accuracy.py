@@ -1,9 +1,9 @@
 """Accuracy of a release as its manifest states it: typical error, differences, grades.
 
 The typical error of a statistic is the mean over cells of its expected absolute error. Where the
-release has a posterior, that error is estimated from the noisy numbers; elsewhere it is the planning
-error, which is known before anything is drawn. How much the cells differ is estimated from the noisy
-numbers (publishing/estimates/quality_grades.py): an error says something only beside that.
+release has a posterior, that error is estimated from the noisy numbers; elsewhere it is the
+planning error, which is known before anything is drawn. How much the cells differ is estimated from
+the noisy numbers (publishing/estimates/quality_grades.py): an error says something only beside it.
 """
 
 from __future__ import annotations
@@ -83,9 +83,7 @@ def _basis(plan: Plan, posterior: PosteriorEstimates | None) -> str:
     return "worst case" if isinstance(plan.allocation.clipping, WithinBounds) else "prediction"
 
 
-def _between_cells(
-    table: Table, name: str, posterior: PosteriorEstimates | None
-) -> float | None:
+def _between_cells(table: Table, name: str, posterior: PosteriorEstimates | None) -> float | None:
     if f"{name}_noisy" not in table.column_names:
         return None
     keys = ("noisy", "scale", "bias", "bound95")

@@ -2,8 +2,8 @@
 
 A cell's number is a noisy weighted average of user means clipped to a range. The posterior of the
 average of the cell's records (smoothing/clipped_posterior.py) models the noise, what the range cuts
-off, and what weights that are not shares of records add. Published of each cell: its median, its 95%
-interval, and the expected absolute error of the median.
+off, and what weights that are not shares of records add. Published of each cell: its median, its
+95% interval, and the expected absolute error of the median.
 
 `estimate_looks` makes the published estimates of any plan of this kind. A plan with ranges per cell
 calls it with its decoded looks:
@@ -64,7 +64,8 @@ class PosteriorEstimates(ReadOnlyArrays):
     expected_error : ndarray of float, shape (n_cells,)
         Expected absolute errors of the estimates.
     deviation : float or None
-        Standard deviation of true averages between cells; None for a map of one cell.
+        Standard deviation of true averages between cells, without outlying ones; None for a map of
+        one cell.
     cut_off : CutOff
         Cells with a number at an end of their range that the interval passes.
     """
@@ -154,9 +155,7 @@ def adopt_intervals(smoothed: Smoothed, posterior: PosteriorEstimates) -> Smooth
     estimate = np.clip(smoothed.estimate, low, high)
     overall = np.sum(estimate) / estimate.size
     distinguishable = int(np.count_nonzero((low > overall) | (high < overall)))
-    return replace(
-        smoothed, estimate=estimate, low=low, high=high, distinguishable=distinguishable
-    )
+    return replace(smoothed, estimate=estimate, low=low, high=high, distinguishable=distinguishable)
 
 
 def _spread(
@@ -195,12 +194,17 @@ def _find_cut_off(
 
 
 def _deviation(posterior: CellPosterior, span: float) -> float | None:
-    """Return the standard deviation between cells: that of posterior means, and their variance."""
-    cells = posterior.grid.shape[0]
-    if cells < 2:
+    """Return half the width of the range that the middle 68 percent of the cells lie in.
+
+    That is one standard deviation of a normal law. All cells' posteriors together are the law, so
+    that what is not known of a cell counts, and one outlying cell does not make all others alike.
+    """
+    if posterior.grid.shape[0] < 2:
         return None
-    mean = np.sum(posterior.probability * posterior.grid, axis=1)
-    within = np.sum(posterior.probability * (posterior.grid - mean[:, None]) ** 2)
-    between = np.sum((mean - np.sum(mean) / cells) ** 2)
+    order = np.argsort(posterior.grid, axis=None)
+    value, mass = posterior.grid.ravel()[order], posterior.probability.ravel()[order]
+    # In the middle of each bin half of its own mass lies below.
+    below = (np.cumsum(mass) - mass / 2.0) / np.sum(mass)
+    low, high = np.interp([STANDARD_NORMAL.cdf(-1.0), STANDARD_NORMAL.cdf(1.0)], below, value)
     unit = RESOLUTION * span
-    return float(np.rint(np.sqrt((within + between) / cells) / unit) * unit)
+    return float(np.rint((high - low) / 2.0 / unit) * unit)

@@ -1,18 +1,19 @@
 """Quality grades of cells: against the bounds, or against how much the cells of the map differ.
 
 Within public bounds a cell is graded by its 95% bound, as a share of the range of the statistic.
-Under a private range that share says little: the range is narrow because the averages are alike, and
-a number of small noise may still not tell one cell from another. There the half width of the
-published 95% interval is compared with the standard deviation between cells, which is estimated from
-the noisy numbers. With a normal law of the cells' averages an interval that knows only the map's
-average has a half width of 1.96 such deviations. So a cell is
+Under a private range that share says little: noise is small there because averages are alike, and a
+number of small noise may still not tell one cell from another. So half of the published 95%
+interval is compared with the standard deviation between cells, which is estimated from the noisy
+numbers: from the posterior where there is one, else by the method of moments. With a normal law of
+the cells' averages an interval that knows only the map's average has a half width of 1.96 such
+deviations. A cell is
 
 - good, where the half width is at most `GOOD_DEVIATIONS`: the release explains about three quarters
   of the variance of the cell's average;
 - caution, where it is at most `CAUTION_DEVIATIONS`: it explains about a fifth or more;
 - noise, where it is wider: the interval tells little beyond the map's average;
-- cut off, in place of good and caution, where the number lies at an end of its range
-  (publishing/estimates/cut_off.py).
+- cut off, whatever its interval, where the number lies at an end of its range
+  (publishing/estimates/cut_off.py), unless the 95% bound of its noise alone is wider than caution.
 
 A map of one cell has no deviation between cells, and is graded against the bounds.
 
@@ -25,7 +26,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.error_model import LN20, LN40
+from hexveil.accounting.error_model import LN40
+from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
 
 GOOD, CAUTION = 10, 4
 """A bound within range/10 is good, within range/4 a caution; beyond, or a constant, is noise."""
-GOOD_DEVIATIONS, CAUTION_DEVIATIONS = 1.0, 1.75
-"""Largest half width of the interval of a good cell, and of a caution, in deviations between cells."""
 _BISECTIONS = 100
 
 

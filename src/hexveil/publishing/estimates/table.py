@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
     from hexveil.smoothing import Smoothed
 
+    Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
 
 
@@ -113,13 +114,13 @@ def _statistic_columns(
         by_statistic[name] |= _smooth(estimate)
         if name == "variance" and "sd" in by_statistic:
             by_statistic["sd"] |= {key: np.sqrt(ends) for key, ends in _smooth(estimate).items()}
-    if _strategy(plan):
-        _grade_against_map(plan, by_statistic, posterior)
+    loud = _grade_against_map(plan, by_statistic, posterior) if _strategy(plan) else {}
     for name, cells_cut in cut_off.items():
-        by_statistic[name] |= _widen_cut_off(by_statistic[name], cells_cut, _ends(plan, name))
+        graded = cells_cut, loud[name]
+        by_statistic[name] |= _widen_cut_off(by_statistic[name], *graded, _ends(plan, name))
         if name == "variance" and "sd" in by_statistic:
             ends = np.zeros_like(plan.span), plan.span * RANGE["sd"]
-            by_statistic["sd"] |= _widen_cut_off(by_statistic["sd"], cells_cut, ends)
+            by_statistic["sd"] |= _widen_cut_off(by_statistic["sd"], *graded, ends)
     return by_statistic
 
 
@@ -191,18 +192,27 @@ def _with_posterior(columns: dict[str, Any], posterior: PosteriorEstimates) -> d
 
 def _grade_against_map(
     plan: Plan, by_statistic: dict[str, dict[str, Any]], posterior: PosteriorEstimates | None
-) -> None:
-    """Exchange the grades of statistics under a private range, where the map has several cells."""
+) -> dict[str, Bools]:
+    """Exchange the grades of statistics under a private range, where the map has several cells.
+
+    Returned is, by statistic, which cells have too much noise to say that the range cut them off.
+    """
+    loud = {}
     for name, error in plan.error_models.items():
         columns = by_statistic[name]
         deviation = deviation_of(name, columns, posterior)
+        loud[name] = np.array(columns["quality"].to_pylist()) == "noise"
         if deviation is not None:
             interval = columns["low"], columns["high"]
             flags = grade_against_map(interval, deviation, error.informative)
             columns["quality"] = pa.array(flags, type=pa.string())
+            noise = columns["bound95"] - columns["bias"]
+            by_noise = grade_against_map((-noise, noise), deviation, error.informative)
+            loud[name] = np.array(by_noise) == "noise"
             # The root is as sure as its square.
             if name == "variance" and "sd" in by_statistic:
                 by_statistic["sd"]["quality"] = columns["quality"]
+    return loud
 
 
 def deviation_of(
@@ -231,12 +241,12 @@ def _smooth(estimate: Smoothed) -> dict[str, Any]:
 
 
 def _widen_cut_off(
-    columns: Mapping[str, Any], cells_cut: CutOff, ends: tuple[Floats, Floats]
+    columns: Mapping[str, Any], cells_cut: CutOff, loud: Bools, ends: tuple[Floats, Floats]
 ) -> dict[str, Any]:
     """Return ends and quality of a statistic with cells that may have been cut off."""
     flags = np.array(columns["quality"].to_pylist())
     # A cell of noise stays one: it tells even less than a cell that is cut off.
-    graded = np.where(cells_cut.either & (flags != "noise"), CUT_OFF, flags)
+    graded = np.where(cells_cut.either, np.where(loud, "noise", CUT_OFF), flags)
     return {
         "low": np.where(cells_cut.below, ends[0], columns["low"]),
         "high": np.where(cells_cut.above, ends[1], columns["high"]),

@@ -97,9 +97,10 @@ def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, way, estimates):
         fast, *others = made.table.to_pylist()
         described = made.table.field("mean_high").metadata[b"description"].decode()
         assert "cut off" in described
-        assert fast["mean_quality"] == "cut off"
+        allowed = ("cut off", "noise") if way == "user_residuals" else ("cut off",)
+        assert fast["mean_quality"] in allowed
         assert fast["mean_low"] <= FAST <= fast["mean_high"] == 65.0
-        # The bound of mixed clusters has their worst-case bias: no cell is told from its neighbours.
+        # The bound of clusters has their worst-case bias: it tells no cell from its neighbours.
         if way != "user_residuals":
             assert sum(row["mean_quality"] == "good" for row in others) >= CELLS // 2
 
@@ -113,11 +114,12 @@ def test_cells_well_inside_are_as_they_were(tmp_path, way):
     plan = planned(kind)
     for seed in RELEASES:
         made = published(dataset, plan, tmp_path, seed, way)
-        inside = [row for row in made.table.to_pylist() if row["mean_quality"] != "cut off"]
+        # What has too much noise for a grade has an interval to the bound, too.
+        edge = ("cut off", "noise") if way == "user_residuals" else ("cut off",)
+        inside = [row for row in made.table.to_pylist() if row["mean_quality"] not in edge]
         assert len(inside) >= CELLS // 2
         for row in inside:
-            if way != "user_residuals":
-                assert row["mean_quality"] in ("good", "caution")
+            assert row["mean_quality"] in ("good", "caution")
             if "mean_estimate" in row:
                 assert row["mean_low"] > 15.0
                 assert row["mean_high"] < 35.0

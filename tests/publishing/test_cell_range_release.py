@@ -94,13 +94,13 @@ def test_ranges_and_stages_are_stated(fleet, made):
     manifest, plan = made[0].manifest, fleet[1]
     decided = plan.allocation.clipping.plan
     steps = manifest["plan"]["privacy_steps"]
-    names = ["pooled_quantiles", "first_look", "within_spread", "cells"]
+    names = ["pooled_quantiles", "within_spread", "first_look", "cells"]
     expected = [one for one in names if one != "within_spread" or decided.measures_spread]
     assert [step["step"] for step in steps] == expected
     epsilons = [Fraction(step["epsilon"]) for step in steps]
     assert abs(sum(epsilons) - plan.epsilon) < Fraction(1, 10**11)
     assert epsilons[0] == decided.quantile_epsilon
-    assert abs(epsilons[1] / (epsilons[1] + epsilons[-1]) - Fraction(3, 10)) < Fraction(1, 10**9)
+    assert abs(epsilons[-2] / (epsilons[-2] + epsilons[-1]) - Fraction(3, 10)) < Fraction(1, 10**9)
     ranges = [cell["noised"][0]["clipping_range"] for cell in manifest["cells"]]
     assert steps[-1]["moved"] == sum(one["moved"] for one in ranges) >= 1
     for one, noise, cell in zip(ranges, plan.mean_noise, manifest["cells"], strict=True):

@@ -11,7 +11,7 @@ import hexveil as hv
 from planning.core_type_plans import dataset, saved
 
 SOURCE = "few cells"
-GOALS = ("mean", "both", "two-stage")
+GOALS = ("mean", "both", "two-stage", "cell ranges")
 
 
 def released(core, ledger, goal, *options):

@@ -107,7 +107,8 @@ def release(
     Neighbours, sensitivity and loss: mechanisms/clipped/clipped_mean.py for means,
     mechanisms/clipped/clipped_variance.py for variances; in a private clipping range
     mechanisms/map_quantiles.py, mechanisms/weighted/weighted_mean.py,
-    mechanisms/weighted/weighted_variance.py and mechanisms/two_stage/two_stage_mean.py. The losses
+    mechanisms/weighted/weighted_variance.py, mechanisms/two_stage/two_stage_mean.py and
+    mechanisms/cell_ranges/cell_range_allocation.py. The losses
     booked are those of each unit, rounded up; the largest is the release's `epsilon`. They
     are computed again from the scales that go to the noise library, and compared with what was
     booked. Noise is drawn after the booking is committed, by mechanisms/noise.py alone. The result

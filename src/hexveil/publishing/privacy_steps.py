@@ -171,7 +171,7 @@ def _cell_range_steps(plan: Plan, cell_ranges: CellRangePlan) -> list[dict[str, 
         "quantile": decimal_text(SPREAD_QUANTILE),
         "spread": bounds[1] * outputs.spread / outputs.span_quanta,
     }
-    return [pooled, look, spread, last]
+    return [pooled, spread, look, last]
 
 
 def _split_stages(remainder: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]:

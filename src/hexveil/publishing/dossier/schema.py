@@ -128,7 +128,7 @@ def _are_steps(value: object) -> bool:
         return False
     names = tuple(step["step"] for step in value)
     # Constants have no step, public bounds one, a single private range two.
-    if names in ((), ("cells",), ("cell_stages",), ("clipping_range", "cells")):
+    if names in ((), ("cells",), ("cell_stages",), ("clipping_range", "cells"), *_CELL_RANGE_STEPS):
         return True
     strategies = [
         strategy
@@ -148,6 +148,10 @@ def _is_step(value: object) -> bool:
     if needed is None or not _is_loss(value.get("epsilon")) or not _is_share(value.get("share")):
         return False
     return all(is_valid(value.get(key)) for key, is_valid in needed.items())
+
+
+def _are_ends(value: object) -> bool:
+    return isinstance(value, list) and len(value) > 1 and all(map(_is_end, value))
 
 
 def _is_cell_stage(value: object) -> bool:
@@ -223,8 +227,19 @@ _STEPS: Mapping[str, Mapping[str, Check]] = {
         "cell_epsilon": _is_loss,
         "stages": lambda value: isinstance(value, list) and all(map(_is_cell_stage, value)),
     },
-    "cells": {"half_width": lambda value: value is None or _is_positive(value)},
+    "pooled_quantiles": {"points": _are_ends},
+    "within_spread": {"quantile": _is_proper_fraction, "spread": _is_number},
+    "first_look": {"lower": _is_end, "upper": _is_end},
+    "cells": {
+        "half_width": lambda value: value is None or _is_positive(value),
+        "moved": lambda value: value is None or _is_count(value),
+    },
 }
+_CELL_RANGE_STEPS = (
+    ("pooled_quantiles", "first_look", "cells"),
+    ("pooled_quantiles", "within_spread", "first_look", "cells"),
+)
+"""The steps of a release with a range per cell, in their order."""
 _STEPS_OF_STRATEGY = {
     "single_stage": ("clipping_range", "residual_scale", "cells"),
     "user_residuals": ("clipping_range", "residual_scale", "user_clusters", "cells"),

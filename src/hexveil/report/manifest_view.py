@@ -41,6 +41,8 @@ class ManifestView:
         The promise, in a sentence.
     label_columns : tuple of str
         Columns that name a cell, with labels.
+    shown : str
+        The statistic shown; "" for the first.
     """
 
     manifest: Mapping[str, Any]
@@ -52,6 +54,7 @@ class ManifestView:
     unit: str
     promise: str
     label_columns: tuple[str, ...]
+    shown: str = ""
 
     def bound_limits(self, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the limits of each cell's true number, by the bound around its raw one.
@@ -120,8 +123,8 @@ class ManifestView:
 
     @property
     def statistic(self) -> str:
-        """The statistic that the page shows: the first."""
-        return self.statistics[0]
+        """The statistic that the page or the picture shows."""
+        return self.shown or self.statistics[0]
 
     @property
     def noun(self) -> str:

@@ -131,10 +131,20 @@ class Capacity:
     def _repr_html_(self) -> str:
         """Return the recommendation and the table for a notebook."""
         offers = self.to_arrow()
+        index = offers.column_names.index("predicted_error")
+        errors = pa.array([_error_text(offer) for offer in self.offers], pa.string())
+        offers = offers.set_column(index, "predicted_error", errors)
         # Columns that every grid leaves empty, such as the labels of hexagons, say nothing.
         filled = [name for name in _SHOWN if offers[name].null_count < len(offers)]
         sentence = f"{self.sentence[:1].upper()}{self.sentence[1:]}"
         return paragraph(sentence) + html_table(offers.select(filled), _SHOWN)
+
+
+def _error_text(offer: GridAssessment) -> str | None:
+    """Return the predicted error; a grid that was not planned has a bound that it is above."""
+    if not offer.cells:
+        return None
+    return f"{'' if offer.planned else '> '}{offer.predicted_error:.4g}"
 
 
 def capacity(  # noqa: PLR0913  a public door

@@ -393,12 +393,13 @@ def _table(source: object) -> pa.Table:
     try:
         return pa.table(_collect(source) if is_query else source)
     except Exception as error:  # noqa: BLE001  a query runs here, and any library may fail
-        interrupted = is_interruption(error)
+        interrupted, kind = is_interruption(error), type(error).__name__
     if interrupted:
         raise KeyboardInterrupt
     # Outside: the library's error may quote a value, so it is not kept as the context of ours.
     raise InputError(
-        "source: the table or query cannot be handed over as Arrow; run it or convert it first."
+        f"source: the table or query cannot be handed over as Arrow ({kind}); run it or convert it "
+        "first."
     )
 
 

@@ -1,7 +1,6 @@
 """Inline SVG: well-formed, without script, in the colours of the page."""
 
 import re
-from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -9,10 +8,10 @@ import pytest
 from bokeh.palettes import Viridis256
 
 from hexveil.report.manifest_view import ManifestView
-from hexveil.report.notebook import svg_drawing
+from hexveil.report.notebook import release_summary, svg_drawing
 from hexveil.report.notebook.cell_picture import CellPicture, PlottedColumn, picture_of
 from hexveil.report.notebook.release_summary import summarize
-from hexveil.report.notebook.svg_drawing import colour, draw_svg, is_drawable
+from hexveil.report.notebook.svg_drawing import colour, draw_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 RAW = PlottedColumn("mean_raw", "mean", "raw")
@@ -109,12 +108,12 @@ def test_a_summary_needs_no_script_and_no_network(city):
 
 
 def test_a_map_too_large_for_a_notebook_is_left_to_plot(city, monkeypatch):
-    """A sentence stands in its place."""
+    """A sentence stands in its place, and no outline is computed."""
     view = ManifestView.from_manifest(city.manifest)
-    picture = picture_of(city.table, view, RAW)
-    assert is_drawable(picture)
-    monkeypatch.setattr(svg_drawing, "MAX_CELLS", 90)
-    assert not is_drawable(replace(picture))
-    page = summarize(city.table, view, RAW)
-    assert "too many hexagons for a notebook; .plot() draws them" in page
+    monkeypatch.setattr(release_summary, "MAX_HEXAGONS", 91)
+    assert "<svg" in release_summary.summarize(city.table, view, RAW)
+    monkeypatch.setattr(release_summary, "MAX_HEXAGONS", 90)
+    monkeypatch.setattr(release_summary, "picture_of", pytest.fail)
+    page = release_summary.summarize(city.table, view, RAW)
+    assert "Too many hexagons for a notebook: .plot() draws them." in page
     assert "<svg" not in page

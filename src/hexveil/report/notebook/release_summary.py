@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.report.notebook.cell_picture import picture_of
-from hexveil.report.notebook.svg_drawing import draw_svg, is_drawable
+from hexveil.report.notebook.svg_drawing import draw_svg
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 TABLE_KEYS = ("raw", "bound95", "quality")
 """Columns of a statistic that the rows have."""
+MAX_HEXAGONS = 2_000
+"""Hexagons of a map: more would make a notebook's file large."""
 
 
 def summarize(table: pa.Table, view: ManifestView, column: PlottedColumn) -> str:
@@ -39,12 +41,12 @@ def summarize(table: pa.Table, view: ManifestView, column: PlottedColumn) -> str
 
 
 def _figure(table: pa.Table, view: ManifestView, column: PlottedColumn) -> str:
+    # Counted before any outline is computed: a notebook shows a large release at once.
+    if "hexagon" in table.column_names and len(table["hexagon"].unique()) > MAX_HEXAGONS:
+        return paragraph("Too many hexagons for a notebook: .plot() draws them.")
     picture = picture_of(table, view, column)
-    if not is_drawable(picture):
-        return paragraph(f"{picture.title}: too many hexagons for a notebook; .plot() draws them.")
     caption = picture.title
-    if "slot" in table.column_names:
-        n_slots = len(set(table["slot"].to_pylist()))
-        if n_slots > 1:
-            caption += f" (one of {n_slots} slots: .plot(slot=...))"
+    n_slots = len(table["slot"].unique()) if "slot" in table.column_names else 1
+    if n_slots > 1:
+        caption += f" (one of {n_slots} slots: .plot(slot=...))"
     return f"{paragraph(caption)}{draw_svg(picture)}"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 WIDTH, MAX_HEIGHT, MIN_HEIGHT = 640.0, 520.0, 160.0
 """Pixels of a map; its height follows from the hexagons."""
-MAX_CELLS = 2_000
-"""Hexagons of a map: more would make a notebook's file large."""
 MARGIN, ROW = 12.0, 20.0
 NAMES = 200.0
 """Width of the labels' names."""
@@ -40,14 +38,9 @@ _NOISE_OPACITY = 0.22
 
 
 def draw_svg(picture: CellPicture) -> str:
-    """Return the picture as an SVG element; see `is_drawable`."""
+    """Return the picture as an SVG element."""
     draw = _draw_bars if picture.outlines is None else _draw_map
     return draw(picture)
-
-
-def is_drawable(picture: CellPicture) -> bool:
-    """Return whether the picture has no more hexagons than a notebook should hold."""
-    return len(picture.outlines or ()) + len(picture.others) <= MAX_CELLS
 
 
 def _draw_map(picture: CellPicture) -> str:

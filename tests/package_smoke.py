@@ -62,6 +62,9 @@ def alone():
     told(published.to_pandas, "pandas")
     told(hv.capacity(dataset(), epsilon=3).to_pandas, "pandas")
     told(published.to_polars, "polars")
+    told(published.to_geopandas, "geo")
+    told(published.plot, "plots")
+    told(published.head, "pandas")
     told(lambda: published.write("signed", sign="signing.pem"), "signing")
     told(lambda: hv.Ledger("postgresql://host/name", dataset="buses", budget=9), "postgres")
     told(lambda: hv.read("records.parquet", engine="spark", **LABELS), "spark")
@@ -105,8 +108,24 @@ def demo():
     assert len(flights.airports()) > 1_000
 
 
+def geo():
+    """Make a frame of hexagons with their outlines."""
+    places = {"lat": [21.2] * 200, "lon": [72.8] * 200, "time": [1_700_000_000] * 200}
+    rows = {"bus": [f"{k:02d}" for k in range(40)] * 5, "speed": [20.0] * 200} | places
+    records = hv.read(
+        pa.table(rows), user="bus", value="speed", bounds=(0, 65), lat="lat", lon="lon",
+        time="time", cells=hv.Cells(7, "1h", "Asia/Kolkata"), repeats="keep",
+    )  # fmt: skip
+    book = hv.Ledger("places.sqlite", dataset="buses", budget=9)
+    published = hv.release(records, hv.plan(records, epsilon=3), ledger=book, accept_noise=True)
+    (outline,) = published.to_geopandas().geometry
+    assert outline.is_valid
+    assert len(outline.exterior.coords) == 7
+
+
 def plots():
-    """Draw the chart of a study."""
+    """Draw the chart of a study, and a release."""
+    assert released().plot().get_title()
     Path("counts.json").write_text("[9, 3, 1]")
     code, text = said(*STUDY)
     assert code == 0, text

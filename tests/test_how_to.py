@@ -35,6 +35,7 @@ FOLLOWED = (
     "read-a-release.md",
     "sums-from-a-warehouse.md",
     "use-elsewhere.md",
+    "notebook.md",
     "one-hat.md",
     "clip-user.md",
 )

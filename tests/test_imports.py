@@ -69,12 +69,18 @@ TABLE = {
         (
             ("pandas", ""),
             ("polars", ""),
+            ("geopandas", "published_numbers.py"),
+            ("matplotlib", "published_numbers.py"),
             ("jsonschema", "verification/verify.py"),
             ("cryptography", "signing.py"),
         ),
     ),
     # What people see.
-    "report": Room(BASE, ("numpy", "pyarrow", "bokeh", "jinja2", "markupsafe")),
+    "report": Room(
+        BASE,
+        ("numpy", "pyarrow", "bokeh", "jinja2", "markupsafe"),
+        (("matplotlib", "notebook/matplotlib_drawing.py"),),
+    ),
     "config": Room((*BASE, "mechanisms", "planning", "records"), ("pydantic",)),
     "simulation": Room(
         (*BASE, "accounting", "mechanisms", "planning", "records"),
@@ -104,10 +110,10 @@ RESEARCH_PACKAGES = {
     "__init__": set(),
 }
 """Third-party packages of each folder of the research package, which may import all of hexveil."""
-NOT_AT_TOP = {"pandas", "polars", "matplotlib"}
+NOT_AT_TOP = {"geopandas", "pandas", "polars", "matplotlib"}
 HEAVY = (
     "duckdb", "opendp", "bokeh", "sqlalchemy", "pandas", "polars", "typer", "pydantic",
-    "matplotlib", "scipy", "jsonschema", "pyspark", "cryptography", "google",
+    "matplotlib", "scipy", "jsonschema", "pyspark", "cryptography", "google", "geopandas",
 )  # fmt: skip
 
 
@@ -247,7 +253,7 @@ def test_public_side_loads_nothing_heavy(module):
 def test_releasing_loads_nothing_that_only_draws_a_page():
     """A release that writes no folder does not wait for the figures, nor for what they bring."""
     code = "import sys, hexveil.publishing; print(*(p for p in sys.argv[1:] if p in sys.modules))"
-    slow = ("bokeh", "jinja2", "pandas", "polars", "matplotlib", "scipy", "duckdb")
+    slow = ("bokeh", "jinja2", "pandas", "polars", "matplotlib", "scipy", "duckdb", "geopandas")
     done = subprocess.run(
         [sys.executable, "-c", code, *slow], capture_output=True, text=True, check=True
     )

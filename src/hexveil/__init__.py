@@ -15,7 +15,7 @@ Records: `read`, `from_sums`, `Cells`, `Labels`, `OneCell`, `Select`, `Dataset`.
 Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`.
 Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`, `FixedQuantile`,
 `OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
-Publishing: `Ledger`, `release`, `Release`; for those who receive a folder: `verify`.
+Publishing: `Ledger`, `release`, `Release`; for those who receive a folder: `load`, `verify`.
 Comparing them: `evaluate`, on values that are `Normal`, `Uniform`, `UnknownRange`, `PerUser`,
 `Heterogeneous`, `StudentT` or `Drift`.
 Formulas: `theory`.
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from hexveil.planning.plan import Plan
     from hexveil.publishing.pipeline import release
     from hexveil.publishing.published_numbers import Release
+    from hexveil.publishing.verification.loaded_release import load
     from hexveil.publishing.verification.verify import verify
     from hexveil.records.dataset import Dataset
     from hexveil.records.from_sums import from_sums
@@ -109,6 +110,7 @@ _HOMES = {
     "plan": "hexveil.planning",
     "Release": "hexveil.publishing",
     "release": "hexveil.publishing",
+    "load": "hexveil.publishing.verification.loaded_release",
     "verify": "hexveil.publishing.verification.verify",
     "Dataset": "hexveil.records",
     "Select": "hexveil.records",
@@ -155,6 +157,7 @@ __all__ = [
     "compare",
     "evaluate",
     "from_sums",
+    "load",
     "plan",
     "read",
     "release",

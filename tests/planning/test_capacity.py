@@ -1,7 +1,9 @@
 """The table of what a fleet can support."""
 
+import html
+import importlib.util
 import math
-import sys
+import re
 
 import numpy as np
 import pytest
@@ -119,11 +121,21 @@ def test_one_constant_misses_less_on_few_cells(cells):
 
 def test_without_pandas_its_extra_is_named(monkeypatch):
     """A data frame needs pandas, and the sentence says how to have it."""
-    # The package's name for it is that of the function.
-    monkeypatch.setattr(
-        sys.modules["hexveil.planning.feasibility.capacity"], "find_spec", lambda _: None
-    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(
         hv.InputError, match=r'pandas is not installed: pip install "hexveil\[pandas\]"'
     ):
         table().to_pandas()
+
+
+def test_a_notebook_shows_the_recommendation_and_the_grids():
+    """The sentence stands above the table; columns that say nothing of these grids are left out."""
+    page = table()._repr_html_()
+    sentence = html.unescape(re.match("<p>(.*?)</p>", page)[1])
+    assert sentence.lower() == table().sentence.lower()
+    assert page.count("<tr>") == 1 + len(table().offers)
+    assert "<th>predicted error</th>" in page
+    assert "<th>labels</th>" not in page
+    unplanned = [offer for offer in table().offers if offer.cells and not offer.planned]
+    assert unplanned
+    assert page.count("<td>&gt; ") == len(unplanned)

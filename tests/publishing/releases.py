@@ -53,6 +53,11 @@ def records():
 
 def released(folder, plan, *, mapped=False, smoothed=False, **options):
     """Write a release of a kind of plan into a new folder, of hexagons or of routes."""
+    return release_of(folder, plan, mapped=mapped, smoothed=smoothed).write(folder, **options)
+
+
+def release_of(folder, plan, *, mapped=False, smoothed=False):
+    """Return a release of a kind of plan, booked in a ledger beside a folder to be made."""
     where = {"cells": hv.Labels("route")}
     if mapped:
         where = {"lat": "lat", "lon": "lon", "cells": hv.Cells(7, "1h", "Asia/Kolkata")}
@@ -63,8 +68,7 @@ def released(folder, plan, *, mapped=False, smoothed=False, **options):
     book = hv.Ledger(f"{folder}.sqlite", dataset="buses", budget=100)
     made = hv.plan(dataset, advise=False, **PLANS[plan])
     estimates = ("raw", "smoothed") if smoothed else ("raw",)
-    shown = hv.release(dataset, made, ledger=book, estimates=estimates, accept_noise=True)
-    return shown.write(folder, **options)
+    return hv.release(dataset, made, ledger=book, estimates=estimates, accept_noise=True)
 
 
 def seal(place):

@@ -765,7 +765,7 @@ def test_short_text_and_notebook(book):
     page = released._repr_html_()
     assert "&lt;b&gt;x&lt;/b&gt;" in page
     assert "<b>" not in page
-    assert f"1 cells. {promise('user', released.epsilon)}" in page
+    assert f"1 cell. {promise('user', released.epsilon)}" in page
 
 
 def test_no_value_shows_in_the_ledger(city, plan, book):

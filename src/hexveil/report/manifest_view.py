@@ -41,6 +41,8 @@ class ManifestView:
         The promise, in a sentence.
     label_columns : tuple of str
         Columns that name a cell, with labels.
+    shown : str
+        The statistic shown; "" for the first.
     """
 
     manifest: Mapping[str, Any]
@@ -52,6 +54,7 @@ class ManifestView:
     unit: str
     promise: str
     label_columns: tuple[str, ...]
+    shown: str = ""
 
     def has_posterior(self, table: pa.Table) -> bool:
         """Return whether the statistic shown has estimates by a model that includes clipping."""
@@ -138,8 +141,8 @@ class ManifestView:
 
     @property
     def statistic(self) -> str:
-        """The statistic that the page shows: the first."""
-        return self.statistics[0]
+        """The statistic that the page or the picture shows."""
+        return self.shown or self.statistics[0]
 
     @property
     def noun(self) -> str:

@@ -74,7 +74,11 @@ def colour_range(table: pa.Table, statistic: str = "mean") -> tuple[float, float
     usable = np.isfinite(value)
     # Noise is drawn faintly and would stretch the scale; with nothing but noise, all cells count.
     is_shown = usable & (np.array(table[f"{statistic}_quality"].to_pylist()) != "noise")
-    numbers = value[is_shown if is_shown.any() else usable]
+    return round_ends(value[is_shown if is_shown.any() else usable])
+
+
+def round_ends(numbers: NDArray[np.float64]) -> tuple[float, float]:
+    """Return round ends of a scale that holds these numbers; 0 and 1 without any."""
     if not numbers.size:
         return 0.0, 1.0
     low, high = float(numbers.min()), float(numbers.max())

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, get_args
 
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
+from hexveil.base.html_tables import html_table, paragraph
+from hexveil.base.optional_packages import require_package
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import Unit
 from hexveil.planning.api import HasPublicMetadata, plan
@@ -66,6 +67,22 @@ _SCHEMA = pa.schema(
     ]
 )
 
+_SHOWN = {
+    "privacy_unit": "privacy unit",
+    "resolution": "resolution",
+    "timeslot": "timeslot",
+    "labels": "labels",
+    "cells": "cells",
+    "users": "users",
+    "floor": "floor",
+    "predicted_error": "predicted error",
+    "baseline_error": "baseline error",
+    "beats_constant": "usable",
+    "halved": "below half",
+    "proposed": "proposed",
+}
+"""Columns that a notebook shows, with their headings."""
+
 
 @dataclass(frozen=True)
 class Capacity:
@@ -108,9 +125,26 @@ class Capacity:
 
     def to_pandas(self) -> object:
         """Return the offers as a pandas data frame; InputError without pandas."""
-        if find_spec("pandas") is None:
-            raise InputError('pandas is not installed: pip install "hexveil[pandas]".')
+        require_package("pandas")
         return self.to_arrow().to_pandas()
+
+    def _repr_html_(self) -> str:
+        """Return the recommendation and the table for a notebook."""
+        offers = self.to_arrow()
+        index = offers.column_names.index("predicted_error")
+        errors = pa.array([_error_text(offer) for offer in self.offers], pa.string())
+        offers = offers.set_column(index, "predicted_error", errors)
+        # Columns that every grid leaves empty, such as the labels of hexagons, say nothing.
+        filled = [name for name in _SHOWN if offers[name].null_count < len(offers)]
+        sentence = f"{self.sentence[:1].upper()}{self.sentence[1:]}"
+        return paragraph(sentence) + html_table(offers.select(filled), _SHOWN)
+
+
+def _error_text(offer: GridAssessment) -> str | None:
+    """Return the predicted error; a grid that was not planned has a bound that it is above."""
+    if not offer.cells:
+        return None
+    return f"{'' if offer.planned else '> '}{offer.predicted_error:.4g}"
 
 
 def capacity(  # noqa: PLR0913  a public door

@@ -109,14 +109,16 @@ def verify(folder: str | Path, *, key: str | Path | None = None) -> dict[str, An
         If there is no release in the folder, or if a file, a number, a statement or the signature
         is not as it was written; the message names each. Also if the key cannot be read.
     """
-    path = Path(folder)
-    issues = find_problems(path, key=key)
-    if issues:
-        raise InputError(f"{path} is not as it was written: {' '.join(issues)}")
-    manifest: Json = untrusted_files.parse_json(
-        untrusted_files.read_content(path / "manifest.json")
-    )
+    manifest, _ = read_release(Path(folder), key=key)
     return manifest
+
+
+def read_release(folder: Path, *, key: str | Path | None = None) -> tuple[Json, pa.Table]:
+    """Return the manifest and the table of a folder, as they were checked; see `verify`."""
+    check, issues = _examine(folder, key)
+    if issues or check is None or check.table is None:
+        raise InputError(f"{folder} is not as it was written: {' '.join(issues)}")
+    return check.manifest, check.table
 
 
 def find_problems(folder: Path, *, key: str | Path | None = None) -> tuple[str, ...]:
@@ -132,6 +134,16 @@ def find_problems(folder: Path, *, key: str | Path | None = None) -> tuple[str, 
 
 def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdict:
     """Check a release folder; see `find_problems`."""
+    check, issues = _examine(folder, key)
+    if check is None:
+        return FolderVerdict(issues)
+    # Figures of a folder with problems would be nobody's statement.
+    described = ((), ()) if issues else check.describe_losses()
+    return FolderVerdict(issues, *described, signature=clean(check.signature))
+
+
+def _examine(folder: Path, key: str | Path | None) -> tuple[_FolderCheck | None, tuple[str, ...]]:
+    """Return the check of a folder, with its problems; None where there is too much to check."""
     reader = None if key is None else signing.read_verification_key(key)
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; name a release folder.")
@@ -144,14 +156,10 @@ def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdic
             f"{folder} has no manifest.json, so it is not a release; name another folder."
         )
     if len(names) > MAX_FILES:
-        return FolderVerdict(
-            (f"the folder has more than {MAX_FILES} files, and a release has eight.",)
-        )
+        return None, (f"the folder has more than {MAX_FILES} files, and a release has eight.",)
     check = _FolderCheck(folder, names, reader)
-    issues = check.find_problems()
-    # Figures of a folder with problems would be nobody's statement.
-    described = ((), ()) if issues else check.describe_losses()
-    return FolderVerdict(tuple(_shorten(issues)), *described, signature=clean(check.signature))
+    issues = tuple(_shorten(check.find_problems()))
+    return check, issues
 
 
 def _shorten(issues: list[str]) -> Iterator[str]:
@@ -170,6 +178,7 @@ class _FolderCheck:
     def __init__(self, folder: Path, names: set[str], key: signing.VerificationKey | None) -> None:
         self.folder, self.names, self.key = folder, names, key
         self.manifest: Json = {}
+        self.table: pa.Table | None = None
         self.stated: ReleaseStatements | None = None
         self.signature = NOT_SIGNED
         self.digests: dict[str, str] = {}
@@ -306,7 +315,7 @@ class _FolderCheck:
         issues.extend(accuracy_checks.check_accuracy(table, self.manifest))
         issues.extend(recomputed_losses.find_problems(stated))
         issues.extend(file_comparison.compare_readme(self.folder, table, self.manifest))
-        self.stated = stated
+        self.stated, self.table = stated, table
 
 
 def _read_json(path: Path) -> tuple[Json, str]:

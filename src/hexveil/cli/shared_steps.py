@@ -61,6 +61,11 @@ def build_query(run: Run, dialect: str) -> str:
     source, options = arguments.source(run), arguments.read_arguments(run, read_records)
     if not isinstance(source, str):
         raise InputError("a query needs a single source; name one table or file.")
+    if run.format.explicit_fields():
+        raise InputError(
+            "a query reads numbers and times of declared types; remove [format], and convert the "
+            "columns where the query runs."
+        )
     parameters = inspect.signature(sums_query).parameters
     query_options = {name: value for name, value in options.items() if name in parameters}
     return sums_query(source=source, dialect=dialect, **query_options)

@@ -45,6 +45,7 @@ _ABOUT = {
     "cells": "The definition of a cell.",
     "select": "Records and cells to include, by public metadata.",
     "read": "The privacy unit.",
+    "format": "How the records are written, where that differs from the usual form.",
     "plan": "The price of privacy.",
     "ledger": "The record of booked losses.",
     "release": "The release folder.",
@@ -101,6 +102,11 @@ _LINES: Mapping[tuple[str, str], Entry] = {
     ("select", "box"): Entry("[72.6, 21.0, 73.0, 21.4]"),
     ("select", "drop_values"): Entry("[-1]"),
     ("read", "privacy_unit"): Entry('"user"', "The shorter the period, the weaker the promise."),
+    ("format", "decimal"): Entry('","', "Text in values, latitudes and longitudes."),
+    ("format", "time_format"): Entry('"%d/%m/%Y %H:%M:%S"'),
+    ("format", "unit_suffix"): Entry('"m/s"'),
+    ("format", "record_path"): Entry('"results"'),
+    ("format", "file_columns"): Entry('"common"'),
     ("plan", "epsilon"): Entry(
         "1",
         "The probability of any outcome differs by a factor of at most e^epsilon: 2.72 at 1, 149 "

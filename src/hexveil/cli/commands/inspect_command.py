@@ -85,7 +85,13 @@ def draft(run: Run, *, alone: bool, trust: bool) -> str:
     if not alone:
         raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
     column_names = (*run.columns.explicit_fields().values(), *(run.cells.labels or ()))
-    return draft_run_file(run, inspect_schema(arguments.source(run), column_names, trusted=trust))
+    schema = inspect_schema(
+        arguments.source(run),
+        column_names,
+        trusted=trust,
+        record_format=arguments.record_format(run),
+    )
+    return draft_run_file(run, schema)
 
 
 def facts_json(facts: PublicMetadata) -> dict[str, object]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import InputError
 from hexveil.records.sources.gtfs_realtime import VALUE_UNITS
 from hexveil.records.sources.headers import first_line, has_header, is_confirmed
+from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import Files, resolve_source, safe_path
 
 if TYPE_CHECKING:
@@ -38,7 +39,11 @@ class SourceSchema:
 
 
 def inspect_schema(
-    source: object, known_columns: Collection[str] = (), *, trusted: bool = False
+    source: object,
+    known_columns: Collection[str] = (),
+    *,
+    trusted: bool = False,
+    record_format: RecordFormat = PLAIN,
 ) -> SourceSchema:
     """Return the columns of a source that `read` takes, without a value of its records.
 
@@ -52,6 +57,8 @@ def inspect_schema(
         Names of columns that the caller knows.
     trusted : bool
         Whether the caller declares that every first line is a header.
+    record_format : RecordFormat
+        Its record path and its file columns count here.
 
     Raises
     ------
@@ -69,7 +76,7 @@ def inspect_schema(
 
     resolved = resolve_source(source)
     with Session(_MEMORY) as session:
-        opened = open_source(session, resolved)
+        opened = open_source(session, resolved, known_columns, record_format)
         if isinstance(resolved, Files):
             # One file shows whether these are feeds at all; all of them could be thousands.
             opened.load_files(resolved.paths[:1])

@@ -272,6 +272,18 @@ FIELDS: dict[tuple[str, str], FieldInfo] = {("", "source"): Run.model_fields["so
 """Every field by (section, name); section "" is the top of the file."""
 
 
+PATH_FIELDS = (
+    ("", "source"),
+    ("read", "cache"),
+    ("read", "scratch"),
+    ("release", "out"),
+    ("release", "context"),
+    ("ledger", "url"),
+    ("ledger", "key"),
+)
+"""Fields that hold paths, relative to the folder of the file."""
+
+
 def option(section: str, name: str) -> str:
     """Return the command-line option of a field."""
     return "--" + _OPTION_NAMES.get((section, name), name).replace("_", "-")

@@ -46,7 +46,8 @@ def read_arguments(run: Run, function: Callable[..., object]) -> Arguments:
         fields.setdefault("timezone", run.cells.timezone)
     # Sections of their own become arguments of their own.
     fields["select"] = Select(**run.select.explicit_fields())
-    fields["format"] = record_format(run)
+    if run.format.explicit_fields():
+        fields["format"] = record_format(run)
     return fields
 
 

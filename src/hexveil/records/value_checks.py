@@ -172,19 +172,19 @@ def _checks(
     low, high = float(request.rules.scale.lower), float(request.rules.scale.upper)
     records, below, above = _numbers(
         session,
-        f"SELECT count(*), count(*) FILTER (WHERE value < {low!r}), count(*) FILTER (WHERE value > {high!r}) "
-        f"FROM ({usable})",
+        f"SELECT count(*), count(*) FILTER (WHERE value < {low!r}), "
+        f"count(*) FILTER (WHERE value > {high!r}) FROM ({usable})",
     )
     commas, with_text = _numbers(
         session,
         f"SELECT count(*) FILTER (WHERE value_form = {DECIMAL_COMMA}), "
         f"count(*) FILTER (WHERE value_form = {TEXT_AFTER_NUMBER}) FROM ({raw})",
     )
+    constant_users = f"count(*) FILTER (WHERE n >= {CONSTANT_RECORDS} AND same)"
     users, largest, constant = _numbers(
         session,
-        f"SELECT count(*), coalesce(max(n), 0), count(*) FILTER (WHERE n >= {CONSTANT_RECORDS} AND same) "
-        f"FROM (SELECT count(*) AS n, min(value) = max(value) AS same FROM ({usable}) "
-        "GROUP BY user_id)",
+        f"SELECT count(*), coalesce(max(n), 0), {constant_users} FROM (SELECT count(*) AS n, "
+        f"min(value) = max(value) AS same FROM ({usable}) GROUP BY user_id)",
     )
     by_day = (
         list(_day_quartiles(session, usable)) if request.rules.clock and _timed(request) else []

@@ -82,7 +82,7 @@ Chosen = Annotated[
 ]
 
 
-def inspect(
+def inspect(  # noqa: PLR0913  the options of the command
     run: Run,
     *,
     init: Init = False,
@@ -95,8 +95,8 @@ def inspect(
 ) -> None:
     """Show public metadata of the records, the grids that this fleet supports, and three runs.
 
-    Values are shown by --check-values alone. Without an epsilon, grids are compared at 1. To draft a run file:
-    hexveil inspect records.parquet --init > run.toml
+    Values are shown by --check-values alone. Without an epsilon, grids are compared at 1. To
+    draft a run file: hexveil inspect records.parquet --init > run.toml
     """
     if init:
         # The draft ends its last line itself, because it goes into a file.
@@ -112,12 +112,17 @@ def inspect(
         typer.echo("\n".join(private_lines(run, [name for name, used in others.items() if used])))
         return
     check_choice(propose, choice)
+    report(run, propose, choice or DEFAULT_CHOICE, as_json=as_json)
+
+
+def report(run: Run, propose: Path | None, choice: str, *, as_json: bool) -> None:
+    """Print public metadata, grids and proposed runs; write the chosen run, if a file is named."""
     facts = shared_steps.read(run).public
     # Grids can be compared before a price is chosen.
     epsilon = run.plan.epsilon or COMPARED_AT
     table, advice = shared_steps.advise_run(run, facts, epsilon)
     if propose is not None:
-        write_proposal(run, advice, propose, choice or DEFAULT_CHOICE, epsilon)
+        write_proposal(run, advice, propose, choice, epsilon)
     if as_json:
         offers = {"capacity": table.to_arrow().to_pylist(), "proposal": table.sentence}
         output = facts_json(facts) | {"epsilon": epsilon} | offers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from hexveil.cli.output import formatting
@@ -79,8 +78,8 @@ def _absence(advice: RunAdvice, epsilon: str) -> str:
         f"({nearest.cells:,} cells) comes nearest: error {nearest.raw_error:.2g}, one number "
         f"{nearest.baseline_error:.2g}"
     )
-    enough = nearest.epsilon_needed
-    needed = f", usable at epsilon {formatting.price(enough)}" if math.isfinite(enough) else ""
+    enough = advice.epsilon_needed
+    needed = "" if enough is None else f", usable at epsilon {enough:g}"
     return f"{sentence}{needed}. {_USUAL_CAUSE}"
 
 

@@ -36,7 +36,8 @@ def _findings(checks: ValueChecks, value_unit: str) -> Iterator[str]:
     yield f"Usable values: {checks.records:,} records of {checks.users:,} users."
     yield _clamped(checks)
     if checks.decimal_commas:
-        yield f'Decimal commas: {checks.decimal_commas:,} records; declare decimal = "," in [format].'
+        commas = f"{checks.decimal_commas:,} records"
+        yield f'Decimal commas: {commas}; declare decimal = "," in [format].'
     if checks.with_text:
         yield (
             f"Text after numbers: {checks.with_text:,} records; if it is their unit, declare "

@@ -22,8 +22,9 @@ import numpy as np
 
 from hexveil.model.cells import Cells, OneCell
 from hexveil.model.occupancy import LocalOccupancy
+from hexveil.planning.feasibility.advice import UNDER, two_figures_up
 from hexveil.planning.feasibility.grids import counted, grids_to_try
-from hexveil.planning.feasibility.prediction import ErrorPredictor, scaled_epsilon
+from hexveil.planning.feasibility.prediction import ErrorPredictor
 from hexveil.planning.feasibility.recommendation import MIN_CELLS, fineness
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 
@@ -39,6 +40,8 @@ Choice = Literal["finest", "balanced", "accurate"]
 
 MIN_USERS_FACTORS = (1, 2, 4)
 """Multiples of the run's smallest number of users that are tried."""
+SEARCHED_MAPS = 2
+"""Maps for which the needed loss is searched, where no run is usable."""
 MIN_RESOLUTION = 3
 """Coarsest resolution that is proposed: hexagons of about 70 km a side. A run's own may be less."""
 WEAKER_GAIN = 1.5
@@ -65,9 +68,6 @@ class RunProposal:
         Expected average error of raw and of smoothed estimates.
     baseline_error : float
         Assumed average error of one number for all cells.
-    epsilon_needed : float
-        A loss at which the run would be usable by scaling its noise; above the asked one where it
-        is not usable.
     """
 
     grid: Cells | Labels
@@ -78,7 +78,6 @@ class RunProposal:
     raw_error: float
     smoothed_error: float
     baseline_error: float
-    epsilon_needed: float
 
     @property
     def is_usable(self) -> bool:
@@ -103,7 +102,9 @@ class RunAdvice:
     proposals : mapping of str to RunProposal
         By "finest", "balanced" and "accurate"; empty where no run is usable.
     nearest : RunProposal or None
-        Where no run is usable, the one that would be at the least loss.
+        Where no run is usable, the one that would be at the least loss that was found.
+    epsilon_needed : float or None
+        That loss; None if 100 is not enough.
     dominant_share : float or None
         Share of all records that come from one user, where the error is much smaller without it.
     weaker : tuple of RunProposal
@@ -112,6 +113,7 @@ class RunAdvice:
 
     proposals: dict[Choice, RunProposal]
     nearest: RunProposal | None
+    epsilon_needed: float | None
     dominant_share: float | None
     weaker: tuple[RunProposal, ...] = ()
 
@@ -139,21 +141,39 @@ def propose_runs(made: Plan, *, min_users: int = 1, weaker_units: Sequence[Unit]
     facts = made.facts
     assert facts is not None  # noqa: S101  runs are proposed for data sets
     if isinstance(facts.cells.grid, OneCell):
-        return RunAdvice({}, None, None)
+        return RunAdvice({}, None, None, None)
     offers = list(_search(made, facts, facts.privacy_unit, min_users, MIN_USERS_FACTORS))
-    usable = [offer for offer in offers if offer.is_usable]
-    maps = [offer for offer in offers if offer.cells >= MIN_CELLS]
-    nearest = min(maps, key=lambda one: (one.epsilon_needed, -one.cells), default=None)
+    usable = [offer for offer, _ in offers if offer.is_usable]
+    nearest, needed = (None, None) if usable else _nearest(offers)
     proposals = choose(usable)
     enough = max(map(_removed_error, usable), default=0.0) * WEAKER_GAIN
     weaker = []
     for unit in weaker_units:
-        best = choose([o for o in _search(made, facts, unit, min_users) if o.is_usable])
+        best = choose([o for o, _ in _search(made, facts, unit, min_users) if o.is_usable])
         # A weaker promise is named only if it buys a much better map.
         if best and _removed_error(best["balanced"]) > enough:
             weaker.append(best["balanced"])
     share = dominant_share(made)
-    return RunAdvice(proposals, None if usable else nearest, share, tuple(weaker))
+    return RunAdvice(proposals, nearest, needed, share, tuple(weaker))
+
+
+def _nearest(
+    offers: Sequence[tuple[RunProposal, ErrorPredictor]],
+) -> tuple[RunProposal | None, float | None]:
+    """Return the map that would be usable at the least loss, and that loss.
+
+    Only the maps of the least lower bounds are searched: a search costs as much as a plan.
+    """
+    maps = [(offer, predictor) for offer, predictor in offers if offer.cells >= MIN_CELLS]
+    maps.sort(key=lambda pair: pair[1].epsilon_lower_bound(pair[0].baseline_error))
+    found = []
+    for offer, predictor in maps[:SEARCHED_MAPS]:
+        epsilon = predictor.required_epsilon(offer.baseline_error * UNDER)
+        found.append((math.inf if epsilon is None else epsilon, offer))
+    if not found:
+        return None, None
+    epsilon, offer = min(found, key=lambda pair: (pair[0], -pair[1].cells))
+    return offer, None if math.isinf(epsilon) else two_figures_up(epsilon)
 
 
 def _search(
@@ -162,8 +182,8 @@ def _search(
     unit: Unit,
     min_users: int,
     factors: Sequence[int] = (1,),
-) -> Iterator[RunProposal]:
-    """Yield the runs of all grids for one privacy unit."""
+) -> Iterator[tuple[RunProposal, ErrorPredictor]]:
+    """Yield the runs of all grids for one privacy unit, with their predictors."""
     for metadata in counted(facts, grids_to_try(facts), unit):
         if metadata is not None and _is_proposable(metadata, facts):
             yield from _offers(made, metadata, min_users, factors)
@@ -211,7 +231,7 @@ def _is_proposable(metadata: PublicMetadata, own: PublicMetadata) -> bool:
 
 def _offers(
     made: Plan, metadata: PublicMetadata, min_users: int, factors: Sequence[int]
-) -> Iterator[RunProposal]:
+) -> Iterator[tuple[RunProposal, ErrorPredictor]]:
     """Yield the run on a grid for each smallest number of users that leaves other cells."""
     seen = set()
     for factor in factors:
@@ -222,12 +242,15 @@ def _offers(
             yield _offer(made, kept, least)
 
 
-def _offer(made: Plan, metadata: PublicMetadata, min_users: int) -> RunProposal:
+def _offer(
+    made: Plan, metadata: PublicMetadata, min_users: int
+) -> tuple[RunProposal, ErrorPredictor]:
     cells, miss = metadata.occupancy.n_cells, made.support.baseline_error
     if is_assumed(made.lower, made.upper, made.baseline_error):
         miss *= small_map_factor(cells)
-    prediction = ErrorPredictor(made, metadata).predict(made.requested_epsilon)
-    return RunProposal(
+    predictor = ErrorPredictor(made, metadata)
+    prediction = predictor.predict(made.requested_epsilon)
+    offer = RunProposal(
         grid=metadata.cells.grid,
         min_users=min_users,
         privacy_unit=metadata.privacy_unit,
@@ -236,8 +259,8 @@ def _offer(made: Plan, metadata: PublicMetadata, min_users: int) -> RunProposal:
         raw_error=prediction.mean_error,
         smoothed_error=smoothed_error(prediction, miss),
         baseline_error=miss,
-        epsilon_needed=scaled_epsilon(prediction, made.requested_epsilon, miss),
     )
+    return offer, predictor
 
 
 def smoothed_error(prediction: ErrorPrediction, baseline_error: float) -> float:

@@ -11,7 +11,8 @@ A first tour::
     book = hv.Ledger("ledger.sqlite", dataset="surat", budget=5)
     hv.release(ds, plan, ledger=book).write("map")      # booked, noised, written
 
-Records: `read`, `from_sums`, `Cells`, `Labels`, `OneCell`, `Select`, `Dataset`.
+Records: `read`, `from_sums`, `Cells`, `Labels`, `OneCell`, `Select`, `RecordFormat`,
+`Dataset`.
 Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`.
 Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`, `FixedQuantile`,
 `OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from hexveil.records.from_sums import from_sums
     from hexveil.records.read import read
     from hexveil.records.select import Select
+    from hexveil.records.sources.record_format import RecordFormat
     from hexveil.simulation.evaluation import evaluate
     from hexveil.simulation.value_distributions import Drift, Heterogeneous, StudentT
 
@@ -113,6 +115,7 @@ _HOMES = {
     "load": "hexveil.publishing.verification.loaded_release",
     "verify": "hexveil.publishing.verification.verify",
     "Dataset": "hexveil.records",
+    "RecordFormat": "hexveil.records",
     "Select": "hexveil.records",
     "from_sums": "hexveil.records",
     "read": "hexveil.records",
@@ -146,6 +149,7 @@ __all__ = [
     "OptimizedQuantile",
     "PerUser",
     "Plan",
+    "RecordFormat",
     "Release",
     "Select",
     "StorageError",

@@ -20,6 +20,7 @@ DOORS = {
     "read": (hv.read,),
     "cells": (hv.Cells, hv.Labels),
     "select": (hv.Select,),
+    "format": (hv.RecordFormat,),
     "plan": (hv.plan,),
     "release": (hv.release, hv.Release.write),
     "ledger": (hv.Ledger,),
@@ -44,7 +45,7 @@ def written(default):
         return None
     if isinstance(default, tuple):
         return ",".join(default)
-    is_word = isinstance(default, str) and not re.fullmatch(r"[\d.]+", default)
+    is_word = isinstance(default, str) and not re.fullmatch(r"\d[\d.]*", default)
     return default if is_word else Decimal(str(default))
 
 
@@ -61,8 +62,8 @@ def test_every_field_is_an_argument_of_the_library():
 def test_every_argument_of_the_library_is_a_field(section):
     """A door takes nothing that a run file cannot say."""
     other = {
-        "self", "source", "cells", "select", "columns", "folder", "dataset_or_facts", "plan",
-        "ledger", "ds", "bounds", "advise", "data",
+        "self", "source", "cells", "select", "format", "columns", "folder", "dataset_or_facts",
+        "plan", "ledger", "ds", "bounds", "advise", "data",
     }  # fmt: skip
     for name, parameter in parameters(section).items():
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:

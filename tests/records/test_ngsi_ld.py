@@ -239,7 +239,7 @@ def test_an_answer_of_an_exchange_is_refused_with_what_to_do(tmp_path):
     """Records inside an envelope are not looked for; the sentence says where they are."""
     answer = {"type": "urn:dx:rs:success", "title": "Success", "results": [simplified(city(1)[0])]}
     (tmp_path / "answer.json").write_text(json.dumps(answer))
-    with pytest.raises(InputError, match='in "results"; write that list into a file of its own'):
+    with pytest.raises(InputError, match="record_path"):
         reading(tmp_path / "answer.json")
 
 

@@ -25,6 +25,7 @@ PANELS = {
     "cells": "Cells",
     "select": "Selection by public metadata",
     "read": "Reading",
+    "format": "Format of the records",
     "plan": "Plan",
     "release": "Release",
     "publish": "Daily publication",

@@ -120,6 +120,23 @@ class ReadSection(Section):
     )
 
 
+class Format(Section):
+    """How the records are written, where that differs from the usual form."""
+
+    decimal: Text | None = _field('Decimal mark of numbers that are text: "." or ",".', ".")
+    time_format: Text | None = _field(
+        'Format of times that are text, as of strptime: "%d/%m/%Y %H:%M:%S".'
+    )
+    unit_suffix: Text | None = _field('Unit that follows each value, as "m/s" in "5.2 m/s".')
+    record_path: Text | None = _field(
+        'Keys that lead to the list of records in a JSON document, such as "results".'
+    )
+    file_columns: Text | None = _field(
+        'Columns of the files of a folder: "same", or "common" to read those that all files have.',
+        "same",
+    )
+
+
 class Planning(Section):
     """How the noise is planned."""
 
@@ -222,6 +239,7 @@ class Run(BaseModel):
     cells: Grid = Grid()
     select: Selection = Selection()
     read: ReadSection = ReadSection()
+    format: Format = Format()
     plan: Planning = Planning()
     release: Publishing = Publishing()
     publish: Daily = Daily()
@@ -253,6 +271,18 @@ FIELDS: dict[tuple[str, str], FieldInfo] = {("", "source"): Run.model_fields["so
     for name, info in model.model_fields.items()
 }
 """Every field by (section, name); section "" is the top of the file."""
+
+
+PATH_FIELDS = (
+    ("", "source"),
+    ("read", "cache"),
+    ("read", "scratch"),
+    ("release", "out"),
+    ("release", "context"),
+    ("ledger", "url"),
+    ("ledger", "key"),
+)
+"""Fields that hold paths, relative to the folder of the file."""
 
 
 def option(section: str, name: str) -> str:

@@ -15,7 +15,7 @@ from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanis
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import cell_mechanism_errors
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
-from hexveil.planning.feasibility.advice import GridTooFineWarning, advice
+from hexveil.planning.feasibility.advice import GridTooFineWarning, brief_advice
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.guarantees import PlanningProblem
 from hexveil.planning.methods import METHODS, allocate
@@ -149,8 +149,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         What one constant for all cells is assumed to miss on average, in value units, at most half
         the span; default span / 20. It comes from outside the records, never from their values.
     advise : bool
-        Warn when the grid is too fine, naming the finest that is not (which may count the
-        records again on coarser grids).
+        Warn when the grid is too fine, with an epsilon that is enough. `hv.capacity` finds grids
+        that are not.
 
     Raises
     ------
@@ -212,9 +212,9 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         baseline_error=miss,
         facts=facts,
     )
-    # Advice may count the records again on coarser grids, which takes longer than the plan.
+    # Without a search: looking for grids takes longer than the plan.
     if advise and not result.support.beats_constant:
-        warnings.warn(advice(result).text, GridTooFineWarning, stacklevel=2)
+        warnings.warn(brief_advice(result), GridTooFineWarning, stacklevel=2)
     return result
 
 

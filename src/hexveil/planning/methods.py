@@ -16,6 +16,7 @@ from hexveil.accounting.error_model import has_single_record
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.planning import cell_mechanisms
+from hexveil.planning.blas_threads import single_blas_thread
 from hexveil.planning.calibration import (
     allocate_at_least_epsilon,
     calibrate_noise,
@@ -43,6 +44,7 @@ SUPPRESSION_ROUNDS = 4
 """Suppressions that are compared, each at the cell loss to which the one before it led."""
 
 
+@single_blas_thread()
 def allocate(problem: PlanningProblem) -> PlanAllocation:
     """Return the allocation that the request's method decides.
 

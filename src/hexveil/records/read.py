@@ -17,6 +17,7 @@ from hexveil.model.public_metadata import Unit, ValueLattice
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
+from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import is_spark, resolve_source, resolve_spark_source
 from hexveil.records.unambiguous_names import quoted
 
@@ -55,6 +56,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     timezone: str | None = None,
     cache: str | os.PathLike[str] | None = None,
     scratch: str | os.PathLike[str] | None = None,
+    format: RecordFormat = PLAIN,  # noqa: A002  the field of a run, and what users look for
 ) -> Dataset:
     """Read the records of a source as public metadata and private sums per (cell, user).
 
@@ -126,6 +128,9 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         Private folder of temporary files, made if it is not there; default HEXVEIL_SCRATCH, else
         a folder in the machine's temporary folder. What killed runs left in it is removed.
         Spark's executors go by their own HEXVEIL_SCRATCH.
+    format : RecordFormat
+        Decimal comma, format of times, unit after values, nested records, files with different
+        columns.
 
     Returns
     -------
@@ -166,6 +171,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         columns,
         rules,
         check_memory(memory),
+        format,
         value_unit or "",
         declared,
         # Resolved now: the working folder may be another one when a capacity table counts again.

@@ -125,7 +125,7 @@ def plan(
         typer.echo(f"\nOther grids at epsilon {formatting.number_text(table.epsilon)}:")
         tables.show(table, facts.value_unit)
     elif table is not None:
-        typer.echo("\n".join(formatting.wrapped("Grid", tables.capital(table.sentence))))
+        typer.echo("\n".join(formatting.wrapped("Grid", formatting.capital(table.sentence))))
     for line in file_lines(run, files):
         typer.echo(line)
 

@@ -92,6 +92,11 @@ def number_text(number: float) -> str:
     return f"{number:.{2 - math.floor(math.log10(abs(number)))}f}".rstrip("0")
 
 
+def capital(sentence: str) -> str:
+    """Return a sentence with a capital letter."""
+    return sentence[:1].upper() + sentence[1:]
+
+
 def grid_words(grid: Cells | Labels) -> str:
     """Return the definition of a cell as text."""
     if isinstance(grid, OneCell):

@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.planning.blas_threads import single_blas_thread
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -277,18 +279,21 @@ def _search(problem: _Problem, begin: Floats, iterations: int) -> tuple[Floats, 
         value, slope = problem.value(logs)
         return value * scale, slope * scale
 
-    converged = scipy.optimize.minimize(
-        scaled,
-        begin,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=np.stack((begin - LOG_SCALE_RANGE, begin + LOG_SCALE_RANGE), axis=1),
-        options={
-            "maxiter": iterations,
-            "gtol": SLOPE_TOLERANCE * start * scale / begin.size,
-            "ftol": GAIN_TOLERANCE * min(start * scale, 1.0),  # the search takes it of 1 or more
-        },
-    )
+    # Here, as scipy may have been loaded only just now.
+    with single_blas_thread():
+        converged = scipy.optimize.minimize(
+            scaled,
+            begin,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=np.stack((begin - LOG_SCALE_RANGE, begin + LOG_SCALE_RANGE), axis=1),
+            options={
+                "maxiter": iterations,
+                "gtol": SLOPE_TOLERANCE * start * scale / begin.size,
+                "ftol": GAIN_TOLERANCE
+                * min(start * scale, 1.0),  # the search takes it of 1 or more
+            },
+        )
     return np.asarray(converged.x), float(converged.fun) / scale
 
 

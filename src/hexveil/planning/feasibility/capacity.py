@@ -23,7 +23,7 @@ from hexveil.planning.feasibility import recommendation
 from hexveil.planning.feasibility.advice import UNDER, two_figures_up
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.grids import counted, grids_to_try
-from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of
+from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of, scaled_epsilon
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.planning.request import WithinEpsilon
 from hexveil.theory import noise_floor
@@ -161,6 +161,7 @@ def capacity(  # noqa: PLR0913  a public door
     objective: Objective | None = None,
     clipping_range: ClippingRangeMode = "auto",
     range_share: Number | None = None,
+    search: bool = True,
 ) -> Capacity:
     """Return this fleet's capacity at `epsilon`: grids, privacy units, and a recommendation.
 
@@ -186,6 +187,9 @@ def capacity(  # noqa: PLR0913  a public door
         What one constant misses on average; default span / 20.
     method, mechanism, objective, clipping_range, range_share
         As for `hv.plan`.
+    search : bool
+        Whether the loss that a grid needs is searched for; otherwise the noise of the predicted
+        plan is scaled, which names a loss that is enough and costs nothing.
 
     Raises
     ------
@@ -205,7 +209,7 @@ def capacity(  # noqa: PLR0913  a public door
         range_share=range_share,
         advise=False,
     )
-    return assess_grids(result, privacy_units=privacy_units, grids=grids)
+    return assess_grids(result, privacy_units=privacy_units, grids=grids, search=search)
 
 
 def assess_grids(
@@ -213,6 +217,7 @@ def assess_grids(
     *,
     privacy_units: Sequence[Unit] | None = None,
     grids: tuple[Cells | Labels, ...] | None = None,
+    search: bool = True,
 ) -> Capacity:
     """Return assessments of other grids and privacy units for a plan's request.
 
@@ -224,6 +229,8 @@ def assess_grids(
         Default: the data set's privacy unit.
     grids : tuple of Cells or Labels, optional
         Default: those around the data set's own.
+    search : bool
+        See `capacity`.
 
     Raises
     ------
@@ -247,12 +254,18 @@ def assess_grids(
                 facts.privacy_unit,
                 facts.cells.grid,
             )
-            offers.append(_offer(made, grid, privacy_unit, metadata, own=same))
+            offers.append(_offer(made, grid, privacy_unit, metadata, own=same, search=search))
     return Capacity(tuple(offers), float(made.requested_epsilon), facts.privacy_unit)
 
 
 def _offer(
-    made: Plan, grid: Cells | Labels, privacy_unit: str, facts: PublicMetadata | None, *, own: bool
+    made: Plan,
+    grid: Cells | Labels,
+    privacy_unit: str,
+    facts: PublicMetadata | None,
+    *,
+    own: bool,
+    search: bool,
 ) -> GridAssessment:
     miss = made.support.baseline_error
     empty = GridAssessment(
@@ -282,6 +295,7 @@ def _offer(
         prediction = prediction_of(made) if own else predictor.predict(requested)
         error = prediction.mean_error
     cells, users = facts.occupancy.n_cells, facts.occupancy.n_users
+    needed = _needed if search else _scaled
     return replace(
         empty,
         cells=cells,
@@ -293,8 +307,8 @@ def _offer(
         planned=prediction is not None,
         beats_constant=prediction is not None and error < miss,
         halved=prediction is not None and error < miss / 2.0,
-        epsilon_needed=_needed(predictor, prediction, miss),
-        epsilon_halved=_needed(predictor, prediction, miss / 2.0),
+        epsilon_needed=needed(predictor, prediction, miss),
+        epsilon_halved=needed(predictor, prediction, miss / 2.0),
         epsilon_least=predictor.epsilon_lower_bound(miss / 2.0),
     )
 
@@ -306,6 +320,15 @@ def _names(
     if isinstance(grid, Cells):
         return privacy_unit, grid.resolution, grid.timeslot, grid.slot, None
     return privacy_unit, None, None, None, grid.columns
+
+
+def _scaled(predictor: ErrorPredictor, seen: ErrorPrediction | None, error: float) -> float | None:
+    """Return a loss that is enough by scaling; None where none is needed, known or near."""
+    if seen is None or seen.mean_error < error:
+        return None
+    requested = predictor.plan.requested_epsilon
+    epsilon = scaled_epsilon(seen, requested, error * UNDER)
+    return two_figures_up(epsilon) if epsilon <= MAX_EPSILON_RATIO * float(requested) else None
 
 
 def _needed(predictor: ErrorPredictor, seen: ErrorPrediction | None, error: float) -> float | None:

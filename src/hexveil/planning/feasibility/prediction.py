@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import span_in_quanta
+from hexveil.planning.blas_threads import single_blas_thread
 from hexveil.planning.clipping_range import fast_prediction
 from hexveil.planning.clipping_range.cell_ranges import may_support_cell_ranges
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
@@ -115,6 +116,16 @@ def epsilon_for_error(
     return high if high < np.inf else None
 
 
+def scaled_epsilon(prediction: ErrorPrediction, epsilon: Fraction, error: float) -> float:
+    """Return a loss at which the average error is `error`, by scaling the noise of one plan.
+
+    The loss that is needed is at most this, because the plan of that loss is at least as good as
+    the scaled one. Infinite where bias alone is above the error.
+    """
+    noise, bias = float(prediction.noise.mean()), float(prediction.bias.mean())
+    return float(epsilon) * noise / (error - bias) if bias < error else math.inf
+
+
 @dataclass(frozen=True, eq=False)
 class ErrorPredictor:
     """Predicts the request of a plan on other public facts, at any loss.
@@ -157,6 +168,7 @@ class ErrorPredictor:
             self._seen[epsilon] = self._at(epsilon)
         return self._seen[epsilon]
 
+    @single_blas_thread()
     def _at(self, epsilon: Fraction) -> ErrorPrediction:
         prediction = []
         cells = self._with_cell_ranges(epsilon) if "cells" in self.fast_predictions else None

@@ -171,6 +171,7 @@ class _CachedReading:
                 self._maker,
                 CANONICAL_IDS,
                 self._source.kind,
+                self._request.format.describe(),
                 self._undated.raw,
                 self._undated.query,
                 asdict(self._grouping),

@@ -71,7 +71,7 @@ class DuckDBRegridder:
         # Repeats are looked for in all records, and only then is one of each kept.
         drop = aggregation.drops_repeats(request)
         # Of repeats the one of smallest place stays: values break ties alone, and change no count.
-        relation = open_source(session, self.source, request.column_names)
+        relation = open_source(session, self.source, request.column_names, request.format)
         relation.load_files()
         source = validate_records(session, relation, request, parse=drop)
         query = source.query

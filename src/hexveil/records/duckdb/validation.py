@@ -21,12 +21,16 @@ from hexveil.records.duckdb.canonical_ids import canonical_id
 from hexveil.records.duckdb.expressions import (
     JsonFields,
     from_wall,
-    instant,
     local_second,
     name_text,
-    number,
     number_literal,
     whole_number,
+)
+from hexveil.records.duckdb.formats.declared_texts import (
+    declared_instant,
+    declared_number,
+    time_form,
+    value_form,
 )
 from hexveil.records.duckdb.json_documents import DOCUMENT
 from hexveil.records.utc_offsets import END_OF_TIMES
@@ -182,6 +186,7 @@ class _RawColumns:
     def __init__(self, session: Session, relation: Relation, request: ReadRequest) -> None:
         self._document = JsonFields(DOCUMENT) if relation.documents else None
         self._session, self._relation, self._request = session, relation, request
+        self._format = request.format
         self.labels: tuple[str, ...] = ()
         self.twins: tuple[str, ...] = ()
         self.has_place = request.columns.has_place
@@ -198,10 +203,14 @@ class _RawColumns:
         user = self._relation.find_user(self._session, columns.user)
         expression = canonical_id(user, self._document)
         self.inexact_users = expression.inexact is not None
+        number = declared_number(
+            value, "value", self._document, self._format, self._format.unit_suffix
+        )
         return {
             # Malformed lines of CSV never become rows; they are counted by `Relation.skipped`.
             "malformed": "malformed" if self._document else "false",
-            "value": number(value, "value", self._document),
+            "value": number,
+            "value_form": value_form(value, self._document, number),
             "user_id": expression.text,
             **({} if expression.inexact is None else {"inexact_user": expression.inexact}),
             **self._twin("user_id", user),
@@ -222,15 +231,22 @@ class _RawColumns:
         else:
             return {}
         document = self._document
-        return {"lat": number(lat, "lat", document), "lon": number(lon, "lon", document)}
+        return {
+            role: declared_number(ref, role, document, self._format)
+            for role, ref in (("lat", lat), ("lon", lon))
+        }
 
     def _time(self) -> dict[str, str]:
         name = self._request.columns.time
         if name is None:
             return {}
         time = self._relation.find(self._session, "time", name)
-        expression = instant(time, self._request.rules.naive, self._document)
-        return {"utc": expression.utc, "wall": expression.wall}
+        expression = declared_instant(time, self._request.rules.naive, self._document, self._format)
+        return {
+            "utc": expression.utc,
+            "wall": expression.wall,
+            "time_form": time_form(time, self._document, expression),
+        }
 
     def _labels(self) -> dict[str, str]:
         cells = self._request.rules.cells

@@ -49,6 +49,8 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _TABLE = re.compile(r"[\w`]+(\.[\w`]+){0,2}")
 """The name of a table."""
 _BLOCK = 1 << 20
+_GZIP_TRAILER = 4
+"""Bytes at the end of a packed file that hold its unpacked size."""
 _EXACT = 2**53
 """Floats below this in size are exact, if they are whole."""
 _KEY_VALUE_FOLDER = re.compile(r"(^|[/\\])([^/\\=]+)=[^/\\]+(?=[/\\])")
@@ -375,6 +377,16 @@ def first_bytes(path: str, size: int) -> bytes:
             return compressed.read(size)
     with Path(path).open("rb") as file:
         return file.read(size)
+
+
+def unpacked_size(path: str) -> int:
+    """Return the bytes of a file, unpacked; of a packed one modulo 2^32, as its end states."""
+    with Path(path).open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if path.lower().endswith(".gz") and size >= _GZIP_TRAILER:
+            file.seek(-_GZIP_TRAILER, os.SEEK_END)
+            return int.from_bytes(file.read(_GZIP_TRAILER), "little")
+        return size
 
 
 def _table(source: object) -> pa.Table:

@@ -20,7 +20,9 @@ def test_warning_names_an_epsilon_that_is_enough_and_searches_nothing():
         plan = hv.plan(fleet(7, recount=counted_again), epsilon=1, clipping_range="bounds")
     assert not plan.support.beats_constant
     needed = float(re.search(r"with epsilon ([\d.]+\d)", str(caught[0].message))[1])
-    assert hv.plan(fleet(7), epsilon=needed, clipping_range="bounds", advise=False).support.beats_constant
+    assert hv.plan(
+        fleet(7), epsilon=needed, clipping_range="bounds", advise=False
+    ).support.beats_constant
 
 
 def test_advice_names_the_finest_usable_grid():
@@ -30,8 +32,12 @@ def test_advice_names_the_finest_usable_grid():
     assert "use resolution 5" in text
     assert ", the finest usable grid" in text
     needed = float(text.split("epsilon ")[1].rstrip("."))
-    assert hv.plan(fleet(7), epsilon=needed, clipping_range="bounds", advise=False).support.beats_constant
-    assert not hv.plan(fleet(7), epsilon=needed * 0.9, clipping_range="bounds", advise=False).support.beats_constant
+    assert hv.plan(
+        fleet(7), epsilon=needed, clipping_range="bounds", advise=False
+    ).support.beats_constant
+    assert not hv.plan(
+        fleet(7), epsilon=needed * 0.9, clipping_range="bounds", advise=False
+    ).support.beats_constant
 
 
 @pytest.mark.parametrize("method", ["per-cell", "equal-split"])

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import cache
 
 import h3
 import pyarrow as pa
@@ -51,6 +52,18 @@ def records():
     return pa.Table.from_pylist(rows)
 
 
+@cache
+def dataset_of(mapped):
+    """Return the data set of these readings, by hexagons or by routes."""
+    where = {"cells": hv.Labels("route")}
+    if mapped:
+        where = {"lat": "lat", "lon": "lon", "cells": hv.Cells(7, "1h", "Asia/Kolkata")}
+    return hv.read(
+        records(), user="bus", value="speed", time="time", bounds=(0, 60), value_unit="km/h",
+        repeats="keep", **where,
+    )  # fmt: skip
+
+
 def released(folder, plan, *, mapped=False, smoothed=False, **options):
     """Write a release of a kind of plan into a new folder, of hexagons or of routes."""
     return release_of(folder, plan, mapped=mapped, smoothed=smoothed).write(folder, **options)
@@ -58,13 +71,7 @@ def released(folder, plan, *, mapped=False, smoothed=False, **options):
 
 def release_of(folder, plan, *, mapped=False, smoothed=False):
     """Return a release of a kind of plan, booked in a ledger beside a folder to be made."""
-    where = {"cells": hv.Labels("route")}
-    if mapped:
-        where = {"lat": "lat", "lon": "lon", "cells": hv.Cells(7, "1h", "Asia/Kolkata")}
-    dataset = hv.read(
-        records(), user="bus", value="speed", time="time", bounds=(0, 60), value_unit="km/h",
-        repeats="keep", **where,
-    )  # fmt: skip
+    dataset = dataset_of(mapped)
     book = hv.Ledger(f"{folder}.sqlite", dataset="buses", budget=100)
     made = hv.plan(dataset, advise=False, **PLANS[plan])
     estimates = ("raw", "smoothed") if smoothed else ("raw",)

@@ -17,11 +17,27 @@ CASES = suite()
 LEVEL = run.level(CASES)
 SEED = 0
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "understand" / "audit.md"
+
+
+def quick(name):
+    """Return whether a case is in the quick suite: one of each mechanism, of those of quantiles.
+
+    A million choices of two quantiles take a second.
+    """
+    quantiles = name.startswith(("FixedQuantile", "OptimizedQuantile"))
+    return not quantiles or name == 'OptimizedQuantile(cap=1, split="0.9", candidates=2)'
+
+
+def marked(case, *more):
+    """Return a case as a parameter, slow where it is not in the quick suite."""
+    marks = [] if quick(case.name) else [pytest.mark.slow]
+    return pytest.param(case, *more, marks=marks, id="-".join(one.name for one in (case, *more)))
+
+
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+each_simulated = pytest.mark.parametrize("case", [marked(case) for case in CASES])
 with_twin = pytest.mark.parametrize(
-    ("case", "twin"),
-    [(case, twin) for case in CASES for twin in case.catches],
-    ids=lambda one: one.name,
+    ("case", "twin"), [marked(case, twin) for case in CASES for twin in case.catches]
 )
 
 
@@ -37,7 +53,7 @@ def test_the_level_covers_the_whole_suite():
     assert LEVEL * events * 8 == pytest.approx(1e-6)
 
 
-@each
+@each_simulated
 def test_simulated_releases_do_not_refute_the_claim(case):
     """A million simulated releases under each input prove no more than the claim, and much of it.
 
@@ -89,8 +105,16 @@ def test_the_vetted_path_has_power_too(name, twin):
 @pytest.mark.parametrize(
     ("module", "case"),
     [
-        ("quantile_averaging", 'grouping="wrap_around", cap=3, candidates=12): low'),
-        ("quantile_averaging", 'grouping="wrap_around", cap=3, candidates=12)'),
+        pytest.param(
+            "quantile_averaging",
+            'grouping="wrap_around", cap=3, candidates=12): low',
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "quantile_averaging",
+            'grouping="wrap_around", cap=3, candidates=12)',
+            marks=pytest.mark.slow,
+        ),
         ("levy", 'grouping="wrap_around", cap=24): middle'),
     ],
 )
@@ -104,6 +128,7 @@ def test_scores_that_are_not_doubled_are_caught(module, case, monkeypatch):
     assert run.simulated_bound(slipped, LEVEL, SEED) > named(slipped.name).claim
 
 
+@pytest.mark.slow
 def test_a_sensitivity_of_one_array_under_wrap_around_is_caught(monkeypatch):
     """If the noise were fitted to one array of the two that a user moves, the audit would fail."""
     monkeypatch.setattr(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
 from hexveil.records.duckdb.canonical_ids import canonical_id
 from hexveil.records.duckdb.expressions import (
+    Instant,
     JsonFields,
     from_wall,
     local_second,
@@ -77,11 +78,14 @@ class ValidatedRecords:
     query : str
         Selects the columns that the head of this module lists.
     raw : str
-        The same records before any check, for finding out what is wrong with them.
+        The same records before any check, for finding out what is wrong with them; without
+        `local_s`, the expression of which takes longer to plan than few records to read.
     places : tuple of str
         Names of the columns of a place.
     timed, local : bool
         Whether `time_us`, and whether `local_s`, is there.
+    clocked : str
+        The same as `raw`, with `local_s` where it is there.
     naive : bool
         Whether a column `naive` is there: whether a time has no offset. Only under two clocks.
     labelled : bool
@@ -102,6 +106,7 @@ class ValidatedRecords:
     columnar: bool = False
     twins: tuple[str, ...] = ()
     naive: bool = False
+    clocked: str = ""
 
 
 def validate_records(
@@ -142,8 +147,9 @@ def validate_records(
     )
     names = tuple(f"place{i}" for i in range(len(places)))
     return ValidatedRecords(
-        query, raw.query, names, timed, local, bool(raw.labels), columnar, raw.twins, naive
-    )
+        query, raw.parsed, names, timed, local, bool(raw.labels), columnar, raw.twins, naive,
+        raw.query,
+    )  # fmt: skip
 
 
 def key_column(name: str, twins: Collection[str]) -> str:
@@ -242,6 +248,7 @@ class _RawColumns:
             return {}
         time = self._relation.find(self._session, "time", name)
         expression = declared_instant(time, self._request.rules.naive, self._document, self._format)
+        self._has_wall = expression.wall != Instant.wall
         return {
             "utc": expression.utc,
             "wall": expression.wall,
@@ -272,7 +279,8 @@ class _RawColumns:
         if self._request.columns.time is None:
             return query
         # An offset in the text goes before the declared time zone.
-        wall = "utc" if naive is None else f"coalesce(utc, {from_wall('wall', naive)})"
+        known = naive is None or not self._has_wall
+        wall = "utc" if known else f"coalesce(utc, {from_wall('wall', str(naive))})"
         two = ", utc IS NULL AND wall IS NOT NULL AS naive" * self._request.rules.two_clocks
         return f"SELECT * EXCLUDE (utc, wall), {wall} AS time_us{two} FROM ({query})"
 

@@ -36,8 +36,10 @@ TABLE = {
     # The public side: no record, no engine, no noise library.
     "accounting": Room(BASE, ("numpy",)),
     "theory": Room(("accounting",)),
-    "planning": Room((*BASE, "accounting", "theory", "mechanisms"), ("numpy", "pyarrow", "scipy")),
-    "smoothing": Room(("base",), ("numpy", "scipy")),
+    "planning": Room(
+        (*BASE, "accounting", "theory", "mechanisms", "smoothing"), ("numpy", "pyarrow", "scipy")
+    ),
+    "smoothing": Room(BASE, ("numpy", "scipy")),
     # Public and private halves of what is released, and the only door to the noise library.
     "mechanisms": Room(
         (*BASE, "accounting", "smoothing"),

@@ -71,7 +71,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     objective: Objective | None = None,
     error: ErrorKind | None = None,
     split: Number | None = None,
-    clipping_range: ClippingRangeMode = "bounds",
+    clipping_range: ClippingRangeMode = "auto",
     range_share: Number | None = None,
     clip_user: ClipUserForm = "improved",
     cell_epsilon: Number | None = None,
@@ -119,13 +119,16 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     split : number, optional
         The mean's part of a cell's loss, for the methods that plan cells apart and for variances
         under a private interval; default the best, by prediction.
-    clipping_range : "bounds", "private", "two-stage" or "auto"
-        "private" finds one interval for user means privately, from a small share of ε, projects
-        user means to it, and weighs users so that the predicted error is small
-        (docs/understand/clipping-range.md); within `epsilon`, by the joint method. "two-stage" adds
-        narrower ranges in a second step, for means: around users' own means or around cells',
-        whichever is predicted to be better once the first steps are known. "auto" takes the one of
-        all three whose predicted error is least.
+    clipping_range : "auto", "per-cell", "bounds", "private" or "two-stage"
+        "bounds" clips to the public bounds alone. "private" finds one interval for user means
+        privately, from a small share of ε, projects user means to it, and weighs users so that the
+        predicted error is small (docs/understand/clipping-range.md); within `epsilon`, by the joint
+        method. "two-stage" adds narrower ranges in a second step, for means: around users' own
+        means or around cells', whichever is predicted to be better once the first steps are known.
+        "per-cell" gives each cell a range by a first noisy look at it, for means. "auto" takes
+        "per-cell" for means where there are several cells and users enough, else the one of the
+        first three whose predicted error is least; with targets, bounds of the caller's own or
+        another method or objective it is "bounds".
     range_share : number, optional
         Part of ε that finds the interval; default from the number of users.
     clip_user : "improved" or "printed"

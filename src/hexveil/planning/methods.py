@@ -81,12 +81,21 @@ def _two_stages(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     return range_allocations.allocate_two_stage(problem.occupancy.local(), problem.request, epsilon)
 
 
+def _cell_ranges(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
+    local = problem.occupancy.local()
+    return range_allocations.allocate_cell_ranges(local, problem.request, epsilon)
+
+
 def _best_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
-    """Return the allocation of least predicted error; with a range only where it can be found."""
+    """Return ranges of cells where users suffice; else the allocation of least predicted error."""
     occupancy, request = problem.occupancy, problem.request
-    candidates = [_within_bounds(problem, epsilon)]
     if not occupancy.is_local:  # weights of pairs need the pairs at hand
-        return candidates[0]
+        return _within_bounds(problem, epsilon)
+    # Not compared by predicted error: where cells differ much, only these intervals are honest.
+    allocation = range_allocations.allocate_supported_cell_ranges(occupancy, request, epsilon)
+    if allocation is not None:
+        return allocation
+    candidates = [_within_bounds(problem, epsilon)]
     if private_range.range_is_affordable(occupancy.n_users, epsilon):
         local = occupancy.local()
         candidates.append(range_allocations.allocate_with_range(local, request, epsilon))
@@ -191,6 +200,7 @@ _BY_RANGE = {
     "bounds": _within_bounds,
     "private": _private_range,
     "two-stage": _two_stages,
+    "per-cell": _cell_ranges,
     "auto": _best_range,
 }
 _METHODS = {

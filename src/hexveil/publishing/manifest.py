@@ -20,7 +20,7 @@ import numpy as np
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells
 from hexveil.planning import cell_mechanisms
-from hexveil.planning.allocation import CellMechanisms, TwoStageRange
+from hexveil.planning.allocation import CellMechanisms, PerCellRange, TwoStageRange
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 from hexveil.planning.goal import goal, printed_options
 from hexveil.planning.guarantees import divisors
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from hexveil.planning.request import Request
     from hexveil.smoothing import Smoothed
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 LIBRARIES = ("duckdb", "numpy", "opendp", "pyarrow")
 
 
@@ -239,6 +239,22 @@ def _centres(plan: Plan) -> dict[str, list[float]]:
     return {}
 
 
+def _cell_ranges(plan: Plan) -> dict[str, list[dict[str, Any]]]:
+    """Return the clipping range of each cell's last number, in value units."""
+    match plan.allocation.clipping:
+        case PerCellRange(plan=cell_ranges):
+            outputs = cell_ranges.released()
+            low, high = outputs.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
+            moved = outputs.moved.tolist()
+            return {
+                "clipping_range": [
+                    {"lower": one, "upper": other, "moved": own}
+                    for one, other, own in zip(low, high, moved, strict=True)
+                ]
+            }
+    return {}
+
+
 def _released_ranges(plan: Plan) -> dict[str, list[dict[str, Any] | None]]:
     """Return what the private choices of each cell's mechanism released, in value units."""
     match plan.allocation.clipping:
@@ -266,6 +282,7 @@ def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
     columns_by_statistic = [
         _centres(plan)
         | _released_ranges(plan)
+        | _cell_ranges(plan)
         | {
             "statistic": [name] * plan.occupancy.n_cells,
             "contribution_cap": thresholds[name].tolist(),

@@ -125,7 +125,7 @@ def capacity(  # noqa: PLR0913  a public door
     method: Method = "joint",
     mechanism: ThresholdMechanism | None = None,
     objective: Objective | None = None,
-    clipping_range: ClippingRangeMode = "bounds",
+    clipping_range: ClippingRangeMode = "auto",
     range_share: Number | None = None,
 ) -> Capacity:
     """Return this fleet's capacity at `epsilon`: grids, privacy units, and a recommendation.

@@ -29,6 +29,7 @@ import numpy as np
 
 from hexveil.accounting.error_model import span_in_quanta
 from hexveil.planning.clipping_range import fast_prediction
+from hexveil.planning.clipping_range.cell_ranges import may_support_cell_ranges
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
 from hexveil.planning.clipping_range.private_range import range_is_affordable
 from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
@@ -48,9 +49,15 @@ MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
 MAX_NEWTON_STEPS = 12
 EPSILON_TOLERANCE = 1.04
 """Ratio of two losses at which the search for the one needed ends."""
-FAST_PREDICTIONS = {"bounds": ("plain",), "private": ("projected",), "auto": ("plain", "projected")}
-"""How requests with these intervals are predicted: the best of these ways. What several steps would
-gain (clipping_range "two-stage") is left out for "auto": tables stay cautious."""
+FAST_PREDICTIONS = {
+    "bounds": ("plain",),
+    "private": ("projected",),
+    "per-cell": ("cells",),
+    "auto": ("plain", "projected", "cells"),
+}
+"""How requests with these intervals are predicted: "auto" as ranges of cells where a plan has them,
+else as the best of the other two. What several steps would gain (clipping_range "two-stage") is
+left out for "auto": tables stay cautious."""
 
 
 def prediction_of(plan: Plan) -> ErrorPrediction:
@@ -152,6 +159,8 @@ class ErrorPredictor:
 
     def _at(self, epsilon: Fraction) -> ErrorPrediction:
         prediction = []
+        if "cells" in self.fast_predictions and (cells := self._with_cell_ranges(epsilon)):
+            return cells
         if "plain" in self.fast_predictions:
             prediction.append(
                 fast_prediction.predict_without_range(
@@ -168,6 +177,17 @@ class ErrorPredictor:
             if prediction
             else predict_in_full(self.problem_at(epsilon))
         )
+
+    def _with_cell_ranges(self, epsilon: Fraction) -> ErrorPrediction | None:
+        """Return the prediction for ranges of cells; None where "auto" has none."""
+        occupancy, share = self.facts.occupancy, self.plan.request.range_share
+        is_auto = self.plan.request.clipping_range == "auto"
+        if is_auto and not may_support_cell_ranges(occupancy, epsilon):
+            return None
+        prediction, supported = fast_prediction.predict_with_cell_ranges(
+            occupancy.local(), self.span, epsilon, share
+        )
+        return prediction if supported or not is_auto else None
 
     def _worth_it(self, epsilon: Fraction) -> bool:
         """Return whether a plan would look at an interval at all (planning/methods.py)."""
@@ -192,7 +212,11 @@ class ErrorPredictor:
         requested = self.plan.request
         if requested.noised != ("mean",) or requested.clipping_range not in FAST_PREDICTIONS:
             return 0.0
-        bounds = {"plain": self._least_plain, "projected": self._least_projected}
+        bounds = {
+            "plain": self._least_plain,
+            "projected": self._least_projected,
+            "cells": self._least_with_cell_ranges,
+        }
         return min(bounds[way](error) for way in FAST_PREDICTIONS[requested.clipping_range])
 
     def error_lower_bound(self, epsilon: float) -> float:
@@ -202,8 +226,10 @@ class ErrorPredictor:
             return 0.0
         # At a loss of 0 only constants can be published.
         noise = self._noise / epsilon if epsilon else np.inf
+        width, clipping_error = fast_prediction.CELL_RANGE_FLOOR
         bounds = {
             "plain": min(noise, self.span / 4.0),
+            "cells": width * noise + self.span * clipping_error,
             "projected": min(
                 one.width * noise + self.span * one.clipping_error
                 for one in fast_prediction.ALL_CANDIDATES
@@ -228,6 +254,11 @@ class ErrorPredictor:
             ),
             default=np.inf,
         )
+
+    def _least_with_cell_ranges(self, error: float) -> float:
+        width, clipping_error = fast_prediction.CELL_RANGE_FLOOR
+        rest = error - self.span * clipping_error
+        return self._noise * width / rest if rest > 0 else np.inf
 
     def required_epsilon(self, error: float, begin: Fraction | None = None) -> float | None:
         """Return a loss at which the average error is at most this one, near the least such.

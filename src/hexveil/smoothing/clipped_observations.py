@@ -1,0 +1,352 @@
+"""Noisy averages of clipped user means, and their likelihood for each mean of a cell.
+
+Model of a cell: user means follow a two-piece normal law of mode M, deviations s- below and s+
+above it, censored at the bounds of the values. T is its mean, and of a range [a, b] a look shows
+
+    m(T; a, b) + Laplace(scale) + N(0, misfit²),    m the mean after clipping to [a, b].
+
+Both T and m rise with M, so that M is the coordinate of all grids: evenly spaced in M, points crowd
+together where T comes close to a bound. T is the mean of the very users of the cell, weighted by
+their shares p of the records; around it these vary less than around the mean of their law, by
+1 - Σp² in the variance. The misfit is the sum, in squares, of
+
+- sampling: the variance of clipped user means that T does not explain, times Σw²;
+- weights w that differ from p: (s² Σ(w - p)²), and a systematic part of Σ|w - p|;
+- a within-cell deviation that differs from the pooled one;
+- tails heavier than normal: beyond a cut at distance d an exponential law has s exp(-1 - d/s) more.
+
+Symbols: X a two-piece normal number, z = (x - M) / s, Φ and φ the normal law and its density.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import LocalOccupancy
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+WITHIN_SHARE = 0.85
+"""Deviation of user means within a cell where it was not measured, as a part of the pooled one."""
+SMALLEST_SPREAD = 1.0 / 256.0
+"""Smallest deviation of user means, as a part of the span: half a step of the pooled quantiles."""
+WEIGHT_DRIFT = 0.25
+"""Deviations by which users whose weight rises may differ from those whose weight falls."""
+LOG_SPREAD_SD = 0.35
+"""Standard deviation of the logarithm of the within-cell deviation, from cell to cell."""
+TAIL_EXCESS = 1.2
+"""Multiple of the exponential tail that is allowed for beyond each cut."""
+SMALLEST_SAMPLE = 1e-4
+"""Smallest factor 1 - Σp²: the law of a cell of one user would be a point."""
+SMALLEST_NOISE = 2.0**-24
+"""Smallest misfit and scale, as parts of the span."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedLook(ReadOnlyArrays):
+    """A noisy weighted average of user means per cell, clipped to a range per cell.
+
+    Attributes
+    ----------
+    noisy : ndarray of float, shape (n_cells,)
+        Value units; not read where the scale is infinite.
+    lower, upper : ndarray of float, shape (n_cells,)
+        Ends of each cell's range, value units.
+    scale : ndarray of float, shape (n_cells,)
+        Scale of the Laplace noise, value units; infinite where the cell was not looked at.
+    """
+
+    noisy: Floats
+    lower: Floats
+    upper: Floats
+    scale: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class CellDesign(ReadOnlyArrays):
+    """Public facts of each cell: its users, and how far weights are from shares of records.
+
+    Attributes
+    ----------
+    users : ndarray of int64, shape (n_cells,)
+    weight_squares, share_squares : ndarray of float, shape (n_cells,)
+        Σw² and Σp², both w and p adding up to one.
+    difference_squares, difference : ndarray of float, shape (n_cells,)
+        Σ(w - p)² and Σ|w - p|.
+    """
+
+    users: Ints
+    weight_squares: Floats
+    share_squares: Floats
+    difference_squares: Floats
+    difference: Floats
+
+    @classmethod
+    def of(cls, occupancy: LocalOccupancy, weight: Ints) -> CellDesign:
+        """Return the facts of cells in which pairs have whole weights.
+
+        Parameters
+        ----------
+        occupancy : LocalOccupancy
+        weight : ndarray of int64, shape (n_pairs,)
+            At least one of each cell above 0.
+
+        Examples
+        --------
+        >>> from hexveil.model.occupancy import LocalOccupancy
+        >>> crowd = LocalOccupancy.from_dense([[3], [1]])
+        >>> CellDesign.of(crowd, np.array([1, 1])).difference
+        array([0.5])
+        """
+        begin, cell = occupancy.start[:-1], occupancy.cell
+        total = np.add.reduceat(weight, begin)
+        w, p = weight / total[cell], occupancy.n / occupancy.records_per_cell[cell]
+        return cls(
+            occupancy.users_per_cell,
+            np.add.reduceat(w * w, begin),
+            np.add.reduceat(p * p, begin),
+            np.add.reduceat((w - p) ** 2, begin),
+            np.add.reduceat(np.abs(w - p), begin),
+        )
+
+    def rows(self, rows: slice) -> CellDesign:
+        """Return the facts of some of the cells."""
+        return CellDesign(
+            self.users[rows],
+            self.weight_squares[rows],
+            self.share_squares[rows],
+            self.difference_squares[rows],
+            self.difference[rows],
+        )
+
+
+@dataclass(frozen=True)
+class UserMeanSpread:
+    """Released quantiles of user means, as a centre and deviations.
+
+    Attributes
+    ----------
+    centre : float
+        Median of all user means, value units.
+    below, above : float
+        Standard deviations of the normal laws that have the released quantiles, on either side.
+    within : float or None
+        Standard deviation of user means within a cell; None where it was not measured.
+    """
+
+    centre: float
+    below: float
+    above: float
+    within: float | None
+
+    def pooled(self, span: float) -> float:
+        """Return the mean of both deviations."""
+        return max((self.below + self.above) / 2.0, SMALLEST_SPREAD * span)
+
+    def within_cells(self, span: float) -> tuple[float, float]:
+        """Return the deviations below and above within a cell, as asymmetric as the pooled ones."""
+        pooled = self.pooled(span)
+        within = WITHIN_SHARE * pooled if self.within is None else self.within
+        within = max(within, SMALLEST_SPREAD * span)
+        # Neither side below a quarter of their mean: a quantile may lie on the centre itself.
+        below = min(max(self.below / pooled, 0.25), 1.75)
+        return within * below, within * (2.0 - below)
+
+
+@dataclass(frozen=True, eq=False)
+class UserMeanLaw:
+    """The law of user means in some cells, two-piece normal and censored at the bounds.
+
+    Attributes
+    ----------
+    below, above : ndarray of float, shape (n_cells, 1)
+        s- and s+.
+    bounds : pair of float
+    """
+
+    below: Floats
+    above: Floats
+    bounds: tuple[float, float]
+
+    @classmethod
+    def of(
+        cls, design: CellDesign, spread: UserMeanSpread, bounds: tuple[float, float]
+    ) -> UserMeanLaw:
+        """Return the law around the mean of the cell's own users."""
+        below, above = spread.within_cells(bounds[1] - bounds[0])
+        factor = np.sqrt(np.maximum(1.0 - design.share_squares, SMALLEST_SAMPLE))[:, None]
+        return cls(below * factor, above * factor, bounds)
+
+    @property
+    def deviation(self) -> Floats:
+        """Mean of both deviations, shape (n_cells, 1)."""
+        return np.asarray((self.below + self.above) / 2.0)
+
+    def cut(self, mode: Floats, x: Floats | float) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return E(x - X)+ and E((x - X)+)², P(X < x), and the derivative of the first in log s.
+
+        Parameters
+        ----------
+        mode : ndarray of float, shape (n_cells, n_points)
+        x : ndarray of float, shape (n_cells, 1), or float
+        """
+        from scipy.special import ndtr  # noqa: PLC0415  importing hexveil must stay light
+
+        lower = x < mode
+        sd = np.where(lower, self.below, self.above)
+        share = sd / self.deviation
+        z = (x - mode) / sd
+        tail, density = ndtr(-np.abs(z)), np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+        # Moments of the part of the law beyond x, on its own side of the mode.
+        beyond = share * sd * (density - np.abs(z) * tail)
+        squares = share * sd * sd * ((1.0 + z * z) * tail - np.abs(z) * density)
+        mean = mode + self._mean_above_mode
+        # E(x - X)+ = (x - E X) + E(X - x)+, and alike for squares.
+        whole = self._variance + (x - mean) ** 2
+        first = np.where(lower, beyond, x - mean + beyond)
+        second = np.where(lower, squares, whole - squares)
+        below = np.where(lower, share * tail, 1.0 - share * tail)
+        return first, second, below, share * sd * density
+
+    @property
+    def _mean_above_mode(self) -> Floats:
+        return np.asarray(math.sqrt(2.0 / math.pi) * (self.above - self.below))
+
+    @property
+    def _variance(self) -> Floats:
+        skewed = (1.0 - 2.0 / math.pi) * (self.above - self.below) ** 2
+        return np.asarray(skewed + self.above * self.below)
+
+    def mean(self, mode: Floats) -> Floats:
+        """Return T of each mode, shape (n_cells, n_points)."""
+        low, high = self.bounds
+        return np.asarray(high - self.cut(mode, high)[0] + self.cut(mode, low)[0])
+
+    def edge_modes(self, bins: int) -> Floats:
+        """Return evenly spaced modes, whose T reach from one bound to the other."""
+        low, high = self.bounds
+        step = np.linspace(0.0, 1.0, bins + 1)
+        first, last = low - 5.0 * self.above, high + 5.0 * self.below
+        return np.asarray(first + (last - first) * step)
+
+
+@dataclass(frozen=True, eq=False)
+class LookModel:
+    """Expected look and misfit at each edge of a grid.
+
+    Attributes
+    ----------
+    expected, misfit_squares : ndarray of float, shape (n_cells, n_points)
+    inside : ndarray of float, shape (n_cells, n_points)
+        P(a < X < b), the slope of the expected look in M.
+    """
+
+    expected: Floats
+    misfit_squares: Floats
+    inside: Floats
+
+
+def model_look(
+    law: UserMeanLaw, design: CellDesign, mode: Floats, lower: Floats, upper: Floats
+) -> LookModel:
+    """Return the expected look of each mode of each cell, and the variance of the misfit.
+
+    Parameters
+    ----------
+    law : UserMeanLaw
+    design : CellDesign
+    mode : ndarray of float, shape (n_cells, n_points)
+    lower, upper : ndarray of float, shape (n_cells,)
+    """
+    low, high = lower[:, None], upper[:, None]
+    first_low, second_low, below_low, log_low = law.cut(mode, low)
+    first_high, second_high, below_high, log_high = law.cut(mode, high)
+    expected = high - first_high + first_low
+    inside = below_high - below_low
+    # E(clip(X) - high)² by the squares of both cuts: (high - clip)² = (h-X)+² - (l-X)+² - ...
+    square = second_high - second_low - 2.0 * (high - low) * first_low
+    variance = np.maximum(square - (high - expected) ** 2, 0.0)
+    deviation = law.deviation
+    sampling = np.maximum(variance - inside**2 * deviation**2, 0.0)
+    misfit = sampling * design.weight_squares[:, None]
+    weights = design.difference_squares + (WEIGHT_DRIFT * design.difference) ** 2
+    misfit = misfit + deviation**2 * weights[:, None]
+    misfit = misfit + (LOG_SPREAD_SD * (log_low - log_high)) ** 2
+    return LookModel(expected, misfit + _tails(law, mode, expected, low, high), inside)
+
+
+def _tails(law: UserMeanLaw, mode: Floats, expected: Floats, low: Floats, high: Floats) -> Floats:
+    """Return the variance that is allowed for tails beyond both cuts."""
+    total = np.zeros_like(mode)
+    bottom, top = law.bounds
+    for distance, room, end, sd in (
+        (mode - low, low - bottom, expected - low, law.below),
+        (high - mode, top - high, high - expected, law.above),
+    ):
+        excess = sd * np.exp(np.minimum(-1.0 - distance / sd, 0.0))
+        # A cut moves nobody further than to the bound, and the average no further than the end.
+        allowed = np.minimum(np.minimum(excess, end), np.maximum(room, 0.0))
+        total += (TAIL_EXCESS * np.maximum(allowed, 0.0)) ** 2
+    return total
+
+
+def log_likelihood(
+    law: UserMeanLaw, design: CellDesign, look: ClippedLook, edges: Floats
+) -> Floats:
+    """Return the log likelihood of a look in each bin of the grid, shape (n_cells, n_bins).
+
+    Parameters
+    ----------
+    law : UserMeanLaw
+    design : CellDesign
+    look : ClippedLook
+    edges : ndarray of float, shape (n_cells, n_bins + 1)
+        Edges of bins of M.
+    """
+    span = law.bounds[1] - law.bounds[0]
+    modelled = model_look(law, design, edges, look.lower, look.upper)
+    m, v = modelled.expected, modelled.misfit_squares
+    middle = (m[:, 1:] + m[:, :-1]) / 2.0
+    # Within a bin m is uniform: a bin that is wide beside the noise must not miss the likelihood.
+    misfit = (v[:, 1:] + v[:, :-1]) / 2.0 + (m[:, 1:] - m[:, :-1]) ** 2 / 12.0
+    silent = np.isinf(look.scale)
+    noisy = np.where(silent, 0.0, look.noisy)[:, None]
+    scale = np.maximum(np.where(silent, span, look.scale), SMALLEST_NOISE * span)[:, None]
+    normal = np.sqrt(misfit + (SMALLEST_NOISE * span) ** 2)
+    density = log_noise_density(noisy - middle, scale, normal)
+    return np.where(silent[:, None], 0.0, density)
+
+
+def log_noise_density(residual: Floats, scale: Floats, sd: Floats) -> Floats:
+    """Return the log density of the sum of a Laplace and a normal number.
+
+    Parameters
+    ----------
+    residual, scale, sd : ndarray of float
+        Place, scale of the Laplace number and standard deviation of the normal one, above 0.
+
+    Examples
+    --------
+    >>> residual, scale = np.array([3.0]), np.array([2.0])
+    >>> log_noise_density(residual, scale, np.array([1e-6])).round(6)  # as good as Laplace
+    array([-2.886294])
+    """
+    from scipy.special import erfc, erfcx  # noqa: PLC0415  importing hexveil must stay light
+
+    r, ratio = np.abs(residual), sd / scale
+    near, far = (ratio - r / sd) / math.sqrt(2.0), (ratio + r / sd) / math.sqrt(2.0)
+    # Scaled complementary error functions, since both factors of either term may underflow.
+    centre = -0.5 * (r / sd) ** 2 + np.log(erfcx(np.maximum(near, 0.0)) + erfcx(far))
+    cut = np.minimum(near, 0.0)
+    tail = 0.5 * ratio**2 - r / scale + np.log(erfc(cut) + np.exp(-cut * cut) * erfcx(far))
+    return np.asarray(np.where(near > 0.0, centre, tail) - np.log(4.0 * scale))

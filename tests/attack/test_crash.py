@@ -166,24 +166,26 @@ def test_a_draw_that_is_lost_a_second_time(runner, site, again):
     assert here.book().spent == 3 * once.cost
 
 
-STAGES = ("interval", "cells")
-"""Private stages of a plan with one interval."""
+STAGES = {"private": ("interval", "cells"), "per-cell": ("interval", "first look")}
+"""First two private stages of plans with private ranges."""
 
 
-@pytest.mark.parametrize("stage", range(len(STAGES)))
+@pytest.mark.parametrize("clipping_range", STAGES)
+@pytest.mark.parametrize("stage", [0, 1])
 @pytest.mark.parametrize("name", ["marked", "measured"])
-def test_killed_between_private_stages(runner, site, name, stage):
+def test_killed_between_private_stages(runner, site, name, stage, clipping_range):
     """Results that are stored stay; a stage that began is lost, with the booking it was under."""
     dates = days(1)
     here, step = site(dates), next(step for step in STEPS if step.name == name)
     run = here.folder / "run.toml"
-    run.write_text(run.read_text().replace('method = "per-cell"', 'clipping_range = "private"'))
+    asked = f'clipping_range = "{clipping_range}"'
+    run.write_text(run.read_text().replace('method = "per-cell"', asked))
     killed = runner.run(here, dates, hook=step.hook, number=1 + stage)
     assert killed.code == -9, killed.said
     here.check()
     (one,) = here.entries()
     begun = [e.body["stage"] for e in here.history() if e.kind == "marked"]
-    assert begun == list(STAGES[: 1 + stage])
+    assert begun == list(STAGES[clipping_range][: 1 + stage])
     kept = len(begun) - (name == "marked")
     assert list(one.stages) == begun[:kept]
     finish(runner, here, dates)

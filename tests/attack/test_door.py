@@ -30,9 +30,10 @@ READERS = {"publishing/private_sums.py"}
 MEASURES = {
     "mechanisms/clipped/clipped_allocation.py", "mechanisms/clipped/clipped_mean.py",
     "mechanisms/clipped/clipped_variance.py", "mechanisms/clipped/renormalised_mean.py",
-    "mechanisms/weighted/weighted_allocation.py",
+    "mechanisms/weighted/weighted_allocation.py", "mechanisms/cell_ranges/look_stages.py",
     "mechanisms/weighted/weighted_mean.py", "mechanisms/weighted/weighted_variance.py",
     "mechanisms/map_quantiles.py", "mechanisms/private_quantile.py",
+    "mechanisms/cell_ranges/pooled_spread.py",
     "mechanisms/two_stage/residual_stages.py", "mechanisms/per_cell_allocation.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
 }  # fmt: skip
@@ -198,6 +199,7 @@ PLANS = {
     "suppression": {"method": "clip-user", "statistics": ("mean", "variance")},
     "a private interval": {"clipping_range": "private", "statistics": ("mean", "variance")},
     "narrower ranges": {"clipping_range": "two-stage"},
+    "ranges of cells": {"clipping_range": "per-cell"},
     "an error to stay within": {"target_error": 5, "epsilon": None},
 }  # fmt: skip
 USERS, CELLS = 40, ("x", "y", "z")

@@ -29,6 +29,7 @@ from hexveil.cli import app
 from hexveil.model.cells import CellTable
 from hexveil.publishing import folder
 from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.markup import clean
@@ -100,7 +101,8 @@ def release_of(names, place, *, name=NAME, columns=(ROUTE, HOUR)):
     table = build_table(
         plan, dataset.public, measuring.values_of(numbers, plan, dataset.public.lattice)
     )
-    said = build_manifest(name, dataset.public, plan, "0" * 64, {"entry": 7, "chain": "ab" * 32})
+    ledger, accuracy = {"entry": 7, "chain": "ab" * 32}, accuracy_statement(plan, table, None)
+    said = build_manifest(name, dataset.public, plan, "0" * 64, ledger, accuracy=accuracy)
     return SimpleNamespace(table=table, said=said, folder=folder.write(table, said, place))
 
 

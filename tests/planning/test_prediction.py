@@ -38,7 +38,7 @@ def crowd(seed, users=300, cells=12):
     return dense[dense.sum(axis=1) > 0]
 
 
-SETTINGS = ("bounds", "private", "auto")
+SETTINGS = ("bounds", "private", "per-cell", "auto")
 
 
 @pytest.mark.slow

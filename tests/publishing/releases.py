@@ -19,15 +19,17 @@ PLANS = {
     "clip-user": {"epsilon": 2, "method": "clip-user"},
     "clip-user-printed": {"cell_epsilon": 4, "method": "clip-user", "clip_user": "printed"},
     "equal-split": {"epsilon": 2, "method": "equal-split"},
-    "squares": {"epsilon": 40, "statistics": ("mean", "variance", "sd")},
-    "variance": {"epsilon": 40, "statistics": ("variance",)},
-    "root": {"epsilon": 40, "statistics": ("sd",)},
+    "squares": {"epsilon": 40, "clipping_range": "bounds",
+                "statistics": ("mean", "variance", "sd")},
+    "variance": {"epsilon": 40, "clipping_range": "bounds", "statistics": ("variance",)},
+    "root": {"epsilon": 40, "clipping_range": "bounds", "statistics": ("sd",)},
     "targets": {"target_error": {"mean": 4, "variance": 200}, "error": "separate",
                 "statistics": ("mean", "variance")},
     "interval": {"epsilon": 8, "clipping_range": "private", "statistics": ("mean", "variance")},
     "interval-variance": {"epsilon": 8, "clipping_range": "private", "statistics": ("variance",)},
     "steps": {"epsilon": 20, "clipping_range": "two-stage"},
     "steps-few": {"epsilon": "0.5", "clipping_range": "two-stage"},
+    "cell-ranges": {"epsilon": 20, "clipping_range": "per-cell"},
 }  # fmt: skip
 
 

@@ -97,26 +97,35 @@ def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, way, estimates):
         fast, *others = made.table.to_pylist()
         described = made.table.field("mean_high").metadata[b"description"].decode()
         assert "cut off" in described
-        assert fast["mean_quality"] == "cut off"
+        allowed = ("cut off", "noise") if way == "user_residuals" else ("cut off",)
+        assert fast["mean_quality"] in allowed
         assert fast["mean_low"] <= FAST <= fast["mean_high"] == 65.0
-        assert sum(row["mean_quality"] == "good" for row in others) >= CELLS // 2
+        # The bound of clusters has their worst-case bias: it tells no cell from its neighbours.
+        if way != "user_residuals":
+            assert sum(row["mean_quality"] == "good" for row in others) >= CELLS // 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", [None, *STRATEGIES])
 def test_cells_well_inside_are_as_they_were(tmp_path, way):
-    """A cell that is not cut off keeps grade and interval."""
+    """A cell that is not cut off keeps its interval: by the posterior, or else by its bound."""
     dataset = highway()
     kind = "two-stage" if way else "private"
     plan = planned(kind)
     for seed in RELEASES:
         made = published(dataset, plan, tmp_path, seed, way)
-        inside = [row for row in made.table.to_pylist() if row["mean_quality"] != "cut off"]
+        # What has too much noise for a grade has an interval to the bound, too.
+        edge = ("cut off", "noise") if way == "user_residuals" else ("cut off",)
+        inside = [row for row in made.table.to_pylist() if row["mean_quality"] not in edge]
         assert len(inside) >= CELLS // 2
         for row in inside:
+            assert row["mean_quality"] in ("good", "caution")
+            if "mean_estimate" in row:
+                assert row["mean_low"] > 15.0
+                assert row["mean_high"] < 35.0
+                continue
             assert row["mean_low"] == max(row["mean_raw"] - row["mean_bound95"], 0.0)
             assert row["mean_high"] == min(row["mean_raw"] + row["mean_bound95"], 65.0)
-            assert row["mean_quality"] in ("good", "caution")
 
 
 def test_every_text_says_how_many(tmp_path):

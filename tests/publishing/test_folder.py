@@ -19,6 +19,7 @@ from hexveil.base import csv_safety
 from hexveil.base import hexagons as h3_door
 from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import check_writable, folder
+from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.manifest import build_manifest
 from publishing.setting import dataset_of, plan_of
@@ -35,7 +36,8 @@ def release_of(dataset, noise=0.7):
     plan = plan_of(dataset, 2, noise)
     noisy = 10.0 + np.arange(dataset.occupancy.n_cells) / 3
     table = build_table(plan, dataset.public, {"mean": noisy})
-    return table, build_manifest("buses", dataset.public, plan, "0" * 64)
+    accuracy = accuracy_statement(plan, table, None)
+    return table, build_manifest("buses", dataset.public, plan, "0" * 64, accuracy=accuracy)
 
 
 @pytest.fixture

@@ -82,7 +82,8 @@ def test_the_manifest_names_the_model_and_how_much_is_signal(book):
     import jsonschema  # noqa: PLC0415  this test alone
 
     dataset = fleet()
-    plan = hv.plan(dataset, epsilon=20, statistics=("mean", "variance", "sd"), advise=False)
+    options = {"statistics": ("mean", "variance", "sd"), "clipping_range": "bounds"}
+    plan = hv.plan(dataset, epsilon=20, advise=False, **options)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
     jsonschema.validate(made.manifest, schema())
     assert [one["statistic"] for one in made.manifest["smoothing"]] == ["mean", "variance"]

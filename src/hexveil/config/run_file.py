@@ -149,7 +149,7 @@ class Planning(Section):
     clipping_range: RangeMode | None = _field(
         '"bounds"; "private" estimates a range privately, and weights users; "two-stage" adds a '
         'narrower second stage, "per-cell" a range of each cell, both for means alone; "auto" '
-        'selects "per-cell" where there are users enough, else the lowest predicted error.',
+        'selects the lowest predicted error, of "bounds" and "per-cell" where users suffice.',
         "auto",
     )
     range_share: Exact | None = _field("Share of epsilon for the clipping range.")

@@ -125,10 +125,10 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         predicted error is small (docs/understand/clipping-range.md); within `epsilon`, by the joint
         method. "two-stage" adds narrower ranges in a second step, for means: around users' own
         means or around cells', whichever is predicted to be better once the first steps are known.
-        "per-cell" gives each cell a range by a first noisy look at it, for means. "auto" takes
-        "per-cell" for means where there are several cells and users enough, else the one of the
-        first three whose predicted error is least; with targets, bounds of the caller's own or
-        another method or objective it is "bounds".
+        "per-cell" gives each cell a range by a first noisy look at it, for means. "auto" takes the
+        least predicted error of "bounds" and "per-cell" for means where there are several cells and
+        users enough, else of the other three; with targets, bounds of the caller's own or another
+        method or objective it is "bounds".
     range_share : number, optional
         Part of ε that finds the interval; default from the number of users.
     clip_user : "improved" or "printed"
@@ -373,11 +373,14 @@ def _with_interval(request: Request, bounds: object) -> Request:
     if conflict is None:
         return request
     if request.clipping_range == "auto":
-        # Within bounds the joint plan finds its own split, and refuses one.
-        split = None if request.method == "joint" else request.split
-        without_range = replace(request, clipping_range="bounds", range_share=None, split=split)
-        _check_split(without_range)
-        return without_range
+        # Options of a private range are not dropped in silence where there can be none.
+        if request.range_share is not None:
+            raise InputError(
+                f"range_share goes with a private range, and a private range with {conflict}."
+            )
+        within_bounds = replace(request, clipping_range="bounds")
+        _check_split(within_bounds)
+        return within_bounds
     raise InputError(f"clipping_range {request.clipping_range!r} goes with {conflict}.")
 
 

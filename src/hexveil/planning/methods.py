@@ -87,16 +87,20 @@ def _cell_ranges(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
 
 
 def _best_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
-    """Return ranges of cells where users suffice; else the allocation of least predicted error."""
+    """Return the allocation of least predicted error; with ranges only where they can be found.
+
+    Where users suffice for ranges of cells, these alone are compared with the bounds, whose error
+    is a worst case: one range for all cells may be predicted to be better, and fails where cells
+    differ much.
+    """
     occupancy, request = problem.occupancy, problem.request
-    if not occupancy.is_local:  # weights of pairs need the pairs at hand
-        return _within_bounds(problem, epsilon)
-    # Not compared by predicted error: where cells differ much, only these intervals are honest.
-    allocation = range_allocations.allocate_supported_cell_ranges(occupancy, request, epsilon)
-    if allocation is not None:
-        return allocation
     candidates = [_within_bounds(problem, epsilon)]
-    if private_range.range_is_affordable(occupancy.n_users, epsilon):
+    if not occupancy.is_local:  # weights of pairs need the pairs at hand
+        return candidates[0]
+    cells = range_allocations.allocate_supported_cell_ranges(occupancy, request, epsilon)
+    if cells is not None:
+        candidates.append(cells)
+    elif private_range.range_is_affordable(occupancy.n_users, epsilon):
         local = occupancy.local()
         candidates.append(range_allocations.allocate_with_range(local, request, epsilon))
         if range_allocations.supports_two_stages(local, request):

@@ -20,7 +20,12 @@ import numpy as np
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells
 from hexveil.planning import cell_mechanisms
-from hexveil.planning.allocation import CellMechanisms, PerCellRange, TwoStageRange
+from hexveil.planning.allocation import (
+    CellMechanisms,
+    PerCellRange,
+    TwoStageRange,
+    WithinBounds,
+)
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 from hexveil.planning.goal import goal, printed_options
 from hexveil.planning.guarantees import divisors
@@ -36,7 +41,7 @@ from hexveil.report.promise import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -92,13 +97,13 @@ def build_manifest(
     request: str,
     ledger: Mapping[str, Any] | None = None,
     smoothed: Mapping[str, Smoothed] | None = None,
-    cut_off: Mapping[str, int] | None = None,
+    accuracy: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return the manifest as it is written to `manifest.json`.
 
     `ledger` says where the release stands in the book (entry, chain); None if it cost nothing.
     `smoothed` are the estimates that were asked for beside the raw ones.
-    `cut_off` are the numbers of cells that a private range cut off, by statistic.
+    `accuracy` has an entry for each statistic (publishing/estimates/accuracy.py).
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -116,8 +121,13 @@ def build_manifest(
         "plan": _plan(plan),
         "losses": _losses(plan),
         "cells": _cells(facts, plan),
-        "cut_off": [{"statistic": s, "cells": many} for s, many in (cut_off or {}).items()],
-        "smoothing": smoothing_statement(plan, smoothed or {}),
+        "accuracy": [dict(statement) for statement in accuracy],
+        "cut_off": _cut_off(plan, accuracy),
+        "smoothing": smoothing_statement(
+            plan,
+            smoothed or {},
+            posterior=any(statement["basis"] == "posterior" for statement in accuracy),
+        ),
         "occupancy_fingerprint": plan.occupancy.fingerprint,
         "request": request,
         "ledger": None if ledger is None else dict(ledger),
@@ -225,6 +235,16 @@ def _losses(plan: Plan) -> dict[str, Any]:
         "mean": float(losses.mean()),
         "at_zero": int((losses == 0).sum()),
     }
+
+
+def _cut_off(plan: Plan, accuracy: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return how many cells of each statistic a private range cut off; empty without a range."""
+    if isinstance(plan.allocation.clipping, (WithinBounds, CellMechanisms)):
+        return []
+    return [
+        {"statistic": statement["statistic"], "cells": statement["grades"]["cut_off"]}
+        for statement in accuracy
+    ]
 
 
 def _centres(plan: Plan) -> dict[str, list[float]]:

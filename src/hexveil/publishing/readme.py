@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.markup import document
-from hexveil.report import clipping_text
+from hexveil.report import accuracy_text, clipping_text
 from hexveil.report.manifest_view import format_heading, format_roughly, format_rounded_up
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ def render_readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) ->
     """
     dataset, plan = manifest["dataset"], manifest["plan"]
     guarantee, cells = manifest["guarantee"], table.num_rows
-    # Cells are compared with a constant by their mean alone.
-    means = plan["statistics"][0] == "mean"
     values = {
         "heading": format_heading(plan["statistics"], dataset["value"]),
         "value_unit": dataset["value_unit"],
@@ -40,7 +38,10 @@ def render_readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) ->
         "nothing_read": guarantee["epsilon_spent"] == "0",
         "losses": _losses(manifest["losses"]),
         "naive_epsilon": format_rounded_up(float(Fraction(guarantee["l0_epsilon"])), 4),
-        "useful_cells": f"{plan['cells_better_than_constant']:,}" if means else "",
+        "accuracy": accuracy_text.describe_accuracy(
+            manifest["accuracy"], dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
+        ),
+        "posterior": "mean_estimate" in table.column_names,
         "contributing": _contributing_records(table, manifest),
         "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], cells),
         "smoothing": [_smoothing(statement) for statement in manifest["smoothing"]],

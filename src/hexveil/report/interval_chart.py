@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.report.manifest_view import shown_numbers
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -42,7 +44,7 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
     # More bars than that are no overview any more: the table has them all.
     if "hexagon" in table.column_names or table.num_rows > MAX_CELLS:
         return None
-    value = np.asarray(table[f"{view.statistic}_raw"].to_numpy(), dtype=np.float64)
+    value = shown_numbers(table, view.statistic)
     low, high = view.bound_limits(table)
     axis_start, axis_end = float(min(low.min(), value.min())), float(max(high.max(), value.max()))
     # A single constant has an axis without length.

@@ -53,21 +53,33 @@ class ManifestView:
     promise: str
     label_columns: tuple[str, ...]
 
+    def has_posterior(self, table: pa.Table) -> bool:
+        """Return whether the statistic shown has estimates by a model that includes clipping."""
+        return f"{self.statistic}_estimate" in table.column_names
+
+    def half_widths(self, table: pa.Table) -> NDArray[np.float64]:
+        """Return the largest distance of each number shown from its limits, or its 95% bound."""
+        if not self.has_posterior(table):
+            return self._column(table, "bound95")
+        estimate = self._column(table, "estimate")
+        low, high = self._column(table, "low"), self._column(table, "high")
+        return np.maximum(estimate - low, high - estimate)
+
+    def _column(self, table: pa.Table, key: str) -> NDArray[np.float64]:
+        return np.asarray(table[f"{self.statistic}_{key}"].to_numpy(), dtype=np.float64)
+
     def bound_limits(self, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the limits of each cell's true number, by the bound around its raw one.
+        """Return the limits of each cell's true number, by its posterior or its bound.
 
-        Where estimates were smoothed, the limits in the table are those of a model.
+        Where other estimates were smoothed, the limits in the table are those of their model.
         """
-
-        def column(key: str) -> NDArray[np.float64]:
-            numbers = table[f"{self.statistic}_{key}"].to_numpy()
-            return np.asarray(numbers, dtype=np.float64)
-
+        low, high = self._column(table, "low"), self._column(table, "high")
         # Without smoothing, the table has the limits by the bound already.
-        if f"{self.statistic}_smoothed" not in table.column_names:
-            return column("low"), column("high")
-        raw, bound, span = column("raw"), column("bound95"), self.upper - self.lower
-        low, high = column("low"), column("high")
+        is_smoothed = f"{self.statistic}_smoothed" in table.column_names
+        if self.has_posterior(table) or not is_smoothed:
+            return low, high
+        raw, bound = self._column(table, "raw"), self._column(table, "bound95")
+        span = self.upper - self.lower
         lowest, highest = {
             "mean": (self.lower, self.upper),
             "variance": (0.0, span**2 * RANGE["variance"]),
@@ -78,6 +90,12 @@ class ManifestView:
             np.where(low <= lowest, lowest, np.maximum(raw - bound, lowest)),
             np.where(high >= highest, highest, np.minimum(raw + bound, highest)),
         )
+
+    @property
+    def accuracy(self) -> Mapping[str, Any]:
+        """The manifest's statement on the accuracy of the statistic shown; empty without one."""
+        statements = self.manifest.get("accuracy") or ()
+        return next((one for one in statements if one["statistic"] == self.statistic), {})
 
     @property
     def clipping_range(self) -> Mapping[str, Any] | None:
@@ -187,6 +205,13 @@ class ManifestView:
         scale = 10.0**self.decimals
         start = math.floor(low * scale + 1e-6) / scale
         return f"{start:,.{self.decimals}f}", self.amount_up(high)
+
+
+def shown_numbers(table: pa.Table, statistic: str) -> NDArray[np.float64]:
+    """Return the number that the page shows for each cell: its estimate, or the raw one."""
+    names = (f"{statistic}_estimate", f"{statistic}_raw")
+    shown = next(name for name in names if name in table.column_names)
+    return np.asarray(table[shown].to_numpy(), dtype=np.float64)
 
 
 def noun(statistic: str) -> str:

@@ -59,6 +59,9 @@ def render(
     view = ManifestView.from_manifest(manifest)
     _check(table, view)
     labels = json.loads(render_template("page/labels.json", {}))
+    interval = labels.pop("interval_half_width")
+    if view.has_posterior(table):
+        labels["bound"] = interval
     data = payload(table, view, context=context) | {"text": labels}
     item = None
     if data["map"]:

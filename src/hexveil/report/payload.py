@@ -15,6 +15,7 @@ import numpy as np
 
 from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.context import lines_of
+from hexveil.report.manifest_view import shown_numbers
 from hexveil.report.projection import Ring, align_with, centred_projection, unwrapped_rings
 from hexveil.report.templates import render_sentence
 
@@ -69,7 +70,7 @@ def payload(
 
 def colour_range(table: pa.Table, statistic: str = "mean") -> tuple[float, float]:
     """Return the ends of the colour scale: the values that are not noise, over all slots."""
-    value = np.asarray(table[f"{statistic}_raw"].to_numpy(), dtype=np.float64)
+    value = shown_numbers(table, statistic)
     usable = np.isfinite(value)
     # Noise is drawn faintly and would stretch the scale; with nothing but noise, all cells count.
     is_shown = usable & (np.array(table[f"{statistic}_quality"].to_pylist()) != "noise")
@@ -153,18 +154,14 @@ def _numbers(table: pa.Table, view: ManifestView) -> dict[str, list[Any]]:
     low, high = view.bound_limits(table)
     quality = [QUALITIES.index(str(q)) for q in table[f"{statistic}_quality"].to_pylist()]
     return {
-        "value": _rounded(_column(table, f"{statistic}_raw"), decimals, np.rint),
-        "bound": _rounded(_column(table, f"{statistic}_bound95"), decimals, np.ceil),
+        "value": _rounded(shown_numbers(table, statistic), decimals, np.rint),
+        "bound": _rounded(view.half_widths(table), decimals, np.ceil),
         "low": _rounded(low, decimals, np.floor),
         "high": _rounded(high, decimals, np.ceil),
         "users": [int(n) for n in table["users"].to_pylist()],
         "records": [int(n) for n in table["records"].to_pylist()],
         "quality": quality,
     }
-
-
-def _column(table: pa.Table, name: str) -> NDArray[np.float64]:
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)
 
 
 def _rounded(numbers: NDArray[np.float64], decimals: int, rule: np.ufunc) -> list[float | None]:

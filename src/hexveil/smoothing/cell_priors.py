@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 SHARES, WIDE_MULTIPLE = (0.83, 0.15, 0.02), 3.0
 """Shares of the normal law, of the one `WIDE_MULTIPLE` times as wide, and of the uniform law."""
-EXPONENTS = (0.0, 0.25, 0.5)
-"""Values of κ."""
+FIRST_EXPONENTS, EXPONENTS = (0.25,), (0.0, 0.25, 0.5)
+"""Values of κ on the first grid and on later ones."""
 CENTRE_SD, LOG_DEVIATION_SD = 1.5, 0.9
 """Prior standard deviations of m0, in pooled deviations, and of log τ."""
 FIRST_CENTRES, FIRST_DEVIATIONS = np.linspace(-2.4, 2.4, 13), np.linspace(-2.4, 1.2, 9)
 """First nodes around the prior means: of m0 in pooled deviations, and of log τ."""
-NODES = np.linspace(-1.8, 1.8, 5)
+NODES = np.linspace(-1.65, 1.65, 4)
 """Later nodes, in posterior standard deviations around the posterior mean."""
 ROUNDS = 3
 """How often the grid of nodes is laid."""
 LEAST_STEP_SHARE = 0.35
 """Smallest deviation that nodes are laid with, in steps of the grid before."""
-FIRST_CELLS, MOST_CELLS = 256, 2_048
+FIRST_CELLS, MOST_CELLS = 256, 1_024
 """Cells that the first and the later grids are weighted by: more would say no more."""
 
 
@@ -86,7 +86,7 @@ class CellPrior(ReadOnlyArrays):
         cls, design: CellDesign, spread: UserMeanSpread, bounds: tuple[float, float]
     ) -> CellPrior:
         """Return the prior of cells of this design."""
-        below, above = spread.within_cells(bounds[1] - bounds[0])
+        below, above = spread.within_cells(bounds)
         log_users = np.log(np.maximum(design.users, 1).astype(np.float64))
         return cls(
             log_users - np.sum(log_users) / max(log_users.size, 1),
@@ -143,7 +143,7 @@ class _HyperPrior:
         unit = spread.pooled(span)
         # The mean of a two-piece normal law whose mode is the released centre.
         skewed = (spread.above - spread.below) / math.sqrt(2.0 * math.pi)
-        within = sum(spread.within_cells(span)) / 2.0
+        within = sum(spread.within_cells(bounds)) / 2.0
         between = math.sqrt(max(unit**2 - within**2, (0.3 * unit) ** 2))
         centre = min(max(spread.centre + skewed, bounds[0]), bounds[1])
         return cls(centre, unit, math.log(between), bounds)
@@ -153,10 +153,12 @@ class _HyperPrior:
         b = (log_deviation - self.log_deviation) / LOG_DEVIATION_SD
         return np.asarray(-0.5 * (a * a + b * b))
 
-    def nodes(self, centres: Floats, log_deviations: Floats) -> tuple[Floats, Floats, Floats]:
+    def nodes(
+        self, centres: Floats, log_deviations: Floats, exponents: tuple[float, ...]
+    ) -> tuple[Floats, Floats, Floats]:
         """Return all combinations as (m0, log τ, κ), with m0 inside the bounds."""
         within = np.minimum(np.maximum(centres, self.bounds[0]), self.bounds[1])
-        m, t, g = zip(*product(within, log_deviations, EXPONENTS), strict=True)
+        m, t, g = zip(*product(within, log_deviations, exponents), strict=True)
         return np.array(m), np.array(t), np.array(g)
 
 
@@ -181,7 +183,7 @@ def fit_parameters(
     centres = hyper.centre + hyper.unit * FIRST_CENTRES
     log_deviations = hyper.log_deviation + FIRST_DEVIATIONS
     for k in range(ROUNDS):
-        m, t, g = hyper.nodes(centres, log_deviations)
+        m, t, g = hyper.nodes(centres, log_deviations, EXPONENTS if k else FIRST_EXPONENTS)
         cells = _some_cells(blocks, FIRST_CELLS if k == 0 else MOST_CELLS)
         weight = _weights(cells, hyper, m, t, g)
         centres = _around(m, weight, float(centres[1] - centres[0]))

@@ -29,6 +29,8 @@ import numpy as np
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import LocalOccupancy
@@ -42,12 +44,23 @@ SMALLEST_SPREAD = 1.0 / 256.0
 """Smallest deviation of user means, as a part of the span: half a step of the pooled quantiles."""
 WEIGHT_DRIFT = 0.25
 """Deviations by which users whose weight rises may differ from those whose weight falls."""
-LOG_SPREAD_SD = 0.35
-"""Standard deviation of the logarithm of the within-cell deviation, from cell to cell."""
+PILED_SHARE, PILED_STEP = 1.0 / 32.0, 1.01 / 128.0
+"""Distances up to which values count as piled up at a point, as parts of the span: of the released
+outer quantiles, and of either from the median or from a bound."""
+PILED_SPREAD = 0.125
+"""Smallest deviation within a cell where values are piled up, as a part of the span."""
+QUANTILE_SD = 0.8416
+"""Distance of the outer quantiles from the median, in deviations of a normal law."""
+SPREAD_MULTIPLES = ((1.0, 0.5), (0.5, 0.25), (2.0, 0.25))
+"""Multiples of the within-cell deviation that a cell may have, with their prior probabilities."""
+LOG_SPREAD_SD = 0.2
+"""Standard deviation of the logarithm of the within-cell deviation around these multiples."""
 TAIL_EXCESS = 1.2
 """Multiple of the exponential tail that is allowed for beyond each cut."""
 SMALLEST_SAMPLE = 1e-4
 """Smallest factor 1 - Σp²: the law of a cell of one user would be a point."""
+TABLE_STEPS, LEAST_SLOPE = 96, 0.1
+"""Steps of the table in which modes of means are looked up; slope below which they stay there."""
 SMALLEST_NOISE = 2.0**-24
 """Smallest misfit and scale, as parts of the span."""
 
@@ -153,11 +166,27 @@ class UserMeanSpread:
         """Return the mean of both deviations."""
         return max((self.below + self.above) / 2.0, SMALLEST_SPREAD * span)
 
-    def within_cells(self, span: float) -> tuple[float, float]:
+    def is_piled(self, bounds: tuple[float, float]) -> bool:
+        """Return whether many user means are at one point, as far as the quantiles show.
+
+        So it is where the released quantiles are close together, or an outer one is at a bound.
+        """
+        span = bounds[1] - bounds[0]
+        below, above = QUANTILE_SD * self.below, QUANTILE_SD * self.above
+        nearest = min(
+            below, above, self.centre - below - bounds[0], bounds[1] - self.centre - above
+        )
+        return below + above < PILED_SHARE * span or nearest <= PILED_STEP * span
+
+    def within_cells(self, bounds: tuple[float, float]) -> tuple[float, float]:
         """Return the deviations below and above within a cell, as asymmetric as the pooled ones."""
+        span = bounds[1] - bounds[0]
         pooled = self.pooled(span)
         within = WITHIN_SHARE * pooled if self.within is None else self.within
         within = max(within, SMALLEST_SPREAD * span)
+        if self.is_piled(bounds):
+            # Quantiles of piled values say nothing of the tail that makes their mean.
+            within = max(within, pooled, PILED_SPREAD * span)
         # Neither side below a quarter of their mean: a quantile may lie on the centre itself.
         below = min(max(self.below / pooled, 0.25), 1.75)
         return within * below, within * (2.0 - below)
@@ -183,9 +212,13 @@ class UserMeanLaw:
         cls, design: CellDesign, spread: UserMeanSpread, bounds: tuple[float, float]
     ) -> UserMeanLaw:
         """Return the law around the mean of the cell's own users."""
-        below, above = spread.within_cells(bounds[1] - bounds[0])
+        below, above = spread.within_cells(bounds)
         factor = np.sqrt(np.maximum(1.0 - design.share_squares, SMALLEST_SAMPLE))[:, None]
         return cls(below * factor, above * factor, bounds)
+
+    def scaled(self, multiple: float) -> UserMeanLaw:
+        """Return the law with other deviations."""
+        return UserMeanLaw(self.below * multiple, self.above * multiple, self.bounds)
 
     @property
     def deviation(self) -> Floats:
@@ -231,6 +264,17 @@ class UserMeanLaw:
         """Return T of each mode, shape (n_cells, n_points)."""
         low, high = self.bounds
         return np.asarray(high - self.cut(mode, high)[0] + self.cut(mode, low)[0])
+
+    def modes(self, means: Floats) -> Floats:
+        """Return the modes that have these means, shape (n_cells, n_points)."""
+        low, high = self.bounds
+        table = self.edge_modes(TABLE_STEPS)
+        reached = np.maximum.accumulate(self.mean(table), axis=1)
+        span = reached[:, -1:] - reached[:, :1]
+        modes = invert_rows(table, np.diff(reached, axis=1), (means - reached[:, :1]) / span)
+        # A step of Newton's method: the table is linear between its points.
+        slope = self.cut(modes, high)[2] - self.cut(modes, low)[2]
+        return modes + (means - self.mean(modes)) / np.maximum(slope, LEAST_SLOPE)
 
     def edge_modes(self, bins: int) -> Floats:
         """Return evenly spaced modes, whose T reach from one bound to the other."""
@@ -300,6 +344,34 @@ def _tails(law: UserMeanLaw, mode: Floats, expected: Floats, low: Floats, high: 
     return total
 
 
+def mixed_likelihood(
+    law: UserMeanLaw, design: CellDesign, looks: Sequence[ClippedLook], edges: Floats
+) -> tuple[Floats, Floats]:
+    """Return the edges of bins as means, and the likelihood of all looks in each bin.
+
+    It is averaged over the within-cell deviations that a cell may have, and at most 1 in a cell.
+
+    Parameters
+    ----------
+    law : UserMeanLaw
+    design : CellDesign
+    looks : sequence of ClippedLook
+    edges : ndarray of float, shape (n_cells, n_bins + 1)
+        Edges of bins, as modes of the law.
+    """
+    means = law.mean(edges)
+    means[:, 0], means[:, -1] = law.bounds
+    total = np.full((edges.shape[0], edges.shape[1] - 1), -np.inf)
+    for multiple, share in SPREAD_MULTIPLES:
+        scaled = law if multiple == 1.0 else law.scaled(multiple)
+        modes = edges if multiple == 1.0 else scaled.modes(means)
+        log_density = np.full(total.shape, math.log(share))
+        for look in looks:
+            log_density += log_likelihood(scaled, design, look, modes)
+        total = np.logaddexp(total, log_density)
+    return means, np.exp(total - np.max(total, axis=1, keepdims=True))
+
+
 def log_likelihood(
     law: UserMeanLaw, design: CellDesign, look: ClippedLook, edges: Floats
 ) -> Floats:
@@ -350,3 +422,26 @@ def log_noise_density(residual: Floats, scale: Floats, sd: Floats) -> Floats:
     cut = np.minimum(near, 0.0)
     tail = 0.5 * ratio**2 - r / scale + np.log(erfc(cut) + np.exp(-cut * cut) * erfcx(far))
     return np.asarray(np.where(near > 0.0, centre, tail) - np.log(4.0 * scale))
+
+
+def invert_rows(edges: Floats, masses: Floats, levels: Floats) -> Floats:
+    """Return the points at which each row's distribution reaches the levels, linear within bins.
+
+    Parameters
+    ----------
+    edges : ndarray of float, shape (n_cells, n_bins + 1)
+    masses : ndarray of float, shape (n_cells, n_bins)
+    levels : ndarray of float, shape (n_cells, n_levels)
+    """
+    rows, bins = masses.shape
+    below = np.zeros_like(edges)
+    np.cumsum(masses, axis=1, out=below[:, 1:])
+    below = np.minimum(below / below[:, -1:], 1.0)
+    # All rows in one search: each is moved to numbers of its own.
+    offset = 2.0 * np.arange(rows)[:, None]
+    place = np.searchsorted((below + offset)[:, 1:].ravel(), (levels + offset).ravel())
+    k = np.clip(place.reshape(levels.shape) - bins * np.arange(rows)[:, None], 0, bins - 1)
+    start, mass = np.take_along_axis(below, k, axis=1), np.take_along_axis(masses, k, axis=1)
+    share = np.clip((levels - start) / np.maximum(mass, 1e-300), 0.0, 1.0)
+    low, high = np.take_along_axis(edges, k, axis=1), np.take_along_axis(edges, k + 1, axis=1)
+    return np.asarray(low + share * (high - low))

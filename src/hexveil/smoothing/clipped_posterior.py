@@ -24,7 +24,8 @@ from hexveil.smoothing.clipped_observations import (
     ClippedLook,
     UserMeanLaw,
     UserMeanSpread,
-    log_likelihood,
+    invert_rows,
+    mixed_likelihood,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CellDesign", "CellPosterior", "ClippedLook", "UserMeanSpread", "fit"]
 
-BINS = 112
+BINS = 96
 """Bins of the mean of a cell."""
 EVEN_SHARE = 0.2
 """Share of the bins of a later grid that stay evenly spaced."""
@@ -185,13 +186,8 @@ class _Block:
         return cls(looks, design, law, refine(even, likelihood))
 
     def bins(self, modes: Floats) -> tuple[Floats, Floats]:
-        """Return the edges of bins as means, and the likelihood of each, at most 1 in a cell."""
-        means = self.law.mean(modes)
-        means[:, 0], means[:, -1] = self.law.bounds
-        log_density = np.zeros((modes.shape[0], modes.shape[1] - 1))
-        for look in self.looks:
-            log_density += log_likelihood(self.law, self.design, look, modes)
-        return means, np.exp(log_density - np.max(log_density, axis=1, keepdims=True))
+        """Return the edges of bins as means, and the likelihood of each."""
+        return mixed_likelihood(self.law, self.design, self.looks, modes)
 
 
 def posterior_masses(
@@ -219,29 +215,6 @@ def refine(edges: Floats, masses: Floats) -> Floats:
     levels = np.linspace(0.0, 1.0, edges.shape[1])
     mixture = (1.0 - EVEN_SHARE) * masses + EVEN_SHARE * even
     return invert_rows(edges, mixture, np.broadcast_to(levels, edges.shape))
-
-
-def invert_rows(edges: Floats, masses: Floats, levels: Floats) -> Floats:
-    """Return the points at which each row's distribution reaches the levels, linear within bins.
-
-    Parameters
-    ----------
-    edges : ndarray of float, shape (n_cells, n_bins + 1)
-    masses : ndarray of float, shape (n_cells, n_bins)
-    levels : ndarray of float, shape (n_cells, n_levels)
-    """
-    rows, bins = masses.shape
-    below = np.zeros_like(edges)
-    np.cumsum(masses, axis=1, out=below[:, 1:])
-    below = np.minimum(below / below[:, -1:], 1.0)
-    # All rows in one search: each is moved to numbers of its own.
-    offset = 2.0 * np.arange(rows)[:, None]
-    place = np.searchsorted((below + offset)[:, 1:].ravel(), (levels + offset).ravel())
-    k = np.clip(place.reshape(levels.shape) - bins * np.arange(rows)[:, None], 0, bins - 1)
-    start, mass = np.take_along_axis(below, k, axis=1), np.take_along_axis(masses, k, axis=1)
-    share = np.clip((levels - start) / np.maximum(mass, 1e-300), 0.0, 1.0)
-    low, high = np.take_along_axis(edges, k, axis=1), np.take_along_axis(edges, k + 1, axis=1)
-    return np.asarray(low + share * (high - low))
 
 
 def _tail_factor(median: Floats, end_quantile: Floats) -> Floats:

@@ -49,11 +49,8 @@ TAIL_LEVELS = (0.5, 0.1587, 0.0446)
 """Levels of these quantiles: those of a normal law at 0, 1 and 1.7 deviations."""
 NODES = (np.arange(16) + 0.5) / 16
 """Levels of the posterior quantiles over which the criterion is averaged."""
-PILED_SHARE = 1.0 / 32.0
-"""Distance of the released outer quantiles, as a part of the span, below which values are piled up
-at a point: the tail that makes the mean is beyond every range around it."""
-OUTER_SDS = 1.6832
-"""That distance in mean deviations, for quantiles at a fifth and four fifths."""
+RANGE_SDS, SKEWED_RANGE_SDS, SKEWED_RATIO = 1.6, 2.2, 2.0
+"""Deviations that the first range reaches; and where one deviation is so many times the other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +70,28 @@ class SelectedRanges(ReadOnlyArrays):
 
 
 def is_piled(spread: UserMeanSpread, bounds: tuple[float, float]) -> bool:
-    """Return whether most user means are at one point, as far as the released quantiles show."""
-    outer = OUTER_SDS * (spread.below + spread.above) / 2.0
-    return outer < PILED_SHARE * (bounds[1] - bounds[0])
+    """Return whether no range pays, since many user means are at one point."""
+    return spread.is_piled(bounds)
+
+
+def first_range(spread: UserMeanSpread, bounds: tuple[float, float]) -> tuple[float, float]:
+    """Return the range of every first look: around the centre, or all of the bounds.
+
+    Examples
+    --------
+    >>> first_range(UserMeanSpread(40.0, 10.0, 10.0, None), (0.0, 100.0))
+    (24.0, 56.0)
+    >>> first_range(UserMeanSpread(0.0, 0.0, 10.0, None), (0.0, 100.0))  # half the values are 0
+    (0.0, 100.0)
+    """
+    if is_piled(spread, bounds):
+        return bounds
+    larger, smaller = max(spread.below, spread.above), min(spread.below, spread.above)
+    sds = SKEWED_RANGE_SDS if larger > SKEWED_RATIO * smaller else RANGE_SDS
+    return (
+        max(spread.centre - sds * spread.below, bounds[0]),
+        min(spread.centre + sds * spread.above, bounds[1]),
+    )
 
 
 def select_ranges(
@@ -109,7 +125,7 @@ def select_ranges(
         return SelectedRanges(np.zeros(noise.size, dtype=np.bool_), look.lower, look.upper)
     law = UserMeanLaw.of(design, spread, bounds)
     nodes = np.stack([posterior.quantile(float(level)) for level in NODES], axis=1)
-    modes = _modes(law, nodes)
+    modes = law.modes(nodes)
     # The information that needs no further look: of the prior, and of the first one.
     seen = _information(law, design, modes, look, look.scale)
     known = np.maximum(_precision(nodes) - np.mean(seen, axis=1), 0.0)[:, None]
@@ -135,7 +151,7 @@ def _candidates(
 ) -> Iterator[tuple[Floats, Floats]]:
     """Yield ranges of every cell, the bounds last."""
     bottom, top = bounds
-    below, above = spread.within_cells(top - bottom)
+    below, above = spread.within_cells(bounds)
     for level in TAIL_LEVELS:
         low, high = posterior.quantile(level), posterior.quantile(1.0 - level)
         for stretch in STRETCHES:
@@ -144,19 +160,6 @@ def _candidates(
                 np.minimum(high + stretch * above, top),
             )
     yield np.full(low.shape, bottom), np.full(low.shape, top)
-
-
-def _modes(law: UserMeanLaw, means: Floats) -> Floats:
-    """Return the modes that have these means, by interpolation, shape (n_cells, n_nodes)."""
-    modes = law.edge_modes(4 * NODES.size)
-    reached = law.mean(modes)
-    # Row by row: a cell's law depends on its users.
-    return np.stack(
-        [
-            np.interp(row, x, y)
-            for row, x, y in zip(means, np.maximum.accumulate(reached, axis=1), modes, strict=True)
-        ]
-    )
 
 
 def _information(

@@ -39,7 +39,7 @@ class CellRangeOutputs(ReadOnlyArrays):
     first_range : pair of int
         The range of every cell's first look.
     spread : int or None
-        The quantile of distances of user means from their cell's centre; None where not measured.
+        The quantile of distances between two user means of a cell; None where not measured.
     moved : ndarray of bool, shape (n_cells,)
         Cells that were measured anew in a range of their own.
     lower, upper : ndarray of int64, shape (n_cells,)

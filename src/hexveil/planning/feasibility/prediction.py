@@ -55,9 +55,9 @@ FAST_PREDICTIONS = {
     "per-cell": ("cells",),
     "auto": ("plain", "projected", "cells"),
 }
-"""How requests with these intervals are predicted: "auto" as ranges of cells where a plan has them,
-else as the best of the other two. What several steps would gain (clipping_range "two-stage") is
-left out for "auto": tables stay cautious."""
+"""How requests with these intervals are predicted: the best of these ways, one range for all cells
+where users do not suffice for ranges of cells. What several steps would gain (clipping_range
+"two-stage") is left out for "auto": tables stay cautious."""
 
 
 def prediction_of(plan: Plan) -> ErrorPrediction:
@@ -159,15 +159,16 @@ class ErrorPredictor:
 
     def _at(self, epsilon: Fraction) -> ErrorPrediction:
         prediction = []
-        if "cells" in self.fast_predictions and (cells := self._with_cell_ranges(epsilon)):
-            return cells
+        cells = self._with_cell_ranges(epsilon) if "cells" in self.fast_predictions else None
+        if cells is not None:
+            prediction.append(cells)
         if "plain" in self.fast_predictions:
             prediction.append(
                 fast_prediction.predict_without_range(
                     self._exposure, self.span, self.plan.request, epsilon
                 )
             )
-        if "projected" in self.fast_predictions and self._worth_it(epsilon):
+        if "projected" in self.fast_predictions and cells is None and self._worth_it(epsilon):
             occupancy, share = self.facts.occupancy, self.plan.request.range_share
             prediction.append(
                 fast_prediction.predict_with_range(occupancy.local(), self.span, epsilon, share)

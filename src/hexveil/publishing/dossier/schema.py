@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import UNITS
+from hexveil.report.accuracy_text import GRADES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 # Bounded, because int() of a very long text takes quadratic time.
 _EXACT = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400}|/[0-9]{1,400})?")
 _STATISTICS = {"mean", "variance", "sd"}
+_BASES = {"posterior", "prediction", "worst case"}
 
 
 def _is_text(value: object) -> bool:
@@ -181,6 +183,32 @@ def _are_counts(value: object) -> bool:
     )
 
 
+def _are_accuracies(value: object) -> bool:
+    """Return whether a value is a list of statements on accuracy, each of a known statistic."""
+    return isinstance(value, list) and all(
+        isinstance(one, dict)
+        and one.get("statistic") in _STATISTICS
+        and one.get("basis") in _BASES
+        and one.get("graded_by") in ("map", "bounds")
+        and _is_text(one.get("assumption"))
+        and all(_is_optional_number(one.get(key)) for key in ("typical_error", "between_cells"))
+        and _are_grades(one.get("grades"))
+        for one in value
+    )
+
+
+def _is_optional_number(value: object) -> bool:
+    return value is None or _is_number(value)
+
+
+def _are_grades(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and set(value) == set(GRADES)
+        and all(map(_is_count, value.values()))
+    )
+
+
 _STEPS: Mapping[str, Mapping[str, Check]] = {
     "clipping_range": {"lower": _is_end, "upper": _is_end},
     "residual_scale": {
@@ -234,6 +262,7 @@ FIELDS: Mapping[str, Mapping[str, Check] | Check] = {
         **dict.fromkeys(("max", "p99", "p90", "median", "mean"), _is_number),
     },
     "cells": _are_cells,
+    "accuracy": _are_accuracies,
     "cut_off": _are_counts,
     "request": _is_hex_digest,
     "ledger": _is_ledger_position,

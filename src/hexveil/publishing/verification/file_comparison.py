@@ -20,8 +20,9 @@ import pyarrow.csv
 from hexveil.accounting.error_model import prediction_or_bound
 from hexveil.base import csv_safety, hexagons
 from hexveil.publishing import geometry
-from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, STATISTICS
-from hexveil.publishing.estimates.table import cells_cut_off, grade
+from hexveil.publishing.estimates.quality_grades import grade
+from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, POSTERIOR, STATISTICS
+from hexveil.publishing.estimates.table import cells_cut_off
 from hexveil.publishing.readme import render_readme
 from hexveil.publishing.verification import untrusted_files
 from hexveil.report.manifest_view import RANGE
@@ -171,7 +172,9 @@ def _needed_columns(manifest: Json) -> tuple[str, ...]:
     columns = [f"{name}_{key}" for name in statistics for key in sorted(STATISTICS[name])]
     geography = ("hexagon", "geometry") if manifest["grid"]["kind"] == "hexagons" else ()
     smoothed = [f"{entry['statistic']}_smoothed" for entry in manifest["smoothing"]]
-    return ("cell", "users", "records", *geography, *columns, *smoothed)
+    has_posterior = any(entry["basis"] == "posterior" for entry in manifest["accuracy"])
+    posterior = POSTERIOR if has_posterior else ()
+    return ("cell", "users", "records", *geography, *columns, *posterior, *smoothed)
 
 
 def check_places(table: pa.Table, manifest: Json) -> Iterator[str]:

@@ -223,7 +223,10 @@ def expected_type(column: str) -> pa.DataType:
     return pa.float64() if number else pa.string()
 
 
-NUMBERS = {"noisy", "raw", "smoothed", "scale", "bias", "error", "bound95", "low", "high"}
+NUMBERS = {
+    *("noisy", "raw", "scale", "bias", "error", "bound95", "low", "high"),
+    *("estimate", "expected_error", "smoothed"),
+}
 
 
 def _check_pages(file: BinaryIO, data: bytes, rows: int, texts: int) -> None:

@@ -27,7 +27,12 @@ from hexveil.base.errors import InputError
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.manifest import SCHEMA_VERSION, schema
 from hexveil.publishing.markup import clean
-from hexveil.publishing.verification import file_comparison, recomputed_losses, untrusted_files
+from hexveil.publishing.verification import (
+    accuracy_checks,
+    file_comparison,
+    recomputed_losses,
+    untrusted_files,
+)
 from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
 
 if TYPE_CHECKING:
@@ -298,6 +303,7 @@ class _FolderCheck:
         stated = ReleaseStatements.from_release(self.manifest, table)
         issues.extend(file_comparison.check_numbers(table, stated))
         issues.extend(file_comparison.check_cut_off(table, self.manifest))
+        issues.extend(accuracy_checks.check_accuracy(table, self.manifest))
         issues.extend(recomputed_losses.find_problems(stated))
         issues.extend(file_comparison.compare_readme(self.folder, table, self.manifest))
         self.stated = stated

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+    Values = Callable[[Ints, Ints, np.random.Generator], Floats]
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 Purpose = Literal["tuning", "judging"]
@@ -91,7 +92,7 @@ def simulated(
     shape: Shape,
     bounds: tuple[float, float],
     seed: int,
-    values: Callable[[Ints, Ints, np.random.Generator], Floats],
+    values: Values,
     min_users: int = 3,
 ) -> hv.Dataset:
     """Return simulated records, read."""
@@ -139,7 +140,7 @@ def skewed_users(cell: Ints, user: Ints, rng: np.random.Generator) -> Floats:
 def rare_outliers(cell: Ints, user: Ints, rng: np.random.Generator) -> Floats:
     """Return values of like cells, but for one cell in twelve that lies far off."""
     level = rng.normal(40.0, 1.5, int(cell.max()) + 1)
-    level[:: 12] = rng.uniform(75.0, 95.0, level[::12].size)
+    level[::12] = rng.uniform(75.0, 95.0, level[::12].size)
     return around(level, cell, user, rng, of_user=4.0, own=9.0)
 
 
@@ -256,10 +257,14 @@ def _sets() -> tuple[RecordSet, ...]:
     def one(name: str, purpose: Purpose, unit: str, load: Callable[[], hv.Dataset]) -> RecordSet:
         return RecordSet(name, purpose, unit, load)
 
-    def made(shape: Shape, seed: int, values: Any, bounds: Any = SPEEDS) -> Any:
+    def made(
+        shape: Shape, seed: int, values: Values, bounds: tuple[float, float] = SPEEDS
+    ) -> Callable[[], hv.Dataset]:
         return partial(simulated, shape, bounds, seed, values)
 
-    def bus(file: str, top: int, cells: Any, users: int) -> Any:
+    def bus(
+        file: str, top: int, cells: hv.Cells | hv.Labels, users: int
+    ) -> Callable[[], hv.Dataset]:
         return partial(buses, file, top, cells, users)
 
     town, fleet = Shape(600, 60), Shape(1500, 150, visits=10.0)
@@ -284,9 +289,7 @@ def _sets() -> tuple[RecordSet, ...]:
         one("warsaw-lines", "judging", KMH, bus(WARSAW, 90, hv.Labels("category"), 5)),
         one("surat-lines", "judging", KMH, bus(SURAT, 65, hv.Labels("category"), 3)),
         one("city", "judging", KMH, partial(city, hexagons(8), 5)),
-        one(
-            "city-hours", "judging", KMH, partial(city, hv.Cells(7, "6h", BERLIN, "pooled"), 5)
-        ),
+        one("city-hours", "judging", KMH, partial(city, hv.Cells(7, "6h", BERLIN, "pooled"), 5)),
         one(
             "air-sensors",
             "judging",

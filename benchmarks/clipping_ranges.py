@@ -29,7 +29,7 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
-from collection import COLLECTION, RecordSet, selected
+from collection import COLLECTION, Purpose, RecordSet, selected
 from reach import constant, truth
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 EPSILONS = ("0.5", "1", "2", "5")
 RANGES: tuple[ClippingRangeMode, ...] = ("bounds", "private", "per-cell", "auto")
 RUNS = 8
-PURPOSES = ("tuning", "judging")
+PURPOSES: tuple[Purpose, ...] = ("tuning", "judging")
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,13 @@ class ReleasedMeans:
             if name in table.column_names
         )
         names = (best, "mean_raw", "mean_low", "mean_high")
-        columns = (np.asarray(table[name].to_numpy(), dtype=np.float64) for name in names)
+        estimate, raw, low, high = (
+            np.asarray(table[name].to_numpy(), dtype=np.float64) for name in names
+        )
         (accuracy,) = release.manifest["accuracy"]
         grades = np.array(table["mean_quality"].to_pylist())
-        return cls(*columns, accuracy["typical_error"], (grades == "good").astype(np.float64))
+        good = (grades == "good").astype(np.float64)
+        return cls(estimate, raw, low, high, accuracy["typical_error"], good)
 
 
 def releases(

@@ -55,7 +55,7 @@ def records() -> pa.Table:
 
 
 def departures() -> pa.Table:
-    """Return one row per flight, wherever it went: tail number, airport, scheduled hour, speed.
+    """Return one row per flight, wherever it went: aircraft, airline, airport, hour, speed.
 
     Raises
     ------
@@ -66,6 +66,7 @@ def departures() -> pa.Table:
     return pa.table(
         {
             "tailnum": flights["tailnum"],
+            "carrier": flights["carrier"],
             "origin": flights["origin"],
             "hour": pc.cast(flights["hour"], pa.string()),
             "ground speed": _speed(flights),

@@ -54,15 +54,15 @@ class All:
         return SelectedRanges(moved, np.full(moved.size, -1e9), np.full(moved.size, 1e9))
 
 
-def allocation_of(occupancy, weight, noise, steps, **changed):
-    """Return an allocation on whole numbers from 0 to `steps`."""
+def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **changed):
+    """Return an allocation on `steps` quanta above a lower bound: whole numbers unless given."""
     weight = np.array(weight)
     mean = WeightedMean(occupancy, weight, np.array(noise, dtype=float))
     lattice = CellLattice(
         np.zeros(occupancy.n_cells, dtype=np.int64),
         np.full(occupancy.n_cells, steps),
-        np.zeros(occupancy.n_cells),
-        1.0,
+        np.full(occupancy.n_cells, lower),
+        quantum,
     )
     plan = {
         "quantiles": (Fraction(1, 5), Fraction(4, 5)),

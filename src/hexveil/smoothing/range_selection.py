@@ -26,7 +26,6 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.smoothing.clipped_observations import (
     CellDesign,
     ClippedLook,
-    LookModel,
     UserMeanLaw,
     UserMeanSpread,
     model_look,
@@ -166,18 +165,11 @@ def _information(
     law: UserMeanLaw, design: CellDesign, modes: Floats, look: ClippedLook, scale: Floats
 ) -> Floats:
     """Return J of a look at each node, shape (n_cells, n_nodes)."""
-    modelled = model_look(law, design, modes, look.lower, look.upper)
-    slope = _slope(law, modelled, modes)
+    whole = law.clipped(modes, *law.bounds)
+    modelled = model_look(law, design, modes, (look.lower, look.upper), whole)
     finite = np.where(np.isinf(scale), 1.0, scale)[:, None]
-    information = slope**2 / (2.0 * finite**2 + modelled.misfit_squares + 1e-300)
+    information = modelled.slope**2 / (2.0 * finite**2 + modelled.misfit_squares + 1e-300)
     return np.where(np.isinf(scale)[:, None], 0.0, information)
-
-
-def _slope(law: UserMeanLaw, modelled: LookModel, modes: Floats) -> Floats:
-    """Return the slope of the expected look in T, at most 1."""
-    low, high = law.bounds
-    inside = law.cut(modes, high)[2] - law.cut(modes, low)[2]
-    return np.minimum(modelled.inside / np.maximum(inside, 1e-12), 1.0)
 
 
 def _precision(nodes: Floats) -> Floats:

@@ -253,7 +253,94 @@ def test_chosen_ranges_are_widened_to_whole_quanta(lower, upper):
         assert (looks.upper - looks.lower <= np.ceil(upper) - np.floor(lower)).all()
 
 
-@examples(100)
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ((0.0, 9.0), (0, 9)),
+        ((-5.0, 50.0), (0, 9)),
+        ((4.2, 4.3), (4, 5)),
+        ((4.0, 4.0), (4, 5)),
+        ((9.0, 9.0), (8, 9)),
+        ((np.nan, np.nan), (0, 1)),
+        ((-np.inf, np.inf), (0, 9)),
+    ],
+)
+def test_ranges_in_whole_quanta(chosen, expected):
+    """Ends go outward to whole quanta above the lower bound, in whatever units."""
+    lower, quantum = -10.0, 0.25
+    problem, allocation = tiny_map(
+        span=9,
+        lower=lower,
+        quantum=quantum,
+        select=Quantised(*(lower + quantum * np.array(chosen))),
+    )
+    sums = PrivateSums(problem.data[0])
+    outputs = execute(allocation, sums, ScriptedNoise([2, 7, 0]), MemoryJournal(), UNMETERED)
+    released = allocation.released(outputs)
+    assert (released.lower.tolist(), released.upper.tolist()) == tuple(
+        [end] * 2 for end in expected
+    )
+    second = allocation.looks(outputs)[1]
+    assert second.lower.tolist() == [lower + quantum * expected[0]] * 2
+    assert second.upper.tolist() == [lower + quantum * expected[1]] * 2
+
+
+class Noting(AboveCentre):
+    """A selection that notes what it was given."""
+
+    def __call__(self, look, spread):
+        """Note, and choose."""
+        self.given = look, spread
+        return super().__call__(look, spread)
+
+
+def test_the_selection_sees_the_first_look_in_value_units():
+    """Its number, range and noise; and the spread of user means that was released."""
+    lower, quantum, select = -10.0, 0.25, Noting()
+    occupancy = Occupancy.from_dense([[1, 1], [2, 1], [1, 0]])
+    noise = np.array([0.5, 0.25])
+    allocation = allocation_of(
+        occupancy, [2, 1, 1, 3, 3], noise, 80, lower=lower, quantum=quantum, select=select
+    )
+    means = np.array([30, 40, 50, 35, 45])
+    sums = PrivateSums(means * occupancy.n)
+    outputs = execute(allocation, sums, ScriptedNoise([30, 50, 10]), MemoryJournal(), UNMETERED)
+    look, spread = select.given
+    assert spread == allocation.user_mean_spread(outputs)
+    assert spread.centre == lower + quantum * 40
+    assert spread.below == spread.above == pytest.approx(quantum * 10 / 0.8416, rel=1e-4)
+    low, high = allocation.first_range(outputs)
+    assert (low, high) == (20, 60)
+    assert look.lower.tolist() == [lower + quantum * low] * 2
+    assert look.upper.tolist() == [lower + quantum * high] * 2
+    assert look.scale == pytest.approx(noise * quantum * (high - low) / 0.3, rel=1e-12)
+    exact = lower + quantum * np.array([(2 * 30 + 40 + 50) / 4, 40])
+    assert look.noisy == pytest.approx(exact, rel=1e-12)
+    (decoded,) = allocation.decode(outputs)
+    assert decoded.grid.start.tolist() == [lower] * 2
+    assert decoded.grid.step.tolist() == [quantum / 4, quantum / 6]
+    assert allocation.bounds == (lower, lower + quantum * 80)
+
+
+def test_what_first_looks_leave_over_is_no_more_than_second_ones_cost():
+    """In cells that move, 1 - f of the loss of a cell is authorised and not spent."""
+    allocation, sums = town(select=AboveCentre())
+    outputs = outputs_of(allocation, sums)
+    earlier = Outputs({name: outputs[name] for name in list(outputs)[:-1]})
+    stage, mean = allocation.next_stage(earlier), allocation.mean
+    (report,) = stage.sensitivity(earlier)
+    rows = allocation.released(outputs).moved[mean.occupancy.cell]
+    whole = (mean.weight / (mean.noise * mean.totals)[mean.occupancy.cell])[rows]
+    assert report.unspent == pytest.approx(0.7 * whole, rel=1e-9)
+    (request,) = stage.noise(earlier)
+    users = mean.occupancy.n_users
+    assert report.loss_lower_bound(request, users).max() == 0
+    finer = type(request)(0.7 * request.scales)
+    expected = np.bincount(report.report.user, 0.3 * whole, users)
+    assert report.loss_lower_bound(finer, users) == pytest.approx(expected, rel=1e-9)
+
+
+@examples(30)
 @given(st.integers(0, 2**20), st.integers(0, 8), st.integers(1, 9))
 def test_no_neighbour_moves_a_sum_by_more_than_is_reported(seed, low, width):
     """Sums of the first look and of the second move by at most the stated sensitivity."""
@@ -335,7 +422,11 @@ def test_sums_that_could_leave_64_bits_are_refused():
     for large in (heavy, noisy):
         with pytest.raises(InputError, match="64 bits"):
             large.check_room(1.0)
-    _, fine = tiny_map(noise=(0.01, 1.0))
+    _, second = tiny_map(noise=(2.0**48, 1.0), first_share=Fraction(999, 1000))
+    with pytest.raises(InputError, match="64 bits"):
+        second.check_room(1.0)
+    replace(second, first_share=Fraction(1, 2)).check_room(1.0)
+    _, fine = tiny_map(noise=(0.03, 1.0))
     with pytest.raises(InputError, match="noise of a first look"):
         fine.check_room(1.0)
 

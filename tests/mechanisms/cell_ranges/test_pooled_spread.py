@@ -15,6 +15,7 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_ranges.pooled_spread import (
     PooledSpread,
     check_quantiles,
+    distance_votes,
     normal_quantile,
     partners,
     pooled_quantiles,
@@ -84,6 +85,12 @@ def test_partners_are_a_permutation_of_each_cell(drawn):
     assert (occupancy.users_per_cell[occupancy.cell[mutual]] <= 2).all()
 
 
+def within_cell_votes(occupancy, weight, spread):
+    """Return the votes that each user moves in the choice of the spread."""
+    stage = within_cell_spread(occupancy, weight, spread, Fraction(1))
+    return np.zeros(1) if stage is None else stage.user_votes
+
+
 @examples(200)
 @given(maps(), st.sampled_from([TWO, THREE]))
 def test_no_neighbour_moves_a_cost_by_more_than_its_votes(drawn, quantiles):
@@ -91,6 +98,7 @@ def test_no_neighbour_moves_a_cost_by_more_than_its_votes(drawn, quantiles):
     occupancy, weight, one, other = drawn
     both = PrivateSums(np.stack([one, other]))
     spread = PooledSpread.of((10, 20, 30), THREE, STEPS)
+    assert (within_cell_votes(occupancy, weight, spread) <= GRAIN).all()
     stages = [
         pooled_quantiles(occupancy, weight, STEPS, quantiles, Fraction(1)),
         within_cell_spread(occupancy, weight, spread, Fraction(1)),
@@ -127,6 +135,18 @@ def test_distances_are_those_of_user_means():
     sums = PrivateSums(np.array([2 * 10 + 1, 13, 30, 7, 3 * 9]))  # means 10, 13, 30 and 7, 9
     ((_, distances),) = stage.reading.blocks(sums)
     assert distances.tolist() == [[3, 17, 20, 2, 2]]
+
+
+def test_a_distance_has_half_the_votes_of_the_user_with_fewer():
+    """Both users of a cell of two have them twice: once for each of them."""
+    occupancy = Occupancy.from_dense([[1, 1], [1, 0]])
+    weight = np.array([1, 1, 1])
+    votes = weighted_votes(occupancy, weight)
+    # Shares of the weight: 1/2 and 1/2 in one cell, 1 in the other; the largest sum is 3/2.
+    quarter, third = GRAIN // 4, GRAIN // 12
+    first = quarter + quarter // 2
+    assert votes.tolist() == [first + third, 3 * quarter + third, first + 2 * third]
+    assert distance_votes(occupancy, weight).tolist() == [min(votes[:2]) // 2] * 2 + [0]
 
 
 @pytest.mark.parametrize(

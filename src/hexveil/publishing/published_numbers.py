@@ -19,6 +19,8 @@ SHOWN_ROWS = 20
 """Rows of the table that a notebook shows."""
 SHOWN_KEYS = ("raw", "bound95", "quality")
 """Columns of a statistic that it shows."""
+SHOWN_POSTERIOR = ("estimate", "low", "high", "quality")
+"""Columns of a mean with an estimate before clipping that it shows."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,7 +117,9 @@ class Release:
         import html  # noqa: PLC0415  only notebooks ask
 
         statistic = self.manifest["plan"]["statistics"][0]
-        names = ["cell", "users", *(f"{statistic}_{key}" for key in SHOWN_KEYS)]
+        has_posterior = f"{statistic}_estimate" in self.table.column_names
+        keys = SHOWN_POSTERIOR if has_posterior else SHOWN_KEYS
+        names = ["cell", "users", *(f"{statistic}_{key}" for key in keys)]
         # Names and labels come from the records: they must not become markup of the notebook.
         head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
         rows = [

@@ -160,6 +160,7 @@ def test_a_release_says_how_good_it_is(book, tmp_path):
 def model_text(**changes):
     """Return the model's text, with values changed by name."""
     values = {"strategy": "", "smoothed": True, "effects": [], "left_out": (), "widened": False}
+    values["posterior"] = False
     return render_sentence("smoothing.txt", "model", **(values | changes))
 
 
@@ -177,6 +178,10 @@ def test_the_model_is_told_to_people():
     assert "widened, by a prior" not in text
     assert "too large: same hour, all." in model_text(left_out=["same hour", "all"])
     assert "Intervals are widened, by a prior" in model_text(widened=True)
+    # Where the intervals are those of a posterior, smoothing describes none of its own.
+    of_posterior = model_text(widened=True, posterior=True)
+    assert "widened" not in of_posterior
+    assert "95% intervals of the posterior" in of_posterior
     assert model_text(smoothed=False).endswith("information, so nothing was smoothed.")
 
 

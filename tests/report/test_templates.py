@@ -48,6 +48,7 @@ def test_values_are_escaped_once_and_templates_are_not():
             "grade": {"name": "good", "cells": 1},
             "tenth_of_range": "1 <b>",
             "predicts_errors": False,
+            "graded_by": "bounds",
         },
     )
     assert page == "<b>Good</b> (1 cell): bound at most ±1 &lt;b&gt;"

@@ -6,9 +6,9 @@ The choices, made from public knowledge and the capacity table:
   circling; airliners cruise below 600 mph, and the climb, the descent and the way around weather
   pull a whole flight's average under that. A rare flight outside counts as the bound.
 - resolution 2, six-hour slots of all days together, 1,000 aircraft a cell: of the table's grids at
-  epsilon 1 the finest hexagons with more than a dozen cells, with a predicted error (9.5 mph) well
+  epsilon 1 the finest hexagons with more than a dozen cells, with a predicted error (6.3 mph) well
   below the baseline error (25 mph); resolution 1 with the same slots expects
-  12.1, resolution 3 has fewer cells.
+  7.1, resolution 3 has fewer cells.
 - repeats are kept, for the time is floored to the hour: two flights of one aircraft within the
   hour are two flights.
 """

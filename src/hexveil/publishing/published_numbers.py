@@ -35,11 +35,11 @@ class Release:
     """Published numbers, and the statement of their guarantee.
 
     A release is a sequence of rows: `len(release)` counts its cells, and iteration yields a dict
-    per cell. `release["mean_raw"]` is a column as a read-only array, `release["mean"]` those
-    of a statistic (`mean_estimate`, or `mean_raw` without it), `release[["cell", "mean"]]` an Arrow table of columns, and
-    `release[release["mean_quality"] != "noise"]` one of rows. Whatever else a data frame can do is
-    one call away: `release.to_pandas()`, `release.to_polars()`. Libraries that read Arrow or
-    GeoJSON take a release as it is: `pl.DataFrame(release)`, `pa.table(release)`.
+    per cell. `release["mean_raw"]` is a column as a read-only array, `release["mean"]` those of a
+    statistic (`mean_estimate`, or `mean_raw` without it), `release[["cell", "mean"]]` an Arrow
+    table of columns, and `release[release["mean_quality"] != "noise"]` one of rows. Whatever else a
+    data frame can do is one call away: `release.to_pandas()`, `release.to_polars()`. Libraries that
+    read Arrow or GeoJSON take a release as it is: `pl.DataFrame(release)`, `pa.table(release)`.
 
     Attributes
     ----------

@@ -10,7 +10,7 @@ from hexveil.records.sources.columns import all_names, find_column
 from hexveil.records.sources.gtfs_realtime import VALUE_UNITS
 from hexveil.records.sources.headers import first_line, has_header, is_confirmed
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
-from hexveil.records.sources.source_files import Files, MemoryTable, resolve_source, safe_path
+from hexveil.records.sources.source_files import Files, resolve_source, safe_path
 from hexveil.records.sources.vocabulary import is_id_name
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def inspect_schema(
         if isinstance(resolved, Files):
             # One file shows whether these are feeds at all; all of them could be thousands.
             opened.load_files(resolved.paths[:1])
-        checked = isinstance(resolved, MemoryTable) or resolved.kind in ("parquet", "json")
-        if not checked:
+        checked = True
+        if isinstance(resolved, Files) and resolved.kind not in ("parquet", "json"):
             # The first line of a CSV file may be a record: no column of it is looked at before.
             checked = trusted or all(
                 is_confirmed(first_line(path, resolved.paths).fields, known_columns)

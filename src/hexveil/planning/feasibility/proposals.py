@@ -9,7 +9,8 @@ taken, so that a tie never leads to hexagons the size of a country.
 Smoothed estimates. By the prior, cells lie around one number with a standard deviation t, and a raw
 estimate around its cell with a standard deviation s. Where both are normal, the posterior mean
 misses sqrt(2/pi) / sqrt(1/t^2 + 1/s^2) on average: less than either. Laplace noise of scale b has
-the variance 2 b^2, and bias counts as it is.
+the variance 2 b^2, and bias counts as it is; the raw error is a limit, as the normal formula exceeds
+it where noise is small.
 """
 
 from __future__ import annotations
@@ -192,18 +193,28 @@ def _search(
 def choose(usable: Sequence[RunProposal]) -> dict[Choice, RunProposal]:
     """Return the finest, the most accurate and a run in between; one run may be all three.
 
-    The run in between has the most cells, each counted by the share of the baseline error that its
-    estimate removes.
+    Accuracy counts in tenths of the baseline error: of runs in the same tenth the one of most
+    cells is the most accurate. The run in between has the most cells, each counted by the share of
+    the baseline error that its estimate removes.
     """
     if not usable:
         return {}
-    return {
-        "finest": max(usable, key=lambda one: (one.cells, _fineness(one), -_printed(one))),
-        "balanced": max(usable, key=lambda one: (_removed_error(one), _fineness(one))),
-        "accurate": min(
-            usable, key=lambda one: (_printed(one), -one.cells, *(-f for f in _fineness(one)))
-        ),
-    }
+    finest = max(usable, key=lambda one: (one.cells, _fineness(one), -_printed(one)))
+    accurate = min(
+        usable,
+        key=lambda one: (_tenths(one), -one.cells, _printed(one), *(-f for f in _fineness(one))),
+    )
+    between = [
+        one
+        for one in usable
+        if accurate.cells < one.cells < finest.cells and one.raw_error < finest.raw_error
+    ]
+    balanced = max(between or usable, key=lambda one: (_removed_error(one), _fineness(one)))
+    return {"finest": finest, "balanced": balanced, "accurate": accurate}
+
+
+def _tenths(offer: RunProposal) -> int:
+    return math.ceil(10.0 * offer.raw_error / offer.baseline_error)
 
 
 def _removed_error(offer: RunProposal) -> float:
@@ -282,9 +293,9 @@ def smoothed_error(prediction: ErrorPrediction, baseline_error: float) -> float:
     """
     variance = 2.0 * prediction.noise**2 + prediction.bias**2
     between = (baseline_error / MEAN_ABS_NORMAL) ** 2
-    # A cell without noise keeps its bias alone, which is 0 here: no division by it.
     error = MEAN_ABS_NORMAL * np.sqrt(variance * between / (variance + between))
-    return float(error.mean())
+    # Laplace noise far below the differences of cells: smoothing leaves the raw estimate as it is.
+    return float(np.minimum(error, prediction.error).mean())
 
 
 def with_min_users(metadata: PublicMetadata, min_users: int) -> PublicMetadata | None:

@@ -7,6 +7,7 @@ the values, something has gone past it.
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -52,12 +53,15 @@ KNOCKS = {"publishing/pipeline.py", "hexveil_research/audit/run.py"}
 DOOR = {"add_laplace", "noisy_max"}
 
 
+@cache
 def sources():
-    """Yield every module outside records/, by its path inside the package, and its tree."""
+    """Return every module outside records/: its path inside the package, and its tree."""
+    found = []
     for path in sorted([*SOURCE.rglob("*.py"), *RESEARCH.rglob("*.py")]):
         name = path.relative_to(SOURCE if path.is_relative_to(SOURCE) else SOURCE.parent).as_posix()
         if not name.startswith("records/"):
-            yield name, ast.parse(path.read_text("utf-8"))
+            found.append((name, ast.parse(path.read_text("utf-8"))))
+    return found
 
 
 def sees_sums(tree):

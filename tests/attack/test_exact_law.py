@@ -30,7 +30,7 @@ PRIVATE = (
     else {"units": 2, "bases": 1, "most": 3, "branches": 2}
 )
 
-CHEAP = ("joint", "per-cell, target", "private")
+CHEAP = ("joint", "per-cell, target")
 """Kinds of the quick suite; they take a second or two each."""
 
 

@@ -11,6 +11,7 @@ from hexveil.simulation.city import City
 from records.feeds import snapshot
 from records.test_ngsi_ld import normalised, simplified
 
+pytestmark = pytest.mark.slow
 CITY = City(users=60, days=1, seed=3, interval="10min")
 RUN = """
 [plan]

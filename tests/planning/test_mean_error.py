@@ -154,6 +154,7 @@ def test_more_epsilon_never_means_more_average_error():
     assert all(b <= a * 1.001 for a, b in itertools.pairwise(errors))
 
 
+@pytest.mark.slow
 @given(occupancies(), st.sampled_from([0.3, 2, 9]), st.sampled_from([("mean",), BOTH]))
 @examples(20)
 def test_the_bound_is_the_same_run_by_run(occupancy, epsilon, statistics):

@@ -132,6 +132,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @examples(20)
 @given(rows=ROWS, suffix=st.sampled_from([".json", ".ndjson", ".jsonl", ".json.gz", ".jsonl.gz"]))
 def test_each_form_is_the_same_data_set_as_a_flat_file(tmp_path_factory, rows, suffix):

@@ -91,6 +91,7 @@ def test_processes_find_what_one_finds(tmp_path):
     assert told[-1] == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_an_error_in_a_process_is_its_sentence(tmp_path, monkeypatch):
     """What a worker refuses is refused, and no folder of it stands."""
     studies = select_studies(catalogue.STUDIES, ["iot:fig5", "wc:fig1"])

@@ -136,6 +136,7 @@ def test_errors_are_averaged_over_cells():
     assert found.error["Baseline()"] == pytest.approx(np.sqrt((error**2).sum(axis=0)) / 3)
 
 
+@pytest.mark.slow
 def test_the_simulated_cell_has_errors_of_all():
     """Every mechanism at every ε, above zero, the best no larger than any."""
     found = mechanism_errors.simulated(Setting(trials=5))

@@ -33,6 +33,7 @@ def found():
         return rw_claims.stated(FEW).claims
 
 
+@pytest.mark.slow
 def test_the_verdicts_are_those_of_the_errata(found):
     """What is printed wrong fails, everything else holds, and what is put right holds."""
     assert {claim.place for claim in found if claim.verdict == "fails"} == FAILING
@@ -41,6 +42,7 @@ def test_the_verdicts_are_those_of_the_errata(found):
     assert right == FAILING | {"Section VI, eq. (4)"}
 
 
+@pytest.mark.slow
 def test_claims_are_rws(found):
     """RW's name and words, one line of text each, no two the same."""
     assert {claim.paper for claim in found} == {"RW"}
@@ -50,6 +52,7 @@ def test_claims_are_rws(found):
     assert len({(claim.place, claim.says) for claim in found}) == len(found)
 
 
+@pytest.mark.slow
 def test_shared_claims_have_iots_verdicts(found):
     """A check gives one verdict, whichever paper it is for."""
     there = [rw_claims.of_rw(claim) for claim in iot.scaled(FEW, lemmas.instances(FEW.seed, 40))]

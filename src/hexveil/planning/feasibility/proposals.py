@@ -9,8 +9,8 @@ taken, so that a tie never leads to hexagons the size of a country.
 Smoothed estimates. By the prior, cells lie around one number with a standard deviation t, and a raw
 estimate around its cell with a standard deviation s. Where both are normal, the posterior mean
 misses sqrt(2/pi) / sqrt(1/t^2 + 1/s^2) on average: less than either. Laplace noise of scale b has
-the variance 2 b^2, and bias counts as it is; the raw error is a limit, as the normal formula exceeds
-it where noise is small.
+the variance 2 b^2, and bias counts as it is; the raw error is a limit, as the normal formula
+exceeds it where noise is small.
 """
 
 from __future__ import annotations

@@ -132,17 +132,15 @@ def select_ranges(
     stay = _expected_error(known + _information(law, design, modes, look, whole))
     best, lower, upper = stay.copy(), look.lower.copy(), look.upper.copy()
     for low, high in _candidates(posterior, spread, bounds):
-        range_ = ClippedLook(look.noisy, low, high, noise * (high - low) / (1.0 - first_share))
-        error = _expected_error(
-            known + seen + _information(law, design, modes, range_, range_.scale)
-        )
+        scale = noise * (high - low) / (1.0 - first_share)
+        second = ClippedLook(look.noisy, low, high, scale)
+        error = _expected_error(known + seen + _information(law, design, modes, second, scale))
         better = error < best
         best = np.where(better, error, best)
         lower, upper = np.where(better, low, lower), np.where(better, high, upper)
     moved = best < (1.0 - GAIN) * stay
-    return SelectedRanges(
-        moved, np.where(moved, lower, look.lower), np.where(moved, upper, look.upper)
-    )
+    lower, upper = np.where(moved, lower, look.lower), np.where(moved, upper, look.upper)
+    return SelectedRanges(moved, lower, upper)
 
 
 def _candidates(

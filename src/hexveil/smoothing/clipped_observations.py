@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.smoothing.mixed_noise import log_mean_density
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,8 +60,11 @@ TAIL_EXCESS = 1.2
 """Multiple of the exponential tail that is allowed for beyond each cut."""
 SMALLEST_SAMPLE = 1e-4
 """Smallest factor 1 - Σp²: the law of a cell of one user would be a point."""
-TABLE_STEPS, LEAST_SLOPE = 96, 0.1
-"""Steps of the table in which modes of means are looked up; slope below which they stay there."""
+TABLE_STEPS, NEWTON_STEPS, LEAST_SLOPE = 96, 2, 0.05
+"""Steps of the table in which modes of means are looked up, and of Newton's method after that;
+slope below which it stays near the table."""
+SMALLEST_INSIDE = 1e-9
+"""Smallest probability that a user mean is within the bounds."""
 SMALLEST_NOISE = 2.0**-24
 """Smallest misfit and scale, as parts of the span."""
 
@@ -193,6 +197,25 @@ class UserMeanSpread:
 
 
 @dataclass(frozen=True, eq=False)
+class ClippedMoments:
+    """Moments of clipped user means, for each mode of each cell.
+
+    Attributes
+    ----------
+    mean, variance : ndarray of float, shape (n_cells, n_points)
+    inside : ndarray of float, shape (n_cells, n_points)
+        Probability that a user mean is not clipped: the slope of the mean in the mode.
+    log_slope : ndarray of float, shape (n_cells, n_points)
+        Slope of the mean in the logarithm of the deviations, for a law without skew.
+    """
+
+    mean: Floats
+    variance: Floats
+    inside: Floats
+    log_slope: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class UserMeanLaw:
     """The law of user means in some cells, two-piece normal and censored at the bounds.
 
@@ -262,8 +285,23 @@ class UserMeanLaw:
 
     def mean(self, mode: Floats) -> Floats:
         """Return T of each mode, shape (n_cells, n_points)."""
-        low, high = self.bounds
-        return np.asarray(high - self.cut(mode, high)[0] + self.cut(mode, low)[0])
+        return self.clipped(mode, *self.bounds).mean
+
+    def clipped(self, mode: Floats, low: Floats | float, high: Floats | float) -> ClippedMoments:
+        """Return moments of user means clipped to a range, for each mode of each cell.
+
+        Parameters
+        ----------
+        mode : ndarray of float, shape (n_cells, n_points)
+        low, high : ndarray of float, shape (n_cells, 1), or float
+        """
+        first_low, second_low, below_low, log_low = self.cut(mode, low)
+        first_high, second_high, below_high, log_high = self.cut(mode, high)
+        mean = high - first_high + first_low
+        # (high - clipped)² = (high - X)+² - (low - X)+² - 2 (high - low) (low - X)+
+        square = second_high - second_low - 2.0 * (high - low) * first_low
+        variance = np.maximum(square - (high - mean) ** 2, 0.0)
+        return ClippedMoments(mean, variance, below_high - below_low, log_low - log_high)
 
     def modes(self, means: Floats) -> Floats:
         """Return the modes that have these means, shape (n_cells, n_points)."""
@@ -272,9 +310,12 @@ class UserMeanLaw:
         reached = np.maximum.accumulate(self.mean(table), axis=1)
         span = reached[:, -1:] - reached[:, :1]
         modes = invert_rows(table, np.diff(reached, axis=1), (means - reached[:, :1]) / span)
-        # A step of Newton's method: the table is linear between its points.
-        slope = self.cut(modes, high)[2] - self.cut(modes, low)[2]
-        return modes + (means - self.mean(modes)) / np.maximum(slope, LEAST_SLOPE)
+        # Steps of Newton's method: the table is linear between its points.
+        for _ in range(NEWTON_STEPS):
+            reached_there = self.clipped(modes, low, high)
+            slope = np.maximum(reached_there.inside, LEAST_SLOPE)
+            modes = modes + (means - reached_there.mean) / slope
+        return modes
 
     def edge_modes(self, bins: int) -> Floats:
         """Return evenly spaced modes, whose T reach from one bound to the other."""
@@ -286,22 +327,26 @@ class UserMeanLaw:
 
 @dataclass(frozen=True, eq=False)
 class LookModel:
-    """Expected look and misfit at each edge of a grid.
+    """Expected look and misfit of each mode of each cell.
 
     Attributes
     ----------
     expected, misfit_squares : ndarray of float, shape (n_cells, n_points)
-    inside : ndarray of float, shape (n_cells, n_points)
-        P(a < X < b), the slope of the expected look in M.
+    slope : ndarray of float, shape (n_cells, n_points)
+        Of the expected look in T, between 0 and 1.
     """
 
     expected: Floats
     misfit_squares: Floats
-    inside: Floats
+    slope: Floats
 
 
 def model_look(
-    law: UserMeanLaw, design: CellDesign, mode: Floats, lower: Floats, upper: Floats
+    law: UserMeanLaw,
+    design: CellDesign,
+    mode: Floats,
+    ends: tuple[Floats, Floats],
+    whole: ClippedMoments,
 ) -> LookModel:
     """Return the expected look of each mode of each cell, and the variance of the misfit.
 
@@ -310,23 +355,23 @@ def model_look(
     law : UserMeanLaw
     design : CellDesign
     mode : ndarray of float, shape (n_cells, n_points)
-    lower, upper : ndarray of float, shape (n_cells,)
+    ends : pair of ndarray of float, shape (n_cells,)
+        Clipping range.
+    whole : ClippedMoments
+        Of the bounds of the values, for the same modes.
     """
-    low, high = lower[:, None], upper[:, None]
-    first_low, second_low, below_low, log_low = law.cut(mode, low)
-    first_high, second_high, below_high, log_high = law.cut(mode, high)
-    expected = high - first_high + first_low
-    inside = below_high - below_low
-    # E(clip(X) - high)² by the squares of both cuts: (high - clip)² = (h-X)+² - (l-X)+² - ...
-    square = second_high - second_low - 2.0 * (high - low) * first_low
-    variance = np.maximum(square - (high - expected) ** 2, 0.0)
-    deviation = law.deviation
-    sampling = np.maximum(variance - inside**2 * deviation**2, 0.0)
-    misfit = sampling * design.weight_squares[:, None]
+    low, high = ends[0][:, None], ends[1][:, None]
+    own = law.clipped(mode, low, high)
+    slope = np.minimum(own.inside / np.maximum(whole.inside, SMALLEST_INSIDE), 1.0)
+    sampling = np.maximum(own.variance - slope**2 * whole.variance, 0.0)
     weights = design.difference_squares + (WEIGHT_DRIFT * design.difference) ** 2
-    misfit = misfit + deviation**2 * weights[:, None]
-    misfit = misfit + (LOG_SPREAD_SD * (log_low - log_high)) ** 2
-    return LookModel(expected, misfit + _tails(law, mode, expected, low, high), inside)
+    misfit = (
+        sampling * design.weight_squares[:, None]
+        + law.deviation**2 * weights[:, None]
+        + (LOG_SPREAD_SD * (own.log_slope - slope * whole.log_slope)) ** 2
+        + _tails(law, mode, own.mean, low, high)
+    )
+    return LookModel(own.mean, misfit, slope)
 
 
 def _tails(law: UserMeanLaw, mode: Floats, expected: Floats, low: Floats, high: Floats) -> Floats:
@@ -366,14 +411,15 @@ def mixed_likelihood(
         scaled = law if multiple == 1.0 else law.scaled(multiple)
         modes = edges if multiple == 1.0 else scaled.modes(means)
         log_density = np.full(total.shape, math.log(share))
+        whole = scaled.clipped(modes, *scaled.bounds)
         for look in looks:
-            log_density += log_likelihood(scaled, design, look, modes)
+            log_density += log_likelihood(scaled, design, look, modes, whole)
         total = np.logaddexp(total, log_density)
     return means, np.exp(total - np.max(total, axis=1, keepdims=True))
 
 
 def log_likelihood(
-    law: UserMeanLaw, design: CellDesign, look: ClippedLook, edges: Floats
+    law: UserMeanLaw, design: CellDesign, look: ClippedLook, edges: Floats, whole: ClippedMoments
 ) -> Floats:
     """Return the log likelihood of a look in each bin of the grid, shape (n_cells, n_bins).
 
@@ -384,44 +430,21 @@ def log_likelihood(
     look : ClippedLook
     edges : ndarray of float, shape (n_cells, n_bins + 1)
         Edges of bins of M.
+    whole : ClippedMoments
+        Of the bounds of the values, at these edges.
     """
     span = law.bounds[1] - law.bounds[0]
-    modelled = model_look(law, design, edges, look.lower, look.upper)
+    modelled = model_look(law, design, edges, (look.lower, look.upper), whole)
     m, v = modelled.expected, modelled.misfit_squares
-    middle = (m[:, 1:] + m[:, :-1]) / 2.0
-    # Within a bin m is uniform: a bin that is wide beside the noise must not miss the likelihood.
-    misfit = (v[:, 1:] + v[:, :-1]) / 2.0 + (m[:, 1:] - m[:, :-1]) ** 2 / 12.0
+    misfit = (v[:, 1:] + v[:, :-1]) / 2.0
     silent = np.isinf(look.scale)
-    noisy = np.where(silent, 0.0, look.noisy)[:, None]
+    # An average of clipped values lies within the range, so that noise alone leads beyond it:
+    # further out all means are as likely, relative to each other, as at the end.
+    noisy = np.clip(np.where(silent, look.lower, look.noisy), look.lower, look.upper)[:, None]
     scale = np.maximum(np.where(silent, span, look.scale), SMALLEST_NOISE * span)[:, None]
     normal = np.sqrt(misfit + (SMALLEST_NOISE * span) ** 2)
-    density = log_noise_density(noisy - middle, scale, normal)
+    density = log_mean_density(noisy - m[:, 1:], noisy - m[:, :-1], scale, normal)
     return np.where(silent[:, None], 0.0, density)
-
-
-def log_noise_density(residual: Floats, scale: Floats, sd: Floats) -> Floats:
-    """Return the log density of the sum of a Laplace and a normal number.
-
-    Parameters
-    ----------
-    residual, scale, sd : ndarray of float
-        Place, scale of the Laplace number and standard deviation of the normal one, above 0.
-
-    Examples
-    --------
-    >>> residual, scale = np.array([3.0]), np.array([2.0])
-    >>> log_noise_density(residual, scale, np.array([1e-6])).round(6)  # as good as Laplace
-    array([-2.886294])
-    """
-    from scipy.special import erfc, erfcx  # noqa: PLC0415  importing hexveil must stay light
-
-    r, ratio = np.abs(residual), sd / scale
-    near, far = (ratio - r / sd) / math.sqrt(2.0), (ratio + r / sd) / math.sqrt(2.0)
-    # Scaled complementary error functions, since both factors of either term may underflow.
-    centre = -0.5 * (r / sd) ** 2 + np.log(erfcx(np.maximum(near, 0.0)) + erfcx(far))
-    cut = np.minimum(near, 0.0)
-    tail = 0.5 * ratio**2 - r / scale + np.log(erfc(cut) + np.exp(-cut * cut) * erfcx(far))
-    return np.asarray(np.where(near > 0.0, centre, tail) - np.log(4.0 * scale))
 
 
 def invert_rows(edges: Floats, masses: Floats, levels: Floats) -> Floats:

@@ -181,7 +181,11 @@ def test_methods_are_compared_in_one_table(here, call):
         assert word in said.out
     assert max(map(len, said.out.splitlines())) <= 100
     assert not said.out.endswith("\n\n")
-    found = json.loads(call("plan", "run.toml", "--compare", "--json").out)["methods"]
+    assert "This request in every clipping range" in said.out
+    as_json = json.loads(call("plan", "run.toml", "--compare", "--json").out)
+    ranges = [line["clipping_range"] for line in as_json["clipping_ranges"]]
+    assert ranges == ["bounds", "private", "two-stage", "per-cell"]
+    found = as_json["methods"]
     assert [line["method"] for line in found][2:] == ["per-cell", "clip-user", "equal-split"]
     assert all(line["epsilon"] <= 1 for line in found)
     assert found[1]["gap"] < 0.01

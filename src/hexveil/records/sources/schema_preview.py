@@ -10,7 +10,7 @@ from hexveil.records.sources.columns import all_names, find_column
 from hexveil.records.sources.gtfs_realtime import VALUE_UNITS
 from hexveil.records.sources.headers import first_line, has_header, is_confirmed
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
-from hexveil.records.sources.source_files import Files, MemoryTable, resolve_source, safe_path
+from hexveil.records.sources.source_files import Files, resolve_source, safe_path
 from hexveil.records.sources.vocabulary import is_id_name
 
 if TYPE_CHECKING:
@@ -87,21 +87,13 @@ def inspect_schema(
         if isinstance(resolved, Files):
             # One file shows whether these are feeds at all; all of them could be thousands.
             opened.load_files(resolved.paths[:1])
-        checked = isinstance(resolved, MemoryTable) or resolved.kind in ("parquet", "json")
-        if not checked:
-            # The first line of a CSV file may be a record: no column of it is looked at before.
-            checked = trusted or all(
-                is_confirmed(first_line(path, resolved.paths).fields, known_columns)
-                or has_header(path)
-                for path in resolved.paths
-                if resolved.kind == "csv"
-            )
-        constant_ids = _constant_ids(session, opened) if checked else frozenset()
+        # The first line of a CSV file may be a record: no column of it is looked at before.
+        if isinstance(resolved, Files) and resolved.kind == "csv" and not trusted:
+            # Each file by itself: the second day's export may lack the header of the first.
+            for path in resolved.paths:
+                _refuse_doubtful(path, resolved.paths, known_columns)
+        constant_ids = _constant_ids(session, opened)
     feed = isinstance(resolved, Files) and resolved.kind == "gtfs-realtime"
-    if isinstance(resolved, Files) and resolved.kind == "csv" and not trusted:
-        # Each file by itself: the second day's export may lack the header that the first one has.
-        for path in resolved.paths:
-            _refuse_doubtful(path, resolved.paths, known_columns)
     return SourceSchema(opened.schema, opened.documents, VALUE_UNITS if feed else {}, constant_ids)
 
 

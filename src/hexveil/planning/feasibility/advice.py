@@ -20,6 +20,7 @@ from hexveil.planning.feasibility.prediction import (
     prediction_of,
     scaled_epsilon,
 )
+from hexveil.planning.feasibility.recommendation import MIN_CELLS
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.planning.guarantees import PlanningProblem
 from hexveil.planning.methods import allocate
@@ -185,6 +186,8 @@ def finest_useful(plan: Plan) -> Plan | None:
     ]
     # Finest first: the first that is useful is the answer, and coarse ones are never planned.
     for candidate in sorted(assessments, key=lambda one: -one.occupancy.n_cells):
+        if candidate.occupancy.n_cells < MIN_CELLS:
+            break  # no map, and neither are the coarser grids that follow
         miss = plan.support.baseline_error
         # As in tables of grids, so that one never calls usable what the other does not.
         if is_assumed(plan.lower, plan.upper, plan.baseline_error):

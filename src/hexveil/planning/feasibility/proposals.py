@@ -150,7 +150,9 @@ def propose_runs(made: Plan, *, min_users: int = 1, weaker_units: Sequence[Unit]
     enough = max(map(_removed_error, usable), default=0.0) * WEAKER_GAIN
     weaker = []
     for unit in weaker_units:
-        best = choose([o for o, _ in _search(made, facts, unit, min_users) if o.is_usable])
+        # A map of fewer cells cannot remove as much: it is not even predicted.
+        tried = _search(made, facts, unit, min_users, (1,), min_cells=math.floor(enough) + 1)
+        best = choose([offer for offer, _ in tried if offer.is_usable])
         # A weaker promise is named only if it buys a much better map.
         if best and _removed_error(best["balanced"]) > enough:
             weaker.append(best["balanced"])
@@ -182,11 +184,17 @@ def _search(
     facts: PublicMetadata,
     unit: Unit,
     min_users: int,
-    factors: Sequence[int] = (1,),
+    factors: Sequence[int],
+    *,
+    min_cells: int = 1,
 ) -> Iterator[tuple[RunProposal, ErrorPredictor]]:
     """Yield the runs of all grids for one privacy unit, with their predictors."""
     for metadata in counted(facts, grids_to_try(facts), unit):
-        if metadata is not None and _is_proposable(metadata, facts):
+        if (
+            metadata is not None
+            and metadata.occupancy.n_cells >= min_cells
+            and _is_proposable(metadata, facts)
+        ):
             yield from _offers(made, metadata, min_users, factors)
 
 

@@ -87,21 +87,13 @@ def inspect_schema(
         if isinstance(resolved, Files):
             # One file shows whether these are feeds at all; all of them could be thousands.
             opened.load_files(resolved.paths[:1])
-        checked = True
-        if isinstance(resolved, Files) and resolved.kind not in ("parquet", "json"):
-            # The first line of a CSV file may be a record: no column of it is looked at before.
-            checked = trusted or all(
-                is_confirmed(first_line(path, resolved.paths).fields, known_columns)
-                or has_header(path)
-                for path in resolved.paths
-                if resolved.kind == "csv"
-            )
-        constant_ids = _constant_ids(session, opened) if checked else frozenset()
+        # The first line of a CSV file may be a record: no column of it is looked at before.
+        if isinstance(resolved, Files) and resolved.kind == "csv" and not trusted:
+            # Each file by itself: the second day's export may lack the header of the first.
+            for path in resolved.paths:
+                _refuse_doubtful(path, resolved.paths, known_columns)
+        constant_ids = _constant_ids(session, opened)
     feed = isinstance(resolved, Files) and resolved.kind == "gtfs-realtime"
-    if isinstance(resolved, Files) and resolved.kind == "csv" and not trusted:
-        # Each file by itself: the second day's export may lack the header that the first one has.
-        for path in resolved.paths:
-            _refuse_doubtful(path, resolved.paths, known_columns)
     return SourceSchema(opened.schema, opened.documents, VALUE_UNITS if feed else {}, constant_ids)
 
 

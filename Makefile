@@ -18,7 +18,8 @@ SCRATCH := $(or $(TMPDIR),$(MEMORY))
 # Spark's own folder has no examples, and cannot be imported without it.
 TESTS := $(if $(SCRATCH),TMPDIR=$(SCRATCH)) $(BIN)/python -m pytest -n $(JOBS) -q --ignore=src/hexveil/records/spark
 # What a commit is tried with: neither slow tests nor those that need another program.
-FAST := -m "not slow and not browser and not install and not server and not site and not spark"
+ALONE := not browser and not install and not server and not site and not spark
+FAST := -m "not slow and $(ALONE)"
 QUICK := --hypothesis-profile=quick $(FAST)
 
 # What limits.py runs at three sizes, itself, and what is no benchmark.
@@ -69,7 +70,7 @@ test-all: $(STAMP) $(if $(JAVA),$(SPARK))  ## the whole suite, and the examples 
 	$(TESTS) --doctest-modules tests src
 
 attack: $(STAMP)  ## attacks in their long form, properties with all examples: hours, not minutes
-	$(TESTS) --hypothesis-profile=full $(FAST) tests
+	$(TESTS) --hypothesis-profile=full -m "$(ALONE)" tests
 	HEXVEIL_ATTACK=1 $(TESTS) --hypothesis-profile=full tests/attack tests/ledger/test_race.py tests/research/audit \
 		tests/publishing/test_coverage.py tests/research/papers/test_paper_gallery.py
 

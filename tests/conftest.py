@@ -15,6 +15,21 @@ examples.register()
 
 ONE_SESSION = ("tests/records/spark/", "tests/records/test_engines_agree.py")
 """Where tests stand that share a session of Spark, which takes long to start."""
+LONG_FILES = (
+    "tests/attack/test_crash.py",
+    "tests/test_package.py",
+    "tests/attack/test_leaks.py",
+    "tests/attack/test_adversity.py",
+    "tests/attack/test_signals.py",
+    "tests/test_end_to_end.py",
+    "tests/attack/test_exact_law.py",
+    "tests/attack/test_mutants.py",
+    "tests/publishing/test_coverage.py",
+    "tests/research/papers/test_paper_gallery.py",
+    "tests/research/audit/test_run.py",
+    "tests/test_how_to.py",
+)
+"""Files that take a minute or more, the longest first."""
 NEEDS = {
     "spark": "spark",
     "chromium": "browser",
@@ -40,12 +55,14 @@ def pytest_itemcollected(item):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """Put tests of Spark first, then slow ones: no process is left alone with one at the end."""
+    """Put tests of Spark first, then long files, then slow tests: none is left for the end."""
     slow = {"slow", *NEEDS.values(), "install"}
+    place = {name: number for number, name in enumerate(LONG_FILES)}
 
     def late(item):
         names = {mark.name for mark in item.iter_markers()}
-        return "spark" not in names, slow.isdisjoint(names)
+        file = place.get(item.nodeid.partition("::")[0], len(place))
+        return "spark" not in names, file, slow.isdisjoint(names)
 
     items.sort(key=late)
 

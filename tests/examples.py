@@ -4,7 +4,7 @@ import math
 
 from hypothesis import settings
 
-PROFILES = {"quick": 20, "all": 40, "full": 100}
+PROFILES = {"quick": 20, "all": 25, "full": 100}
 """Examples of a test that names no number of its own; other numbers scale alike.
 
 `make test` has the quick profile, `make test-all` the second, `make attack` the full one. Examples

@@ -7,7 +7,8 @@ numbers; share of true averages that the stated 95 % intervals cover, over all c
 worst cell; typical error that the release states over the true error; share of cells graded good.
 The constant is the median of the true averages, which nobody may know; `auto` is the default.
 
-Every run is a whole release through a ledger of its own. Judging sets are looked at once, after
+Every run is a whole release through a ledger of its own; rows of `auto` are those of the clipping
+range that it takes. Judging sets are looked at once, after
 the last constant is chosen (collection.py).
 """
 
@@ -18,7 +19,7 @@ import csv
 import io
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ import numpy as np
 import hexveil as hv
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
+from hexveil.planning.allocation import PerCellRange, PrivateRange, TwoStageRange, WithinBounds
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 from collection import COLLECTION, Purpose, RecordSet, selected
@@ -43,6 +45,12 @@ if TYPE_CHECKING:
 
 EPSILONS = ("0.5", "1", "2", "5")
 RANGES: tuple[ClippingRangeMode, ...] = ("bounds", "private", "per-cell", "auto")
+KINDS: dict[type, ClippingRangeMode] = {
+    WithinBounds: "bounds",
+    PrivateRange: "private",
+    TwoStageRange: "two-stage",
+    PerCellRange: "per-cell",
+}
 RUNS = 8
 PURPOSES: tuple[Purpose, ...] = ("tuning", "judging")
 
@@ -115,6 +123,12 @@ def releases(
         return made
 
 
+def taken_by_auto(dataset: hv.Dataset, epsilon: str) -> ClippingRangeMode:
+    """Return the clipping range that "auto" takes."""
+    plan = hv.plan(dataset, epsilon=epsilon, clipping_range="auto", advise=False)
+    return KINDS[type(plan.allocation.clipping)]
+
+
 def summarise(
     chosen: RecordSet, true: Floats, epsilon: str, name: str, made: Sequence[ReleasedMeans]
 ) -> Row:
@@ -148,13 +162,19 @@ def measure(chosen: RecordSet, given: argparse.Namespace) -> Iterator[Row]:
     dataset = chosen.load()
     true = truth(dataset)
     for epsilon in given.epsilons:
-        for name in given.ranges:
+        rows: dict[str, Row] = {}
+        # "auto" last: its releases are those of the clipping range that it takes.
+        for name in sorted(given.ranges, key="auto".__eq__):
+            taken = taken_by_auto(dataset, epsilon) if name == "auto" else name
             try:
-                made = releases(dataset, epsilon, name, given.runs)
+                row = rows.get(taken) or summarise(
+                    chosen, true, epsilon, taken, releases(dataset, epsilon, taken, given.runs)
+                )
             except InputError as trouble:
                 print(f"  {chosen.name}, {name} at {epsilon}: {trouble}", flush=True)
                 continue
-            yield summarise(chosen, true, epsilon, name, made)
+            rows[name] = row
+            yield replace(row, clipping_range=name)
 
 
 def show(row: Row) -> None:

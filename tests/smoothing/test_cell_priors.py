@@ -113,7 +113,7 @@ def test_the_exponent_is_learned_from_cells_of_different_sizes():
     design = even_design(users)
     same = rng.normal(40.0, 5.0, 120)
     apart = 40.0 + (same - 40.0) * (users / 100.0) ** -0.5
-    for numbers, low, high in ((same, 0.0, 0.12), (apart, 0.38, 0.5)):
+    for numbers, low, high in ((same, 0.0, 0.12), (apart, 0.38, 0.65)):
         parameters = fitted(numbers, 0.5, design)
         assert low <= (parameters.weight * parameters.exponent).sum() <= high + 1e-9
 

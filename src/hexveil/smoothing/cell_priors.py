@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SHARES, WIDE_MULTIPLE = (0.83, 0.15, 0.02), 3.0
 """Shares of the normal law, of the one `WIDE_MULTIPLE` times as wide, and of the uniform law."""
-FIRST_EXPONENTS, EXPONENTS = (0.25,), (0.0, 0.25, 0.5)
+FIRST_EXPONENTS, EXPONENTS = (0.4,), (0.0, 0.4, 0.8)
 """Values of κ on the first grid and on later ones."""
 CENTRE_SD, LOG_DEVIATION_SD = 1.5, 0.9
 """Prior standard deviations of m0, in pooled deviations, and of log τ."""

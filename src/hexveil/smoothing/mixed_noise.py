@@ -37,15 +37,13 @@ def log_mean_density(low: Floats, high: Floats, scale: Floats, sd: Floats) -> Fl
     """
     width, noise = high - low, np.hypot(scale, sd)
     at_middle = log_noise_density((low + high) / 2.0, scale, sd)
-    # Both ends on one side of 0: the difference of two tails, relative to the nearer one.
-    near = np.maximum(np.maximum(low, -high), 0.0)
-    far = np.maximum(np.abs(low), np.abs(high))
+    straddles = (low < 0.0) & (high > 0.0)
+    near, far = (f(np.abs(low), np.abs(high)) for f in (np.minimum, np.maximum))
     log_near, log_far = log_noise_tail(near, scale, sd), log_noise_tail(far, scale, sd)
+    # Ends on one side of 0: the difference of two tails; on either side: all but both.
     one_side = log_near + np.log(-np.expm1(np.minimum(log_far - log_near, -1e-300)))
-    # Ends on either side: all but two tails.
-    other = log_noise_tail(np.minimum(np.abs(low), np.abs(high)), scale, sd)
-    across = np.log1p(-np.minimum(np.exp(log_far) + np.exp(other), 1.0 - 1e-16))
-    log_share = np.where((low < 0.0) & (high > 0.0), across, one_side)
+    across = np.log1p(-np.minimum(np.exp(log_far) + np.exp(log_near), 1.0 - 1e-16))
+    log_share = np.where(straddles, across, one_side)
     averaged = log_share - np.log(np.maximum(width, 1e-300))
     # From one form to the other without a jump: a narrow interval would be a difference of equals.
     blend = np.clip(width / (NARROW * noise) - 1.0, 0.0, 1.0)

@@ -162,7 +162,8 @@ def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity,
         runs = propose_runs(
             made,
             min_users=run.select.min_users or Select.min_users,
-            weaker_units=_weaker_units(run, facts),
+            # The weakest alone: each takes another reading, and gains the most where any does.
+            weaker_units=_weaker_units(run, facts)[-1:],
         )
         return assess_grids(made, search=False), runs
 

@@ -28,7 +28,7 @@ import numpy as np
 import hexveil as hv
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
-from hexveil.planning.allocation import PerCellRange, PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning.allocation import range_kind
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 from collection import COLLECTION, Purpose, RecordSet, selected
@@ -45,12 +45,6 @@ if TYPE_CHECKING:
 
 EPSILONS = ("0.5", "1", "2", "5")
 RANGES: tuple[ClippingRangeMode, ...] = ("bounds", "private", "per-cell", "auto")
-KINDS: dict[type, ClippingRangeMode] = {
-    WithinBounds: "bounds",
-    PrivateRange: "private",
-    TwoStageRange: "two-stage",
-    PerCellRange: "per-cell",
-}
 RUNS = 8
 PURPOSES: tuple[Purpose, ...] = ("tuning", "judging")
 
@@ -126,7 +120,7 @@ def releases(
 def taken_by_auto(dataset: hv.Dataset, epsilon: str) -> ClippingRangeMode:
     """Return the clipping range that "auto" takes."""
     plan = hv.plan(dataset, epsilon=epsilon, clipping_range="auto", advise=False)
-    return KINDS[type(plan.allocation.clipping)]
+    return range_kind(plan.allocation.clipping)
 
 
 def summarise(

@@ -37,6 +37,7 @@ from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.planning.allocation import range_kind
 from hexveil.planning.release_allocation import allocation_of, with_outputs
+from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
 from hexveil.publishing.estimates.smoothed_estimates import smooth_release
 from hexveil.publishing.private_sums import private_sums
 from hexveil.simulation.flights import departures
@@ -194,7 +195,7 @@ CASES = {
 
 
 def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[dict[str, Floats]]:
-    """Yield the raw numbers of so many releases, of the first `smooth` also smoothed ones.
+    """Yield raw numbers and estimates of so many releases, of the first `smooth` also smoothed ones.
 
     Each is drawn as a release draws it, without a ledger: for studies only.
     """
@@ -205,6 +206,9 @@ def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[d
         shown = with_outputs(plan, allocation, outputs)
         values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
         made = {"raw": np.clip(values["mean"], plan.lower, plan.upper)}
+        posterior = estimate_outputs(shown, allocation, outputs, values)
+        if posterior is not None:
+            made["estimate"] = posterior.estimate
         if run < smooth:
             made["smoothed"] = smooth_release(shown, facts, values)["mean"].estimate
         yield made

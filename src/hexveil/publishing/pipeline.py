@@ -8,22 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.ledger import hash_losses
-from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.planning.release_allocation import (
-    allocation_of,
-    released_quantiles,
-    with_outputs,
-)
+from hexveil.planning.release_allocation import allocation_of, with_outputs
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.cut_off import find_cut_off
-from hexveil.publishing.estimates.posterior_estimates import (
-    adopt_intervals,
-    estimate_looks,
-    estimate_means,
-)
+from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
 from hexveil.publishing.estimates.smoothed_estimates import smooth_release
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
@@ -32,18 +23,11 @@ from hexveil.publishing.pinned_unit import unit_of
 from hexveil.publishing.private_sums import private_sums
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_plan
-from hexveil.smoothing.clipped_posterior import CellDesign
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-    from numpy.typing import NDArray
-
     from hexveil.ledger import Booking, Ledger
     from hexveil.planning import Plan
     from hexveil.planning.release_allocation import ReleaseAllocation
-    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
     from hexveil.records.dataset import Dataset
 
 
@@ -182,7 +166,7 @@ def _decode(
     values = {statistic.statistic: statistic.estimate[0] for statistic in decoded}
     smoothed = smooth_release(plan, facts, values) if smoothing else {}
     cut_off = find_cut_off(plan, draw.allocation.numbers(draw.outputs))
-    posterior = _posterior(plan, draw, values)
+    posterior = estimate_outputs(plan, draw.allocation, draw.outputs, values)
     if posterior is not None:
         cut_off["mean"] = posterior.cut_off
         if smoothed:
@@ -193,21 +177,6 @@ def _decode(
     position = _ledger_position(book, name)
     manifest = build_manifest(book.dataset, facts, plan, name, position, smoothed, accuracy)
     return Release(table, manifest, draw.plan.epsilon, draw.replayed)
-
-
-def _posterior(
-    plan: Plan, draw: _Draw, values: Mapping[str, NDArray[np.float64]]
-) -> PosteriorEstimates | None:
-    """Return the estimates of means before clipping; None for plans without a private range."""
-    match draw.allocation:
-        case CellRangeAllocation() as allocation:
-            return estimate_looks(
-                allocation.looks(draw.outputs),
-                CellDesign.of(plan.occupancy.local(), allocation.mean.weight),
-                allocation.user_mean_spread(draw.outputs),
-                allocation.bounds,
-            )
-    return estimate_means(plan, released_quantiles(draw.allocation, draw.outputs), values)
 
 
 def _ledger_position(book: Ledger, name: str) -> dict[str, Any] | None:

@@ -5,15 +5,10 @@ average of the cell's records (smoothing/clipped_posterior.py) models the noise,
 off, and what weights that are not shares of records add. Published of each cell: its median, its
 95% interval, and the expected absolute error of the median.
 
-`estimate_looks` makes the published estimates of any plan of this kind. A plan with ranges per cell
-calls it with its decoded looks:
-
-    estimate_looks(looks, CellDesign.of(occupancy, weight), spread, (lower, upper))
-
-It returns `PosteriorEstimates`, which the pipeline hands to `build_table`, `build_manifest` and
-`adopt_intervals`. `estimate_means` makes them for plans with one range for the map, where one look
-at each cell is the released number: plans with a private range, and two-stage plans that selected
-`single_stage`. Other strategies publish numbers of another kind, and have none.
+`estimate_outputs` makes the estimates of any release: from all looks at each cell where ranges are
+those of cells, from the released number where there is one range for the map (plans with a private
+range, and two-stage plans that selected `single_stage`). Other strategies publish numbers of
+another kind, and have none.
 
 Post-processing of noisy numbers and public facts: it costs no privacy.
 """
@@ -26,10 +21,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
 from hexveil.planning.allocation import PrivateRange, TwoStageRange
 from hexveil.planning.clipping_range.private_range import PRIOR_SD
-from hexveil.planning.release_allocation import released_strategy
+from hexveil.planning.release_allocation import released_quantiles, released_strategy
 from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff
 from hexveil.smoothing.clipped_posterior import CellDesign, ClippedLook, UserMeanSpread, fit
 
@@ -38,8 +34,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.planning import Plan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+    from hexveil.planning.release_allocation import ReleaseAllocation
     from hexveil.smoothing import Smoothed
     from hexveil.smoothing.clipped_posterior import CellPosterior
 
@@ -76,6 +74,32 @@ class PosteriorEstimates(ReadOnlyArrays):
     expected_error: Floats
     deviation: float | None
     cut_off: CutOff
+
+
+def estimate_outputs(
+    plan: Plan, allocation: ReleaseAllocation, outputs: Outputs, noisy: Mapping[str, Floats]
+) -> PosteriorEstimates | None:
+    """Return the estimates of means before clipping; None for plans without a private range.
+
+    Parameters
+    ----------
+    plan : Plan
+        With the ranges that the release found.
+    allocation : ReleaseAllocation
+    outputs : Outputs
+        Of all stages.
+    noisy : mapping of str to ndarray of float, shape (n_cells,)
+        The published noisy numbers, in value units.
+    """
+    match allocation:
+        case CellRangeAllocation():
+            return estimate_looks(
+                allocation.looks(outputs),
+                CellDesign.of(plan.occupancy.local(), allocation.mean.weight),
+                allocation.user_mean_spread(outputs),
+                allocation.bounds,
+            )
+    return estimate_means(plan, released_quantiles(allocation, outputs), noisy)
 
 
 def estimate_looks(

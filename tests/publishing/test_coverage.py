@@ -148,7 +148,7 @@ def held(dataset, intervals, draws):
         done = smooth_release(shown, facts, values)["mean"]
         posterior = estimate_means(shown, released_quantiles(allocation, outputs), values)
         if posterior is not None:
-            done = adopt_intervals(done, posterior)
+            done = adopt_intervals(done, posterior, shown.allocation.clipping)
         off = np.abs(clamped - projected(dataset, shown))
         bound = off <= shown.error_models["mean"].bound95 * (1 + 1e-12)
         inside = (done.low <= truth) & (truth <= done.high)

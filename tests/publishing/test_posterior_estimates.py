@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil.planning.allocation import PerCellRange
 from hexveil.planning.release_allocation import released_quantiles
 from hexveil.publishing.estimates.posterior_estimates import (
     adopt_intervals,
@@ -126,12 +127,14 @@ def test_smoothed_numbers_are_kept_within_the_intervals():
     smoothed = Smoothed(
         np.array([20.0, 40.0, 38.5, 99.0]), np.zeros(4), np.full(4, 100.0), 0.5, 4, None, {}
     )
-    kept = adopt_intervals(smoothed, made)
+    kept = adopt_intervals(smoothed, made, planned("private").allocation.clipping)
     assert kept.estimate.tolist() == [made.low[0], 40.0, 38.5, made.high[3]]
     assert kept.low.tolist() == made.low.tolist()
     overall = kept.estimate.mean()
     outside = (made.low > overall) | (made.high < overall)
     assert kept.distinguishable == outside.sum() > 0
+    own = adopt_intervals(smoothed, made, PerCellRange(plan=None))
+    assert own.estimate.tolist() == made.estimate.tolist()
 
 
 def published(tmp_path, kind="private", way=None, **options):

@@ -160,7 +160,7 @@ def test_a_release_says_how_good_it_is(book, tmp_path):
 def model_text(**changes):
     """Return the model's text, with values changed by name."""
     values = {"strategy": "", "smoothed": True, "effects": [], "left_out": (), "widened": False}
-    values["posterior"] = False
+    values |= {"posterior": False, "cell_ranges": False}
     return render_sentence("smoothing.txt", "model", **(values | changes))
 
 
@@ -182,6 +182,7 @@ def test_the_model_is_told_to_people():
     of_posterior = model_text(widened=True, posterior=True)
     assert "widened" not in of_posterior
     assert "95% intervals of the posterior" in of_posterior
+    assert "the estimate before clipping" in model_text(posterior=True, cell_ranges=True)
     assert model_text(smoothed=False).endswith("information, so nothing was smoothed.")
 
 

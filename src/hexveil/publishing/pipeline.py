@@ -170,7 +170,9 @@ def _decode(
     if posterior is not None:
         cut_off["mean"] = posterior.cut_off
         if smoothed:
-            smoothed["mean"] = adopt_intervals(smoothed["mean"], posterior)
+            smoothed["mean"] = adopt_intervals(
+                smoothed["mean"], posterior, plan.allocation.clipping
+            )
     table = build_table(plan, facts, values, smoothed, cut_off, posterior)
     # Counted in the table, so that manifest and table cannot differ.
     accuracy = accuracy_statement(plan, table, posterior)

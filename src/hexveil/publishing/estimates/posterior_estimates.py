@@ -23,7 +23,7 @@ import numpy as np
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
-from hexveil.planning.allocation import PrivateRange, TwoStageRange
+from hexveil.planning.allocation import PerCellRange, PrivateRange, TwoStageRange
 from hexveil.planning.clipping_range.private_range import PRIOR_SD
 from hexveil.planning.release_allocation import released_quantiles, released_strategy
 from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.contract import Outputs
     from hexveil.planning import Plan
+    from hexveil.planning.allocation import Clipping
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.release_allocation import ReleaseAllocation
     from hexveil.smoothing import Smoothed
@@ -169,17 +170,30 @@ def estimate_means(
     )
 
 
-def adopt_intervals(smoothed: Smoothed, posterior: PosteriorEstimates) -> Smoothed:
+def adopt_intervals(
+    smoothed: Smoothed, posterior: PosteriorEstimates, clipping: Clipping
+) -> Smoothed:
     """Return smoothed means within the posterior's intervals: a cell has one interval.
 
-    The smoothed number borrows from neighbours too, which the posterior does not; beyond the
-    interval it could not be right by the model of clipping.
+    Under one range for the map the smoothed number borrows from neighbours too, which the posterior
+    does not; beyond the interval it could not be right by the model of clipping. Under ranges of
+    single cells the numbers that smoothing would start from are clipped by ranges that differ, so
+    the estimate of the posterior, which borrows from the whole map, takes its place.
     """
     low, high = posterior.low, posterior.high
-    estimate = np.clip(smoothed.estimate, low, high)
+    estimate, factor = np.clip(smoothed.estimate, low, high), smoothed.half_distinguishable_factor
+    if isinstance(clipping, PerCellRange):
+        # With another ε other cells would move, so that no factor follows from this map.
+        estimate, factor = posterior.estimate, None
     overall = np.sum(estimate) / estimate.size
-    distinguishable = int(np.count_nonzero((low > overall) | (high < overall)))
-    return replace(smoothed, estimate=estimate, low=low, high=high, distinguishable=distinguishable)
+    return replace(
+        smoothed,
+        estimate=estimate,
+        low=low,
+        high=high,
+        distinguishable=int(np.count_nonzero((low > overall) | (high < overall))),
+        half_distinguishable_factor=factor,
+    )
 
 
 def _spread(

@@ -15,7 +15,7 @@ import numpy as np
 from hexveil import smoothing
 from hexveil.accounting import contributions
 from hexveil.accounting.error_model import WeightedMeanErrorModel
-from hexveil.planning.allocation import PrivateRange, TwoStageRange
+from hexveil.planning.allocation import PrivateRange, TwoStageRange, range_kind
 from hexveil.planning.clipping_range.private_range import PRIOR_SD, half_width_sd, user_mean_prior
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
 from hexveil.planning.release_allocation import released_strategy
@@ -106,6 +106,7 @@ def smoothing_statement(
                 left_out=estimate.left_out,
                 widened=estimate.widened,
                 posterior=posterior and name == "mean",
+                cell_ranges=range_kind(plan.allocation.clipping) == "per-cell",
             ),
             "deviations": dict(estimate.deviations),
             "signal_share": estimate.signal_share,

@@ -92,8 +92,9 @@ def inspect_schema(
             # Each file by itself: the second day's export may lack the header of the first.
             for path in resolved.paths:
                 _refuse_doubtful(path, resolved.paths, known_columns)
-        constant_ids = _constant_ids(session, opened)
-    feed = isinstance(resolved, Files) and resolved.kind == "gtfs-realtime"
+        feed = isinstance(resolved, Files) and resolved.kind == "gtfs-realtime"
+        # The schema of a feed names its id, and columns that nobody asked for are not decoded.
+        constant_ids = frozenset() if feed else _constant_ids(session, opened)
     return SourceSchema(opened.schema, opened.documents, VALUE_UNITS if feed else {}, constant_ids)
 
 

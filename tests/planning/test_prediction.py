@@ -59,7 +59,11 @@ def test_a_prediction_is_near_the_plan(clipping_range, epsilon):
 @pytest.mark.slow
 @pytest.mark.parametrize("clipping_range", SETTINGS)
 def test_the_loss_that_is_named_is_enough(clipping_range):
-    """Planned in full there, the error is small enough; at four fifths of it, it is not."""
+    """Planned in full there, the error is small enough; well below it, it is not.
+
+    "auto" takes another clipping range from some epsilon on, so that its error may rise there.
+    """
+    below = 0.5 if clipping_range == "auto" else 0.8
     known = facts(crowd(3))
     made = hv.plan(known, epsilon=1, clipping_range=clipping_range, advise=False)
     for error in (1.0, 3.0):
@@ -68,7 +72,7 @@ def test_the_loss_that_is_named_is_enough(clipping_range):
             hv.plan(
                 known, epsilon=needed * part, clipping_range=clipping_range, advise=False
             ).expected_error
-            for part in (1.0, 0.8)
+            for part in (1.0, below)
         ]
         assert at[0] <= error * 1.01
         assert at[1] > error

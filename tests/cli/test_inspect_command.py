@@ -125,7 +125,9 @@ def test_three_runs_are_proposed_as_lines_of_a_run_file(here, call):
     runs = json.loads(call("inspect", "run.toml", "--json").out)["advice"]["runs"]
     assert tuple(runs) == CHOICES
     for run in runs.values():
-        assert 0 < run["smoothed_error"] < min(run["raw_error"], run["baseline_error"])
+        # The raw error is a limit of the smoothed one, which noise far below it reaches.
+        assert 0 < run["smoothed_error"] <= run["raw_error"]
+        assert run["smoothed_error"] < run["baseline_error"]
         assert run["fields"]["cells.resolution"] >= 3
 
 

@@ -167,7 +167,7 @@ def _checks(
 
     # By file first: the parsed records of all files then stay in the temporary table.
     by_file = list(_file_quartiles(session, source, relation, request))
-    raw = validate_records(session, relation, request, parse=True).raw
+    raw = validate_records(session, relation, request, parse=True).clocked
     usable = f"SELECT * FROM ({raw}) WHERE isfinite(value) AND user_id IS NOT NULL"
     low, high = float(request.rules.scale.lower), float(request.rules.scale.upper)
     records, below, above = _numbers(

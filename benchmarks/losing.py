@@ -115,8 +115,9 @@ def show(found: list[reach.Found]) -> None:
     print(f"| mean absolute error, bounds 0 and 65 | {' | '.join(names)} |")
     print("|---|" + "---|" * len(names))
     for where in dict.fromkeys(one.epsilon for one in found):
-        mine = {one.name: one.mean for one in found if one.epsilon == where}
-        print(f"| {where} | {' | '.join(f'{mine[name]:.3g}' for name in names)} |")
+        mine = {one.name: f"{one.mean:.3g}" for one in found if one.epsilon == where}
+        # "auto" has estimates only where it takes a private range.
+        print(f"| {where} | {' | '.join(mine.get(name, '') for name in names)} |")
 
 
 def main() -> int:

@@ -7,11 +7,13 @@ A script with the option `--json FILE` adds to that file a line for each thing i
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
 import platform
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -293,3 +295,14 @@ def _figures(number: float) -> str:
 
 def _rounded(value: object) -> object:
     return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def csv_of_rows(rows: Sequence[Any]) -> bytes:
+    """Return data classes of one kind as CSV, at least one of them, numbers with four digits."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([field.name for field in fields(rows[0])])
+    for row in rows:
+        values = asdict(row).values()
+        writer.writerow([f"{v:.4g}" if isinstance(v, float) else v for v in values])
+    return text.getvalue().encode()

@@ -35,8 +35,9 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.planning.allocation import TwoStageRange, WithinBounds
+from hexveil.planning.allocation import range_kind
 from hexveil.planning.release_allocation import allocation_of, with_outputs
+from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
 from hexveil.publishing.estimates.smoothed_estimates import smooth_release
 from hexveil.publishing.private_sums import private_sums
 from hexveil.simulation.flights import departures
@@ -84,7 +85,7 @@ PAPERS = (
     Way("per-cell (exact losses), OptimalClipping", {"method": "per-cell"}),
     Way("CLIP-USER", {"method": "clip-user"}),
 )
-INTERVALS: tuple[str, ...] = ("bounds", "private", "two-stage", "auto")
+INTERVALS: tuple[str, ...] = ("bounds", "private", "two-stage", "per-cell", "auto")
 """The private intervals that are measured, each raw and smoothed."""
 AUTO = "auto"
 CELLS = ("origin", "hour")
@@ -153,11 +154,11 @@ def truth(dataset: hv.Dataset) -> Floats:
     return np.asarray(means, dtype=np.float64)
 
 
-def big(given: argparse.Namespace) -> hv.Dataset:
-    """Return the ten million records, which another process writes first."""
+def big(rows: int) -> hv.Dataset:
+    """Return the large set, which another process writes first."""
     with tempfile.TemporaryDirectory(prefix="hexveil-bench-") as folder:
         file = Path(folder) / "big.parquet"
-        command = [sys.executable, str(HERE / "big.py"), str(file), "--rows", str(given.rows)]
+        command = [sys.executable, str(HERE / "big.py"), str(file), "--rows", str(rows)]
         subprocess.run(command, check=True)
         return hv.read(
             file,
@@ -184,7 +185,10 @@ def buses(file: str, top: int, proposed: hv.Cells) -> Callable[[argparse.Namespa
 CASES = {
     "flights": Case("mph", lambda _: flights()),
     "big": Case(
-        "km/h", big, 3, {"CLIP-USER": "one plan takes over four minutes; --ways CLIP-USER"}
+        "km/h",
+        lambda given: big(given.rows),
+        3,
+        {"CLIP-USER": "one plan takes over four minutes; --ways CLIP-USER"},
     ),
     "warsaw": Case("km/h", buses("warsaw_buses.parquet", 90, hv.Cells(4, timeslot=None))),
     "surat": Case(
@@ -194,7 +198,7 @@ CASES = {
 
 
 def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[dict[str, Floats]]:
-    """Yield the raw numbers of so many releases, of the first `smooth` also smoothed ones.
+    """Yield raw numbers and estimates of so many releases; of the first `smooth` smoothed ones too.
 
     Each is drawn as a release draws it, without a ledger: for studies only.
     """
@@ -205,6 +209,9 @@ def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[d
         shown = with_outputs(plan, allocation, outputs)
         values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
         made = {"raw": np.clip(values["mean"], plan.lower, plan.upper)}
+        posterior = estimate_outputs(shown, allocation, outputs, values)
+        if posterior is not None:
+            made["estimate"] = posterior.estimate
         if run < smooth:
             made["smoothed"] = smooth_release(shown, facts, values)["mean"].estimate
         yield made
@@ -254,9 +261,7 @@ def measured(
 
 def taken(plan: Plan) -> str:
     """Return which intervals a plan by "auto" took."""
-    if isinstance(plan.allocation.clipping, WithinBounds):
-        return "bounds"
-    return "two-stage" if isinstance(plan.allocation.clipping, TwoStageRange) else "private"
+    return range_kind(plan.allocation.clipping)
 
 
 def automatic(
@@ -341,9 +346,10 @@ def kept(file: Path, found: list[Found]) -> list[Found]:
 def figure(found: list[Found], title: str, unit: str) -> dict[str, bytes]:
     """Return the figure of error against epsilon, both logarithmic, the constant as a rule.
 
-    Left out are releases through a ledger, which repeat, and "auto", which is one of the others.
+    Left out are releases through a ledger, which repeat, "auto", which is one of the others, and
+    smoothed numbers, which are in the CSV.
     """
-    again = (AUTO, "ledger")
+    again = (AUTO, "ledger", "smoothed")
     names = dict.fromkeys(one.name for one in found if not any(x in one.name for x in again))
     lines = tuple(_line([one for one in found if one.name == name]) for name in names)
     ends = "95% interval of the mean over runs"

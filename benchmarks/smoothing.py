@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside thi
 from reach import truth
 
 CELLS, USERS = 24, (20, 60, 300)
+RANGES: tuple[ClippingRangeMode, ...] = ("bounds", "private", "two-stage", "auto")
 KINDS = ("no structure", "hardly any difference", "piled at the bounds")
 
 
@@ -76,16 +77,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--epsilon", default="1")
+    parser.add_argument("--clipping-range", nargs="+", default=list(RANGES), choices=RANGES)
     asked = parser.parse_args()
-    print("| values | users | intervals | constant | raw | smoothed | inside |")
+    print("| values | users | clipping range | constant | raw | smoothed | inside |")
     print("|---|---|---|---|---|---|---|")
     for kind in KINDS:
         for users in USERS:
             dataset = records(kind, users)
-            for intervals in ("bounds", "private", "two-stage"):
-                *errors, inside = row(dataset, intervals, asked.epsilon, asked.runs)
-                said = " | ".join(f"{one:.2f}" for one in errors)
-                print(f"| {kind} | {users} | {intervals} | {said} | {inside:.0%} |")
+            for name in asked.clipping_range:
+                *errors, inside = row(dataset, name, asked.epsilon, asked.runs)
+                figures = " | ".join(f"{one:.2f}" for one in errors)
+                print(f"| {kind} | {users} | {name} | {figures} | {inside:.0%} |", flush=True)
     return 0
 
 

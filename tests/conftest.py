@@ -1,5 +1,6 @@
 """What every test may ask for: shared data beside the checkout, a browser, a database server."""
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -12,16 +13,55 @@ import pytest
 import examples
 
 examples.register()
+# Processes of xdist have another width than a terminal's or a log's.
+os.environ["COLUMNS"] = "100"
 
 ONE_SESSION = ("tests/records/spark/", "tests/records/test_engines_agree.py")
 """Where tests stand that share a session of Spark, which takes long to start."""
+SAME_TREES = (
+    "tests/attack/test_door.py",
+    "tests/test_docstrings.py",
+    "tests/test_import_circles.py",
+    "tests/test_imports.py",
+    "tests/test_naming.py",
+)
+"""Files that look at the same syntax trees, which take long to parse."""
+LONG_FILES = (
+    "tests/report/test_browser.py",
+    "tests/attack/test_crash.py",
+    "tests/attack/test_adversity.py",
+    "tests/attack/test_signals.py",
+    "tests/ledger/test_contract.py",
+    "tests/attack/test_exact_law.py",
+    "tests/publishing/test_coverage.py",
+    "tests/attack/test_leaks.py",
+    "tests/research/audit/test_run.py",
+    "tests/attack/test_path_audit.py",
+    "tests/test_how_to.py",
+    "tests/cli/test_plan_command.py",
+    "tests/test_package.py",
+    "tests/records/test_cache.py",
+    "tests/attack/test_neighbours.py",
+    "tests/test_end_to_end.py",
+    "tests/attack/test_folders.py",
+    "tests/ledger/test_race.py",
+    "tests/attack/test_two_stage_laws.py",
+    "tests/research/papers/test_paper_gallery.py",
+    "tests/attack/test_mutations.py",
+    "tests/publishing/test_core_types.py",
+    "tests/attack/test_mutants.py",
+)
+"""Files that take a minute or more, the longest first."""
 NEEDS = {
     "spark": "spark",
     "chromium": "browser",
     "postgres_programs": "server",
     "site_tools": "site",
+    "portal_tools": "portal",
 }
 """The marker of every test that uses a fixture, itself or through another fixture."""
+GARBAGE_THRESHOLD = 50_000
+"""Objects that are made between two looks for garbage; Python's own number is 700."""
 NO_SKIP = bool(os.environ.get("HEXVEIL_NO_SKIP"))
 
 
@@ -32,6 +72,18 @@ def _missing(reason: str) -> None:
     pytest.skip(reason)
 
 
+def pytest_configure():
+    """Look for garbage less often than Python does: each look takes its time in every test."""
+    gc.set_threshold(GARBAGE_THRESHOLD)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Look for examples in docstrings of the package alone: tests have none."""
+    # pytest has no public name for the collector of a module's examples.
+    return [found for found in (yield) if type(found).__name__ != "DoctestModule"]
+
+
 def pytest_itemcollected(item):
     """Mark a test by the programs that its fixtures need."""
     for fixture in NEEDS.keys() & set(getattr(item, "fixturenames", ())):
@@ -40,12 +92,14 @@ def pytest_itemcollected(item):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """Put tests of Spark first, then slow ones: no process is left alone with one at the end."""
+    """Put tests of Spark first, then long files, then slow tests: none is left for the end."""
     slow = {"slow", *NEEDS.values(), "install"}
+    place = {name: number for number, name in enumerate(LONG_FILES)}
 
     def late(item):
         names = {mark.name for mark in item.iter_markers()}
-        return "spark" not in names, slow.isdisjoint(names)
+        file = place.get(item.nodeid.partition("::")[0], len(place))
+        return "spark" not in names, file, slow.isdisjoint(names)
 
     items.sort(key=late)
 
@@ -61,7 +115,8 @@ def interruptible() -> None:
 def pytest_xdist_make_scheduler(config, log):
     """Return a scheduler that gives all tests of Spark to one process, and so those of a file.
 
-    What the tests of a file share is then made once. Files start in the order of their first test.
+    What the tests of a file share is then made once, and so are the trees that some files share.
+    Files start in the order of their first test.
     Groups by mark (`--dist loadgroup`) have no effect with pytest 9: they rewrite an attribute of
     tests that is no more.
     """
@@ -69,7 +124,9 @@ def pytest_xdist_make_scheduler(config, log):
 
     class OneSession(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            return "spark" if nodeid.startswith(ONE_SESSION) else nodeid.partition("::")[0]
+            if nodeid.startswith(ONE_SESSION):
+                return "spark"
+            return "trees" if nodeid.startswith(SAME_TREES) else nodeid.partition("::")[0]
 
     config.option.loadscopereorder = False
     return OneSession(config, log)

@@ -62,6 +62,9 @@ def alone():
     told(published.to_pandas, "pandas")
     told(hv.capacity(dataset(), epsilon=3).to_pandas, "pandas")
     told(published.to_polars, "polars")
+    told(published.to_geopandas, "geo")
+    told(published.plot, "plots")
+    told(published.head, "pandas")
     told(lambda: published.write("signed", sign="signing.pem"), "signing")
     told(lambda: hv.Ledger("postgresql://host/name", dataset="buses", budget=9), "postgres")
     told(lambda: hv.read("records.parquet", engine="spark", **LABELS), "spark")
@@ -105,8 +108,28 @@ def demo():
     assert len(flights.airports()) > 1_000
 
 
+def map_of_hexagons():
+    """Return a release of one hexagon."""
+    places = {"lat": [21.2] * 200, "lon": [72.8] * 200, "time": [1_700_000_000] * 200}
+    rows = {"bus": [f"{k:02d}" for k in range(40)] * 5, "speed": [20.0] * 200} | places
+    records = hv.read(
+        pa.table(rows), user="bus", value="speed", bounds=(0, 65), lat="lat", lon="lon",
+        time="time", cells=hv.Cells(7, "1h", "Asia/Kolkata"), repeats="keep",
+    )  # fmt: skip
+    book = hv.Ledger("places.sqlite", dataset="buses", budget=9)
+    return hv.release(records, hv.plan(records, epsilon=3), ledger=book, accept_noise=True)
+
+
+def geo():
+    """Make a frame of hexagons with their outlines."""
+    (outline,) = map_of_hexagons().to_geopandas().geometry
+    assert outline.is_valid
+    assert len(outline.exterior.coords) == 7
+
+
 def plots():
-    """Draw the chart of a study."""
+    """Draw the chart of a study, and a release."""
+    assert released().plot().get_title()
     Path("counts.json").write_text("[9, 3, 1]")
     code, text = said(*STUDY)
     assert code == 0, text
@@ -139,6 +162,23 @@ def postgres():
     assert "cannot be used" in text, text
 
 
+def tiles():
+    """Write vector tiles."""
+    folder = map_of_hexagons().write("tiled", tiles=True)
+    assert (folder / "cells.pmtiles").read_bytes()[:7] == b"PMTiles"
+
+
+def portal():
+    """Load the validators of what a folder tells data portals."""
+    import csvw  # noqa: F401, PLC0415  an extra
+    import frictionless  # noqa: F401, PLC0415
+    import pmtiles.reader  # noqa: F401, PLC0415
+    import pyogrio  # noqa: F401, PLC0415
+    import pyshacl  # noqa: F401, PLC0415
+    import pystac.validation  # noqa: F401, PLC0415
+    import rdflib  # noqa: F401, PLC0415
+
+
 def signing():
     """Make a key pair, sign with it, and check."""
     from hexveil.publishing import signing as made  # noqa: PLC0415  an extra
@@ -160,9 +200,9 @@ def spark():
 
 def docs():
     """Load what the site is made with."""
-    import material  # noqa: F401, PLC0415  an extra
-    import mkdocs  # noqa: F401, PLC0415
-    import mkdocstrings  # noqa: F401, PLC0415
+    import latex2mathml.converter  # noqa: F401, PLC0415  an extra
+    import mkdocstrings_handlers.python  # noqa: F401, PLC0415
+    import zensical  # noqa: F401, PLC0415
 
 
 if __name__ == "__main__":

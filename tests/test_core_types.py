@@ -44,7 +44,9 @@ def test_what_fails_on_another_processor_is_said(core):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("core", "threads"), [*((core, 1) for core in NEEDED), ("Haswell", 2)], indirect=["core"]
+)
 def test_sensitive_tests_pass_on_other_processors(core, threads):
     """Whatever the last digits: what these tests look at is promised."""
     paths = [TESTS / one for one in SENSITIVE]

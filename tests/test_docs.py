@@ -32,11 +32,13 @@ NOT_RUN = {
 """Pages whose lines of Python are not run, and why; those that a test follows are in FOLLOWED."""
 FOLLOWED = {
     "README.md": "tests/test_docs.py",
+    "docs/how-to/notebook.md": "tests/test_how_to.py",
     "docs/how-to/read-a-release.md": "tests/test_how_to.py",
     "docs/how-to/sums-from-a-warehouse.md": "tests/test_how_to.py",
     "docs/how-to/target-errors.md": "tests/test_how_to.py",
     "docs/how-to/use-elsewhere.md": "tests/test_how_to.py",
     "docs/how-to/choose-epsilon-and-unit.md": "tests/test_how_to.py",
+    "docs/how-to/choose-bounds.md": "tests/test_how_to.py",
     "docs/how-to/choose-grid.md": "tests/test_how_to.py",
     "docs/start/first-map.md": "tests/test_first_map.py",
 }

@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+from source_trees import parsed
+
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 SECTION = re.compile(r"(?ms)^(?:Parameters|Attributes)\n-+\n(.*?)(?=\n\n\w+\n-+\n|\Z)")
 ENTRY = re.compile(r"^(\w+(?:, \w+)*)(?: : .*)?$", re.MULTILINE)
@@ -46,7 +48,7 @@ def stale_names(tree):
 def test_what_is_described_is_there():
     """No section of parameters or attributes has an entry that its function or class lacks."""
     texts = {path.relative_to(SOURCE): path.read_text("utf-8") for path in SOURCE.rglob("*.py")}
-    stale = [f"{path}: {name}" for path in texts for name in stale_names(ast.parse(texts[path]))]
+    stale = [f"{path}: {name}" for path in texts for name in stale_names(parsed(texts[path]))]
     assert stale == [], "\n".join(stale)
 
 

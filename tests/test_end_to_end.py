@@ -20,6 +20,10 @@ WARSAW = (
 )  # fmt: skip
 
 
+WITHIN = ("--clipping-range", "bounds")
+"""Errors without a private range are known exactly, from counts alone."""
+
+
 def hexveil(*arguments, cwd):
     """Call the command in a process of its own."""
     command = [sys.executable, "-m", "hexveil", *map(str, arguments)]
@@ -71,26 +75,27 @@ def test_real_records_become_a_map_in_one_command(shared, tmp_path, name, option
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("resolution", "floor"), [(5, 1.5), (6, 5.2), (7, 20), (8, 74)])
+@pytest.mark.parametrize(("resolution", "floor"), [(5, 1.5), (8, 74)])
 def test_warsaw_is_told_which_grid_it_supports(plan, resolution, floor):
-    """At a price of 1, resolutions 5 to 8 are too fine for Warsaw's fleet, and 4 is named."""
-    said = plan("warsaw_buses", WARSAW, "--resolution", str(resolution), "--epsilon", "1")
+    """At a price of 1, resolutions from 5 on are too fine for Warsaw's fleet, and 4 is named."""
+    chosen = ("--resolution", str(resolution), "--epsilon", "1")
+    said = plan("warsaw_buses", WARSAW, *chosen, *WITHIN)
     assert not said["beats_constant"]
     assert said["floor"] == pytest.approx(floor, rel=0.02)
     assert "too fine" in said["warning"]
     assert "resolution 4" in said["warning"]
     if resolution == 5:
         assert said["mean_error"] == pytest.approx(8.15, abs=0.05)
-        assert "or this grid with epsilon 2" in said["warning"]
+        assert "this grid with epsilon 2" in said["warning"]
 
 
 @pytest.mark.slow
 def test_surat_is_told_which_price_it_needs(plan):
     """At a price of 1, resolution 5 is too fine for Surat's fleet; 2 would do."""
-    said = plan("surat_itms", SURAT, "--resolution", "5", "--epsilon", "1")
+    said = plan("surat_itms", SURAT, "--resolution", "5", "--epsilon", "1", *WITHIN)
     assert not said["beats_constant"]
     assert said["mean_error"] == pytest.approx(5.85, abs=0.05)
-    assert "or this grid with epsilon 2" in said["warning"]
+    assert "this grid with epsilon 2" in said["warning"]
 
 
 @pytest.mark.slow
@@ -114,7 +119,7 @@ def test_cells_planned_alone_have_their_known_errors(plan, name, options, error)
 )
 def test_a_grid_that_is_supported_gets_a_yes(plan, name, options, resolution, epsilon, error):
     """Where the price or the grid suits the fleet, the plan does not warn."""
-    said = plan(name, options, "--resolution", resolution, "--epsilon", epsilon)
+    said = plan(name, options, "--resolution", resolution, "--epsilon", epsilon, *WITHIN)
     assert said["beats_constant"]
     assert said["mean_error"] == pytest.approx(error, abs=0.05)
     assert said["warning"] is None
@@ -125,7 +130,7 @@ def test_a_grid_too_fine_is_refused_before_anything_is_spent(shared, tmp_path):
     """Without a word of consent the release of a too fine grid stops, and no ledger appears."""
     account = ("--ledger", "book.sqlite", "--dataset", "surat", "--budget", "3")
     file = shared / "data" / "surat_itms.parquet"
-    chosen = ("--resolution", "5", "--epsilon", "1", "--out", "map")
+    chosen = ("--resolution", "5", "--epsilon", "1", *WITHIN, "--out", "map")
     done = hexveil("release", file, *SURAT, *chosen, *account, cwd=tmp_path)
     assert done.returncode == 2
     assert "nothing was spent" in done.stderr

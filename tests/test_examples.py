@@ -21,7 +21,6 @@ def profile(request):
 
 SCALED = {
     "quick": (40, 9, FEWEST, 3, 20),
-    "all": (80, 17, FEWEST, 3, 40),
     "full": (200, 42, 8, 3, 100),
 }
 """By profile: examples of tests that name 200, 42, 8 and 3, and of one that names no number."""

@@ -1,13 +1,15 @@
 """The page "Publish your first map" does what it says: its commands run, in order, as printed."""
 
+import contextlib
+import io
 import re
 import shlex
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from hexveil.cli import main
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "start" / "first-map.md"
 SHOULD_HAVE = {"simulate", "inspect", "plan", "release", "verify", "ledger"}
@@ -32,16 +34,17 @@ def missing(printed, shown):
 
 
 def run(line):
-    """Return what a command of the page prints, run by this Python."""
+    """Return what a command of the page prints, called in this process."""
     line, _, file = line.partition(" > ")
     name, *words = shlex.split(line)
     assert name == "hexveil", f"the page runs {name}"
-    asked = [sys.executable, "-m", "hexveil", *words]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{line}\n{done.stderr}"
+    said, error = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(error):
+        code = main(words)
+    assert code == 0, f"{line}\n{error.getvalue()}"
     if file:
-        Path(file).write_text(done.stdout, encoding="utf-8")
-    return done.stdout
+        Path(file).write_text(said.getvalue(), encoding="utf-8")
+    return said.getvalue()
 
 
 @pytest.fixture(scope="module")

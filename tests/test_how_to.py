@@ -30,11 +30,13 @@ NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 
 FOLLOWED = (
     "choose-epsilon-and-unit.md",
+    "choose-bounds.md",
     "choose-grid.md",
     "target-errors.md",
     "read-a-release.md",
     "sums-from-a-warehouse.md",
     "use-elsewhere.md",
+    "notebook.md",
     "one-hat.md",
     "clip-user.md",
 )

@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+from source_trees import parsed
+
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 
@@ -29,7 +31,7 @@ def imported(tree, modules):
 def graph_of(texts):
     """Return the modules that each module imports, from the text of each."""
     modules = set(texts)
-    return {name: imported(ast.parse(text), modules) for name, text in texts.items()}
+    return {name: imported(parsed(text), modules) for name, text in texts.items()}
 
 
 def reached(graph, start):

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from source_trees import parsed
+
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hexveil"
 BASE = ("base", "model")
 API = "hexveil"  # the package itself, whose names load the other rooms
@@ -36,8 +38,10 @@ TABLE = {
     # The public side: no record, no engine, no noise library.
     "accounting": Room(BASE, ("numpy",)),
     "theory": Room(("accounting",)),
-    "planning": Room((*BASE, "accounting", "theory", "mechanisms"), ("numpy", "pyarrow", "scipy")),
-    "smoothing": Room(("base",), ("numpy", "scipy")),
+    "planning": Room(
+        (*BASE, "accounting", "theory", "mechanisms", "smoothing"), ("numpy", "pyarrow", "scipy")
+    ),
+    "smoothing": Room(BASE, ("numpy", "scipy")),
     # Public and private halves of what is released, and the only door to the noise library.
     "mechanisms": Room(
         (*BASE, "accounting", "smoothing"),
@@ -67,12 +71,19 @@ TABLE = {
         (
             ("pandas", ""),
             ("polars", ""),
+            ("geopandas", "published_numbers.py"),
+            ("matplotlib", "published_numbers.py"),
             ("jsonschema", "verification/verify.py"),
             ("cryptography", "signing.py"),
+            ("pyogrio", "catalogue/vector_tiles.py"),
         ),
     ),
     # What people see.
-    "report": Room(BASE, ("numpy", "pyarrow", "bokeh", "jinja2", "markupsafe")),
+    "report": Room(
+        BASE,
+        ("numpy", "pyarrow", "jinja2", "markupsafe"),
+        (("matplotlib", "notebook/matplotlib_drawing.py"), ("scipy", "geography/location.py")),
+    ),
     "config": Room((*BASE, "mechanisms", "planning", "records"), ("pydantic",)),
     "simulation": Room(
         (*BASE, "accounting", "mechanisms", "planning", "records"),
@@ -91,6 +102,10 @@ TABLE = {
     "__main__": Room(("cli",)),
     "__init__": Room((EVERY_ROOM,)),
 }
+PRIVATE_PRESENCE = {"PrivatePairs", "PresenceSums", "private_pairs", "place_on_grid"}
+"""Names through which records of private presence can be had."""
+SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence")
+"""Rooms that may import them. Planning, accounting, smoothing, report and the rest are public."""
 RESEARCH = Path(__file__).resolve().parents[1] / "src" / "hexveil_research"
 RESEARCH_PACKAGES = {
     "audit": {"numpy", "pyarrow"},
@@ -102,10 +117,11 @@ RESEARCH_PACKAGES = {
     "__init__": set(),
 }
 """Third-party packages of each folder of the research package, which may import all of hexveil."""
-NOT_AT_TOP = {"pandas", "polars", "matplotlib"}
+NOT_AT_TOP = {"geopandas", "pandas", "polars", "matplotlib", "pyogrio"}
 HEAVY = (
-    "duckdb", "opendp", "bokeh", "sqlalchemy", "pandas", "polars", "typer", "pydantic",
-    "matplotlib", "scipy", "jsonschema", "pyspark", "cryptography", "google",
+    "duckdb", "opendp", "sqlalchemy", "pandas", "polars", "typer", "pydantic",
+    "matplotlib", "scipy", "jsonschema", "pyspark", "cryptography", "google", "geopandas",
+    "pyogrio",
 )  # fmt: skip
 
 
@@ -155,7 +171,7 @@ def breaches(file, text):
     here = room_of(file)
     room = TABLE[here]
     found = []
-    tree = ast.parse(text)
+    tree = parsed(text)
     for module, name, node in imports(tree):
         package = module.split(".")[0]
         if package == "hexveil":
@@ -186,7 +202,7 @@ def test_research_imports_are_in_their_table():
     found = {}
     for path in RESEARCH.rglob("*.py"):
         file = path.relative_to(RESEARCH)
-        modules = (module for module, *_ in imports(ast.parse(path.read_text(encoding="utf-8"))))
+        modules = (module for module, *_ in imports(parsed(path.read_text(encoding="utf-8"))))
         packages = {module.split(".")[0] for module in modules}
         found.setdefault(room_of(file), set()).update(packages - sys.stdlib_module_names)
     assert set(found) == set(RESEARCH_PACKAGES)
@@ -234,6 +250,42 @@ def test_allowed_imports_pass(file, text):
     assert breaches(Path(file), text) == []
 
 
+def presence_breaches(file, text):
+    """Return the names of private presence that a source file imports and may not."""
+    room = file.as_posix()
+    if any(room.startswith(f"{allowed}/") for allowed in SEES_PRIVATE_PRESENCE):
+        return []
+    paths = ((module, name) for module, name, _ in imports(ast.parse(text)))
+    return [
+        f"{file} may not import {module} {name or ''}"
+        for module, name in paths
+        if PRIVATE_PRESENCE & {name, *module.split(".")}
+    ]
+
+
+def test_private_presence_is_not_handed_to_public_code():
+    """Records of private presence are imported by those who read, measure and release them."""
+    texts = {file: (SOURCE / file).read_text(encoding="utf-8") for file in files()}
+    found = [line for file, text in texts.items() for line in presence_breaches(file, text)]
+    assert found == [], "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from hexveil.model.private_pairs import PrivatePairs",
+        "import hexveil.model.private_pairs",
+        "from hexveil.model import private_pairs",
+        "if TYPE_CHECKING:\n    from hexveil.mechanisms.presence.any_unit import PresenceSums",
+        "def f():\n    from hexveil.records.placing import place_on_grid",
+    ],
+)
+def test_imports_of_private_presence_are_found(text):
+    """The check sees every way to import such a name, and lets those rooms alone that may."""
+    assert len(presence_breaches(Path("planning/presence/x.py"), text)) == 1
+    assert presence_breaches(Path("mechanisms/presence/x.py"), text) == []
+
+
 @pytest.mark.parametrize("module", ["hexveil", "hexveil.theory", "hexveil.planning"])
 def test_public_side_loads_nothing_heavy(module):
     """Importing the public side loads neither an engine nor the noise library nor a database."""
@@ -245,7 +297,7 @@ def test_public_side_loads_nothing_heavy(module):
 def test_releasing_loads_nothing_that_only_draws_a_page():
     """A release that writes no folder does not wait for the figures, nor for what they bring."""
     code = "import sys, hexveil.publishing; print(*(p for p in sys.argv[1:] if p in sys.modules))"
-    slow = ("bokeh", "jinja2", "pandas", "polars", "matplotlib", "scipy", "duckdb")
+    slow = ("jinja2", "pandas", "polars", "matplotlib", "scipy", "duckdb", "geopandas")
     done = subprocess.run(
         [sys.executable, "-c", code, *slow], capture_output=True, text=True, check=True
     )

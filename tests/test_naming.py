@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from source_trees import parsed
+
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -35,7 +37,7 @@ MAX_EVERYDAY, MAX_CLAUSES = 3.0, 1.0
 def trees(package):
     """Return the syntax tree of each file of a package, by its path below src."""
     return {
-        path.relative_to(SOURCE): ast.parse(path.read_text(encoding="utf-8"))
+        path.relative_to(SOURCE): parsed(path.read_text(encoding="utf-8"))
         for path in sorted((SOURCE / package).rglob("*.py"))
     }
 

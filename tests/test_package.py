@@ -54,6 +54,8 @@ def environment():
     named = {new: found[old] for old, new in names.items() if old in found}
     named["UV_FIND_LINKS"] = ",".join(named.get("UV_FIND_LINKS", "").split())
     alike = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_PYTHON_DOWNLOADS": "never"}
+    # A copy, which uv makes where its cache is on another disk, is new: it would be compiled anew.
+    alike["UV_LINK_MODE"] = "symlink"
     apart = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")
     return named | alike | {key: os.environ[key] for key in os.environ.keys() - apart}
 

@@ -78,6 +78,8 @@ def test_version_is_the_same_everywhere():
 def test_extras_are_those_of_the_design():
     """The extras have the names that the install lines in messages use."""
     extras = {
-        "demo", "gtfs", "plots", "pandas", "polars", "postgres", "signing", "spark", "docs", "dev",
+        "demo", "geo", "gtfs", "plots", "pandas", "polars", "postgres", "signing", "spark", "docs",
+            "portal", "tiles",
+        "dev",
     }  # fmt: skip
     assert set(PROJECT["optional-dependencies"]) == extras

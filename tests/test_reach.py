@@ -89,7 +89,10 @@ def test_errors_are_those_of_releases(benchmark):
     assert found.runs == 60
     names = [one.name for one in reach.measured(dataset, true, reach.ours()[1], "20", (3, 2, 2))]
     first = 'joint, clipping_range="private"'
-    assert names == [first, f"{first}, smoothed", f"{first}, through a ledger"]
+    assert names == [
+        first,
+        *(f"{first}, {one}" for one in ("estimate", "smoothed", "through a ledger")),
+    ]
 
 
 @pytest.mark.slow

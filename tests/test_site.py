@@ -1,6 +1,7 @@
 """The site: its generated pages, its nav, and what was built of it."""
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -16,10 +17,26 @@ import hexveil as hv
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 API = sorted((DOCS / "reference" / "api").glob("*.md"))
-CONFIG = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-NAV = re.findall(r"^ +- .*: ([\w./-]+\.(?:md|ipynb))$", CONFIG.split("\nnav:\n")[1], re.MULTILINE)
+CONFIG = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
 PROJECT = {f"project/{name}.md" for name in ("architecture", "contributing", "readme", "security")}
 """Pages of the root that the build adds."""
+KINDS_OF_PAGES = (
+    "index.html",
+    "how-to/troubleshooting.html",
+    "notebooks/publishing-buses.html",
+    "reference/api/records.html",
+    "understand/plan-class.html",
+    "understand/limits.html",
+)
+"""Home with a page in it, headings of sentences, outputs, docstrings, formulas, figures."""
+
+
+def places(nav):
+    """Return the pages that a part of the nav names, in order."""
+    if isinstance(nav, str):
+        return [nav]
+    entries = nav.values() if isinstance(nav, dict) else nav
+    return [place for entry in entries for place in places(entry)]
 
 
 def load(name):
@@ -42,17 +59,30 @@ def check():
 @pytest.fixture(scope="module")
 def site_tools():
     """Skip where what builds the site is not installed; fail where nothing may be skipped."""
-    if importlib.util.find_spec("mkdocs") is None:
+    if importlib.util.find_spec("zensical") is None:
         reason = "what builds the site is not installed: make docs"
         (pytest.fail if os.environ.get("HEXVEIL_NO_SKIP") else pytest.skip)(reason)
 
 
 @pytest.fixture(scope="module")
-def hooks(site_tools):
-    """Return the script that adds to the site what is not under docs."""
+def pages(site_tools):
+    """Return the script that gathers the pages of the site."""
     sys.path.insert(0, str(ROOT / "website"))
-    yield load("hooks")
+    yield load("pages")
     sys.path.remove(str(ROOT / "website"))
+
+
+@pytest.fixture(scope="module")
+def typeset(site_tools):
+    """Return what Markdown becomes on the site, with its own extensions alone."""
+    from markdown import markdown  # noqa: PLC0415  only where the site is built
+
+    ours = load("typesetting").TypesettingExtension()
+    return lambda text: markdown(
+        text,
+        extensions=["tables", "pymdownx.arithmatex", ours],
+        extension_configs={"pymdownx.arithmatex": {"generic": True}},
+    )
 
 
 @pytest.fixture
@@ -64,7 +94,7 @@ def notebook(site_tools, tmp_path):
         cells = [nbformat.v4.new_code_cell(text) for text in code]
         title = nbformat.v4.new_markdown_cell("# A title\n\nAnd a sentence.")
         nbformat.write(nbformat.v4.new_notebook(cells=[title, *cells]), tmp_path / "a.ipynb")
-        return load("notebooks").pages(tmp_path / "a.ipynb", run=True)
+        return load("notebooks").pages(tmp_path / "a.ipynb", tmp_path)
 
     return made
 
@@ -74,11 +104,9 @@ def site(tmp_path_factory, site_tools):
     """Return the site as `make docs` built it, or built here with notebooks as they are stored."""
     if built := os.environ.get("HEXVEIL_SITE"):
         return (ROOT / built).resolve()
-    folder = tmp_path_factory.mktemp("site")
+    folder = tmp_path_factory.mktemp("built") / "site"
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
-        cwd=ROOT,
-        env=os.environ | {"HEXVEIL_NOTEBOOKS": "stored", "NO_MKDOCS_2_WARNING": "1"},
+        [sys.executable, ROOT / "website" / "build.py", "--stored", folder],
         capture_output=True,
         text=True,
         check=False,
@@ -145,10 +173,9 @@ def test_every_part_of_the_manifest_has_a_meaning():
 
 def test_nav_has_every_page_once():
     """Every page under docs is in the nav, once, and the nav names no other."""
-    pages = {
-        str(file.relative_to(DOCS)) for kind in ("md", "ipynb") for file in DOCS.rglob(f"*.{kind}")
-    }
-    assert sorted(NAV) == sorted(pages | PROJECT)
+    files = [file for kind in ("md", "ipynb") for file in DOCS.rglob(f"*.{kind}")]
+    written = {str(file.relative_to(DOCS).with_suffix(".md")) for file in files}
+    assert sorted(places(CONFIG["nav"])) == sorted(written | PROJECT)
 
 
 @pytest.mark.parametrize(
@@ -163,32 +190,48 @@ def test_nav_has_every_page_once():
         ("https://example.org/a.md", "https://example.org/a.md"),
     ],
 )
-def test_links_are_turned_into_those_of_the_site(hooks, link, shown):
+def test_links_are_turned_into_those_of_the_site(pages, link, shown):
     """A link of the repository leads to the same thing on the site."""
-    assert hooks.relinked(f"[a]({link}) b", "how-to/publish.md") == f"[a]({shown}) b"
+    assert pages.relinked(f"[a]({link}) b", "how-to/publish.md") == f"[a]({shown}) b"
 
 
-def test_a_root_page_has_its_links_too(hooks):
+def test_a_root_page_has_its_links_too(pages):
     """A page of the root is written elsewhere than it is shown."""
     text = "[a](docs/how-to/publish.md) ![b](docs/images/city-map.png)"
     shown = "[a](../how-to/publish.md) ![b](../images/city-map.png)"
-    assert hooks.relinked(text, "project/readme.md") == shown
+    assert pages.relinked(text, "project/readme.md") == shown
 
 
-def test_tables_can_break_where_names_may(hooks):
+def test_a_live_map_takes_the_place_of_its_picture(pages):
+    """What stands between the marks is shown on the code host; the site shows the page itself."""
+    text = "Before\n\n<!-- live map -->\n![a](b.png)\n<!-- end of live map -->\n\nAfter"
+    stored = pages.page_text(text, "start/gallery.md", live=False)
+    live = pages.page_text(text, "start/gallery.md", live=True)
+    assert "![a](b.png)" in stored
+    assert "iframe" not in stored
+    assert "b.png" not in live
+    assert '<iframe class="live" src="../live/report.html" title="' in live
+    assert live.startswith("Before\n\n<iframe")
+    assert live.endswith("\n\nAfter")
+
+
+def test_home_has_a_live_map():
+    """The first page shows the page of a release."""
+    home = (DOCS / "index.md").read_text(encoding="utf-8")
+    assert home.count("<!-- live map -->\n") == home.count("\n<!-- end of live map -->") == 1
+
+
+def test_tables_can_break_where_names_may(typeset):
     """Long names in code break, short ones do not, and cells of many words are marked."""
-    html = f"<td><code>user</code></td><td><code>tests/a_b.py::test_c</code> {'word ' * 9}</td>"
-    start, _, rest = hooks.on_page_content(html).partition("</td>")
-    assert start == '<td><code class="whole">user</code>'
-    assert rest.startswith('<td class="long"><code>tests/<wbr>a_<wbr>b.<wbr>py::<wbr>test_<wbr>c<')
+    html = typeset(f"|  | b |\n|---|---|\n| `user` | `tests/a_b.py::test_c` {'word ' * 9} |")
+    assert '<td><code class="whole">user</code></td>' in html
+    assert '<td class="long"><code>tests/<wbr>a_<wbr>b.<wbr>py::<wbr>test_<wbr>c<' in html
+    assert "<td></td>\n<th>b</th>" in html, "a corner without a word is no head of a column"
 
 
-def test_formulas_are_typeset(hooks):
+def test_formulas_are_typeset(typeset):
     """A formula becomes MathML, in its line or displayed; what is in code stays as it is."""
-    html = hooks.on_page_content(
-        r'<p>a <span class="arithmatex">\(x \lt 1\)</span> <code>$y$</code></p>'
-        r'<div class="arithmatex">\[' + "\n" + r"\frac{s}{b}" + "\n" + r"\]</div>"
-    )
+    html = typeset("a $x \\lt 1$ `$y$`\n\n$$\n\\frac{s}{b}\n$$\n")
     assert '<math xmlns="http://www.w3.org/1998/Math/MathML" display="inline">' in html
     assert "<mi>x</mi><mo>&#x0003C;</mo><mn>1</mn>" in html
     assert "<code>$y$</code>" in html
@@ -197,10 +240,11 @@ def test_formulas_are_typeset(hooks):
     assert "arithmatex" not in html
 
 
-def test_a_formula_that_cannot_be_typeset_is_refused(hooks):
+def test_a_formula_that_cannot_be_typeset_is_refused(typeset):
     """A command that the converter does not know stops the build and is named."""
-    with pytest.raises(hooks.PluginError, match=r"the formula \\nosuch x has a command"):
-        hooks.on_page_content(r'<span class="arithmatex">\(\nosuch x\)</span>')
+    with pytest.raises(Exception, match=r"the formula \\nosuch x has a command") as error:
+        typeset("a $\\nosuch x$")
+    assert type(error.value).__name__ == "FormulaError"
 
 
 def test_a_notebook_is_run_and_shown(notebook):
@@ -214,6 +258,13 @@ def test_a_notebook_is_run_and_shown(notebook):
     assert "print(a + 1)\n````\n\n````text\n21\n````" in pages["a.md"]
     assert "(a-2-0.svg)" in pages["a.md"]
     assert "<svg" in pages["a-2-0.svg"]
+
+
+def test_a_figure_of_a_notebook_is_drawn_in_lines(notebook):
+    """A figure is shown as SVG, which stays sharp at any size."""
+    pages = notebook("import matplotlib.pyplot as plt\nplt.plot([1, 2]);")
+    assert "(a-1-0.svg)" in pages["a.md"]
+    assert "<svg" in pages["a-1-0.svg"]
 
 
 def test_a_notebook_that_fails_is_refused(notebook):
@@ -304,19 +355,69 @@ def test_every_public_name_is_shown(site):
         assert re.search(rf'<h3 id="hexveil\.theory\.{name}"', shown), name
 
 
+def test_the_search_has_every_message(site):
+    """The index of the search has each message of the page of troubleshooting by its own title."""
+    index = json.loads((site / "search.json").read_text(encoding="utf-8"))["items"]
+    page = (DOCS / "how-to" / "troubleshooting.md").read_text(encoding="utf-8")
+    messages = re.findall(r"^### (.*)$", page, flags=re.MULTILINE)
+    found = {
+        one["title"] for one in index if one["location"].startswith("how-to/troubleshooting.html#")
+    }
+    assert len(messages) > 30
+    assert set(messages) <= found
+    assert [one for one in index if one["location"].startswith("source/")] == []
+
+
 def test_a_browser_asks_no_other_host(site, browser):
-    """Opened as files, pages ask for nothing from elsewhere, and the search finds a page."""
+    """Opened as files, pages ask for nothing from elsewhere, and the search finds a message."""
     asked, failed = [], []
     with browser.new_context(viewport={"width": 390, "height": 800}) as context:
         view = context.new_page()
         view.on("request", lambda request: asked.append(request.url))
         view.on("pageerror", lambda error: failed.append(str(error)))
-        for name in ("index.html", "reference/api/records.html", "understand/map-of-theory.html"):
+        for name in ("reference/api/records.html", "understand/map-of-theory.html", "index.html"):
             view.goto((site / name).as_uri())
             assert view.evaluate("document.documentElement.scrollWidth") <= 390
-        view.goto((site / "index.html").as_uri())
         view.locator(".md-header__button[for=__search]").click()
-        view.locator(".md-search__input").press_sequentially("odometer")
-        view.locator(".md-search-result__link").first.wait_for(timeout=10_000)
+        view.get_by_role("combobox", name="Search").fill("ids have a single record")
+        first = view.get_by_role("option").first
+        first.wait_for(timeout=30_000)
+        assert "how-to/troubleshooting.html" in first.get_attribute("href")
+        view.keyboard.press("Escape")
+        view.get_by_role("combobox", name="Search").wait_for(state="hidden")
     assert failed == []
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_reader_can_use_a_page(site, browser, scheme, width):
+    """Axe finds no fault in a page of each kind, in both modes, on a phone and on a desk."""
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415  only with the site's tools
+
+    found = []
+    size = {"width": width, "height": 900}
+    with browser.new_context(viewport=size, color_scheme=scheme) as context:
+        view = context.new_page()
+        for name in KINDS_OF_PAGES:
+            view.goto((site / name).as_uri())
+            # Without the page within a page, which tests/report looks at.
+            view.evaluate("document.querySelectorAll('iframe').forEach(frame => frame.remove())")
+            faults = Axe().run(view).response["violations"]
+            found += [(name, one["id"], node["html"]) for one in faults for node in one["nodes"]]
+    assert found == []
+
+
+@pytest.mark.slow
+def test_keys_alone_reach_a_page(site, browser):
+    """The first stop of the Tab key skips to the content, and the search opens by a key."""
+    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
+        view = context.new_page()
+        view.goto((site / "understand/limits.html").as_uri())
+        view.keyboard.press("Tab")
+        assert view.evaluate("document.activeElement.matches('.md-skip')")
+        view.keyboard.press("Enter")
+        view.wait_for_url("**#*")
+        view.locator("body").press("/")
+        view.get_by_role("combobox", name="Search").wait_for()

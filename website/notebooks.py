@@ -11,6 +11,7 @@ from typing import Any
 import nbformat
 
 SECONDS = 600
+FIGURES = ["--InlineBackend.figure_formats=svg"]
 PICTURES = {"image/svg+xml": "svg", "image/png": "png"}
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -19,11 +20,11 @@ class NotebookError(Exception):
     """A notebook that does not run."""
 
 
-def pages(path: Path, *, run: bool) -> dict[str, str | bytes]:
-    """Return a notebook's page and its pictures, by name; run it, or show it as stored."""
+def pages(path: Path, folder: Path | None = None) -> dict[str, str | bytes]:
+    """Return a notebook's page and its pictures, by name, as it runs in a folder or as stored."""
     book = nbformat.read(path, as_version=4)
-    if run:
-        execute(book)
+    if folder is not None:
+        execute(book, folder)
     made: dict[str, str | bytes] = {}
     parts = [f'<a class="notebook" href="{path.name}" download>Download this notebook</a>']
     for number, cell in enumerate(book.cells):
@@ -41,22 +42,22 @@ def pages(path: Path, *, run: bool) -> dict[str, str | bytes]:
     } | made
 
 
-def execute(book: Any) -> None:  # noqa: ANN401  nbformat is not typed
-    """Run all cells in an empty folder; outputs are put in their place."""
+def execute(book: Any, folder: Path) -> None:  # noqa: ANN401  nbformat is not typed
+    """Run all cells in a folder; outputs are put in their place."""
     from jupyter_client.manager import AsyncKernelManager  # noqa: PLC0415  stored notebooks need no kernel
     from nbclient import NotebookClient  # noqa: PLC0415  stored notebooks need no kernel
     from nbclient.exceptions import CellExecutionError  # noqa: PLC0415  the same
 
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as sockets:
-        there = {"metadata": {"path": folder}}
+    with tempfile.TemporaryDirectory() as sockets:
+        there = {"metadata": {"path": str(folder)}}
         # Through files that no other user of the machine can open, in place of ports.
         kernel = AsyncKernelManager(
             kernel_name="python3", transport="ipc", ip=str(Path(sockets, "kernel"))
         )
         try:
-            NotebookClient(book, km=kernel, timeout=SECONDS, resources=there).execute(
-                cleanup_kc=True
-            )
+            NotebookClient(
+                book, km=kernel, timeout=SECONDS, resources=there, extra_arguments=FIGURES
+            ).execute(cleanup_kc=True)
         except CellExecutionError as error:
             raise NotebookError(COLOURS.sub("", str(error))) from None
 

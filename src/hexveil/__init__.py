@@ -11,11 +11,13 @@ A first tour::
     book = hv.Ledger("ledger.sqlite", dataset="surat", budget=5)
     hv.release(ds, plan, ledger=book).write("map")      # booked, noised, written
 
-Records: `read`, `from_sums`, `Cells`, `Labels`, `OneCell`, `Select`, `Dataset`.
+Records: `read`, `from_sums`, `Cells`, `Labels`, `OneCell`, `Select`, `RecordFormat`,
+`Dataset`.
 Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`.
 Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`, `FixedQuantile`,
 `OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
-Publishing: `Ledger`, `release`, `Release`; for those who receive a folder: `verify`.
+Publishing: `Ledger`, `release`, `Release`, `Catalogue`; for those who receive a folder: `load`,
+`verify`.
 Comparing them: `evaluate`, on values that are `Normal`, `Uniform`, `UnknownRange`, `PerUser`,
 `Heterogeneous`, `StudentT` or `Drift`.
 Formulas: `theory`.
@@ -59,13 +61,16 @@ if TYPE_CHECKING:
     from hexveil.planning.feasibility.advice import GridTooFineWarning
     from hexveil.planning.feasibility.capacity import Capacity, capacity
     from hexveil.planning.plan import Plan
+    from hexveil.publishing.catalogue.holder_statements import Catalogue
     from hexveil.publishing.pipeline import release
     from hexveil.publishing.published_numbers import Release
+    from hexveil.publishing.verification.loaded_release import load
     from hexveil.publishing.verification.verify import verify
     from hexveil.records.dataset import Dataset
     from hexveil.records.from_sums import from_sums
     from hexveil.records.read import read
     from hexveil.records.select import Select
+    from hexveil.records.sources.record_format import RecordFormat
     from hexveil.simulation.evaluation import evaluate
     from hexveil.simulation.value_distributions import Drift, Heterogeneous, StudentT
 
@@ -107,10 +112,13 @@ _HOMES = {
     "capacity": "hexveil.planning",
     "compare": "hexveil.planning.comparison.method_comparison",
     "plan": "hexveil.planning",
+    "Catalogue": "hexveil.publishing.catalogue.holder_statements",
     "Release": "hexveil.publishing",
     "release": "hexveil.publishing",
+    "load": "hexveil.publishing.verification.loaded_release",
     "verify": "hexveil.publishing.verification.verify",
     "Dataset": "hexveil.records",
+    "RecordFormat": "hexveil.records",
     "Select": "hexveil.records",
     "from_sums": "hexveil.records",
     "read": "hexveil.records",
@@ -123,6 +131,7 @@ __all__ = [
     "Baseline",
     "BudgetError",
     "Capacity",
+    "Catalogue",
     "Cells",
     "ColumnError",
     "Dataset",
@@ -144,6 +153,7 @@ __all__ = [
     "OptimizedQuantile",
     "PerUser",
     "Plan",
+    "RecordFormat",
     "Release",
     "Select",
     "StorageError",
@@ -155,6 +165,7 @@ __all__ = [
     "compare",
     "evaluate",
     "from_sums",
+    "load",
     "plan",
     "read",
     "release",

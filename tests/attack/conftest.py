@@ -3,6 +3,7 @@
 import pytest
 
 from attack.crash_runner import Runner, setting
+from attack.crash_states import PLACES
 from ledger.books import place_of
 
 
@@ -14,7 +15,7 @@ def runner():
     made.close()
 
 
-@pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.server)])
+@pytest.fixture(params=PLACES)
 def site(request, tmp_path, monkeypatch):
     """Return a function that makes a folder of records and its ledger, in each database."""
 

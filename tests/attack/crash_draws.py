@@ -13,8 +13,10 @@ from hexveil.ledger import Ledger
 from hexveil.mechanisms import noise
 
 FILE = "draws.log"
-CALLS = {"interval": 2, "deviation": 1, "coarse": 1, "cells": 1}
-"""Calls of the door in one draw of a stage."""
+CALLS = {
+    "interval": 3, "deviation": 1, "coarse": 1, "spread": 1, "first look": 1, "cells": 1,
+}  # fmt: skip
+"""Calls of the door in one draw of a stage, at most: two or three quantiles make an interval."""
 
 
 def write_down(folder, change=setattr):

@@ -173,11 +173,17 @@ class Site:
 
     def entries(self):
         """Return the requests that are booked; none where no ledger was opened yet."""
+        opened = self._open()
+        return opened[1].entries() if opened else ()
+
+    def _open(self):
+        """Return a connection to the ledger and its book; nothing where none was opened yet."""
         try:
-            inspection.overview(inspection.connect_existing(self.place.url), "buses")
+            engine = inspection.connect_existing(self.place.url)
+            inspection.overview(engine, "buses")
         except InputError:
-            return ()
-        return self.book().entries()
+            return None
+        return engine, self.book()
 
     def folders(self):
         """Return the releases that are visible: every folder that is not hidden."""
@@ -207,18 +213,20 @@ class Site:
 
     def check(self):
         """Whatever happened: what is visible is whole and paid for; the ledger holds."""
-        booked = {one.request: one for one in self.entries()}
+        # Each connection to a server is a process there: one serves the whole check.
+        engine, book = self._open() or (None, None)
+        booked = {one.request: one for one in book.entries()} if book else {}
         short = {request[:16]: one for request, one in booked.items()}
         assert len(short) == len(booked)
         for folder in self.folders():
-            self._check_folder(folder, short.get(folder.name))
+            self._check_folder(folder, short.get(folder.name), engine)
         pointers = [self.pointed(), *(self.pointed(path.parent.name) for path in self.folders())]
         for folder in pointers:
             assert folder is None or short[folder.name].state == "committed"
         if booked:
-            self._check_book(booked)
+            self._check_book(booked, book, self.history(engine))
 
-    def _check_folder(self, folder, booking):
+    def _check_folder(self, folder, booking, engine):
         """Check that a visible folder is whole, has the ledger's numbers, and never changes."""
         contents = {path.name: path.read_bytes() for path in folder.iterdir()}
         if folder in self.seen:
@@ -231,17 +239,13 @@ class Site:
         assert receipt["request"] == booking.request
         assert booking.state in ("stored", "committed")
         assert receipt["ledger"] == {"entry": booking.entry, "chain": booking.chain}
-        assert (
-            inspection.hash_at(inspection.connect_existing(self.place.url), booking.entry)
-            == booking.chain
-        )
+        assert inspection.hash_at(engine, booking.entry) == booking.chain
         told = json.loads(contents["manifest.json"])["guarantee"]
         assert 0 < Fraction(told["epsilon_spent"]) <= booking.cost
         self.seen[folder] = contents
 
-    def _check_book(self, booked):
+    def _check_book(self, booked, book, history):
         """Check that the chain holds, results stay, and each booking is charged, and drawn once."""
-        book, history = self.book(), self.history()
         assert book.verify().problems == ()
         crash_draws.check(self.folder, history)
         # All vehicles are in all releases, so each has lost the sum of them.
@@ -258,13 +262,10 @@ class Site:
                 key = request, own[-1].entry, stage
                 assert self.seen.setdefault(key, result) == result
 
-    def history(self):
+    def history(self, engine=None):
         """Return all events of the ledger's data set, without those of its account."""
-        return [
-            e
-            for e in inspection.history(inspection.connect_existing(self.place.url), "buses")
-            if e.request
-        ]
+        engine = engine or inspection.connect_existing(self.place.url)
+        return [event for event in inspection.history(engine, "buses") if event.request]
 
     def kinds(self, request):
         """Return what happened to a request, in order."""

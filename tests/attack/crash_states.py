@@ -4,7 +4,14 @@ The states of a request in the ledger and what may follow are those of `hexveil.
 stands the whole path around them, from the plan to the pointers.
 """
 
+import os
 from dataclasses import dataclass
+
+import pytest
+
+LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
+PLACES = ("file", pytest.param("server", marks=pytest.mark.server))
+"""Databases that a ledger is kept in."""
 
 PATH = ("", "reserved", "marked", "measured", "stored", "committed")
 """States of a request in the ledger, in the only order in which publishing goes through them.
@@ -61,6 +68,12 @@ class Step:
     def lost(self):
         """Whether noise may have been drawn that is not stored."""
         return self.state == "marked"
+
+    @property
+    def in_ledger(self):
+        """Whether the database matters here: a transaction is open, just ended, or a draw is."""
+        own = ("hexveil.ledger", "hexveil.mechanisms.noise")
+        return self.hook[0] == "inside" or self.hook[1].startswith(own)
 
 
 _WHOLE = ("folder",)
@@ -121,3 +134,17 @@ STEPS = (
     ),
 )
 """In the order in which they happen."""
+
+
+def steps():
+    """Return each step with each database in which a stop there can leave something of its own.
+
+    At a step outside the ledger's transactions and draws the ledger is as the step before left it,
+    so there a file stands for a server too; the long form has all of both.
+    """
+    return [
+        pytest.param(place, step, id=f"{place}-{step.name}", marks=marks)
+        for place, marks in (("file", ()), ("server", pytest.mark.server))
+        for step in STEPS
+        if place == "file" or step.in_ledger or LONG
+    ]

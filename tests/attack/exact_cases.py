@@ -89,7 +89,9 @@ KINDS = {
     "private": Kind({"clipping_range": "private"}, 0.84),
     "global, variance": Kind({"clipping_range": "private", "statistics": "variance"}, 0.7),
     "global, both": Kind({"clipping_range": "private", "statistics": BOTH}, 0.7),
-    "auto": Kind({"clipping_range": "auto", **LOUD}, 0.84),
+    # Four users have too few votes for ranges of cells, which have laws of their own
+    # (tests/mechanisms/cell_ranges).
+    "auto": Kind({"clipping_range": "auto", "epsilon": 54}, 0.84),
     "adaptive, direct": _adaptive("single_stage", 0.72),
     "adaptive, users": _adaptive("user_residuals", 0.45),
     "adaptive, cells": _adaptive("cell_residuals", 0.55),
@@ -148,7 +150,8 @@ def planned(kind, counts, steps, rng):
     """Return a kind of plan for a world."""
     privacy_unit = "user-day" if rng.random() < 0.3 else "user"
     dataset = dataset_of(counts, steps, privacy_unit)
-    plan = hv.plan(dataset, **_asked(kind, dataset, steps, rng), advise=False)
+    # With its bound: every release of a world would compute it anew.
+    plan = hv.plan(dataset, **_asked(kind, dataset, steps, rng), advise=False).with_lower_bound()
     return Case(kind, counts, steps, privacy_unit, plan, dataset)
 
 

@@ -16,11 +16,12 @@ the moment when noise is first asked for.
 
 import inspect
 import itertools
+import sqlite3
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
-from functools import cache
+from functools import cache, lru_cache
 from unittest.mock import patch
 
 import numpy as np
@@ -108,18 +109,27 @@ class Oracle:
         return self.outcomes[self.made - 1]
 
 
-@contextmanager
-def door(oracle):
-    """Put an oracle where any module of the package has a function of the noise door."""
-    modules = [one for name, one in sys.modules.items() if name.startswith("hexveil")]
-    real = noise.add_laplace, noise.noisy_max
-    mine = oracle.add_laplace, oracle.noisy_max
-    before = [
+@lru_cache(maxsize=1)
+def places(real, loaded):
+    """Return where modules of the package have these functions: module, name, function.
+
+    The modules are searched anew when `loaded`, how many modules there are, has changed.
+    """
+    return [
         (module, name, value)
-        for module in modules
+        for label, module in list(sys.modules.items())
+        if label.startswith("hexveil")
         for name, value in list(vars(module).items())
         if any(value is one for one in real)
     ]
+
+
+@contextmanager
+def door(oracle):
+    """Put an oracle where any module of the package has a function of the noise door."""
+    real = noise.add_laplace, noise.noisy_max
+    mine = oracle.add_laplace, oracle.noisy_max
+    before = places(real, len(sys.modules))
     for module, name, value in before:
         setattr(module, name, mine[real.index(value)])
     try:
@@ -140,9 +150,29 @@ def charged(book, ids, periods):
         return (odometer.read_balances(connection, account, "", spent) / PARTS).tolist()
 
 
+@cache
+def empty_book():
+    """Return a ledger in memory, and a copy of its database before any release."""
+    book, copy = hv.Ledger("memory://", dataset="small", budget=BUDGET), sqlite3.connect(":memory:")
+    with book._engine.connect() as connection:
+        connection.connection.driver_connection.backup(copy)
+    return book, copy
+
+
+def new_book():
+    """Return a ledger without a release: always the same one, whose database is put back.
+
+    A new one would compile its statements anew: a third of the time of a release.
+    """
+    book, copy = empty_book()
+    with book._engine.connect() as connection:
+        copy.backup(connection.connection.driver_connection)
+    return book
+
+
 def asked(dataset, plan, outcomes, way=None):
     """Return the call that a release makes after these outcomes, None at its end, and charges."""
-    book = hv.Ledger("memory://", dataset="small", budget=BUDGET)
+    book = new_book()
     oracle = Oracle(tuple(outcomes), book, (dataset.units.ids(), dataset.units.periods()))
     with door(oracle), taking(way) if way else patch.dict({}):
         try:

@@ -48,7 +48,18 @@ _HIDDEN = (
     (re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z"), "<time>"),
     (re.compile(r"[-+.\de]+ ± [-+.\de]+"), "<a private study>"),
     (re.compile(r'"(mae|standard_error)": [0-9.e+-]+'), "<a private study>"),
+    (re.compile(r"\d+ good, \d+ caution,( \d+ cut off,)? \d+ noise"), "<grades>"),
+    (
+        re.compile(
+            r"(True [a-z ]+ differ between cells by .*?|The noisy numbers show no difference .*?)"
+            r"(numbers|\))\.",
+            re.DOTALL,
+        ),
+        "<differences>",
+    ),
 )
+ESTIMATED = ("typical_error", "between_cells", "grades")
+"""Fields of the manifest's accuracy that are computed from noisy numbers."""
 
 
 def masked(text):
@@ -59,14 +70,28 @@ def masked(text):
 
 
 def public_of_manifest(path):
-    """Return a manifest without its place in the chain, which hangs on the time."""
+    """Return a manifest without its place in the chain and without estimates from noisy numbers."""
     found = json.loads(path.read_text("utf-8"))
     if found["ledger"]:
         found["ledger"] = {
             "entry": found["ledger"]["entry"],
             "chain": len(found["ledger"]["chain"]),
         }
+    for statement in found["accuracy"]:
+        statement.update(dict.fromkeys(ESTIMATED))
     return found
+
+
+def masked_prose(text):
+    """Return a text for readers, masked; estimates move the ends of its lines."""
+    return masked(" ".join(text.split()))
+
+
+def size_without_estimates(path):
+    """Return the bytes of a manifest, those of its estimates left out."""
+    accuracy = json.loads(path.read_text("utf-8"))["accuracy"]
+    estimates = [statement[name] for statement in accuracy for name in ESTIMATED]
+    return path.stat().st_size - sum(len(json.dumps(one, indent=2)) for one in estimates)
 
 
 def public_of_table(path):

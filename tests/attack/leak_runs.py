@@ -54,6 +54,7 @@ STORY = (
     READ["release"],
     ("release", "run.toml", "--out", "again", "--json"),
     ("release", "run.toml", "--out", "both", "--from-plan", "saved", "--statistics", "mean,sd"),
+    ("release", "run.toml", "--out", "ranges", "--clipping-range", "per-cell"),
     ("ledger keygen", "signing.pem"),
     ("release", "run.toml", "--out", "signed", "--sign", "signing.pem"),
     ("verify", "signed", "--key", "signing.pem.pub"),

@@ -152,7 +152,8 @@ def test_no_draw_is_lost_for_its_size(runner, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_memory_that_ends_while_a_stage_is_drawn(runner, either):
     """Whatever cannot be had, one draw is made under a booking; a lost one is paid once more."""
-    for number, day in enumerate(DAYS):
+    # A server's part takes its memory elsewhere: there three limits do for five.
+    for number, day in list(enumerate(DAYS))[:: 1 if either.place.key is None else 2]:
         runner.run(either, [day], most_memory=number**4 * 20_000)
         either.check()
         ended = runner.run(either, [day])
@@ -165,8 +166,9 @@ def test_memory_that_ends_while_a_stage_is_drawn(runner, either):
 def test_a_map_that_is_larger_than_the_room(runner, site):
     """Its numbers are stored, its files are not there; with room they are written, for nothing."""
     run = site.folder / "run.toml"
-    text = run.read_text().replace('labels = ["route"]', 'resolution = 6\ntimeslot = "none"')
-    run.write_text(text.replace('user = "bus"', 'user = "bus"\nlat = "lat"\nlon = "lon"'))
+    # The page has the title twice, and so is larger than the ledger.
+    title = "a title " * 40_000
+    run.write_text(run.read_text().replace("[release]", f'[release]\ntitle = "{title}"', 1))
     full = runner.run(site, DAYS[:1], most_bytes=500_000)
     assert full.code == 1, full.said
     assert "File too large); nothing was left there" in " ".join(full.said.split())
@@ -518,9 +520,12 @@ def set_clock(monkeypatch, text):
 
 
 @pytest.mark.slow
-def test_a_clock_set_back_refills_nothing(either, ask, monkeypatch):
-    """A month's budget is not there again when the clock says an earlier month."""
-    run = either.folder / "run.toml"
+def test_a_clock_set_back_refills_nothing(site, ask, monkeypatch):
+    """A month's budget is not there again when the clock says an earlier month.
+
+    In each database: tests/ledger/test_contract.py.
+    """
+    run = site.folder / "run.toml"
     text = run.read_text().replace("budget = 1000000", 'budget = 70\nwindow = "month"')
     run.write_text(text)
     set_clock(monkeypatch, "2022-03-10T00:00")
@@ -529,12 +534,12 @@ def test_a_clock_set_back_refills_nothing(either, ask, monkeypatch):
         set_clock(monkeypatch, when)
         code, said = ask(DAYS[1])
         assert code == 3, said
-        assert len(either.entries()) == 1
+        assert len(site.entries()) == 1
     set_clock(monkeypatch, "2022-01-01T00:00")
     code, said = ask(DAYS[1])
     assert (code, "not ready" in said) == (2, True)
     set_clock(monkeypatch, "2022-04-01T00:00")
-    finishes(either, ask, DAYS[1])
+    finishes(site, ask, DAYS[1])
 
 
 def put_back(site, rows):

@@ -7,6 +7,7 @@ the values, something has gone past it.
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from hexveil.ledger.unit_losses import make_key
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import PrivateSums
 from hexveil.records.dataset import Dataset, Sums
+from source_trees import parsed
 
 SOURCE = Path(hv.__file__).resolve().parent
 RESEARCH = SOURCE.with_name("hexveil_research")
@@ -30,11 +32,14 @@ READERS = {"publishing/private_sums.py"}
 MEASURES = {
     "mechanisms/clipped/clipped_allocation.py", "mechanisms/clipped/clipped_mean.py",
     "mechanisms/clipped/clipped_variance.py", "mechanisms/clipped/renormalised_mean.py",
-    "mechanisms/weighted/weighted_allocation.py",
+    "mechanisms/weighted/weighted_allocation.py", "mechanisms/cell_ranges/look_stages.py",
     "mechanisms/weighted/weighted_mean.py", "mechanisms/weighted/weighted_variance.py",
     "mechanisms/map_quantiles.py", "mechanisms/private_quantile.py",
+    "mechanisms/cell_ranges/pooled_spread.py",
     "mechanisms/two_stage/residual_stages.py", "mechanisms/per_cell_allocation.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
+    "mechanisms/presence/any_unit.py", "mechanisms/presence/map_stage.py",
+    "mechanisms/presence/count_map.py", "mechanisms/presence/population_quantile.py",
 }  # fmt: skip
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""
 STUDIES = {
@@ -42,21 +47,26 @@ STUDIES = {
     "mechanisms/single_cell/prior_based/foresight.py",
 }  # fmt: skip
 """Studies of records that are one's own, or invented; nothing of them is a release."""
-TAKERS = {"measure", "values", "blocks", "user_sums", "execute", "_prepared"}
+TAKERS = {"measure", "values", "blocks", "user_sums", "execute", "_prepared", "private_pairs"}
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
 SINGLE_CELL = {"outputs", "estimates", "noiseless_estimates", "_outcomes", "_errors"}
 """Functions of `mechanisms/single_cell/` that run a study on simulated sums."""
-KNOCKS = {"publishing/pipeline.py", "hexveil_research/audit/run.py"}
+RELEASERS = {"publishing/pipeline.py", "publishing/presence/presence_release.py"}
+"""Modules that release: one for each privacy model."""
+KNOCKS = RELEASERS | {"hexveil_research/audit/run.py"}
 """Modules that call the noise door, or make the source that does."""
 DOOR = {"add_laplace", "noisy_max"}
 
 
+@cache
 def sources():
-    """Yield every module outside records/, by its path inside the package, and its tree."""
+    """Return every module outside records/: its path inside the package, and its tree."""
+    found = []
     for path in sorted([*SOURCE.rglob("*.py"), *RESEARCH.rglob("*.py")]):
         name = path.relative_to(SOURCE if path.is_relative_to(SOURCE) else SOURCE.parent).as_posix()
         if not name.startswith("records/"):
-            yield name, ast.parse(path.read_text("utf-8"))
+            found.append((name, parsed(path.read_text("utf-8"))))
+    return found
 
 
 def sees_sums(tree):
@@ -139,7 +149,7 @@ def test_a_function_that_is_given_sums_is_found(text, takes):
 
 
 def test_publishing_makes_no_noise_but_the_vetted_one():
-    """No module of publishing imports simulated noise, and one alone makes the vetted source."""
+    """No module of publishing imports simulated noise; only releasers make the vetted source."""
     makers = set()
     for name, tree in sources():
         if not name.startswith(("publishing/", "ledger/")):
@@ -150,7 +160,7 @@ def test_publishing_makes_no_noise_but_the_vetted_one():
                 assert not any("Simulated" in one.name for one in node.names), name
             if isinstance(node, ast.Name) and node.id == "VettedNoise":
                 makers.add(name)
-    assert makers == {"publishing/pipeline.py"}
+    assert makers == RELEASERS
 
 
 def test_the_modules_that_call_the_door_are_known():
@@ -198,6 +208,7 @@ PLANS = {
     "suppression": {"method": "clip-user", "statistics": ("mean", "variance")},
     "a private interval": {"clipping_range": "private", "statistics": ("mean", "variance")},
     "narrower ranges": {"clipping_range": "two-stage"},
+    "ranges of cells": {"clipping_range": "per-cell"},
     "an error to stay within": {"target_error": 5, "epsilon": None},
 }  # fmt: skip
 USERS, CELLS = 40, ("x", "y", "z")

@@ -29,6 +29,7 @@ from hexveil.cli import app
 from hexveil.model.cells import CellTable
 from hexveil.publishing import folder
 from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.markup import clean
@@ -100,7 +101,8 @@ def release_of(names, place, *, name=NAME, columns=(ROUTE, HOUR)):
     table = build_table(
         plan, dataset.public, measuring.values_of(numbers, plan, dataset.public.lattice)
     )
-    said = build_manifest(name, dataset.public, plan, "0" * 64, {"entry": 7, "chain": "ab" * 32})
+    ledger, accuracy = {"entry": 7, "chain": "ab" * 32}, accuracy_statement(plan, table, None)
+    said = build_manifest(name, dataset.public, plan, "0" * 64, ledger, accuracy=accuracy)
     return SimpleNamespace(table=table, said=said, folder=folder.write(table, said, place))
 
 
@@ -319,10 +321,10 @@ def test_errors_move_no_cursor(tmp_path):
     }
     pq.write_table(pa.table(names), tmp_path / "odd.parquet")
     options = ("--user", "bus", "--value", "speed", "--bounds", "0,60", "--labels", "route")
-    code, sentence = app.run(["inspect", str(tmp_path / "odd.parquet"), *options])
+    code, failure = app.run(["inspect", str(tmp_path / "odd.parquet"), *options])
     assert code == 2
-    assert "it has" in sentence
-    assert not re.search("[\x00-\x1f\x7f\u202e]", sentence)
+    assert "it has" in failure.message
+    assert not re.search("[\x00-\x1f\x7f\u202e]", failure.message)
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
@@ -331,8 +333,8 @@ def test_an_exported_book_holds_names_as_texts(tmp_path, form):
     book = hv.Ledger(tmp_path / "book.sqlite", dataset=NAME.strip(), budget=5)
     assert book.spent == 0
     path = tmp_path / f"events.{form}"
-    code, sentence = app.run(["ledger", "export", str(tmp_path / "book.sqlite"), str(path)])
-    assert (code, sentence) == (0, None)
+    code, failure = app.run(["ledger", "export", str(tmp_path / "book.sqlite"), str(path)])
+    assert (code, failure) == (0, None)
     if form == "csv":
         head, *rows = csv_rows(path.read_bytes().decode())
         assert not any(field.startswith(FORMULA) for row in rows for field in row)

@@ -24,7 +24,7 @@ from hexveil.publishing.verification import verify
 from publishing.releases import released
 
 MANY = 2_000 if fuzz_bytes.LONG else 100
-PLANS = ("means", "per-cell", "squares", "interval", "steps")
+PLANS = ("means", "per-cell", "squares", "interval", "steps", "cell-ranges")
 FREE = {
     # What is said of the records, the software and the way to the plan.
     "software", "version", "sources", "columns", "repeats", "rules", "selection", "slot",
@@ -35,6 +35,7 @@ FREE = {
     "p99", "p90", "median", "at_zero", "contribution_cap", "grid_step", "units",
     # What was found in private, and what a model makes of it.
     "quantiles", "widening", "centre", "quantile", "half_width", "mean_share", "n_clusters",
+    "points", "spread",
     "deviations", "signal_share", "distinguishable", "epsilon_half_distinguishable",
 }  # fmt: skip
 """Fields of a manifest that nothing else in the folder determines."""
@@ -48,6 +49,7 @@ OPEN = {
     "means": (*BEYOND, "_smoothed", "_low", "_high"),
     "interval": (*BEYOND, *COUNTS, "_low", "_high", "_quality", "_error"),
     "steps": (*BEYOND, *COUNTS, "_low", "_high", "_quality", "_error"),
+    "cell-ranges": (*BEYOND, *COUNTS, "_low", "_high", "_quality", "_error"),
 }
 """Columns that nothing in such a folder determines, but for limits."""
 

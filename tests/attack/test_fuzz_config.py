@@ -205,7 +205,7 @@ def test_hard_run_files_end_in_one_sentence(tmp_path, monkeypatch, command, text
     pa.parquet.write_table(RECORDS, tmp_path / "buses.parquet")
     rest = "" if "source" in text else 'source = "buses.parquet"\n'
     (tmp_path / "run.toml").write_text(rest + text, "utf-8")
-    code, sentence = app.run([command, "run.toml"])
+    code, failure = app.run([command, "run.toml"])
     assert code == 2
-    fuzz_oracle.checked_error(InputError(sentence))
+    fuzz_oracle.checked_error(InputError(failure.message))
     assert not (tmp_path / "ledger.sqlite").exists()

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
@@ -56,6 +57,20 @@ def published(setting, folder, *, right=False):
     ((stage, numbers),) = booking.published.items()
     assert stage == "cells"
     return plan, place, by_statistic(plan, numbers, dataset.public.lattice.span_quanta)
+
+
+@pytest.fixture(scope="module")
+def release_of(tmp_path_factory):
+    """Return a function that publishes a setting once; nobody changes its folder."""
+
+    @cache
+    def made(name, right):
+        return published(SETTINGS[name], tmp_path_factory.mktemp("grid"), right=right)
+
+    def release(name, *, right=False):
+        return made(name, right)
+
+    return release
 
 
 def by_statistic(plan, numbers, steps):
@@ -121,9 +136,9 @@ def made_again(numbers, plan, said):
 
 
 @each
-def test_every_double_is_a_function_of_stored_whole_numbers_and_public_facts(name, tmp_path):
+def test_every_double_is_a_function_of_stored_whole_numbers_and_public_facts(name, release_of):
     """All doubles of a folder are made again, bit for bit, from the ledger's whole numbers."""
-    plan, place, stored = published(SETTINGS[name], tmp_path)
+    plan, place, stored = release_of(name)
     constants = any(not part.noised.all() for part in plan.error_models.values())
     assert constants == (name == "a constant beside others")
     assert {type(y) for numbers in stored.values() for y in numbers} == {int}
@@ -139,9 +154,9 @@ def test_every_double_is_a_function_of_stored_whole_numbers_and_public_facts(nam
 
 
 @each
-def test_the_sheet_has_the_same_doubles(name, tmp_path):
+def test_the_sheet_has_the_same_doubles(name, release_of):
     """Every double of cells.csv reads as that of cells.parquet: no digit is lost, none is added."""
-    _, place, _ = published(SETTINGS[name], tmp_path)
+    _, place, _ = release_of(name)
     with (place / "cells.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     for key, column in floats(pq.read_table(place / "cells.parquet")).items():
@@ -149,13 +164,13 @@ def test_the_sheet_has_the_same_doubles(name, tmp_path):
 
 
 @each
-def test_published_numbers_lie_on_the_declared_grid(name, tmp_path):
+def test_published_numbers_lie_on_the_declared_grid(name, release_of):
     """From the folder alone: each is its cell's start and whole steps, which are public facts.
 
     Only rounding of the last digits of a double is allowed.
     """
-    _, one, _ = published(SETTINGS[name], tmp_path)
-    _, other, _ = published(SETTINGS[name], tmp_path, right=True)
+    _, one, _ = release_of(name)
+    _, other, _ = release_of(name, right=True)
     said = manifest(one)
     assert said["cells"] == manifest(other)["cells"]
     for place in (one, other):
@@ -180,9 +195,9 @@ def test_published_numbers_lie_on_the_declared_grid(name, tmp_path):
                 assert np.allclose(step, numbers[f"{key}_scale"] / STEPS, rtol=1e-12)
 
 
-def test_numbers_off_the_grid_would_be_noticed(tmp_path):
+def test_numbers_off_the_grid_would_be_noticed(release_of):
     """With noise that is added to a mean as a double, the test of the grid fails."""
-    plan, place, stored = published(SETTINGS["factors"], tmp_path)
+    plan, place, stored = release_of("factors")
     table = floats(pq.read_table(place / "cells.parquet"))
     noisy = table["mean_noisy"] + np.random.default_rng(3).laplace(size=plan.occupancy.n_cells)
     steps = (noisy - plan.lower) / 0.1 * 2 * plan.occupancy.records_per_cell
@@ -191,7 +206,7 @@ def test_numbers_off_the_grid_would_be_noticed(tmp_path):
 
 
 @each
-def test_a_whole_number_is_published_alike_under_both_inputs(name, tmp_path):
+def test_a_whole_number_is_published_alike_under_both_inputs(name, tmp_path, release_of):
     """What stands beside the noisy numbers is equal, and equal numbers give equal doubles."""
     setting = SETTINGS[name]
     left, right, plan = setting.both(tmp_path)
@@ -206,8 +221,7 @@ def test_a_whole_number_is_published_alike_under_both_inputs(name, tmp_path):
         two = measuring.values_of(numbers, other, right.public.lattice)
         assert all(same(one[key], two[key]) for key in numbers)
     tables = [
-        pq.read_table(published(setting, tmp_path, right=side)[1] / "cells.parquet")
-        for side in (False, True)
+        pq.read_table(release_of(name, right=side)[1] / "cells.parquet") for side in (False, True)
     ]
     noised = ("_noisy", "_raw", "_low", "_high", "sd_bound95", "sd_quality")
     public = [key for key in tables[0].column_names if not key.endswith(noised)]

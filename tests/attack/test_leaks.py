@@ -386,6 +386,7 @@ def public_objects(tmp_path_factory):
     plan = hv.plan(ds, epsilon=1, statistics=("mean", "variance"), advise=False)
     book = hv.Ledger(folder / "book.sqlite", dataset="buses", budget=3)
     made = hv.release(ds, plan, ledger=book, accept_noise=True)
+    loaded = hv.load(made.write(folder / "map"))
     table = hv.capacity(ds, epsilon=1, resolutions=(5,), timeslots=(None,))
     days = hv.read(
         canaries.table(), user="bus", value="speed", bounds=(0, 65), time="time",
@@ -394,7 +395,8 @@ def public_objects(tmp_path_factory):
     return [
         ds, ds.public, ds.sums, ds.units, ds.occupancy, ds.public.cells, ds.public.recount,
         ds.public.recount.source, plan, plan.table, plan.users, book, book.account, book.spend(),
-        book.entries(), book.key, made, made.manifest, made.to_arrow(), table, days, days.units,
+        book.entries(), book.key, made, made.manifest, made.to_arrow(), loaded, table, days,
+        days.units, list(made), made.head(), made.__geo_interface__, plan.to_pandas(),
     ]  # fmt: skip
 
 
@@ -448,7 +450,7 @@ class Odd:
         raise ValueError(f"cannot convert {canaries.STEM}: {canaries.VALUES[0]}")
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "stream", "not UTF-8"])
+@pytest.mark.parametrize("kind", ["pandas", "polars", "lazy", "duckdb", "stream", "not UTF-8"])
 def test_no_table_in_memory_is_quoted(kind):
     """Values of mixed types, and what cannot be handed over, end in a sentence of ours."""
     mixed = canaries.table().to_pylist()
@@ -461,6 +463,15 @@ def test_no_table_in_memory_is_quoted(kind):
         import polars as pl  # noqa: PLC0415
 
         source = pl.DataFrame(mixed, strict=False, infer_schema_length=None).drop("time")
+    elif kind == "lazy":
+        import polars as pl  # noqa: PLC0415
+
+        source = pl.LazyFrame(canaries.table()).with_columns(pl.col("bus").cast(pl.Int64))
+    elif kind == "duckdb":
+        import duckdb  # noqa: PLC0415
+
+        rows = canaries.table()
+        source = duckdb.connect().from_arrow(rows).project("* REPLACE (bus::INT AS bus)")
     elif kind == "stream":
         source = Odd()
     else:

@@ -25,6 +25,8 @@ NEIGHBOUR = [
     call
     for call in STORY
     if call[0] not in ("simulate", "reproduce", "ledger keygen")
+    # Its ranges, and how many numbers a stage has, are outputs that differ with the noise.
+    and "per-cell" not in call
     and (LONG or not any(name == call[0] and word in call for name, word in SLOW))
 ]
 """Calls that read own records; the slow ones in the long form only. Keys are there before them."""
@@ -80,14 +82,19 @@ def assert_alike(one, other):
     assert near.names(one) == near.names(other)
     for path in sorted(one.rglob("manifest.json")):
         twin = other / path.relative_to(one)
-        assert near.public_of_manifest(path) == near.public_of_manifest(twin)
-        assert path.stat().st_size == twin.stat().st_size
+        here, there = near.public_of_manifest(path), near.public_of_manifest(twin)
+        assert here == there
+        # As long as each other, too, but for the digits of estimates.
+        assert near.size_without_estimates(path) == near.size_without_estimates(twin)
     for path in sorted(one.rglob("cells.parquet")):
         twin = other / path.relative_to(one)
         assert near.public_of_table(path) == near.public_of_table(twin)
-    for path in (*one.rglob("README.txt"), *one.rglob("receipt.json"), *one.rglob("*.md")):
+    for path in one.rglob("receipt.json"):
         twin = other / path.relative_to(one)
-        assert near.masked(path.read_text()) == near.masked(twin.read_text()), path.name
+        assert near.masked(path.read_text()) == near.masked(twin.read_text())
+    for path in (*one.rglob("README.txt"), *one.rglob("*.md")):
+        twin = other / path.relative_to(one)
+        assert near.masked_prose(path.read_text()) == near.masked_prose(twin.read_text()), path.name
     assert near.book(one / "ledger.sqlite") == near.book(other / "ledger.sqlite")
 
 

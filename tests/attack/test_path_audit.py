@@ -28,7 +28,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "understand" / "audit.md"
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 DRAWS = 100_000 if LONG else 20_000
 """Of either input."""
-RUNS, TWIN_RUNS = (500, 20) if LONG else (30, 6)
+RUNS, FLEETS, TWIN_RUNS = (500, 250, 20) if LONG else (10, 750, 6)
 """Whole runs of either file; each is of many fleets."""
 SEEN = 0.3
 """The share of a claim that has to be proven where nothing is broken: the audit is not blind."""
@@ -281,7 +281,7 @@ WHOLE = Setting(
 
 
 @pytest.mark.parametrize(
-    ("fleets", "epsilon", "seen"), [(250, 2, SEEN), *([(1, 4, 0.02)] if LONG else [])]
+    ("fleets", "epsilon", "seen"), [(FLEETS, 2, SEEN), *([(1, 4, 0.02)] if LONG else [])]
 )
 def test_whole_runs_do_not_refute_what_is_booked(fleets, epsilon, seen, tmp_path):
     """Outcomes read from folders prove no more than the ledger says, and a good part of it.

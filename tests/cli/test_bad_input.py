@@ -199,9 +199,13 @@ CASES = {
     "unknown clipping range": (
         nothing,
         ("--clipping-range", "some"),
-        "clipping-range must be one of bounds, private, two-stage, auto",
+        "clipping-range must be one of bounds, private, two-stage, per-cell",
     ),
-    "share without an interval": (nothing, ("--range-share", "0.1"), "range_share goes with"),
+    "share without an interval": (
+        nothing,
+        ("--clipping-range", "bounds", "--range-share", "0.1"),
+        "range_share goes with",
+    ),
     "share of nothing": (nothing, (*ADAPTIVE, "--range-share", "0"), "between 0 and 1, got 0"),
     "share of all": (nothing, (*ADAPTIVE, "--range-share", "1"), "between 0 and 1, got 1"),
     "share below nothing": (nothing, (*ADAPTIVE, "--range-share", "-0.1"), "between 0 and 1"),

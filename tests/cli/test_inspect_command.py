@@ -1,6 +1,8 @@
 """`hexveil inspect`: public facts and what the fleet supports, never a value."""
 
 import json
+import sys
+import tomllib
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -91,7 +93,7 @@ def test_labels_are_counted_by_each_choice_of_columns(here, call):
     assert said.code == 0, said.err
     assert "combinations of lat, lon" in said.out
     assert "Resolution" not in said.out
-    assert "unit user: 3 cells, error 0.49, baseline error 2.3." in " ".join(said.out.split())
+    assert 'cells.labels = ["lat", "lon"]' in said.out
     found = json.loads(call("inspect", "run.toml", "--json").out)
     assert [one["labels"] for one in found["capacity"]] == [["lat", "lon"], ["lat"], ["lon"]]
     assert found["proposal"].startswith("proposed: l")
@@ -108,3 +110,86 @@ def test_a_cache_stands_beside_the_run_file_and_changes_nothing(here, call):
     assert call("inspect", "run.toml") == before
     assert len(list((here / "sums").glob("*.entry"))) == 1
     assert call("inspect", "run.toml") == before
+
+
+CHOICES = ("finest", "balanced", "accurate")
+
+
+def test_three_runs_are_proposed_as_lines_of_a_run_file(here, call):
+    """Each choice is named, with the errors of raw and smoothed estimates; lines are TOML."""
+    said = call("inspect", "run.toml")
+    assert "Runs proposed at epsilon 1, as lines of a run file:" in said.out
+    assert all(choice in said.out for choice in CHOICES)
+    block = said.out.split("# finest")[1].split("\n\n")[0].split("\n", 2)[2]
+    assert set(tomllib.loads(block)) == {"cells", "select", "read"}
+    runs = json.loads(call("inspect", "run.toml", "--json").out)["advice"]["runs"]
+    assert tuple(runs) == CHOICES
+    for run in runs.values():
+        # The raw error is a limit of the smoothed one, which noise far below it reaches.
+        assert 0 < run["smoothed_error"] <= run["raw_error"]
+        assert run["smoothed_error"] < run["baseline_error"]
+        assert run["fields"]["cells.resolution"] >= 3
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_proposed_run_is_written_and_can_be_planned(here, call, choice):
+    """The new file holds the run's own fields and the chosen ones, from any folder."""
+    (here / "sub").mkdir()
+    asked = ("--propose", "sub/new.toml", "--choice", choice, "--json")
+    said = call("inspect", "run.toml", *asked)
+    assert said.code == 0, said.err
+    written = tomllib.loads((here / "sub" / "new.toml").read_text())
+    runs = json.loads(said.out)["advice"]["runs"]
+    fields = {
+        f"{s}.{name}": v for s, t in written.items() if isinstance(t, dict) for name, v in t.items()
+    }
+    assert runs[choice]["fields"].items() <= fields.items()
+    assert written["source"] == "../buses.parquet"
+    assert written["plan"]["epsilon"] == 1
+    planned = json.loads(call("plan", "sub/new.toml", "--no-grids", "--json").out)
+    assert planned["cells"] == runs[choice]["cells"]
+    assert planned["mean_error"] == pytest.approx(runs[choice]["raw_error"], rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (["--choice", "finest"], "--choice requires --propose"),
+        (["--propose", "new.toml", "--choice", "best"], "--choice must be one of finest,"),
+        (["--propose", "run.toml"], "--propose: 'run.toml' exists already"),
+    ],
+)
+def test_a_proposal_is_refused_before_records_are_read(here, call, options, match):
+    """A choice without a file, an unknown one and an existing file are refused."""
+    (here / "buses.parquet").unlink()
+    said = call("inspect", "run.toml", *options)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert match in said.err
+
+
+def test_where_no_run_would_do_none_is_written(here, call):
+    """The text says what comes nearest; --propose is refused and leaves no file."""
+    said = call("inspect", "run.toml", "--epsilon", "0.0001")
+    assert "No proposal" in said.out
+    assert "proposed" not in said.out
+    refused = call("inspect", "run.toml", "--epsilon", "0.0001", "--propose", "new.toml")
+    assert refused.code == 2
+    assert not (here / "new.toml").exists()
+
+
+def test_values_are_checked_on_a_terminal_alone(here, call, monkeypatch):
+    """Without a terminal nothing is shown; on one, every line is marked."""
+    said = call("inspect", "run.toml", "--check-values")
+    assert (said.code, said.out) == (2, "")
+    assert "on a terminal only" in said.err
+    before = sorted(path.name for path in here.iterdir())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    said = call("inspect", "run.toml", "--check-values")
+    assert said.code == 0, said.err
+    assert "Clamped by the bounds" in said.out
+    assert all(line.startswith("PRIVATE") for line in said.out.splitlines())
+    assert max(map(len, said.out.splitlines())) <= 100
+    assert sorted(path.name for path in here.iterdir()) == before
+    for options in (["--json"], ["--propose", "new.toml"]):
+        said = call("inspect", "run.toml", "--check-values", *options)
+        assert (said.code, said.out) == (2, "")

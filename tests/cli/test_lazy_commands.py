@@ -14,7 +14,7 @@ from hexveil.cli.app import PANELS, app
 from hexveil.cli.lazy_commands import LaterCommand
 
 HEAVY = (
-    "duckdb", "opendp", "sqlalchemy", "pyspark", "bokeh", "matplotlib", "scipy", "pandas",
+    "duckdb", "opendp", "sqlalchemy", "pyspark", "matplotlib", "scipy", "pandas",
     "polars", "pyarrow", "numpy", "jinja2", "jsonschema", "h3ronpy",
 )  # fmt: skip
 NAMES = [one.name for several in PANELS.values() for one in several]

@@ -74,7 +74,7 @@ def test_what_levy_found_privately_is_in_its_folder(hat, call):
     (cell,) = manifest_of(hat / "map")["cells"]
     (mean,) = cell["noised"]
     found = mean["released_range"]
-    assert found["of"] == "array means"
+    assert found["quantity"] == "array means"
     assert 0 <= found["lower"] < found["upper"] <= 65
     assert 0 < found["scale"] <= mean["scale"] * (1 + 1e-6)
     assert mean["bias"] == 65

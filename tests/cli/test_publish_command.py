@@ -84,7 +84,8 @@ def test_two_data_sets_are_published_side_by_side(daily, call):
         assert (said.code, "published: " in said.out) == (0, True), said.out + said.err
     found = [json.loads(path.read_text()) for path in Path("maps").glob("*/*/*/manifest.json")]
     assert sorted(one["dataset"]["name"] for one in found) == sorted(names)
-    assert len(list(Path("maps").iterdir())) == len(names)
+    # Beside the catalogue over all of them.
+    assert sum(path.is_dir() for path in Path("maps").iterdir()) == len(names)
 
 
 @pytest.mark.slow
@@ -401,3 +402,21 @@ def test_days_are_local():
     ready = {"clock": zoneinfo.ZoneInfo("Asia/Kolkata"), "wait": timedelta(0)}
     at = publish_command.ready_at(datetime(2022, 1, 1, tzinfo=UTC).date(), **ready)
     assert at == datetime(2022, 1, 1, 18, 30, tzinfo=UTC)
+
+
+def test_a_catalogue_lists_what_was_published(daily, call):
+    """After each run, also of a day that was published before; a dry run writes none."""
+    call("publish", "run.toml", "--date", DAYS[0], "--dry-run")
+    assert not Path("maps").exists()
+    facts = ("--catalogue-publisher", "City", "--catalogue-base-url", "https://data.example.org")
+    said = call("publish", "run.toml", "--date", DAYS[0], *facts)
+    assert "index.html, catalog.json and dcat.jsonld list 1 day." in " ".join(said.out.split())
+    checked = call("verify", "maps")
+    assert (checked.code, "1 current release," in checked.out) == (0, True)
+    node = json.loads(Path("maps/buses/dcat.jsonld").read_text())
+    assert node["@context"]["@base"] == "https://data.example.org/buses/"
+    assert node["dct:publisher"]["foaf:name"] == "City"
+    Path("maps/buses/collection.json").unlink()
+    assert call("verify", "maps/buses", "--json").code == 2
+    call("publish", "run.toml", "--date", DAYS[0], *facts)
+    assert call("verify", "maps/buses").code == 0

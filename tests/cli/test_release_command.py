@@ -19,11 +19,17 @@ def test_a_release_writes_its_folder_and_says_so(here, call):
 
 
 def test_the_same_request_again_costs_nothing(here, call):
-    """A repeated request returns the same numbers, books nothing and says so."""
+    """A repeated request returns the same numbers, books nothing and says so, under any title."""
     assert call("release", "run.toml").code == 0
+    assert "GeoNames" in (here / "map" / "report.html").read_text()
     before = (here / "ledger.sqlite").read_bytes()
     for number in range(3):
-        said = call("release", "run.toml", "--out", f"again-{number}")
+        titled = ("--title", f"Buses <{number}>", "--subtitle", "at eight", "--hide-geography")
+        said = call("release", "run.toml", "--out", f"again-{number}", *titled)
+        page = (here / f"again-{number}" / "report.html").read_text()
+        assert f"<h1>Buses &lt;{number}&gt;</h1>" in page
+        assert "at eight" in page
+        assert "GeoNames" not in page
         assert said.code == 0, said.err
         assert "at no cost" in said.out
     assert (here / "ledger.sqlite").read_bytes() == before

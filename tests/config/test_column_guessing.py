@@ -159,3 +159,43 @@ def test_types_of_a_table_are_those_that_are_declared():
         "number",
         "list",
     ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (
+            "icao24:t callsign:t lat:n lon:n time:n groundspeed:n altitude:n",
+            {"user": "icao24", "lat": "lat", "lon": "lon", "time": "time", "value": "groundspeed"},
+        ),
+        (
+            "MMSI:n BaseDateTime:T LAT:n LON:n SOG:n COG:n",
+            {"user": "MMSI", "lat": "LAT", "lon": "LON", "time": "BaseDateTime", "value": "SOG"},
+        ),
+        (
+            "device_id:t lat:n lon:n time:T aqi:n",
+            {"user": "device_id", "lat": "lat", "lon": "lon", "time": "time", "value": "aqi"},
+        ),
+    ],
+)
+def test_columns_of_aircraft_ships_and_air_quality(columns, expected):
+    """Feeds of ADS-B, AIS and air quality have names of their own."""
+    assert roles(seen(columns)) == expected
+
+
+def test_an_id_that_is_the_same_in_all_rows_is_no_user():
+    """The id of a feed is left out, and the next candidate is proposed; else the gap says why."""
+    from hexveil.config.loading import checked  # noqa: PLC0415
+    from hexveil.config.run_file_template import draft_run_file  # noqa: PLC0415
+    from hexveil.records.sources.schema_preview import inspect_schema  # noqa: PLC0415  the engine
+
+    rows = {"vehicle_id": ["feed"] * 3, "device": ["a", "b", "a"], "speed": [1.0] * 3}
+    look = inspect_schema(pa.table(rows))
+    assert look.constant_ids == {"vehicle_id"}
+    assert roles(look)["user"] == "device"
+    del rows["device"]
+    text = draft_run_file(checked({"source": ["x.parquet"]}, "x"), inspect_schema(pa.table(rows)))
+    assert "All rows have the same id in" in text.replace("\n# ", " ")
+    assert 'user = "FILL IN"' in text
+    # One row is of one vehicle, whatever its columns are.
+    assert not inspect_schema(pa.table({name: one[:1] for name, one in rows.items()})).constant_ids

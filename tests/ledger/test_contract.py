@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hexveil.base.errors import BudgetError, InputError, StorageError
-from hexveil.ledger import windows
+from hexveil.ledger import journal, windows
 from hexveil.ledger.accounts import check_key
 from hexveil.ledger.events import TRANSITIONS
 from hexveil.ledger.ledger import Spend
@@ -258,10 +258,11 @@ def test_a_lost_draw_is_booked_again_once(place):
     assert sound(book)
 
 
-def test_the_plan_first_booked_is_kept(place):
-    """Its bytes come back, however long; a booking with another plan is refused."""
+def test_the_plan_first_booked_is_kept(place, monkeypatch):
+    """Its bytes come back, of however many chunks; a booking with another plan is refused."""
+    monkeypatch.setattr(journal, "PLAN_CHUNK_BYTES", 2**10)
     book = place.open()
-    long = bytes(range(256)) * (2**18 + 1)
+    long = bytes(range(256)) * 9
     given = {"privacy_unit": "user", "facts": {}}
     assert book.plan_of("r") is None
     book.reserve("r", losses(book, {"a": HALF}), plan=long, **given)

@@ -17,7 +17,6 @@ from ledger.books import draw, spend
 MANY = 9_000
 RESULTS = {
     "zero": np.zeros(MANY, dtype=np.int64),
-    "large": np.arange(MANY, dtype=np.int64) - 2**62,
     "any": np.random.default_rng(3).integers(-(2**63), 2**63 - 1, MANY, dtype=np.int64),
 }
 STATES = ("refused", "lost", "stored")
@@ -106,7 +105,7 @@ def test_without_room_a_draw_would_be_lost(booked, monkeypatch):
     """The room is what prevents it: without, there are limits between the event and the result."""
     monkeypatch.setattr(disk_space, "reserve_space", lambda *_: None)
     limits = range(8 * 4096, 4 * disk_space.ENTRY_BYTES * MANY, disk_space.ENTRY_BYTES * MANY // 8)
-    assert "lost" in {tried(booked, most, RESULTS["large"])[0] for most in limits}
+    assert "lost" in {tried(booked, most, RESULTS["any"])[0] for most in limits}
 
 
 def test_what_has_no_room_is_said_and_costs_nothing_more(booked, monkeypatch):

@@ -17,10 +17,10 @@ from publishing.two_stage_plans import in_classes, taking, tiny
 
 COUNTS = np.array([[4, 3], [2, 1], [3, 2], [1, 2], [2, 2], [1, 0]])
 PLANS = {
-    "factors": {"epsilon": 2},
+    "factors": {"epsilon": 2, "clipping_range": "bounds"},
     "each cell alone": {"epsilon": 2, "method": "per-cell"},
-    "little noise": {"epsilon": 40},
-    "both": {"epsilon": 40, "statistics": ("mean", "variance")},
+    "little noise": {"epsilon": 40, "clipping_range": "bounds"},
+    "both": {"epsilon": 40, "clipping_range": "bounds", "statistics": ("mean", "variance")},
     "suppression": {"epsilon": 4, "method": "clip-user", "statistics": ("mean", "variance")},
     "range": {"epsilon": 8, "clipping_range": "private"},
     "range, both": {

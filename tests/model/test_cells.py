@@ -111,7 +111,7 @@ def test_slots_are_named_by_their_local_start():
     assert days.slot_names(end=True) == ("2024-02-20T00:00", "1970-01-01T01:00")
     pooled = table("Asia/Kolkata", 0, 23 * 3600 + 45 * 60, timeslot="15min", slot="pooled")
     assert pooled.slot_names() == ("00:00", "23:45")
-    assert pooled.slot_names(end=True) == ("00:15", "24:00")
+    assert pooled.slot_names(end=True) == ("00:15", "00:00")
     assert pooled.starts_at_utc() is None
     assert days.names()[0] == "85608b3bfffffff/2024-02-19T23:00"
 

@@ -29,6 +29,7 @@ GOALS = {
     "private": {"epsilon": 2, "clipping_range": "private"},
     "global, both": {"epsilon": 20, "clipping_range": "private", "statistics": BOTH},
     "two-stage": {"epsilon": 2, "clipping_range": "two-stage"},
+    "cell ranges": {"epsilon": 2, "clipping_range": "per-cell"},
     "auto": {"epsilon": 2, "clipping_range": "auto"},
     "target": {"target_error": "10%"},
     "target on average": {"target_error": "10%", "objective": "mean"},

@@ -1,3 +1,4 @@
+import re
 import warnings
 
 import numpy as np
@@ -5,19 +6,52 @@ import pytest
 
 import hexveil as hv
 from fleets import fleet, recount
-from hexveil.planning.feasibility.advice import epsilon_needed
+from hexveil.planning.allocation import range_kind
+from hexveil.planning.feasibility.advice import advice, epsilon_needed, finest_useful
+from hexveil.planning.feasibility.capacity import assess_grids
 
 
-def test_warning_names_what_would_do():
-    """A grid that is too fine is warned of, with the finest resolution and the ε that would do."""
-    with pytest.warns(
-        hv.GridTooFineWarning, match="use resolution 5.*, the finest usable grid"
-    ) as caught:
-        plan = hv.plan(fleet(7, recount=recount), epsilon=1)
+def test_warning_names_an_epsilon_that_is_enough_and_searches_nothing():
+    """A grid that is too fine is warned of; no record is counted again, nothing is planned."""
+
+    def counted_again(grids, unit):
+        raise AssertionError("the warning counts records again")
+
+    with pytest.warns(hv.GridTooFineWarning, match="hexveil inspect finds grids") as caught:
+        plan = hv.plan(fleet(7, recount=counted_again), epsilon=1, clipping_range="bounds")
     assert not plan.support.beats_constant
-    needed = float(str(caught[0].message).split("epsilon ")[1].rstrip("."))
-    assert hv.plan(fleet(7), epsilon=needed, advise=False).support.beats_constant
-    assert not hv.plan(fleet(7), epsilon=needed * 0.9, advise=False).support.beats_constant
+    needed = float(re.search(r"with epsilon ([\d.]+\d)", str(caught[0].message))[1])
+    assert hv.plan(
+        fleet(7), epsilon=needed, clipping_range="bounds", advise=False
+    ).support.beats_constant
+
+
+@pytest.mark.parametrize(("users", "resolution", "taken"), [(200, 7, "private"), (60, 6, "bounds")])
+def test_named_epsilon_is_enough_where_auto_takes_another_range_there(users, resolution, taken):
+    """With more votes times ε the default takes ranges of cells, whose error is larger."""
+    with pytest.warns(hv.GridTooFineWarning) as caught:
+        plan = hv.plan(fleet(resolution, users=users), epsilon=1)
+    assert range_kind(plan.allocation.clipping) == taken
+    named = float(re.search(r"with epsilon ([\d.]+\d)", str(caught[0].message))[1])
+    again = hv.plan(plan.facts, epsilon=named, advise=False)
+    assert range_kind(again.allocation.clipping) == "per-cell"
+    assert again.support.beats_constant
+    assert epsilon_needed(plan) <= named
+
+
+def test_advice_names_the_finest_usable_grid():
+    """Where it is asked for, advice names the finest resolution and the ε that would do."""
+    plan = hv.plan(fleet(7, recount=recount), epsilon=1, clipping_range="bounds", advise=False)
+    text = advice(plan).text
+    assert "use resolution 5" in text
+    assert ", the finest usable grid" in text
+    needed = float(text.split("epsilon ")[1].rstrip("."))
+    assert hv.plan(
+        fleet(7), epsilon=needed, clipping_range="bounds", advise=False
+    ).support.beats_constant
+    assert not hv.plan(
+        fleet(7), epsilon=needed * 0.9, clipping_range="bounds", advise=False
+    ).support.beats_constant
 
 
 @pytest.mark.parametrize("method", ["per-cell", "equal-split"])
@@ -30,6 +64,18 @@ def test_the_epsilon_that_is_named_is_enough(method):
         assert again.support.beats_constant is enough
 
 
+@pytest.mark.parametrize("clipping_range", ["bounds", "auto", "private"])
+def test_advice_and_the_table_agree_on_what_is_usable(clipping_range):
+    """The finest usable grid of the advice is usable in the table, and no finer one is."""
+    plan = hv.plan(
+        fleet(7, recount=recount), epsilon=1, clipping_range=clipping_range, advise=False
+    )
+    finest = finest_useful(plan)
+    table = assess_grids(plan, search=False)
+    usable = [one.cells for one in table.offers if one.beats_constant and one.resolution < 7]
+    assert finest.support.cells == max(usable)
+
+
 def test_supported_grid_is_not_warned_of():
     """A grid that says more than one constant passes without a word."""
     with warnings.catch_warnings():
@@ -39,8 +85,9 @@ def test_supported_grid_is_not_warned_of():
 
 def test_prior_moves_the_verdict():
     """A fleet whose cells are known to differ much supports a finer grid."""
-    assert not hv.plan(fleet(6), epsilon=1, advise=False).support.beats_constant
-    assert hv.plan(fleet(6), epsilon=1, baseline_error=5, advise=False).support.beats_constant
+    options = {"epsilon": 1, "clipping_range": "bounds", "advise": False}
+    assert not hv.plan(fleet(6), **options).support.beats_constant
+    assert hv.plan(fleet(6), baseline_error=5, **options).support.beats_constant
 
 
 def test_no_epsilon_up_to_100_is_said_to_be_none():
@@ -82,6 +129,7 @@ def test_capacity_lists_each_grid_once():
         resolutions=(1, 5, 6, 7),
         timeslots=("1h", "6h"),
         privacy_units=("user", "user-day"),
+        clipping_range="bounds",
     ).to_arrow()
     rows = table.to_pylist()
     assert len(rows) == 16

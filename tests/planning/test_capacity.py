@@ -1,7 +1,9 @@
 """The table of what a fleet can support."""
 
+import html
+import importlib.util
 import math
-import sys
+import re
 
 import numpy as np
 import pytest
@@ -14,7 +16,8 @@ from hexveil.planning.feasibility.utility_test import small_map_factor
 
 def table(**changes):
     """Return the table of a fleet that crosses 4 ** (resolution - 4) cells."""
-    asked = {"resolutions": (1, 5, 6, 7, 9), "timeslots": ("1h",)} | changes
+    usual = {"resolutions": (1, 5, 6, 7, 9), "timeslots": ("1h",), "clipping_range": "bounds"}
+    asked = usual | changes
     return hv.capacity(fleet(6, recount=recount), epsilon=1, **asked)
 
 
@@ -33,7 +36,7 @@ def test_the_named_loss_halves():
     six = next(one for one in table().offers if one.resolution == 6)
     assert not six.halved
     for epsilon, halved in ((six.epsilon_halved, True), (six.epsilon_halved * 0.85, False)):
-        again = hv.plan(fleet(6), epsilon=epsilon, advise=False)
+        again = hv.plan(fleet(6), epsilon=epsilon, clipping_range="bounds", advise=False)
         assert again.support.halved is halved
     assert six.epsilon_least <= six.epsilon_halved
 
@@ -53,7 +56,7 @@ def test_what_is_certainly_too_fine_is_not_planned():
 def test_the_data_sets_own_grid_has_the_plans_figures():
     """On the grid that was planned the row says what the plan says."""
     made = hv.plan(fleet(6, recount=recount), epsilon=1, advise=False)
-    row = next(one for one in table().offers if one.resolution == 6)
+    row = next(one for one in table(clipping_range="auto").offers if one.resolution == 6)
     assert row.predicted_error == pytest.approx(made.expected_error, rel=1e-12)
     assert (row.better, row.beats_constant) == (made.support.better, made.support.beats_constant)
     assert row.floor == pytest.approx(made.support.floor)
@@ -118,11 +121,21 @@ def test_one_constant_misses_less_on_few_cells(cells):
 
 def test_without_pandas_its_extra_is_named(monkeypatch):
     """A data frame needs pandas, and the sentence says how to have it."""
-    # The package's name for it is that of the function.
-    monkeypatch.setattr(
-        sys.modules["hexveil.planning.feasibility.capacity"], "find_spec", lambda _: None
-    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(
         hv.InputError, match=r'pandas is not installed: pip install "hexveil\[pandas\]"'
     ):
         table().to_pandas()
+
+
+def test_a_notebook_shows_the_recommendation_and_the_grids():
+    """The sentence stands above the table; columns that say nothing of these grids are left out."""
+    page = table()._repr_html_()
+    sentence = html.unescape(re.match("<p>(.*?)</p>", page)[1])
+    assert sentence.lower() == table().sentence.lower()
+    assert page.count("<tr>") == 1 + len(table().offers)
+    assert "<th>predicted error</th>" in page
+    assert "<th>labels</th>" not in page
+    unplanned = [offer for offer in table().offers if offer.cells and not offer.planned]
+    assert unplanned
+    assert page.count("<td>&gt; ") == len(unplanned)

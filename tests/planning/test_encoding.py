@@ -26,6 +26,7 @@ ASKED = {
     "interval": {"epsilon": 2, "clipping_range": "private"},
     "interval, both": {"epsilon": 2, "clipping_range": "private", "statistics": ("mean", "sd")},
     "steps": {"epsilon": 2, "clipping_range": "two-stage"},
+    "cells": {"epsilon": 2, "clipping_range": "per-cell"},
 }
 
 

@@ -40,6 +40,7 @@ def test_equal_goals_are_equal_text():
         {"clipping_range": "private"},
         {"clipping_range": "private", "range_share": "0.1"},
         {"clipping_range": "two-stage"},
+        {"clipping_range": "per-cell"},
         {"edition": "2"},
         {"edition": "none"},
         {"counts": [[2, 1], [1, 1], [1, 2]]},

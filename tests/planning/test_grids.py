@@ -1,5 +1,7 @@
 """Grids beside a data set's own: levels of labels, by brute force, and what cannot be had."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,7 +10,14 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from hexveil.planning.feasibility.grids import counted, grids_to_try, label_levels, merged
+from fleets import GRID, recount
+from hexveil.planning.feasibility.grids import (
+    KeptCounts,
+    counted,
+    grids_to_try,
+    label_levels,
+    merged,
+)
 
 
 def sums(rows, min_users=1):
@@ -132,3 +141,22 @@ def test_labels_of_one_column_have_themselves():
     assert [one.labels for one in found.offers] == [("cell",)]
     assert found.proposed is None
     assert found.sentence == "no grid tried leaves a map of three cells."
+
+
+def test_no_grid_is_counted_twice():
+    """Kept counts are those of counting; each grid is counted once for each privacy unit."""
+    asked = []
+
+    def counting(grids, unit):
+        asked.extend((grid.resolution, unit) for grid in grids)
+        return recount(grids, unit)
+
+    kept = KeptCounts(counting)
+    five, four, one = (replace(GRID, resolution=resolution) for resolution in (5, 4, 1))
+    found, nothing = kept((five, one), "user")
+    assert (found.occupancy.n_cells, found.cells.grid, nothing) == (4, five, None)
+    again = kept((four, five, five, one), "user")
+    assert [facts and facts.occupancy.n_cells for facts in again] == [1, 4, 4, None]
+    assert asked == [(5, "user"), (1, "user"), (4, "user")]
+    (days,) = kept((five,), "user-day")
+    assert (days.privacy_unit, asked[-1]) == ("user-day", (5, "user-day"))

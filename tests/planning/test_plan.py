@@ -1,3 +1,4 @@
+import html
 import itertools
 from fractions import Fraction
 
@@ -160,3 +161,14 @@ def test_bounds_by_cell():
         hv.plan(public, epsilon=1, bounds={"a": (0, 10), "b": (2, "7.3")}, advise=False)
     with pytest.raises(hv.InputError, match="within the bounds"):
         hv.plan(public, epsilon=1, bounds=(0, 11), advise=False)
+
+
+def test_a_plan_is_a_data_frame_and_a_page():
+    """The rows of the cells go to pandas; a notebook shows the first of them, names escaped."""
+    counts = np.ones((40, 30), dtype=int)
+    plan = hv.plan(hv.Occupancy.from_dense(counts), bounds=(0, 10), epsilon=1, advise=False)
+    assert plan.to_pandas()["mean_error"].tolist() == plan.table["mean_error"].to_pylist()
+    page = plan._repr_html_()
+    assert page.startswith(f"<p>{html.escape(repr(plan))}</p><table>")
+    assert page.count("<tr>") == 1 + 20
+    assert "The first 20 of 30 rows." in page

@@ -38,7 +38,7 @@ def crowd(seed, users=300, cells=12):
     return dense[dense.sum(axis=1) > 0]
 
 
-SETTINGS = ("bounds", "private", "auto")
+SETTINGS = ("bounds", "private", "per-cell", "auto")
 
 
 @pytest.mark.slow
@@ -59,7 +59,11 @@ def test_a_prediction_is_near_the_plan(clipping_range, epsilon):
 @pytest.mark.slow
 @pytest.mark.parametrize("clipping_range", SETTINGS)
 def test_the_loss_that_is_named_is_enough(clipping_range):
-    """Planned in full there, the error is small enough; at four fifths of it, it is not."""
+    """Planned in full there, the error is small enough; well below it, it is not.
+
+    "auto" takes another clipping range from some epsilon on, so that its error may rise there.
+    """
+    below = 0.5 if clipping_range == "auto" else 0.8
     known = facts(crowd(3))
     made = hv.plan(known, epsilon=1, clipping_range=clipping_range, advise=False)
     for error in (1.0, 3.0):
@@ -68,7 +72,7 @@ def test_the_loss_that_is_named_is_enough(clipping_range):
             hv.plan(
                 known, epsilon=needed * part, clipping_range=clipping_range, advise=False
             ).expected_error
-            for part in (1.0, 0.8)
+            for part in (1.0, below)
         ]
         assert at[0] <= error * 1.01
         assert at[1] > error
@@ -109,6 +113,24 @@ def test_the_two_floors_are_one_curve(clipping_range, error):
     if clipping_range == "bounds":
         assert epsilon == pytest.approx(60 * 2 / (40 * error), rel=1e-12)
         assert predictor.error_lower_bound(0) == 15
+
+
+def test_a_search_that_cannot_win_is_left_out(monkeypatch):
+    """Where the floor of plans within the bounds is above a range's error, nothing changes."""
+    known, searched = facts(crowd(5, users=400, cells=100)), []
+    made = hv.plan(known, epsilon=1, advise=False)
+    search = fast_prediction.predict_without_range
+    monkeypatch.setattr(
+        fast_prediction,
+        "predict_without_range",
+        lambda *given: searched.append(given[-1]) or search(*given),
+    )
+    losses = [Fraction(2), Fraction(60)]
+    pruned = [ErrorPredictor(made, known).predict(epsilon).mean_error for epsilon in losses]
+    assert searched == losses[1:]
+    monkeypatch.setattr(ErrorPredictor, "_plain_floor", lambda *_: 0.0)
+    assert pruned == [ErrorPredictor(made, known).predict(one).mean_error for one in losses]
+    assert searched == [losses[1], *losses]
 
 
 def test_other_requests_are_planned_in_full():

@@ -87,7 +87,7 @@ def test_a_share_without_an_interval_and_unknown_words_are_refused():
     with pytest.raises(InputError, match="range_share goes with"):
         hv.plan(CROWD, epsilon=1, bounds=(0, 60), range_share="0.1")
     with pytest.raises(
-        InputError, match="clipping_range must be one of bounds, private, two-stage, auto"
+        InputError, match="clipping_range must be one of bounds, private, two-stage, per-cell"
     ):
         hv.plan(CROWD, epsilon=1, bounds=(0, 60), clipping_range="all")
 
@@ -143,13 +143,13 @@ def test_another_interval_is_another_plan():
 @pytest.mark.slow
 @pytest.mark.parametrize(("cells", "epsilon", "helps"), [(60, 1, True), (4, 2, False)])
 def test_auto_takes_an_interval_where_it_is_predicted_to_help(cells, epsilon, helps):
-    """Where noise is large a clipping range is taken; where it is small already there is none."""
+    """Where noise is large ranges of cells are taken; where it is small already there are none."""
     counts = np.random.default_rng(1).integers(1, 9, (1500, cells))
     crowd = hv.Occupancy.from_dense(counts)
     options = {"epsilon": epsilon, "bounds": (0, 60), "advise": False}
     with_one, without = (
         hv.plan(crowd, clipping_range=way, **options).expected_error
-        for way in ("private", "bounds")
+        for way in ("per-cell", "bounds")
     )
     assert (with_one < without) == helps
     facts = dataset_of(counts).public
@@ -157,7 +157,7 @@ def test_auto_takes_an_interval_where_it_is_predicted_to_help(cells, epsilon, he
     assert (not isinstance(chosen.allocation.clipping, WithinBounds)) == helps
     assert chosen.expected_error == min(
         hv.plan(facts, epsilon=epsilon, clipping_range=way, advise=False).expected_error
-        for way in ("private", "bounds")
+        for way in ("per-cell", "bounds")
     )
 
 

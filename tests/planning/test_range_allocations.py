@@ -8,7 +8,12 @@ import pytest
 import hexveil as hv
 from fleets import fleet, recount
 from hexveil.base.errors import InputError
-from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning.allocation import (
+    PerCellRange,
+    TwoStageRange,
+    WithinBounds,
+    range_kind,
+)
 from hexveil.planning.clipping_range import range_allocations, strategies, two_stage
 from hexveil.planning.clipping_range.private_range import range_is_affordable
 from hexveil.planning.comparison.method_comparison import same_request
@@ -37,13 +42,13 @@ def auto(crowd, epsilon):
     return hv.plan(facts, epsilon=epsilon, clipping_range="auto", advise=False)
 
 
-@pytest.mark.parametrize("clipping_range", ["private", "two-stage"])
+@pytest.mark.parametrize("clipping_range", ["private", "two-stage", "per-cell"])
 @pytest.mark.parametrize("epsilon", ["0.02", "1", "50"])
 def test_the_noise_uses_up_what_was_asked(clipping_range, epsilon):
     """The most exposed user loses what was asked for, no more and hardly less."""
     plan = planned(FEW, clipping_range, epsilon)
     assert Fraction(epsilon) * (1 - Fraction(1, 10**9)) < plan.epsilon <= Fraction(epsilon)
-    assert (isinstance(plan.allocation.clipping, TwoStageRange)) == (clipping_range == "two-stage")
+    assert range_kind(plan.allocation.clipping) == clipping_range
     assert plan.mechanism == "weights"
 
 
@@ -56,10 +61,27 @@ def test_steps_go_with_means_of_users_in_several_cells():
     assert not range_allocations.supports_two_stages(FEW, other)
 
 
+@pytest.mark.parametrize(("epsilon", "kind"), [("0.3", "bounds"), ("1", "per-cell")])
+def test_auto_takes_ranges_of_cells_where_users_suffice(epsilon, kind):
+    """Votes times epsilon decide; the plan is that of the named range."""
+    plan = auto("many", epsilon)
+    chosen = range_kind(plan.allocation.clipping)
+    if kind == "per-cell":
+        named = planned(MANY, "per-cell", epsilon)
+        assert isinstance(plan.allocation.clipping, PerCellRange)
+        assert plan.expected_error == pytest.approx(named.expected_error, rel=1e-12)
+    else:
+        assert chosen != "per-cell"
+    both = hv.plan(
+        dataset_of(COUNTS["many"]).public, epsilon=1, statistics=("mean", "sd"), advise=False
+    )
+    assert range_kind(both.allocation.clipping) != "per-cell"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", ["0.5", "3", "20"])
+@pytest.mark.parametrize("epsilon", ["0.33", "0.36", "0.43"])
 def test_auto_takes_the_least_predicted_error(epsilon):
-    """Of no range, one range and several steps; what it takes is what that plan would be."""
+    """Elsewhere of no range, one range and several steps; the plan is that of what it takes."""
     chosen, facts = auto("many", epsilon), dataset_of(COUNTS["many"]).public
     tried = {
         way: hv.plan(facts, epsilon=epsilon, clipping_range=way, advise=False)
@@ -67,11 +89,7 @@ def test_auto_takes_the_least_predicted_error(epsilon):
     }
     least = min(one.expected_error for one in tried.values())
     assert chosen.expected_error == pytest.approx(least, rel=1e-9)
-    of = tried[
-        {WithinBounds: "bounds", PrivateRange: "private", TwoStageRange: "two-stage"}[
-            type(chosen.allocation.clipping)
-        ]
-    ]
+    of = tried[range_kind(chosen.allocation.clipping)]
     assert chosen.expected_error == pytest.approx(of.expected_error, rel=1e-9)
 
 
@@ -82,10 +100,10 @@ def test_auto_takes_steps_where_they_are_predicted_to_help(monkeypatch):
     monkeypatch.setattr(strategies, "EXPECTED_WIDTHS", narrow)
     monkeypatch.setattr(two_stage, "EXPECTED_WIDTHS", narrow)
     facts = dataset_of(COUNTS["many"]).public
-    chosen = auto("many", "0.5")
+    chosen = auto("many", "0.4")
     assert isinstance(chosen.allocation.clipping, TwoStageRange)
     errors = {
-        way: hv.plan(facts, epsilon="0.5", clipping_range=way, advise=False).expected_error
+        way: hv.plan(facts, epsilon="0.4", clipping_range=way, advise=False).expected_error
         for way in ("bounds", "private", "two-stage")
     }
     assert chosen.expected_error == errors["two-stage"] < errors["private"] < errors["bounds"]
@@ -104,10 +122,10 @@ def test_auto_has_no_interval_for_users_too_few_to_find_it():
 
 def test_auto_of_users_in_one_cell_each_has_no_steps():
     """It takes one clipping range where several steps cannot be, and does not complain."""
-    chosen = auto("apart", "0.3")
+    chosen = auto("apart", "0.25")
     assert not isinstance(chosen.allocation.clipping, TwoStageRange)
     assert chosen.expected_error == min(
-        planned(APART, way, "0.3").expected_error for way in ("bounds", "private")
+        planned(APART, way, "0.25").expected_error for way in ("bounds", "private")
     )
 
 
@@ -143,7 +161,7 @@ def test_methods_are_compared_without_the_interval():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("clipping_range", ["bounds", "private", "two-stage"])
+@pytest.mark.parametrize("clipping_range", ["bounds", "private", "two-stage", "per-cell"])
 def test_a_prior_above_half_of_the_bounds_is_refused(clipping_range):
     """The middle of the bounds misses no more, so that such a prior would call any map useful."""
     for bounds, most in (((0, 60), 30), ((-5, "5.5"), "5.25"), ((0.1, 0.7), 0.3)):

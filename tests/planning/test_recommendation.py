@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hexveil.planning import GridAssessment
-from hexveil.planning.feasibility.recommendation import recommend, recommendation_text
+from hexveil.planning.feasibility.recommendation import cheapest, recommend, recommendation_text
 
 OFFER = GridAssessment(
     privacy_unit="user",
@@ -51,6 +51,16 @@ def test_of_equally_many_cells_the_better_is_proposed():
     assert recommend((OFFER, better), "user") is better
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_tie_goes_to_smaller_hexagons_and_shorter_slots(reverse):
+    """Hexagons the size of a country are never proposed because they have as many cells."""
+    coarse = [replace(OFFER, resolution=r, timeslot=t) for r in (0, 3) for t in ("1h", "1d", None)]
+    offers = sorted([*coarse, OFFER], key=lambda one: one.resolution, reverse=reverse)
+    assert recommend(offers, "user") is OFFER
+    needing = [replace(one, halved=False, epsilon_halved=2.0) for one in offers]
+    assert cheapest(needing, "user").resolution == 6
+
+
 def test_one_cell_is_no_map():
     """A grid of one cell always does well, and says nothing of differences."""
     alone = replace(OFFER, cells=1)
@@ -62,11 +72,15 @@ def test_one_cell_is_no_map():
 
 def test_where_no_grid_halves_the_cheapest_is_named():
     """The grid that would take the least loss, and that loss."""
-    offers = (short(2.4), short(7.5, resolution=7, cells=90), short(None, resolution=8, cells=400))
+    noisy = short(None, resolution=8, cells=400, beats_constant=False)
+    offers = (short(2.4), short(7.5, resolution=7, cells=90, beats_constant=False), noisy)
     assert recommendation_text(offers, "user", 1.0) == (
         "no grid has an error below half the baseline at epsilon 1; resolution 6 in 6h slots "
-        "(41 cells) needs epsilon 2.4."
+        "(41 cells) needs epsilon 2.4. The finest usable grid is resolution 6 in 6h slots "
+        "(41 cells, error 1.9, baseline error 4.5)."
     )
+    noisy = short(2.4, beats_constant=False)
+    assert "usable" not in recommendation_text((noisy,), "user", 1.0)
     assert "nor at ten times that" in recommendation_text((short(None),), "user", 0.1)
 
 

@@ -19,7 +19,7 @@ from examples import examples
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import Plan
-from hexveil.planning.allocation import WithinBounds
+from hexveil.planning.allocation import PerCellRange, WithinBounds
 from hexveil.planning.goal import goal
 from hexveil.planning.serialization import plan_codec, plan_folder
 from hexveil.publishing.manifest import fingerprint, request_of
@@ -35,6 +35,8 @@ REQUESTS = (
     {"method": "joint", "epsilon": 30, "error": "sum"},
     {"method": "joint", "epsilon": "7/3", "clipping_range": "private"},
     {"method": "joint", "epsilon": 5, "clipping_range": "auto"},
+    {"method": "joint", "epsilon": 8, "clipping_range": "per-cell"},
+    {"method": "joint", "epsilon": 1, "clipping_range": "per-cell", "range_share": "1/7"},
     {"method": "joint", "epsilon": 1, "clipping_range": "private", "range_share": "1/7"},
     {"method": "joint", "epsilon": 3, "clipping_range": "private", "statistics": BOTH},
     {
@@ -101,7 +103,9 @@ def assert_same(loaded, plan):
     )
     assert loaded.support == plan.support
     assert type(loaded.allocation.clipping) is type(plan.allocation.clipping)
-    if not isinstance(plan.allocation.clipping, WithinBounds):
+    if isinstance(plan.allocation.clipping, PerCellRange):
+        assert_same_cell_ranges(loaded.allocation.clipping.plan, plan.allocation.clipping.plan)
+    elif not isinstance(plan.allocation.clipping, WithinBounds):
         assert_same_interval(loaded.allocation.clipping.range, plan.allocation.clipping.range)
     assert (loaded.allocation.suppressed_pairs is None) == (
         plan.allocation.suppressed_pairs is None
@@ -114,6 +118,13 @@ def assert_same_interval(loaded, interval):
     for name in ("epsilon", "quantiles", "widening", "width", "clipping_error", "ends", "radius"):
         assert getattr(loaded, name) == getattr(interval, name)
     assert np.array_equal(loaded.weight, interval.weight)
+
+
+def assert_same_cell_ranges(loaded, plan):
+    """Assert that the ranges of two plans are decided alike."""
+    for name in ("quantiles", "quantile_epsilon", "spread_epsilon", "first_share", "outputs"):
+        assert getattr(loaded, name) == getattr(plan, name)
+    assert np.array_equal(loaded.weight, plan.weight)
 
 
 def assert_same_request(loaded, request):

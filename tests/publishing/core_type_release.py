@@ -1,6 +1,6 @@
-"""A release as another processor makes it: planned, booked, drawn or shown again there.
+"""Releases as another processor makes them: planned, booked, drawn or shown again there.
 
-python -m publishing.core_type_release LEDGER SOURCE GOAL [--stop-after STAGES]
+python -m publishing.core_type_release LEDGER SOURCE GOAL... [--stop-after STAGES]
 """
 
 import argparse
@@ -24,27 +24,32 @@ def stop_after(stages):
     hv.Ledger.store = stopping
 
 
-def main():
-    """Release, and print what came of it."""
-    asked = argparse.ArgumentParser()
-    asked.add_argument("ledger")
-    asked.add_argument("source")
-    asked.add_argument("goal")
-    asked.add_argument("--stop-after", type=int)
-    given = asked.parse_args()
-    if given.stop_after:
-        stop_after(given.stop_after)
-    book = hv.Ledger(given.ledger, dataset=given.goal, budget=1000)
-    plan = made(given.source, given.goal)
-    shown = hv.release(dataset(given.source), plan, ledger=book, accept_noise=True)
+def released(ledger, source, goal):
+    """Release for a goal; return what came of it."""
+    book = hv.Ledger(ledger, dataset=goal, budget=1000)
+    plan = made(source, goal)
+    shown = hv.release(dataset(source), plan, ledger=book, accept_noise=True)
     noisy = {n: shown.table[n].to_pylist() for n in shown.table.column_names if "_noisy" in n}
-    said = {
+    return {
         "planned": hashlib.sha256(plan.allocation.noise_scale_records.tobytes()).hexdigest(),
         "noisy": noisy,
         "epsilon": str(shown.epsilon),
         "replayed": shown.replayed,
         "spent": str(book.spent),
     }
+
+
+def main():
+    """Release for each goal, and print what came of it."""
+    asked = argparse.ArgumentParser()
+    asked.add_argument("ledger")
+    asked.add_argument("source")
+    asked.add_argument("goals", nargs="+")
+    asked.add_argument("--stop-after", type=int)
+    given = asked.parse_args()
+    if given.stop_after:
+        stop_after(given.stop_after)
+    said = [released(given.ledger, given.source, goal) for goal in given.goals]
     print(json.dumps(said))  # noqa: T201  read by the test
 
 

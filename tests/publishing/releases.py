@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import cache
 
 import h3
 import pyarrow as pa
@@ -19,15 +20,17 @@ PLANS = {
     "clip-user": {"epsilon": 2, "method": "clip-user"},
     "clip-user-printed": {"cell_epsilon": 4, "method": "clip-user", "clip_user": "printed"},
     "equal-split": {"epsilon": 2, "method": "equal-split"},
-    "squares": {"epsilon": 40, "statistics": ("mean", "variance", "sd")},
-    "variance": {"epsilon": 40, "statistics": ("variance",)},
-    "root": {"epsilon": 40, "statistics": ("sd",)},
+    "squares": {"epsilon": 40, "clipping_range": "bounds",
+                "statistics": ("mean", "variance", "sd")},
+    "variance": {"epsilon": 40, "clipping_range": "bounds", "statistics": ("variance",)},
+    "root": {"epsilon": 40, "clipping_range": "bounds", "statistics": ("sd",)},
     "targets": {"target_error": {"mean": 4, "variance": 200}, "error": "separate",
                 "statistics": ("mean", "variance")},
     "interval": {"epsilon": 8, "clipping_range": "private", "statistics": ("mean", "variance")},
     "interval-variance": {"epsilon": 8, "clipping_range": "private", "statistics": ("variance",)},
     "steps": {"epsilon": 20, "clipping_range": "two-stage"},
     "steps-few": {"epsilon": "0.5", "clipping_range": "two-stage"},
+    "cell-ranges": {"epsilon": 20, "clipping_range": "per-cell"},
 }  # fmt: skip
 
 
@@ -49,20 +52,30 @@ def records():
     return pa.Table.from_pylist(rows)
 
 
-def released(folder, plan, *, mapped=False, smoothed=False, **options):
-    """Write a release of a kind of plan into a new folder, of hexagons or of routes."""
+@cache
+def dataset_of(mapped):
+    """Return the data set of these readings, by hexagons or by routes."""
     where = {"cells": hv.Labels("route")}
     if mapped:
         where = {"lat": "lat", "lon": "lon", "cells": hv.Cells(7, "1h", "Asia/Kolkata")}
-    dataset = hv.read(
+    return hv.read(
         records(), user="bus", value="speed", time="time", bounds=(0, 60), value_unit="km/h",
         repeats="keep", **where,
     )  # fmt: skip
+
+
+def released(folder, plan, *, mapped=False, smoothed=False, **options):
+    """Write a release of a kind of plan into a new folder, of hexagons or of routes."""
+    return release_of(folder, plan, mapped=mapped, smoothed=smoothed).write(folder, **options)
+
+
+def release_of(folder, plan, *, mapped=False, smoothed=False):
+    """Return a release of a kind of plan, booked in a ledger beside a folder to be made."""
+    dataset = dataset_of(mapped)
     book = hv.Ledger(f"{folder}.sqlite", dataset="buses", budget=100)
     made = hv.plan(dataset, advise=False, **PLANS[plan])
     estimates = ("raw", "smoothed") if smoothed else ("raw",)
-    shown = hv.release(dataset, made, ledger=book, estimates=estimates, accept_noise=True)
-    return shown.write(folder, **options)
+    return hv.release(dataset, made, ledger=book, estimates=estimates, accept_noise=True)
 
 
 def seal(place):

@@ -19,13 +19,15 @@ from hexveil.base import csv_safety
 from hexveil.base import hexagons as h3_door
 from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import check_writable, folder
+from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.manifest import build_manifest
 from publishing.setting import dataset_of, plan_of
 
 MAPPED = {
     "cells.parquet", "cells.csv", "cells.geojson", "report.html", "manifest.json", "README.txt",
-    "receipt.json",
+    "receipt.json", "dcat.jsonld", "schema-org.jsonld", "datapackage.json",
+    "cells.csv-metadata.json", "stac-item.json",
 }  # fmt: skip
 PLAIN = MAPPED - {"cells.geojson"}
 
@@ -35,7 +37,8 @@ def release_of(dataset, noise=0.7):
     plan = plan_of(dataset, 2, noise)
     noisy = 10.0 + np.arange(dataset.occupancy.n_cells) / 3
     table = build_table(plan, dataset.public, {"mean": noisy})
-    return table, build_manifest("buses", dataset.public, plan, "0" * 64)
+    accuracy = accuracy_statement(plan, table, None)
+    return table, build_manifest("buses", dataset.public, plan, "0" * 64, accuracy=accuracy)
 
 
 @pytest.fixture
@@ -73,7 +76,8 @@ def test_a_map_has_all_files(city, tmp_path):
 def test_a_table_of_labels_has_no_map(routes, tmp_path):
     """Labels have neither GeoJSON nor geometry, and README.txt promises neither."""
     made = folder.write(*release_of(routes), tmp_path / "out")
-    assert files(made) == set(listed(made, "FILES")) == PLAIN
+    # Without times there is no STAC Item.
+    assert files(made) == set(listed(made, "FILES")) == PLAIN - {"stac-item.json"}
     cells = pq.read_table(made / "cells.parquet")
     assert "geometry" not in cells.column_names
     assert b"geo" not in cells.schema.metadata
@@ -196,9 +200,9 @@ def test_the_context_reaches_the_page(city, tmp_path, monkeypatch):
     handed = []
     real = report.render
 
-    def watched(table, said, *, context):
+    def watched(table, said, *, context, **more):
         handed.append(context)
-        return real(table, said, context=context)
+        return real(table, said, context=context, **more)
 
     monkeypatch.setattr(report, "render", watched)
     folder.write(*release_of(city), tmp_path / "with", context=roads)

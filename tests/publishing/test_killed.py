@@ -16,12 +16,10 @@ CHILD = """
 import os, signal, sys
 from pathlib import Path
 import hexveil as hv
-from hexveil.base import atomic_files
+import hexveil.report.page, scipy.optimize  # once, for all children
 from hexveil.mechanisms import noise
 from hexveil.publishing import folder as folders
 from publishing.setting import small_fleet
-
-step, ledger, out = sys.argv[1:4]
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -33,20 +31,29 @@ def after(owner, name):
         die()
     setattr(owner, name, killed)
 
-if step in ("reserve", "begin_draw", "store", "complete"):
-    after(hv.Ledger, step)
-elif step == "noise":
-    after(noise, "add_laplace")
-elif step == "first file":
-    after(folders.pa.parquet, "write_table")
-elif step == "all files":
-    after(folders, "_write_files")
-elif step == "named":
-    after(Path, "rename")
+def release(step, folder):
+    if step in ("reserve", "begin_draw", "store", "complete"):
+        after(hv.Ledger, step)
+    elif step == "noise":
+        after(noise, "add_laplace")
+    elif step == "first file":
+        after(folders.pa.parquet, "write_table")
+    elif step == "all files":
+        after(folders, "_write_files")
+    elif step == "named":
+        after(Path, "rename")
+    dataset, plan = small_fleet()
+    book = hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=2)
+    hv.release(dataset, plan, ledger=book, accept_noise=True).write(folder / "map")
 
-dataset, plan = small_fleet()
-book = hv.Ledger(ledger, dataset="buses", budget=2)
-hv.release(dataset, plan, ledger=book, accept_noise=True).write(out)
+for folder in map(Path, sys.argv[1:]):
+    child = os.fork()
+    if not child:
+        try:
+            release(folder.name, folder)
+        finally:
+            os._exit(1)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 STEPS = {
     "reserve": ("reserved",),
@@ -61,13 +68,24 @@ STEPS = {
 """Where a release is killed, and the states that its request may be in then."""
 
 
-def kill_after(step, folder):
-    """Run a release in a process of its own, which is killed after a step."""
-    program = [sys.executable, "-c", CHILD, step, folder / "ledger.sqlite", folder / "map"]
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """Return the folder of a release that was killed after each step, each in its own process."""
+    folders = {step: tmp_path_factory.mktemp("killed") / step for step in STEPS}
+    for folder in folders.values():
+        folder.mkdir()
     tests = str(Path(__file__).parents[1])
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": tests}
-    done = subprocess.run(program, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": _paths(tests)}
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, *folders.values()],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+    assert done.stdout.split() == [str(-signal.SIGKILL)] * len(folders), done.stderr
+    return folders
+
+
+def _paths(tests):
+    return os.pathsep.join(filter(None, [tests, os.environ.get("PYTHONPATH", "")]))
 
 
 def whole(folder: Path):
@@ -81,30 +99,30 @@ def whole(folder: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_at_a_step(tmp_path, step):
+def test_killed_at_a_step(killed, step):
     """Whatever was reached, the cost is booked, the folder whole or absent, the answer one."""
-    kill_after(step, tmp_path)
-    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=2)
+    folder = killed[step]
+    book = hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=2)
     (booking,) = book.entries()
     assert booking.state in STEPS[step]
     spent = book.spent
     assert spent == booking.cost > 0
-    seen = whole(tmp_path / "map")
+    seen = whole(folder / "map")
     assert (seen is not None) == (step == "named")
     # The same request again, twice: one answer, and what was seen before is it.
     answers = [] if seen is None else [seen]
     dataset, plan = small_fleet()
     for out in ("again", "once more"):
-        hv.release(dataset, plan, ledger=book, accept_noise=True).write(tmp_path / out)
-        answers.append(whole(tmp_path / out))
+        hv.release(dataset, plan, ledger=book, accept_noise=True).write(folder / out)
+        answers.append(whole(folder / out))
     assert all(answer.equals(answers[0]) for answer in answers)
     # What was left under a temporary name goes with the next write to the same place.
-    left = [path.name for path in tmp_path.glob(".map.partial-*")]
+    left = [path.name for path in folder.glob(".map.partial-*")]
     assert len(left) == (step in ("first file", "all files"))
     if seen is None:
-        hv.release(dataset, plan, ledger=book, accept_noise=True).write(tmp_path / "map")
-        assert whole(tmp_path / "map").equals(answers[0])
-    assert list(tmp_path.glob(".*.partial-*")) == []
+        hv.release(dataset, plan, ledger=book, accept_noise=True).write(folder / "map")
+        assert whole(folder / "map").equals(answers[0])
+    assert list(folder.glob(".*.partial-*")) == []
     if booking.stages:
         assert book.find(booking.request).stages == booking.stages
     # A draw that began and was not stored is lost, and paid for once more.

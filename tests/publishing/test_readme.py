@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.released_columns import COLUMNS, describe_column
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.manifest import build_manifest
@@ -19,7 +20,8 @@ def parts(city):
     """Return table and manifest of a map."""
     plan = plan_of(city, [2, 2, 0], 2.0)
     table = build_table(plan, city.public, {"mean": np.arange(3.0)})
-    return table, build_manifest("buses", city.public, plan, "0" * 64)
+    accuracy = accuracy_statement(plan, table, None)
+    return table, build_manifest("buses", city.public, plan, "0" * 64, accuracy=accuracy)
 
 
 def text_of(table, said, *, mapped=True):

@@ -18,7 +18,7 @@ from publishing.releases import (
     said,
 )
 
-EXACT = ("means", "per-cell", "clip-user", "equal-split", "interval")
+EXACT = ("means", "per-cell", "clip-user", "equal-split", "interval", "cell-ranges")
 
 
 class Folders(dict):
@@ -121,6 +121,9 @@ FORGED = {
     "larger scale": ("per-cell", scaled("scale", 2), "all units together lose"),
     "larger bias": ("means", scaled("bias", 1, plus=1), "all units together lose"),
     "narrower scale in an interval": ("interval", scaled("scale", 0.5), "all units together lose"),
+    "narrower scale in ranges of cells": (
+        "cell-ranges", scaled("scale", 0.5), "all units together lose",
+    ),
     "scale of a variance": (
         "variance", scaled("scale", 1e-3, "variance"), "all units together lose",
     ),

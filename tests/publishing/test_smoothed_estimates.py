@@ -82,7 +82,8 @@ def test_the_manifest_names_the_model_and_how_much_is_signal(book):
     import jsonschema  # noqa: PLC0415  this test alone
 
     dataset = fleet()
-    plan = hv.plan(dataset, epsilon=20, statistics=("mean", "variance", "sd"), advise=False)
+    options = {"statistics": ("mean", "variance", "sd"), "clipping_range": "bounds"}
+    plan = hv.plan(dataset, epsilon=20, advise=False, **options)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
     jsonschema.validate(made.manifest, schema())
     assert [one["statistic"] for one in made.manifest["smoothing"]] == ["mean", "variance"]
@@ -159,6 +160,7 @@ def test_a_release_says_how_good_it_is(book, tmp_path):
 def model_text(**changes):
     """Return the model's text, with values changed by name."""
     values = {"strategy": "", "smoothed": True, "effects": [], "left_out": (), "widened": False}
+    values |= {"posterior": False, "cell_ranges": False}
     return render_sentence("smoothing.txt", "model", **(values | changes))
 
 
@@ -176,6 +178,11 @@ def test_the_model_is_told_to_people():
     assert "widened, by a prior" not in text
     assert "too large: same hour, all." in model_text(left_out=["same hour", "all"])
     assert "Intervals are widened, by a prior" in model_text(widened=True)
+    # Where the intervals are those of a posterior, smoothing describes none of its own.
+    of_posterior = model_text(widened=True, posterior=True)
+    assert "widened" not in of_posterior
+    assert "95% intervals of the posterior" in of_posterior
+    assert "the estimate before clipping" in model_text(posterior=True, cell_ranges=True)
     assert model_text(smoothed=False).endswith("information, so nothing was smoothed.")
 
 

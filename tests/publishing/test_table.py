@@ -180,7 +180,7 @@ def test_pooled_slots_have_no_instant():
     """An hour pooled over days has a name but no instant; hexagons alone have no slot."""
     where, row = names_of(hours(23 * 3600, "pooled"))
     assert where == ["cell", "hexagon", "slot", "slot_end"]
-    assert (row["slot"], row["slot_end"]) == ("23:00", "24:00")
+    assert (row["slot"], row["slot_end"]) == ("23:00", "00:00")
     where, _ = names_of(CellTable(hv.Cells(7, None), hexagons(1).hexagon))
     assert where == ["cell", "hexagon"]
 

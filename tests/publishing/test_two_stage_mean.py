@@ -283,10 +283,12 @@ def test_what_is_left_beside_interval_and_h_is_lost(way):
         - plan.allocation.clipping.range.epsilon
         - plan.allocation.clipping.stages.epsilon
     )
+    # All centres of cells are tried with the narrowest and the widest range: it takes long.
+    bases = ((0, 1), (0, STEPS)) if way == "cell_residuals" else BASES
     lost = [
         most_by_noise(neighbours(user), plan, numbers_of(plan, base, half, way), way)
         for user in range(4)
-        for base in BASES
+        for base in bases
         for half in (1, STEPS)
     ]
     assert 0.999 * left < max(lost) <= left
@@ -297,7 +299,9 @@ def most_by_noise(data, plan, numbers, way):
     values, scales = around_all(data, plan, numbers, way)
     exact = [Fraction(scale) for scale in scales.tolist()]
     away = np.abs(values[:, :, None] - values[:, None, :]).max(axis=0).reshape(-1, scales.size)
-    largest = np.unique(away, axis=0)
+    # Doubles are off by far less: the largest loss is among these, which are compared exactly.
+    lost = away @ (1.0 / scales)
+    largest = np.unique(away[lost >= lost.max() * (1.0 - 1e-9)], axis=0)
     return max(
         sum(Fraction(d) / r for d, r in zip(row, exact, strict=True)) for row in largest.tolist()
     )

@@ -16,6 +16,7 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.model.cells import CellTable
 from hexveil.publishing import folder, receipt
+from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.verification import verify
@@ -36,7 +37,8 @@ def write(dataset, place, *, statistics=("mean",), ledger=LEDGER):
     numbers = {"mean": 7 * np.arange(n_cells) + 31 if kept else middle}
     noisy = measuring.values_of(numbers, plan, dataset.public.lattice)
     table = build_table(plan, dataset.public, noisy)
-    said = build_manifest("buses", dataset.public, plan, "0" * 64, ledger)
+    accuracy = accuracy_statement(plan, table, None)
+    said = build_manifest("buses", dataset.public, plan, "0" * 64, ledger, accuracy=accuracy)
     return folder.write(table, said, place)
 
 

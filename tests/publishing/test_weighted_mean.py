@@ -170,7 +170,7 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     words = " ".join((folder / "README.txt").read_text("utf-8").split())
     assert "user averages clipped to the private range" in words
     page = (folder / "report.html").read_text()
-    assert " by a stated prior; 95% bounds per cell below" in page
+    assert "estimated from the noisy numbers; 95% intervals per cell below" in page
     assert "one range found privately for all cells" in page
     assert "of values clipped to" not in page
     again = hv.release(dataset, plan, ledger=book, accept_noise=True)

@@ -498,7 +498,6 @@ def test_a_file_that_changes_while_it_is_read_is_refused(days, place, monkeypatc
         {"cells": Cells(7, "1h", "Asia/Kolkata")},
         {"privacy_unit": "user-day"},
         {"repeats": "keep"},
-        {"timezone": "Asia/Kolkata"},
         {"user": "ward"},
         {"select": Select(min_users=1, hours="7")},
         {"select": Select(min_users=1, box=(21.0, 52.1, 21.05, 52.3))},
@@ -515,10 +514,16 @@ def test_another_question_has_entries_of_its_own(days, place, other, scans):
 
 
 @pytest.mark.parametrize(
-    "other", [{"select": Select(min_users=3)}, {"select": Select(min_users=1, top=2)}], ids=str
+    "other",
+    [
+        {"select": Select(min_users=3)},
+        {"select": Select(min_users=1, top=2)},
+        {"timezone": "Asia/Kolkata"},
+    ],
+    ids=str,
 )
-def test_choosing_cells_reads_nothing_again(days, place, other, scans):
-    """What is chosen of the cells is decided after adding up."""
+def test_what_shapes_no_sums_reads_nothing_again(days, place, other, scans):
+    """Cells are chosen after adding up, and a time with an offset needs no time zone."""
     ask(days, cache=place)
     scans.clear()
     agree(days, place, **other)

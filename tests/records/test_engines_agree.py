@@ -17,11 +17,17 @@ from attack.test_values import DROPPED, neighbours
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels, OneCell
-from hexveil.records import from_sums
+from hexveil.records import RecordFormat, from_sums
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sql import sums_query
-from records import test_gtfs_realtime, test_ngsi_ld, test_read, test_refusals
+from records import (
+    test_gtfs_realtime,
+    test_ngsi_ld,
+    test_read,
+    test_record_format,
+    test_refusals,
+)
 from records.engines import PANDAS, agree, outcome, public
 from records.feeds import position, snapshot
 from records.test_read import (
@@ -469,3 +475,29 @@ def test_recounts_agree(spark):
             assert here.occupancy.fingerprint == there.occupancy.fingerprint
             assert (here.rules, here.identity) == (there.rules, there.identity)
             assert here.cells.hexagon.tolist() == there.cells.hexagon.tolist()
+
+
+def test_spark_reads_declared_formats_alike(spark, tmp_path):
+    """Texts, nested records and folders with other columns are the same to both engines."""
+    spelled = pa.table(
+        {
+            "bus": ["a", "b"],
+            "ward": ["x", "x"],
+            "speed": ["1,5 m/s", "2,5 m/s"],
+            "at": ["01/02/2024 10:00", "02/02/2024 10:00"],
+        }
+    )
+    rules, where = test_record_format.RULES, test_record_format.LOCAL
+    declared = RecordFormat(decimal=",", unit_suffix="m/s", time_format="%d/%m/%Y %H:%M")
+    assert isinstance(agree(read, spelled, spark, format=declared, **rules | where), dict)
+    (tmp_path / "r.json").write_text(json.dumps({"r": spelled.to_pylist()}, indent=1))
+    nested = RecordFormat(**vars(declared) | {"record_path": "r"})
+    json_file = str(tmp_path / "r.json")
+    assert isinstance(agree(read, json_file, spark, format=nested, **rules | where), dict)
+    common = RecordFormat(file_columns="common")
+    differ, folder = test_record_format.DIFFER, test_record_format.folder
+    csv = folder(tmp_path / "csv", differ)
+    parquet = folder(tmp_path / "parquet", differ, pq.write_table, "parquet")
+    for source in (csv, parquet):
+        assert isinstance(agree(read, source, spark, format=common, **rules), dict)
+        assert isinstance(agree(read, source, spark, **rules), tuple)

@@ -105,12 +105,21 @@ def test_snapshots_are_read_as_the_same_records_in_a_table(tmp_path_factory, sna
     assert outcomes[0] == outcomes[1]
 
 
-@pytest.mark.parametrize("suffix", [".pb", ".pbf", ".bin", ".pb.gz"])
-def test_a_folder_a_pattern_a_list_and_one_file(tmp_path, suffix):
-    """Each ending and each way to name files gives the same; a list may name a file twice."""
+@pytest.mark.parametrize("suffix", [".pbf", ".bin", ".pb.gz"])
+def test_endings_are_those_of_snapshots(tmp_path, suffix):
+    """A folder of files of each ending is read, and a single one."""
     folder = write(tmp_path / "feed", [snapshot([position("a"), position("b", 5.0)])] * 2, suffix)
+    for source, n_read in ((folder, 4), (min(map(str, folder.iterdir())), 2)):
+        found = reading(source)
+        assert found.public.rules["records read"] == n_read
+        assert found.occupancy.n_records == 2
+
+
+def test_a_folder_a_pattern_a_list_and_one_file(tmp_path):
+    """Each way to name files gives the same; a list may name a file twice."""
+    folder = write(tmp_path / "feed", [snapshot([position("a"), position("b", 5.0)])] * 2, ".pb")
     files = sorted(map(str, folder.iterdir()))
-    sources = (folder, str(folder / f"*{suffix}"), files, files[0], [files[0]] * 2)
+    sources = (folder, str(folder / "*.pb"), files, files[0], [files[0]] * 2)
     read_by = [reading(source) for source in sources]
     assert [one.public.rules["records read"] for one in read_by] == [4, 4, 4, 2, 4]
     assert {one.occupancy.n_records for one in read_by} == {2}

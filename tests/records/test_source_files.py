@@ -2,10 +2,12 @@
 
 from decimal import Decimal
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from hexveil.base.errors import InputError
 from hexveil.records.sources.source_files import resolve_source, spell
 
 
@@ -42,3 +44,47 @@ def test_long_decimals_are_text_without_zeros_at_their_end():
     found = resolve_source(pa.table({"bus": long})).data
     assert found["bus"].to_pylist() == ["7", None, "0", "1.25"]
     assert resolve_source(pa.table({"bus": long.slice(0, 0)})).data["bus"].type == pa.string()
+
+
+ROWS = {"bus": ["a", "b"], "speed": [10.0, 20.0]}
+
+
+def test_a_lazy_frame_is_run_once():
+    """A polars LazyFrame is the table that it makes of its own source."""
+    pl = pytest.importorskip("polars")
+    runs = []
+
+    def counted(frame):
+        runs.append(frame.height)
+        return frame
+
+    query = pl.LazyFrame(ROWS).map_batches(counted).filter(pl.col("speed") > 15)
+    found = resolve_source(query).data
+    assert found.to_pydict() == {"bus": ["b"], "speed": [20.0]}
+    assert runs == [2]
+
+
+def test_a_relation_is_a_table():
+    """A query of DuckDB is the table that it makes, on the connection that it belongs to."""
+    with duckdb.connect() as base:
+        base.from_arrow(pa.table(ROWS)).create("trips")
+        found = resolve_source(base.sql("SELECT bus, speed FROM trips WHERE speed > 15")).data
+    assert found.to_pydict() == {"bus": ["b"], "speed": [20.0]}
+
+
+def test_a_query_that_fails_is_one_sentence():
+    """Neither the error of the library nor the value that it quotes is shown or kept."""
+    with duckdb.connect() as base, pytest.raises(InputError, match=r"\(\w+\); run it or") as caught:
+        resolve_source(base.sql("SELECT CAST('bus ' || 17 AS DOUBLE) AS speed"))
+    assert (caught.value.__context__, caught.value.__cause__) == (None, None)
+
+
+def test_an_interrupted_query_stays_an_interruption():
+    """Ctrl-C during a query of another library is no bad input."""
+
+    class Interrupted:
+        def __arrow_c_stream__(self, schema=None):
+            raise RuntimeError("query interrupted") from KeyboardInterrupt()
+
+    with pytest.raises(KeyboardInterrupt):
+        resolve_source(Interrupted())

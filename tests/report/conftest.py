@@ -38,7 +38,7 @@ def _numbers(rng: np.random.Generator, true: np.ndarray, scale: np.ndarray, span
 def manifest_of(table: pa.Table, **changes: object) -> dict:
     """Return the manifest of an invented release, with parts changed by name."""
     manifest = {
-        "schema_version": 2,
+        "schema_version": 3,
         "software": {"hexveil": "0.1.0", "opendp": "0.14.1"},
         "dataset": {
             "name": "Rivertown buses",
@@ -122,11 +122,15 @@ def city() -> SimpleNamespace:
     context = {
         "type": "FeatureCollection",
         "features": [
-            {"type": "Feature", "properties": {"name": "secret"}, "geometry": shape}
-            for shape in (
-                {"type": "LineString", "coordinates": river},
-                {"type": "Polygon", "coordinates": [ring]},
-                {"type": "Point", "coordinates": [72.84, 21.18]},
+            {
+                "type": "Feature",
+                "properties": properties,
+                "geometry": {"type": kind, "coordinates": line},
+            }
+            for properties, (kind, line) in (
+                ({"name": "Long Street", "note": "secret"}, ("LineString", river)),
+                ({"secret": "secret"}, ("Polygon", [ring])),
+                ({"name": "Old Town"}, ("Point", [72.84, 21.18])),
             )
         ],
     }
@@ -155,19 +159,38 @@ def make() -> SimpleNamespace:
     return SimpleNamespace(table=hexagon_table, manifest=manifest_of)
 
 
-@pytest.fixture
-def show(browser, tmp_path) -> Iterator[Callable]:
-    """Return a function that opens a page's text at a width, and watches what it does."""
-    contexts = []
+@pytest.fixture(scope="session")
+def windows(browser) -> Iterator[Callable]:
+    """Return a function that gives the one window of a size: what it has compiled it keeps."""
+    opened = {}
 
-    def open_page(html: str, width: int, height: int = 844, *, touch: bool = False):
-        file = tmp_path / f"report-{len(contexts)}.html"
+    def window(width: int, height: int, touch: bool, scheme: str):
+        size = width, height, touch, scheme
+        if size not in opened:
+            opened[size] = browser.new_context(
+                viewport={"width": width, "height": height}, has_touch=touch, is_mobile=touch,
+                color_scheme=scheme,
+            )  # fmt: skip
+        return opened[size]
+
+    yield window
+    for context in opened.values():
+        context.close()
+
+
+@pytest.fixture
+def show(windows, tmp_path) -> Iterator[Callable]:
+    """Return a function that opens a page's text at a width, and watches what it does."""
+    pages = []
+
+    def open_page(
+        html: str, width: int, height: int = 844, *, touch: bool = False, at: str = "",
+        scheme: str = "light",
+    ):  # fmt: skip
+        file = tmp_path / f"report-{len(pages)}.html"
         file.write_text(html, encoding="utf-8")
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, has_touch=touch, is_mobile=touch
-        )
-        contexts.append(context)
-        page = context.new_page()
+        page = windows(width, height, touch, scheme).new_page()
+        pages.append(page)
         page.complaints = []
         page.requests = []
         page.on(
@@ -176,10 +199,10 @@ def show(browser, tmp_path) -> Iterator[Callable]:
         )
         page.on("pageerror", lambda error: page.complaints.append(str(error)))
         page.on("request", lambda request: page.requests.append(request.url))
-        page.goto(file.as_uri())
+        page.goto(file.as_uri() + at)
         page.wait_for_selector("body[data-ready=true]")
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()

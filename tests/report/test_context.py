@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hexveil.base.errors import InputError
 from hexveil.report import context as module
 from hexveil.report import read_context
-from hexveil.report.context import lines_of
+from hexveil.report.context import lines_of, named_positions
 
 SHAPES = [
     {"type": "LineString", "coordinates": [[1, 2], [3, 4, 99]]},
@@ -27,21 +27,56 @@ def write(folder, value) -> str:
     return str(file)
 
 
-def test_geometry_of_every_kind_is_kept_and_properties_are_not(tmp_path):
-    """Lines, polygons and points come back; names and a missing geometry do not."""
-    features = [{"type": "Feature", "properties": {"n": "x"}, "geometry": s} for s in SHAPES]
+def test_geometry_of_every_kind_is_kept_and_of_properties_the_name(tmp_path):
+    """Lines, polygons and points come back; other properties and a missing geometry do not."""
+    features = [
+        {"type": "Feature", "properties": {"name": "x", "n": "y"}, "geometry": s} for s in SHAPES
+    ]
     features.append({"type": "Feature", "properties": {}, "geometry": None})
     found = read_context(write(tmp_path, {"type": "FeatureCollection", "features": features}))
-    assert [shape["type"] for shape in found["geometries"]] == [s["type"] for s in SHAPES]
-    assert "properties" not in json.dumps(found)
+    kept = found["features"]
+    assert [one["geometry"]["type"] for one in kept] == [s["type"] for s in SHAPES]
+    assert [one["properties"] for one in kept] == [{"name": "x"}] * len(SHAPES)
     assert len(lines_of(found)) == 1 + 1 + 1 + 2 + 2 + 1
     assert lines_of(found)[0] == [(1.0, 2.0), (3.0, 4.0)]
 
 
 def test_reading_twice_changes_nothing(tmp_path):
     """What was read is itself GeoJSON that reads as the same."""
-    once = read_context(write(tmp_path, {"type": "GeometryCollection", "geometries": SHAPES}))
+    features = [{"type": "Feature", "properties": {"name": "x"}, "geometry": s} for s in SHAPES]
+    once = read_context(write(tmp_path, {"type": "FeatureCollection", "features": features}))
     assert read_context(write(tmp_path, once)) == once
+
+
+@pytest.mark.parametrize(
+    ("properties", "name"),
+    [
+        ({"name": "Surat", "name:en": "Surat city"}, "Surat city"),
+        ({"name": " two\nlines\u202e "}, "two lines"),
+        ({"name": "a" * 99}, "a" * 60),
+        ({"name": 7}, None),
+        (None, None),
+    ],
+)
+def test_names_are_short_lines_of_text(tmp_path, properties, name):
+    """The English name comes first; letters that do not print are gone, long names are cut."""
+    feature = {"type": "Feature", "properties": properties, "geometry": SHAPES[-1]}
+    found = named_positions(read_context(write(tmp_path, feature)))
+    assert found == ([] if name is None else [(name, (7.0, 8.0), False)])
+
+
+def test_areas_are_named_in_their_middle_and_lines_on_themselves():
+    """A square is named at its centre, a line at its middle corner, and lines are marked."""
+    square = {"type": "Polygon", "coordinates": [[[0, 0], [2, 0], [2, 2], [0, 2], [0, 0]]]}
+    line = {"type": "LineString", "coordinates": [[0, 0], [1, 5], [2, 0]]}
+    features = [
+        {"type": "Feature", "properties": {"name": name}, "geometry": shape}
+        for name, shape in (("park", square), ("street", line))
+    ]
+    assert named_positions({"type": "FeatureCollection", "features": features}) == [
+        ("park", (1.0, 1.0), False),
+        ("street", (1.0, 5.0), True),
+    ]
 
 
 @pytest.mark.parametrize(

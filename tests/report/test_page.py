@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.report import render
-from hexveil.report.figure import HATCHES
+from hexveil.report.palette import palette
 from hexveil.report.payload import QUALITIES, script_json
 from hexveil.report.promise import exact_counts, in_common, promise
 
@@ -68,7 +68,7 @@ def test_only_the_scripts_and_the_style_of_the_page_are_allowed(request, kind):
 
     assert rules["script-src"] == hashed("script")
     assert rules["style-src"] == hashed("style")
-    assert len(rules["script-src"]) == (3 if kind == "city" else 1)
+    assert len(rules["script-src"]) == (2 if kind == "city" else 1)
     assert not re.search(r"<[^>]+\s(?:style|on\w+)=", without_scripts(html))
 
 
@@ -117,10 +117,13 @@ def test_equal_input_gives_equal_text(city, page):
     assert render(city.table, city.manifest, context=city.context) == page
 
 
-def test_context_draws_geometry_only(page, city):
-    """Properties of the context file are not in the page; its lines are."""
+def test_context_draws_lines_and_names(page, city):
+    """Of the context's properties the page has the names alone; its lines are drawn."""
     assert "secret" not in page
-    assert len(data_of(page)["map"]["context"]) == 3
+    drawn = data_of(page)["map"]
+    assert len(drawn["context"]) == 3
+    assert [name for _, _, name in drawn["streets"]] == ["Long Street"]
+    assert "Old Town" in [name for _, _, name in drawn["labels"]]
     assert data_of(render(city.table, city.manifest))["map"]["context"] == []
 
 
@@ -154,7 +157,7 @@ def test_labels_have_a_table_and_a_chart_but_no_map(wards):
     """With labels there is no map and no map library; label columns head the table."""
     html = render(wards.table, wards.manifest)
     assert 'id="map"' not in html
-    assert "Bokeh" not in html
+    assert "d3.zoom" not in html
     assert 'id="chart"' in html
     assert len(html) < 100_000
     assert set(data_of(html)["columns"]) >= {"label:ward", "label:hour"}
@@ -223,21 +226,20 @@ def ranged(city):
 
 
 def test_cells_that_are_cut_off_have_a_legend_and_a_hatching(ranged):
-    """Legend, caption, swatch and the map's layers know the grade."""
+    """Legend, caption, swatch and the map's palette know the grade."""
     table, manifest = ranged
     html = render(table, manifest)
     assert "<b>Cut off</b> (2 cells)" in html
     assert "2 cells cut off at an end of the range." in html
-    assert 'class="swatch cut-off"' in html
-    assert ".swatch.cut-off {" in html
+    assert 'class="swatch steps cut-off"' in html
+    assert ".swatch.cut-off::after" in html
+    assert ".steps.cut-off {" in html
     column = data_of(html)["columns"]["quality"]
     assert [QUALITIES[k] for k in column] == table["mean_quality"].to_pylist()
     assert f"const flags = {json.dumps(QUALITIES)};" in html
-    for layer in ("cut_dark", "cut_bright"):
-        assert layer in HATCHES
-        assert f'"{layer}"' in html
-    drawn = [HATCHES[name][:4] for name in HATCHES]
-    assert len(set(drawn)) == len(drawn)
+    for mode in ("light", "dark"):
+        assert data_of(html)["palette"][mode] == palette(mode)
+        assert set(palette(mode)) >= set(QUALITIES)
 
 
 def test_the_chart_marks_bars_that_are_cut_off(wards):
@@ -367,3 +369,88 @@ def test_a_certificate_of_two_statistics_is_about_shares(city):
     ):
         html = render(city.table, {**city.manifest, "plan": plan | {"certifies": certifies}})
         assert words in html
+
+
+def test_title_and_subtitle_are_the_publishers(city):
+    """They head the page, escaped; without them it is headed by what is averaged."""
+    html = render(
+        city.table, city.manifest, title="A <b> & c", subtitle="<script>alert(1)</script>"
+    )
+    assert "<title>A &lt;b&gt; &amp; c</title>" in html
+    assert "<h1>A &lt;b&gt; &amp; c</h1>" in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;</p>" in html
+    assert "<script>alert" not in html
+    alone = render(city.table, city.manifest, title="Rivertown at eight")
+    assert '<p class="subtitle">Average speed in km/h · Rivertown buses</p>' in alone
+    assert 'class="subtitle"' not in render(city.table, city.manifest)
+
+
+def test_the_files_of_the_folder_are_offered(city):
+    """Each is a link to a file beside the page, to be saved and not shown."""
+    html = render(city.table, city.manifest, files=["cells.csv", 'a"b.json'])
+    links = re.findall(r'<a class="button" href="([^"]*)" download>', html)
+    assert links == ["cells.csv", "a&#34;b.json"]
+    assert "Download" not in render(city.table, city.manifest)
+
+
+def test_names_of_the_context_cannot_leave_the_script(city):
+    """A place whose name is markup stays text in the page's data."""
+    evil = "</script><img src=x onerror=alert(1)>"
+    point = {"type": "Point", "coordinates": [72.83, 21.17]}
+    place = {"type": "Feature", "properties": {"name": evil}, "geometry": point}
+    html = render(city.table, city.manifest, context=place)
+    assert "<img" not in html
+    assert data_of(html)["map"]["words"][0] == evil
+
+
+def with_smoothed(city, width):
+    """Return the same table with smoothed numbers, whose intervals are so many times as wide."""
+    raw, bound = (city.table[f"mean_{key}"].to_numpy() for key in ("raw", "bound95"))
+    table = city.table.append_column("mean_smoothed", [raw + 1.0])
+    for key, sign in (("low", -1), ("high", 1)):
+        index = table.column_names.index(f"mean_{key}")
+        table = table.set_column(index, f"mean_{key}", [raw + 1.0 + sign * width * bound])
+    return table
+
+
+def test_smoothed_numbers_are_shown_where_they_are_better(city):
+    """With narrower intervals the page shows them and says so; with wider ones the raw numbers."""
+    raw = city.table["mean_raw"].to_pylist()
+    html = render(with_smoothed(city, 0.5), city.manifest)
+    assert "Shown: smoothed estimates" in html
+    column = data_of(html)["columns"]
+    pairs = list(zip(column["value"], raw, strict=True))
+    assert all(abs(shown - number - 1) <= 0.0501 for shown, number in pairs)
+    assert all(low <= value <= high for value, low, high in zip(
+        column["value"], column["low"], column["high"], strict=True
+    ))  # fmt: skip
+    sentences = re.findall(r'<span class="sentence">(.*?)</span>', html)
+    assert "By the model in manifest.json" in sentences[6]
+    wide = render(with_smoothed(city, 1.5), city.manifest)
+    assert "Shown: averages with their noise" in wide
+    value = data_of(wide)["columns"]["value"]
+    assert all(abs(a - b) <= 0.0501 for a, b in zip(value, raw, strict=True))
+
+
+def test_the_page_opens_on_the_slot_with_most_good_cells(page, city):
+    """The slider starts there, and the slot is named before any script runs."""
+    slots = city.table["slot"].to_pylist()
+    good = [
+        slot
+        for slot, grade in zip(slots, city.table["mean_quality"].to_pylist(), strict=True)
+        if grade == "good"
+    ]
+    best = max(sorted(set(slots)), key=good.count)
+    data = data_of(page)
+    assert data["slot_starts"][data["start"]] == best
+    assert f'value="{data["start"]}"' in page
+
+
+def test_geography_can_be_left_out(city):
+    """Then no name or line of the package is in the page, and no attribution."""
+    html = render(city.table, city.manifest, geography=False)
+    drawn = data_of(html)["map"]
+    assert not drawn["words"]
+    assert not drawn["labels"]
+    assert "GeoNames" not in html
+    assert "GeoNames" in render(city.table, city.manifest)

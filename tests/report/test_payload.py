@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.report import payload as module
+from hexveil.report import background as module
 from hexveil.report.manifest_view import ManifestView
-from hexveil.report.payload import colour_range, payload, slot_text, ticks
+from hexveil.report.payload import colour_range, opening_slot, payload, slot_text, ticks
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from hexveil.report.payload import colour_range, payload, slot_text, ticks
         ("2024-02-19T00:00", "2024-02-20T00:00", "19 Feb 2024"),
         ("2024-02-19T15:00", "", "19 Feb 2024, 15:00"),
         ("15:00", "16:00", "15:00\u201316:00"),
-        ("18:00", "24:00", "18:00\u201324:00"),
+        ("18:00", "00:00", "18:00\u201324:00"),
         ("15:00", "", "15:00"),
     ],
 )
@@ -88,4 +88,13 @@ def test_a_large_context_is_thinned(city, monkeypatch):
     assert 2 <= len(kept) // 2 <= 100
     (whole,) = context_of(city, [[fine[0], fine[-1]]])
     assert kept[:2] == whole[:2]
-    assert kept[-2:] == whole[-2:]
+    for axis in (0, 1):
+        assert sum(kept[axis::2]) == sum(whole[axis::2])  # moves: both end in the same place
+
+
+def test_the_page_opens_where_most_is_good():
+    """The slot with the most good cells wins; without a good one, that with the least noise."""
+    slots = [0, 0, 0, 1, 1, 1, 2, 2]
+    assert opening_slot(slots, [1, 1, 1, 0, 3, 3, 0, 0]) == 2
+    assert opening_slot(slots, [3, 1, 1, 1, 3, 3, 3, 3]) == 0
+    assert opening_slot(None, [3, 1]) == 0

@@ -34,7 +34,7 @@ def test_every_template_is_used(name):
 
 def test_a_value_that_nobody_gave_is_refused():
     """Neither an unknown name nor None reaches a reader."""
-    with pytest.raises(jinja2.UndefinedError, match="view"):
+    with pytest.raises(jinja2.UndefinedError, match="title"):
         templates.render_template("page/title.html", {})
     with pytest.raises(ValueError, match="no value"):
         templates.render_sentence("promise.txt", "factor", limit=None)
@@ -48,6 +48,7 @@ def test_values_are_escaped_once_and_templates_are_not():
             "grade": {"name": "good", "cells": 1},
             "tenth_of_range": "1 <b>",
             "predicts_errors": False,
+            "graded_by": "bounds",
         },
     )
     assert page == "<b>Good</b> (1 cell): bound at most ±1 &lt;b&gt;"

@@ -79,9 +79,14 @@ def test_the_package_is_not_imported():
 
 
 def test_routes_lead_from_new_york_to_each_destination(records):
-    """There is a line per destination, longitude first, all from the same airport."""
+    """There is a line and a named point per destination, longitude first, all from one airport."""
     places = flights.destinations(records)
-    lines = flights.routes(places)["coordinates"]
+    laid, *points = flights.routes(places)["features"]
+    lines = laid["geometry"]["coordinates"]
+    assert [point["geometry"]["coordinates"] for point in points] == [line[1] for line in lines]
+    names = [point["properties"]["name"] for point in points]
+    assert "Chicago Ohare (ORD)" in names
+    assert len(set(names)) == len(names)
     assert len(lines) == places.num_rows
     assert {tuple(line[0]) for line in lines} == {(-73.778925, 40.639751)}
     assert lines[0][1] == [places["lon"][0].as_py(), places["lat"][0].as_py()]

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 if importlib.util.find_spec("h3ronpy"):
@@ -62,6 +64,13 @@ def parents(hexagon: NDArray[np.uint64], resolution: int) -> NDArray[np.uint64]:
         return np.array([h3.str_to_int(i) for i in up], dtype=np.uint64)
     coarse: Any = h3ronpy.change_resolution(pa.array(hexagon, type=pa.uint64()), resolution)
     return np.asarray(pa.array(coarse).to_numpy(), dtype=np.uint64)
+
+
+def of_polygon(corners: Iterable[tuple[float, float]], resolution: int) -> NDArray[np.uint64]:
+    """Return the hexagons whose centres lie inside a ring of (longitude, latitude), in order."""
+    shape = h3.LatLngPoly([(lat, lon) for lon, lat in corners])
+    inside = (h3.str_to_int(name) for name in h3.polygon_to_cells(shape, resolution))
+    return np.array(sorted(inside), dtype=np.uint64)
 
 
 def neighbours(hexagon: NDArray[np.uint64]) -> NDArray[np.uint64]:

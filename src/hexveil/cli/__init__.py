@@ -35,18 +35,18 @@ def _run(arguments: Sequence[str] | None, watch: interrupts.Watch) -> int:
             watch.open()
             from hexveil.cli.app import run  # noqa: PLC0415  loading takes a moment, too
 
-            code, line = run(arguments)
+            code, failure = run(arguments)
         finally:
             watch.close()
     except KeyboardInterrupt:
         watch.close()
-        code, line = interrupts.CODE, None
+        code, failure = interrupts.CODE, None
     # An interruption that came too late to stop anything leaves the code of the finished work.
     if code == interrupts.CODE or (watch.arrived and code):
-        code, line = interrupts.CODE, "interrupted."
-    if line is not None:
-        # On one line, although a name that is quoted may have line breaks.
-        print("hexveil: " + " ".join(line.split()), file=sys.stderr)  # noqa: T201  the one place
+        code, failure = interrupts.CODE, interrupts.STOPPED
+    if failure is not None:
+        # By the words alone: a command line that cannot be parsed may ask for JSON, too.
+        failure.show(as_json="--json" in (sys.argv[1:] if arguments is None else arguments))
     return code
 
 

@@ -1,7 +1,7 @@
 """The command line: its sub-commands, and the exit code and message of every error.
 
 Exit 0 done or replayed; 1 the program or the machine failed; 2 wrong use or bad input; 3 refused
-by the budget; 130 interrupted. An error is one line on stderr.
+by the budget; 130 interrupted. An error is one line on stderr, or one object with `--json`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,7 +20,9 @@ from typer.core import TyperGroup
 
 import hexveil
 from hexveil.base.errors import HexveilError
+from hexveil.cli.failures import Failure, remedy
 from hexveil.cli.interrupts import CODE as INTERRUPTED
+from hexveil.cli.interrupts import STOPPED
 from hexveil.cli.lazy_commands import LaterCommand, LaterGroup
 
 if TYPE_CHECKING:
@@ -57,7 +60,11 @@ class CommandEntry:
     installed: bool = False
 
     def load(self) -> object:
-        """Load the command from its module."""
+        """Load the command from its module, once in a process."""
+        return _loaded(self)
+
+    def build(self) -> object:
+        """Build the command, with its options, from its module."""
         module = self._module()
         typer_app = module.app if self.kind == "group" else typer.Typer(add_completion=False)
         if self.kind != "group":
@@ -83,6 +90,12 @@ class CommandEntry:
             if hasattr(module, name)
         }
         return run_command(body, **own)
+
+
+@cache
+def _loaded(entry: CommandEntry) -> object:
+    """Return the command of an entry, which keeps nothing of a run."""
+    return entry.build()
 
 
 PANELS: dict[str, tuple[CommandEntry, ...]] = {
@@ -202,8 +215,8 @@ def _top(
         typer.echo(context.get_help())
 
 
-def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:
-    """Run the command; return its exit code and the line for stderr, if there is one."""
+def run(arguments: Sequence[str] | None = None) -> tuple[int, Failure | None]:
+    """Run the command; return its exit code and its failure, if there is one to be shown."""
     try:
         # Not standalone: the parser would print errors and exit with codes of its own.
         code = app(arguments, prog_name="hexveil", standalone_mode=False)
@@ -211,15 +224,18 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:
         from hexveil.publishing.markup import clean  # noqa: PLC0415  where there is an error
 
         # Names of columns and files are in it, which others may have made to move the cursor.
-        return error.exit_code, clean(str(error))
+        message = clean(str(error))
+        failure = Failure(type(error).__name__, message, remedy(message), error.exit_code)
+        return failure.exit_code, failure
     except _USAGE_ERROR as error:
         sentence = error.format_message().rstrip(".")  # type: ignore[attr-defined]
         command_path = getattr(getattr(error, "ctx", None), "command_path", "hexveil")
         joined = f"{sentence} See" if sentence.endswith("?") else f"{sentence}; see"
-        return 2, f"{joined} {command_path} --help."
+        hint = f"see {command_path} --help."
+        return 2, Failure("UsageError", f"{joined} {command_path} --help.", hint, 2)
     # The parser turns an interruption into an error of its own.
     except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED, "interrupted."
+        return INTERRUPTED, STOPPED
     except BrokenPipeError:
         # The reader of stdout has gone; Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -227,7 +243,8 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:
     except Exception as error:  # noqa: BLE001  the text of an unknown error may hold values
         if os.environ.get("HEXVEIL_DEBUG") == "1":
             traceback.print_exc()
-        return 1, _UNEXPECTED.format(type(error).__name__)
+        message = _UNEXPECTED.format(type(error).__name__)
+        return 1, Failure("UnexpectedError", message, remedy(message), 1)
     # A command that returns nothing has succeeded.
     code = code if isinstance(code, int) else 0
-    return code, "interrupted." if code == INTERRUPTED else None
+    return code, STOPPED if code == INTERRUPTED else None

@@ -16,12 +16,15 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
+from hexveil.cli.failures import Failure
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
 CODE = 130
 """Exit code of a command that was interrupted."""
+STOPPED = Failure("Interrupted", "interrupted.", "run the same command again.", CODE)
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )

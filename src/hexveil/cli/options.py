@@ -25,9 +25,11 @@ PANELS = {
     "cells": "Cells",
     "select": "Selection by public metadata",
     "read": "Reading",
+    "format": "Format of the records",
     "plan": "Plan",
     "release": "Release",
     "publish": "Daily publication",
+    "catalogue": "Facts for data portals",
     "ledger": "Ledger",
 }
 
@@ -61,7 +63,7 @@ _Source = Annotated[
 def run_command(
     body: Callable[..., int | None],
     *,
-    leave_out: tuple[str, ...] = ("publish",),
+    leave_out: tuple[str, ...] = ("publish", "catalogue"),
     source: object = _Source,
 ) -> Callable[..., int | None]:
     """Return a command that takes SOURCE, an option per field, and the body's own options.

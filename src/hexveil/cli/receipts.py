@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.ledger import inspection
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from hexveil.ledger import Spend
     from hexveil.publishing.archive.archive import Archive
     from hexveil.publishing.archive.current_release import CurrentRelease
 
@@ -85,3 +86,13 @@ def ledger_entry(folder: Path) -> tuple[int, str] | None:
         place = json.loads((folder / receipt.NAME).read_text("utf-8"))["ledger"]
         return None if place is None else (int(place["entry"]), str(place["chain"]))
     raise InputError(f"{folder} has no readable {receipt.NAME}; name the folder of a release.")
+
+
+def known_spend(account: dict[str, Any]) -> Spend | None:
+    """Return the spending of a data set in an existing ledger; a dry run creates none."""
+    try:
+        engine = inspection.connect_existing(account["url"])
+        (summary,) = inspection.overview(engine, account["dataset"]).accounts
+    except InputError:
+        return None
+    return summary.spend

@@ -15,16 +15,20 @@ from hexveil.config.run_file import Grid
 from hexveil.model.cells import Cells, OneCell
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import advice
-from hexveil.planning.feasibility.capacity import assess_grids, capacity
+from hexveil.planning.feasibility.capacity import assess_grids
+from hexveil.planning.feasibility.grids import KeptCounts
+from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
+from hexveil.records.select import Select
 from hexveil.records.sql import sums_query
 
 if TYPE_CHECKING:
     from hexveil.config import Run
-    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning import Capacity, Plan
+    from hexveil.planning.feasibility.proposals import RunAdvice
     from hexveil.records import Dataset
 
 
@@ -49,6 +53,12 @@ def read(run: Run) -> Dataset:
     return read_records(source, **options)
 
 
+def read_facts(run: Run) -> PublicMetadata:
+    """Return the public metadata of the run's records, which keeps its counts on other grids."""
+    facts = read(run).public
+    return facts if facts.recount is None else replace(facts, recount=KeptCounts(facts.recount))
+
+
 def read_cells(run: Run) -> Dataset:
     """Return the run's records for a study; those without places and labels are one cell."""
     if not arguments.has_places(run) and not run.cells.explicit_fields():
@@ -61,6 +71,11 @@ def build_query(run: Run, dialect: str) -> str:
     source, options = arguments.source(run), arguments.read_arguments(run, read_records)
     if not isinstance(source, str):
         raise InputError("a query needs a single source; name one table or file.")
+    if run.format.explicit_fields():
+        raise InputError(
+            "a query reads numbers and times of declared types; remove [format], and convert the "
+            "columns where the query runs."
+        )
     parameters = inspect.signature(sums_query).parameters
     query_options = {name: value for name, value in options.items() if name in parameters}
     return sums_query(source=source, dialect=dialect, **query_options)
@@ -144,8 +159,30 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     }
 
 
-def assess_capacity(run: Run, facts: PublicMetadata, epsilon: str) -> Capacity:
-    """Return the capacity of the fleet at `epsilon`."""
+def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity, RunAdvice]:
+    """Return the capacity of the fleet at `epsilon`, and the runs that are proposed."""
+    options = _grid_options(run)
+    # The range that is predicted to be best, unless the run file decides.
+    options.setdefault("clipping_range", "auto")
+    with show_progress("Planning on other grids"):
+        made = make_plan(facts, epsilon=epsilon, **options, advise=False)
+        runs = propose_runs(
+            made,
+            min_users=run.select.min_users or Select.min_users,
+            # The weakest alone: each takes another reading, and gains the most where any does.
+            weaker_units=_weaker_units(run, facts)[-1:],
+        )
+        return assess_grids(made, search=False), runs
+
+
+def _weaker_units(run: Run, facts: PublicMetadata) -> tuple[Unit, ...]:
+    """Return the privacy units that promise less, if the records have a local clock for them."""
+    timed = run.columns.time is not None and facts.identity.get("timezone", "none") != "none"
+    return WEAKER_UNITS[facts.privacy_unit] if timed and facts.recount is not None else ()
+
+
+def _grid_options(run: Run) -> dict[str, Any]:
+    """Return the arguments of `plan` that apply on every grid."""
     # Targets and splits are of one grid; grids are compared at one epsilon.
     plan_fields = run.plan.explicit_fields()
     shared_fields = ("method", "objective", "baseline_error", "clipping_range", "range_share")
@@ -154,8 +191,7 @@ def assess_capacity(run: Run, facts: PublicMetadata, epsilon: str) -> Capacity:
     }
     if "mechanism" in plan_fields:
         same["mechanism"] = arguments.mechanism(plan_fields["mechanism"])
-    with show_progress("Planning on other grids"):
-        return capacity(facts, epsilon=epsilon, **same)
+    return same
 
 
 def compare_grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
@@ -170,10 +206,6 @@ def compare_grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
     # Constants cost nothing on any grid: there is nothing to compare.
     if not plan.requested_epsilon or isinstance(facts.cells.grid, OneCell):
         return None
-    units = [facts.privacy_unit]
-    timed = run.columns.time is not None and facts.identity.get("timezone", "none") != "none"
-    # A user-day or user-week needs a local clock.
-    if weaker and timed:
-        units += WEAKER_UNITS[facts.privacy_unit]
+    units = (facts.privacy_unit, *(_weaker_units(run, facts) if weaker else ()))
     with show_progress("Planning on other grids"):
         return assess_grids(plan, privacy_units=units)

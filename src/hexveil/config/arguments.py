@@ -16,6 +16,7 @@ from hexveil.mechanisms import parse
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.planning.request import split_of
 from hexveil.planning.request import statistics as known_statistics
+from hexveil.records.sources.record_format import RecordFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +46,8 @@ def read_arguments(run: Run, function: Callable[..., object]) -> Arguments:
         fields.setdefault("timezone", run.cells.timezone)
     # Sections of their own become arguments of their own.
     fields["select"] = Select(**run.select.explicit_fields())
+    if run.format.explicit_fields():
+        fields["format"] = record_format(run)
     return fields
 
 
@@ -53,6 +56,11 @@ def source(run: Run) -> str | list[str]:
     if not run.source:
         raise InputError("source is needed: name the records or a run file.")
     return run.source[0] if len(run.source) == 1 else list(run.source)
+
+
+def record_format(run: Run) -> RecordFormat:
+    """Return the declared format of the records."""
+    return RecordFormat(**run.format.explicit_fields())
 
 
 def has_places(run: Run) -> bool:

@@ -104,6 +104,9 @@ class _Choice:
         for name, kind in _columns(self.look.schema):
             if name in self.assigned or kind.name not in _KINDS[role]:
                 continue
+            # An id that is the same in all rows is that of a feed or a fleet, not of a vehicle.
+            if role == "user" and name in self.look.constant_ids:
+                continue
             # A typed value, unlike other objects, is read as what is in it.
             is_object = kind.name == "json" and kind.fields and "@value" not in kind.fields
             if is_object and role != "location":

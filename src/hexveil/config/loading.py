@@ -14,21 +14,12 @@ from pydantic import ValidationError
 
 from hexveil.base.errors import InputError
 from hexveil.config import placeholders
-from hexveil.config.run_file import SECTIONS, Run, option
+from hexveil.config.run_file import PATH_FIELDS, SECTIONS, Run, option
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 Raw = dict[str, Any]
-_PATHS = (
-    ("", "source"),
-    ("read", "cache"),
-    ("read", "scratch"),
-    ("release", "out"),
-    ("release", "context"),
-    ("ledger", "url"),
-    ("ledger", "key"),
-)
 _INSTEAD = ("epsilon", "target_error", "cell_epsilon")
 """Fields of [plan] of which an option takes the place of the others in the file."""
 
@@ -65,7 +56,7 @@ def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None 
         table = raw.setdefault(section, {}) if section else raw
         if isinstance(table, dict):
             # An option starts in the current folder, a field of the file in the folder of the file.
-            table[field] = _from(folder, value) if (section, field) in _PATHS else value
+            table[field] = _from(folder, value) if (section, field) in PATH_FIELDS else value
             # A price on the command line replaces the targets of the file, and vice versa.
             for replaced in _INSTEAD if section == "plan" and field in _INSTEAD else ():
                 if (section, replaced) not in (overrides or {}):

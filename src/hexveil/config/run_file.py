@@ -120,6 +120,23 @@ class ReadSection(Section):
     )
 
 
+class Format(Section):
+    """How the records are written, where that differs from the usual form."""
+
+    decimal: Text | None = _field('Decimal mark of numbers that are text: "." or ",".', ".")
+    time_format: Text | None = _field(
+        'Format of times that are text, as of strptime: "%d/%m/%Y %H:%M:%S".'
+    )
+    unit_suffix: Text | None = _field('Unit that follows each value, as "m/s" in "5.2 m/s".')
+    record_path: Text | None = _field(
+        'Keys that lead to the list of records in a JSON document, such as "results".'
+    )
+    file_columns: Text | None = _field(
+        'Columns of the files of a folder: "same", or "common" to read those that all files have.',
+        "same",
+    )
+
+
 class Planning(Section):
     """How the noise is planned."""
 
@@ -148,8 +165,9 @@ class Planning(Section):
     )
     clipping_range: RangeMode | None = _field(
         '"bounds"; "private" estimates a range privately, and weights users; "two-stage" adds a '
-        'narrower second stage, for means alone; "auto" selects the lowest predicted error.',
-        "bounds",
+        'narrower second stage, "per-cell" a range of each cell, both for means alone; "auto" '
+        'selects the lowest predicted error, of "bounds" and "per-cell" where users suffice.',
+        "auto",
     )
     range_share: Exact | None = _field("Share of epsilon for the clipping range.")
     clip_user: ClipUserName | None = _field(
@@ -178,8 +196,17 @@ class Publishing(Section):
     estimates: Names | None = _field(
         'Columns beside the noisy one: "raw", or "raw,smoothed".', "raw"
     )
-    context: Text | None = _field("GeoJSON file drawn below the map.")
+    title: Text | None = _field("Title of the page; by default what is averaged.")
+    subtitle: Text | None = _field("Line below the title, such as place and time.")
+    context: Text | None = _field("GeoJSON file drawn below the map; its names name places.")
+    hide_geography: Switch | None = _field(
+        "Leave coast, rivers, borders and names of places out of the map."
+    )
     sign: Text | None = _field("Private key that signs the folder; see hexveil ledger keygen.")
+    tiles: Switch | None = _field(
+        "Add vector tiles of the map; by default for at least 50,000 cells, if the extra tiles is "
+        "installed."
+    )
     accept_noise: Switch | None = _field("Release even if the grid is too fine for the fleet.")
 
 
@@ -190,6 +217,26 @@ class Daily(Section):
     late: LatePolicy | None = _field(
         'Records that arrive later: "keep" the published map, or "revise" it at a price.', "keep"
     )
+
+
+class CatalogueSection(Section):
+    """Facts for data portals, as the holder states them."""
+
+    title: Text | None = _field("Title, in place of the one that follows from the release.")
+    description: Text | None = _field("Description, in place of the one of the release.")
+    language: Text | None = _field("Language of title and description; by default en.")
+    keywords: Names | None = _field("Keywords.")
+    theme: Names | None = _field('Codes of the EU\'s data themes, such as "TRAN", or URLs.')
+    publisher: Text | None = _field("Name of the publishing organisation.")
+    publisher_url: Text | None = _field("Web page of the publishing organisation.")
+    contact: Text | None = _field("E-mail address, or URL of a contact page.")
+    license: Text | None = _field('SPDX identifier, such as "CC-BY-4.0", or URL of the licence.')
+    landing_page: Text | None = _field("URL of a page about the data.")
+    spatial: Text | None = _field("URL that names the area.")
+    temporal: Words | None = _field(
+        "First and last local day of the records, where the cells do not show it."
+    )
+    base_url: Text | None = _field("URL under which the folder out will be served.")
 
 
 class LedgerSection(Section):
@@ -221,9 +268,11 @@ class Run(BaseModel):
     cells: Grid = Grid()
     select: Selection = Selection()
     read: ReadSection = ReadSection()
+    format: Format = Format()
     plan: Planning = Planning()
     release: Publishing = Publishing()
     publish: Daily = Daily()
+    catalogue: CatalogueSection = CatalogueSection()
     ledger: LedgerSection = LedgerSection()
 
     @property
@@ -254,9 +303,22 @@ FIELDS: dict[tuple[str, str], FieldInfo] = {("", "source"): Run.model_fields["so
 """Every field by (section, name); section "" is the top of the file."""
 
 
+PATH_FIELDS = (
+    ("", "source"),
+    ("read", "cache"),
+    ("read", "scratch"),
+    ("release", "out"),
+    ("release", "context"),
+    ("ledger", "url"),
+    ("ledger", "key"),
+)
+"""Fields that hold paths, relative to the folder of the file."""
+
+
 def option(section: str, name: str) -> str:
     """Return the command-line option of a field."""
-    return "--" + _OPTION_NAMES.get((section, name), name).replace("_", "-")
+    prefix = "catalogue-" if section == "catalogue" else ""
+    return "--" + prefix + _OPTION_NAMES.get((section, name), name).replace("_", "-")
 
 
 _OPTION_NAMES = {

@@ -6,17 +6,15 @@ records: bounds that follow the values would reveal them.
 
 from __future__ import annotations
 
-import json
-import re
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.config import field_types
 from hexveil.config.column_guessing import propose
 from hexveil.config.placeholders import FILL_IN
 from hexveil.config.run_file import FIELDS, SECTIONS
+from hexveil.config.run_file_text import quote, to_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,9 +27,8 @@ Fields = dict[tuple[str, str], str]
 """Text by (section, field)."""
 
 _WIDTH = 98
-_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d+)?")
 _HEAD = f"""\
-# A run file for hexveil, drafted from the names and types of the columns; no value was read.
+# A run file for hexveil, drafted from the names and types of columns; no measured value was read.
 # Fill in the lines that say "{FILL_IN}", and remove the # before the fields that you need. Then:
 #   hexveil inspect run.toml     shows users, cells, and the grids that this fleet supports
 #   hexveil plan run.toml        shows price and expected error, before anything is spent
@@ -45,6 +42,7 @@ _ABOUT = {
     "cells": "The definition of a cell.",
     "select": "Records and cells to include, by public metadata.",
     "read": "The privacy unit.",
+    "format": "How the records are written, where that differs from the usual form.",
     "plan": "The price of privacy.",
     "ledger": "The record of booked losses.",
     "release": "The release folder.",
@@ -101,6 +99,11 @@ _LINES: Mapping[tuple[str, str], Entry] = {
     ("select", "box"): Entry("[72.6, 21.0, 73.0, 21.4]"),
     ("select", "drop_values"): Entry("[-1]"),
     ("read", "privacy_unit"): Entry('"user"', "The shorter the period, the weaker the promise."),
+    ("format", "decimal"): Entry('","', "Text in values, latitudes and longitudes."),
+    ("format", "time_format"): Entry('"%d/%m/%Y %H:%M:%S"'),
+    ("format", "unit_suffix"): Entry('"m/s"'),
+    ("format", "record_path"): Entry('"results"'),
+    ("format", "file_columns"): Entry('"common"'),
     ("plan", "epsilon"): Entry(
         "1",
         "The probability of any outcome differs by a factor of at most e^epsilon: 2.72 at 1, 149 "
@@ -143,7 +146,7 @@ def draft_run_file(run: Run, look: SourceSchema) -> str:
     """
     run_fields = _fields_of(run)
     columns = propose(look, run.columns.explicit_fields())
-    values, notes = _proposed(columns, run_fields)
+    values, notes = _proposed(columns, run_fields, look.constant_ids)
     lines = [_HEAD, *_field(("", "source"), values, notes)]
     for section in SECTIONS:
         if section not in _ABOUT and not any(section == name for name, _ in values):
@@ -164,28 +167,30 @@ def _fields_of(run: Run) -> Fields:
     if not run.source:
         raise InputError("source is needed: name the records for which to draft a run file.")
     source = run.source[0] if len(run.source) == 1 else run.source
-    fields = {("", "source"): _toml(("", "source"), source)}
+    fields = {("", "source"): to_toml(("", "source"), source)}
     for section in SECTIONS:
         for name, value in getattr(run, section).explicit_fields().items():
-            fields[section, name] = _toml((section, name), value)
+            fields[section, name] = to_toml((section, name), value)
     return fields
 
 
-def _proposed(columns: Mapping[str, ProposedColumn], run_fields: Fields) -> tuple[Fields, Fields]:
+def _proposed(
+    columns: Mapping[str, ProposedColumn], run_fields: Fields, constant_ids: frozenset[str]
+) -> tuple[Fields, Fields]:
     """Return the values of the fields, in TOML, and additional notes."""
     values, notes = dict(_DEFAULTS), {}
     for role, column in columns.items():
         key = ("cells" if role == "labels" else "columns", role)
-        values[key] = f"[{_text(column.name)}]" if role == "labels" else _text(column.name)
+        values[key] = f"[{quote(column.name)}]" if role == "labels" else quote(column.name)
         if column.others:
-            notes[key] = f"Other candidates: {', '.join(map(_text, column.others))}."
+            notes[key] = f"Other candidates: {', '.join(map(quote, column.others))}."
     if "value" in columns and columns["value"].unit:
-        values["values", "value_unit"] = _text(columns["value"].unit)
+        values["values", "value_unit"] = quote(columns["value"].unit)
         notes["values", "bounds"] = f"Here the values are in {columns['value'].unit}."
     # Fields of the caller override proposals.
     values |= run_fields
     gaps, gap_notes = _gaps(
-        {name for section, name in values if section in ("", "columns")}, run_fields
+        {name for section, name in values if section in ("", "columns")}, run_fields, constant_ids
     )
     # Cells of labels have no hexagons and no slots.
     if ("cells", "labels") in values:
@@ -199,20 +204,25 @@ def _proposed(columns: Mapping[str, ProposedColumn], run_fields: Fields) -> tupl
     }, notes | gap_notes
 
 
-def _gaps(columns: set[str], run_fields: Fields) -> tuple[Fields, Fields]:
+def _gaps(
+    columns: set[str], run_fields: Fields, constant_ids: frozenset[str]
+) -> tuple[Fields, Fields]:
     """Return placeholders for required fields without a proposal, and notes about them."""
-    values, notes = {("values", "bounds"): _text(FILL_IN)}, {}
+    values, notes = {("values", "bounds"): quote(FILL_IN)}, {}
     needed = [role for role in ("user", "value") if role not in columns]
     if not columns & {"lat", "location"}:
         needed.append("location")
     for role in needed:
-        values["columns", role] = _text(FILL_IN)
+        values["columns", role] = quote(FILL_IN)
         notes["columns", role] = "No column name suggests it."
+        if role == "user" and constant_ids:
+            names = ", ".join(map(quote, sorted(constant_ids)))
+            notes["columns", role] = f"All rows have the same id in {names}, so it is no user."
     if "time" not in columns and ("cells", "timeslot") not in run_fields:
         values["cells", "timeslot"] = '"none"'
         notes["cells", "timeslot"] = "No column name suggests a time."
     elif run_fields.get(("cells", "timeslot")) != '"none"':
-        values["cells", "timezone"] = _text(FILL_IN)
+        values["cells", "timezone"] = quote(FILL_IN)
     return values, notes
 
 
@@ -230,32 +240,3 @@ def _field(
     )
     value = values.get(key)
     yield f"# {key[1]} = {line.example}" if value is None else f"{key[1]} = {value}"
-
-
-def _toml(key: tuple[str, str], value: Any) -> str:  # noqa: ANN401  of any kind of field
-    """Return a checked value of a field in TOML; a number stays as exact as it was written."""
-    # Before numbers, because a bool is an int in Python.
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (int, float)):
-        return repr(value)
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_text(k)} = {_text(v)}" for k, v in value.items()) + " }"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_toml(key, item) for item in value)}]"
-    exact = FIELDS[key].annotation in (field_types.Exact | None, field_types.Numbers | None)
-    return value if exact and _NUMBER.fullmatch(value) else _text(value)
-
-
-def _text(text: str) -> str:
-    """Return text as a string of TOML, without a character that is not seen."""
-    # A string of JSON is one of TOML as well, but for characters that are not printable.
-    quoted = json.dumps(text, ensure_ascii=False)
-    return "".join(
-        char
-        if char.isprintable()
-        else f"\\u{ord(char):04x}"
-        if ord(char) < 65536
-        else f"\\U{ord(char):08x}"
-        for char in quoted
-    )

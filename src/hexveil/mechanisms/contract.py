@@ -83,6 +83,7 @@ __all__ = [
     "SensitivityReport",
     "Separate",
     "Stage",
+    "StagedPlan",
     "StatisticError",
     "Unmetered",
     "Values",
@@ -150,8 +151,8 @@ class DrawnRow:
         return drawn
 
 
-class Allocation(Protocol):
-    """The public plan of a mechanism: frozen arrays and scalars, made from public facts."""
+class StagedPlan(Protocol):
+    """The stages of a mechanism and their loss: frozen arrays and scalars, from public facts."""
 
     @property
     def kind(self) -> str:
@@ -162,6 +163,10 @@ class Allocation(Protocol):
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the stage after these outputs, DONE after the last: a public branch."""
+
+
+class Allocation(StagedPlan, Protocol):
+    """The public plan of a mechanism: its stages, and how their outputs are decoded."""
 
     def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
         """Return the statistics that the outputs of all stages give."""
@@ -254,7 +259,7 @@ UNMETERED = Unmetered()
 
 
 def execute(
-    allocation: Allocation,
+    allocation: StagedPlan,
     sums: PrivateSums,
     source: NoiseSource,
     journal: Journal,
@@ -264,7 +269,7 @@ def execute(
 
     Parameters
     ----------
-    allocation : Allocation
+    allocation : StagedPlan
         Public.
     sums : PrivateSums
         PRIVATE; read by `Stage.measure` alone.
@@ -293,7 +298,7 @@ def execute(
     return earlier
 
 
-def replay(allocation: Allocation, rows: Mapping[str, Ints]) -> Outputs:
+def replay(allocation: StagedPlan, rows: Mapping[str, Ints]) -> Outputs:
     """Return the outputs of a complete release from its rows: nothing is measured or drawn.
 
     Raises

@@ -183,9 +183,9 @@ def range_quantiles(
         name,
         UserMeans(occupancy),
         points,
-        _targets(votes, quantiles),
+        vote_targets(votes, quantiles),
         votes.astype(np.int64),
-        _votes_of_users(occupancy, votes),
+        votes_of_users(occupancy, votes),
         selection_scale(GRAIN, epsilon / 2),
     )
 
@@ -234,20 +234,21 @@ def residual_quantile(
         name,
         UserResiduals(occupancy),
         ListedPoints(np.unique(evenly).astype(np.int64)),
-        _targets(votes, (quantile,)),
+        vote_targets(votes, (quantile,)),
         votes,
-        _votes_of_users(occupancy, votes),
+        votes_of_users(occupancy, votes),
         selection_scale(GRAIN, epsilon),
     )
 
 
-def _targets(votes: Ints, quantiles: tuple[Fraction, ...]) -> tuple[int, ...]:
+def vote_targets(votes: Ints, quantiles: tuple[Fraction, ...]) -> tuple[int, ...]:
     """Return the votes wanted at or below each quantile, rounded half up."""
     total = int(votes.sum())
     return tuple(int(total * quantile + Fraction(1, 2)) for quantile in quantiles)
 
 
-def _votes_of_users(occupancy: LocalOccupancy, votes: Ints) -> Ints:
+def votes_of_users(occupancy: LocalOccupancy, votes: Ints) -> Ints:
+    """Return the votes of each user, from those of each pair."""
     user_votes = np.zeros(occupancy.n_users, dtype=np.int64)
     np.add.at(user_votes, occupancy.user, votes)
     return user_votes

@@ -279,9 +279,9 @@ class PublishedCells:
             return None
         quantum = float(self.cells.problem.quantum)
         # Sums count from the lower bound of each value, means do not.
-        lowest = 0.0 if released.of == "user sums" else float(self.cells.problem.lower)
+        lowest = 0.0 if released.quantity == "user sums" else float(self.cells.problem.lower)
         lower, upper = (lowest + quantum * end for end in (released.lower, released.upper))
-        return ReleasedRange(released.of, lower, upper, quantum * released.scale)
+        return ReleasedRange(released.quantity, lower, upper, quantum * released.scale)
 
     def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
         """Return the mean of every cell."""

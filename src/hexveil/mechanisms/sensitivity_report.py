@@ -86,6 +86,29 @@ class Separate:
         return sum_lower_bound(self.user, self.terms(request), n_users)
 
 
+@dataclass(frozen=True, eq=False)
+class AuthorisedInPart:
+    """Sensitivity of numbers for which an earlier stage has authorised more than it spent.
+
+    Attributes
+    ----------
+    report : Separate
+    unspent : ndarray of float, shape (n,)
+        Loss of each coordinate that was authorised and not spent; computed from the scales of that
+        stage.
+    """
+
+    report: Separate
+    unspent: Floats
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
+        """Return the loss of each user beyond what was authorised, rounded down."""
+        terms = self.report.terms(request)
+        # A difference of nearly equal doubles is mostly their rounding: 16 ulps of either.
+        beyond = terms - self.unspent - 16.0 * ULP * (terms + self.unspent)
+        return sum_lower_bound(self.report.user, np.maximum(beyond, 0.0), n_users)
+
+
 def sum_lower_bound(user: Ints, terms: Floats, n_users: int) -> Floats:
     """Return per user the sum of non-negative terms, rounded down.
 

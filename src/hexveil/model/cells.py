@@ -177,7 +177,10 @@ class CellTable:
         return None if self.hexagon is None else tuple(hexagons.names(self.hexagon))
 
     def slot_names(self, *, end: bool = False) -> tuple[str, ...] | None:
-        """Return each slot's local start (or end) as ISO text, or None without slots."""
+        """Return each slot's local start (or end) as ISO text, or None without slots.
+
+        The day's last pooled slot ends at "00:00": "24:00" is no time to most programs.
+        """
         if self.slot is None or not isinstance(self.grid, Cells):
             return None
         shift = (self.grid.seconds or 0) if end else 0
@@ -218,7 +221,7 @@ def _escape(label: str) -> str:
 
 def _clock(seconds: int, *, pooled: bool) -> str:
     if pooled:
-        return f"{seconds // 3600:02d}:{seconds % 3600 // 60:02d}"
+        return f"{seconds % DAY // 3600:02d}:{seconds % 3600 // 60:02d}"
     start = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
     return start.strftime("%Y-%m-%dT%H:%M")
 

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.per_cell_allocation import PerCellAllocation
     from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
+    from hexveil.planning.clipping_range.private_range import (
+        ClippingRangeMode,
+        PrivateClippingRange,
+    )
     from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
     Floats = NDArray[np.float64]
@@ -56,6 +60,18 @@ class TwoStageRange:
 
 
 @dataclass(frozen=True, eq=False)
+class PerCellRange:
+    """User means are clipped to ranges of their cells, which depend on a first look."""
+
+    plan: CellRangePlan
+
+    @property
+    def shared_epsilon(self) -> Fraction:
+        """Loss of every user of the map: whoever is in it may move the pooled quantiles."""
+        return self.plan.epsilon
+
+
+@dataclass(frozen=True, eq=False)
 class CellMechanisms(ReadOnlyArrays):
     """Every cell's mean is published by a mechanism of one cell, in stages of its own.
 
@@ -76,8 +92,21 @@ class CellMechanisms(ReadOnlyArrays):
 
 Normaliser = Literal["records", "contributions"]
 
-Clipping: TypeAlias = WithinBounds | PrivateRange | TwoStageRange | CellMechanisms
+Clipping: TypeAlias = WithinBounds | PrivateRange | TwoStageRange | PerCellRange | CellMechanisms
 """Kinds of plans, by what values are clipped to."""
+
+
+def range_kind(clipping: Clipping) -> ClippingRangeMode:
+    """Return the clipping range by the word that a request has for it."""
+    match clipping:
+        case WithinBounds() | CellMechanisms():
+            return "bounds"
+        case PrivateRange():
+            return "private"
+        case TwoStageRange():
+            return "two-stage"
+        case PerCellRange():
+            return "per-cell"
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +138,10 @@ class PlanAllocation(ReadOnlyArrays):
         What no plan of the class can go below, rounded down.
     bound_kind : str or None
         What `lower_bound` is about: "loss", "max error" or "mean error".
-    clipping : WithinBounds, PrivateRange, TwoStageRange or CellMechanisms
+    clipping : WithinBounds, PrivateRange, TwoStageRange, PerCellRange or CellMechanisms
         Kind of the plan. Under a private range the mean's Laplace scale is the range's width times
-        r / N; the noise of a two-stage plan is that of its strategy `single_stage`.
+        r / N; the noise of a two-stage plan is that of its strategy `single_stage`, and that of a
+        cell with a range of its own is what it has if all of the loss goes to one number.
     """
 
     mechanism: str

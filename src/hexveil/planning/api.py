@@ -15,7 +15,7 @@ from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanis
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import cell_mechanism_errors
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
-from hexveil.planning.feasibility.advice import GridTooFineWarning, advice
+from hexveil.planning.feasibility.advice import GridTooFineWarning, brief_advice
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.guarantees import PlanningProblem
 from hexveil.planning.methods import METHODS, allocate
@@ -71,7 +71,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     objective: Objective | None = None,
     error: ErrorKind | None = None,
     split: Number | None = None,
-    clipping_range: ClippingRangeMode = "bounds",
+    clipping_range: ClippingRangeMode = "auto",
     range_share: Number | None = None,
     clip_user: ClipUserForm = "improved",
     cell_epsilon: Number | None = None,
@@ -119,13 +119,16 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     split : number, optional
         The mean's part of a cell's loss, for the methods that plan cells apart and for variances
         under a private interval; default the best, by prediction.
-    clipping_range : "bounds", "private", "two-stage" or "auto"
-        "private" finds one interval for user means privately, from a small share of ε, projects
-        user means to it, and weighs users so that the predicted error is small
-        (docs/understand/clipping-range.md); within `epsilon`, by the joint method. "two-stage" adds
-        narrower ranges in a second step, for means: around users' own means or around cells',
-        whichever is predicted to be better once the first steps are known. "auto" takes the one of
-        all three whose predicted error is least.
+    clipping_range : "auto", "per-cell", "bounds", "private" or "two-stage"
+        "bounds" clips to the public bounds alone. "private" finds one interval for user means
+        privately, from a small share of ε, projects user means to it, and weighs users so that the
+        predicted error is small (docs/understand/clipping-range.md); within `epsilon`, by the joint
+        method. "two-stage" adds narrower ranges in a second step, for means: around users' own
+        means or around cells', whichever is predicted to be better once the first steps are known.
+        "per-cell" gives each cell a range by a first noisy look at it, for means. "auto" takes the
+        least predicted error of "bounds" and "per-cell" for means where there are several cells and
+        users enough, else of the other three; with targets, bounds of the caller's own or another
+        method or objective it is "bounds".
     range_share : number, optional
         Part of ε that finds the interval; default from the number of users.
     clip_user : "improved" or "printed"
@@ -146,8 +149,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         What one constant for all cells is assumed to miss on average, in value units, at most half
         the span; default span / 20. It comes from outside the records, never from their values.
     advise : bool
-        Warn when the grid is too fine, naming the finest that is not (which may count the
-        records again on coarser grids).
+        Warn when the grid is too fine, with an epsilon that is enough. `hv.capacity` finds grids
+        that are not.
 
     Raises
     ------
@@ -209,9 +212,9 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         baseline_error=miss,
         facts=facts,
     )
-    # Advice may count the records again on coarser grids, which takes longer than the plan.
+    # Without a search: looking for grids takes longer than the plan.
     if advise and not result.support.beats_constant:
-        warnings.warn(advice(result).text, GridTooFineWarning, stacklevel=2)
+        warnings.warn(brief_advice(result), GridTooFineWarning, stacklevel=2)
     return result
 
 
@@ -370,11 +373,14 @@ def _with_interval(request: Request, bounds: object) -> Request:
     if conflict is None:
         return request
     if request.clipping_range == "auto":
-        # Within bounds the joint plan finds its own split, and refuses one.
-        split = None if request.method == "joint" else request.split
-        without_range = replace(request, clipping_range="bounds", range_share=None, split=split)
-        _check_split(without_range)
-        return without_range
+        # Options of a private range are not dropped in silence where there can be none.
+        if request.range_share is not None:
+            raise InputError(
+                f"range_share goes with a private range, and a private range with {conflict}."
+            )
+        within_bounds = replace(request, clipping_range="bounds")
+        _check_split(within_bounds)
+        return within_bounds
     raise InputError(f"clipping_range {request.clipping_range!r} goes with {conflict}.")
 
 

@@ -31,12 +31,19 @@ from hexveil.accounting.error_model import (
 )
 from hexveil.accounting.privacy_loss import LossParameters
 from hexveil.accounting.sensitivity import variance_share
+from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import read_only
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning import cell_mechanism_errors
-from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
-from hexveil.planning.clipping_range import strategies
+from hexveil.planning.allocation import (
+    CellMechanisms,
+    PerCellRange,
+    PrivateRange,
+    TwoStageRange,
+    WithinBounds,
+)
+from hexveil.planning.clipping_range import cell_ranges, strategies
 from hexveil.planning.clipping_range.variance_range import variance_error_model
 
 if TYPE_CHECKING:
@@ -225,6 +232,8 @@ def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> E
             return strategies.two_stage_error_model(
                 occupancy.local(), span, clipping_range, noise, stages
             )
+        case PerCellRange(plan=plan):
+            return cell_ranges.mean_error_model(occupancy.local(), span, plan, noise)
         case CellMechanisms() as clipping:
             return cell_mechanism_errors.mean_error_model(span, occupancy, clipping)
 
@@ -239,6 +248,8 @@ def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) 
         case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
             noises = mean_noise(problem, allocation), noise
             return variance_error_model(clipping_range, occupancy.local(), span, noises)
+        case PerCellRange():
+            raise InputError('clipping_range "per-cell" publishes the mean alone.')
         case CellMechanisms():
             raise cell_mechanism_errors.no_variances()
 
@@ -312,6 +323,10 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
             shares = clipping_range.shares(occupancy)
             inverse = [np.divide(1.0, b, out=np.zeros_like(b), where=b > 0) for b in noises]
             return np.asarray(sum(shares * scale[occupancy.cell] for scale in inverse))
+        case PerCellRange(plan=plan):
+            # Whether a cell keeps its first range or gets another: the shares of the loss add up.
+            noise = mean_noise(problem, allocation)
+            return np.asarray(plan.shares(occupancy) / noise[occupancy.cell])
         case CellMechanisms() as clipping:
             return cell_mechanism_errors.losses_per_pair(clipping)
 

@@ -16,6 +16,7 @@ from hexveil.accounting.error_model import has_single_record
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.planning import cell_mechanisms
+from hexveil.planning.blas_threads import single_blas_thread
 from hexveil.planning.calibration import (
     allocate_at_least_epsilon,
     calibrate_noise,
@@ -43,6 +44,7 @@ SUPPRESSION_ROUNDS = 4
 """Suppressions that are compared, each at the cell loss to which the one before it led."""
 
 
+@single_blas_thread()
 def allocate(problem: PlanningProblem) -> PlanAllocation:
     """Return the allocation that the request's method decides.
 
@@ -81,13 +83,26 @@ def _two_stages(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     return range_allocations.allocate_two_stage(problem.occupancy.local(), problem.request, epsilon)
 
 
+def _cell_ranges(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
+    local = problem.occupancy.local()
+    return range_allocations.allocate_cell_ranges(local, problem.request, epsilon)
+
+
 def _best_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
-    """Return the allocation of least predicted error; with a range only where it can be found."""
+    """Return the allocation of least predicted error; with ranges only where they can be found.
+
+    Where users suffice for ranges of cells, these alone are compared with the bounds, whose error
+    is a worst case: one range for all cells may be predicted to be better, and fails where cells
+    differ much.
+    """
     occupancy, request = problem.occupancy, problem.request
     candidates = [_within_bounds(problem, epsilon)]
     if not occupancy.is_local:  # weights of pairs need the pairs at hand
         return candidates[0]
-    if private_range.range_is_affordable(occupancy.n_users, epsilon):
+    cells = range_allocations.allocate_supported_cell_ranges(occupancy, request, epsilon)
+    if cells is not None:
+        candidates.append(cells)
+    elif private_range.range_is_affordable(occupancy.n_users, epsilon):
         local = occupancy.local()
         candidates.append(range_allocations.allocate_with_range(local, request, epsilon))
         if range_allocations.supports_two_stages(local, request):
@@ -191,6 +206,7 @@ _BY_RANGE = {
     "bounds": _within_bounds,
     "private": _private_range,
     "two-stage": _two_stages,
+    "per-cell": _cell_ranges,
     "auto": _best_range,
 }
 _METHODS = {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from hexveil.base.html_tables import html_table, paragraph
+from hexveil.base.optional_packages import require_package
 from hexveil.planning import lower_bounds
 from hexveil.planning.plan_data import PlanData
 from hexveil.planning.serialization import plan_folder
@@ -21,6 +23,15 @@ class Plan(PlanData):
         The bound of a mean error is a search of its own, longer than that of the plan.
         """
         return lower_bounds.with_lower_bound(self)
+
+    def to_pandas(self) -> Any:  # noqa: ANN401  pandas may not be installed
+        """Return the row of each cell as a pandas data frame; InputError without pandas."""
+        require_package("pandas")
+        return self.table.to_pandas()
+
+    def _repr_html_(self) -> str:
+        """Return the price, the error and the first cells for a notebook; public facts alone."""
+        return paragraph(repr(self)) + html_table(self.table)
 
     def save(self, folder: str | Path) -> Path:
         """Write the plan into a new folder, to be reviewed and then released; return its path.

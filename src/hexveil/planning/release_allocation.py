@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from hexveil.base.errors import InputError
+from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.clipped import clipped_mean
 from hexveil.mechanisms.clipped.clipped_allocation import (
     ClippedAllocation,
@@ -28,8 +29,18 @@ from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
 from hexveil.planning import guarantees
-from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning.allocation import (
+    CellMechanisms,
+    PerCellRange,
+    PrivateRange,
+    TwoStageRange,
+    WithinBounds,
+)
 from hexveil.planning.clipping_range import private_range, strategies
+from hexveil.planning.clipping_range.cell_range_release import (
+    cell_range_allocation,
+    with_cell_ranges,
+)
 from hexveil.planning.clipping_range.strategies import released_widths
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
 
@@ -49,7 +60,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 ReleaseAllocation: TypeAlias = (
-    ClippedAllocation | WeightedAllocation | TwoStageAllocation | PublishedCells
+    ClippedAllocation
+    | WeightedAllocation
+    | TwoStageAllocation
+    | CellRangeAllocation
+    | PublishedCells
 )
 """Kinds of plans, as a release runs them."""
 
@@ -70,6 +85,9 @@ def allocation_of(plan: Plan, scale: ValueLattice) -> ReleaseAllocation:
             return _weighted(plan, scale, interval)
         case TwoStageRange() as clipping:
             return _two_stage(plan, scale, clipping)
+        case PerCellRange(cell_ranges):
+            lattice = lattice_of(plan, scale)
+            return cell_range_allocation(plan, cell_ranges, lattice, scale.span_quanta)
         case CellMechanisms(cells=cells):
             return PublishedCells(cells, plan.error_models["mean"])
 
@@ -97,7 +115,7 @@ def check_allocation(
             allocation.mean.check_room(allocation.lattice_steps, epsilon)
             for variance in allocation.variances:
                 variance.check(epsilon, has_squares=has_squares)
-        case TwoStageAllocation():
+        case TwoStageAllocation() | CellRangeAllocation():
             _check_range(plan, scale)
             allocation.check_room(epsilon)
         case PublishedCells():
@@ -115,6 +133,23 @@ def with_outputs(plan: Plan, allocation: ReleaseAllocation, outputs: Outputs) ->
             return _with_range(plan, allocation.lattice_steps, allocation.released_range(outputs))
         case TwoStageAllocation():
             return _with_strategy(plan, allocation, outputs)
+        case CellRangeAllocation():
+            released = allocation.released(outputs)
+            return with_cell_ranges(plan, allocation.lattice_steps, released)
+
+
+def released_quantiles(allocation: ReleaseAllocation, outputs: Outputs) -> tuple[int, int] | None:
+    """Return the quantiles of user means that a release found for the whole map, in quanta.
+
+    All of the bounds where they were not in order; None for plans that find none.
+    """
+    match allocation:
+        case WeightedAllocation():
+            return allocation.range.ends(outputs)
+        case TwoStageAllocation():
+            return allocation.ranges(outputs).released
+        case _:
+            return None
 
 
 def grids_of(plan: Plan, scale: ValueLattice) -> dict[str, EstimateGrid]:
@@ -131,7 +166,7 @@ def grids_of(plan: Plan, scale: ValueLattice) -> dict[str, EstimateGrid]:
             return grids
         case TwoStageAllocation():
             return {"mean": allocation.grid(released_strategy(plan))}
-        case PublishedCells():
+        case CellRangeAllocation() | PublishedCells():
             return {"mean": allocation.grid()}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,39 @@ from hexveil import report
 from hexveil.base import atomic_files, csv_safety
 from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import geometry, receipt, signing
+from hexveil.publishing.catalogue import metadata_files, vector_tiles
+from hexveil.publishing.catalogue.coverage import find_coverage
+from hexveil.publishing.catalogue.folder_files import TILES
+from hexveil.publishing.estimates.table import name_cells
+from hexveil.publishing.manifest import cell_sections
 from hexveil.publishing.readme import render_readme
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.publishing.catalogue.holder_statements import Catalogue
+
+PAGE = "report.html"
 GEOJSON_LIMIT = 50_000_000
 """Bytes; a larger map is left to cells.parquet."""
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """What report.html is called and shows.
+
+    Attributes
+    ----------
+    title, subtitle : str
+        By default what is averaged, and the name of the data set.
+    geography : bool
+        Whether its map has coast, rivers, borders and names of places from the package.
+    """
+
+    title: str = ""
+    subtitle: str = ""
+    geography: bool = True
 
 
 def check_writable(folder: str | Path) -> Path:
@@ -42,29 +69,36 @@ def check_writable(folder: str | Path) -> Path:
     return path
 
 
-def write(
+def write(  # noqa: PLR0913  keyword-only, an input of the folder per argument
     table: pa.Table,
     manifest: dict[str, Any],
     folder: str | Path,
     *,
     context: str | Path | None = None,
     sign: str | Path | None = None,
+    catalogue: Catalogue | None = None,
+    tiles: bool | None = None,
+    page: PageOptions | None = None,
 ) -> Path:
     """Write all files of a release and return the folder.
 
     Until the last step they stand under a temporary name. If a step fails, they go, and with them
-    the folders above that were made for them. `sign` names the private key that signs them.
+    the folders above that were made for them. `sign` names the private key that signs them,
+    `catalogue` has the facts that the holder states to data portals. `tiles` requests or declines
+    vector tiles; see `vector_tiles.wants_tiles`. `page` says what report.html is called and shows.
     """
     # Key and context are read first: a mistake in either must not leave a folder behind.
     signer = None if sign is None else signing.read_signing_key(sign)
     lines = None if context is None else report.read_context(context)
+    with_tiles = vector_tiles.wants_tiles(table, tiles)
+    manifest = with_statements(manifest, catalogue)
     path = check_writable(folder)
     # Noted before the first is made, so that only our own empty folders are removed.
     missing = [above for above in path.absolute().parents if not above.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_files.folder(path) as temporary:
-            _write_files(temporary, table, manifest, lines)
+            _write_files(temporary, table, manifest, lines, page or PageOptions(), tiles=with_tiles)
             if signer is not None:
                 signer.write(temporary)
     except OSError as error:
@@ -77,8 +111,48 @@ def write(
     return path
 
 
+def with_statements(manifest: dict[str, Any], catalogue: Catalogue | None) -> dict[str, Any]:
+    """Return the manifest with the facts that the holder states; as it is without any."""
+    stated = {} if catalogue is None else catalogue.stated()
+    return manifest | {"catalogue": stated} if stated else manifest
+
+
+def planned_files(
+    facts: PublicMetadata, *, catalogue: Catalogue | None, tiles: bool | None, signed: bool
+) -> tuple[str, ...]:
+    """Return the names of the files of a release that is not made yet, in order.
+
+    A map that is too large for GeoJSON will not have `cells.geojson`.
+    """
+    table = pa.table(name_cells(facts))
+    sections = with_statements(cell_sections(facts), catalogue)
+    dated = find_coverage(table, sections).start is not None
+    optional = {
+        "cells.geojson": "hexagon" in table.column_names,
+        TILES: vector_tiles.wants_tiles(table, tiles),
+        metadata_files.ITEM: dated,
+        signing.NAME: signed,
+    }
+    always = (
+        "cells.parquet",
+        "cells.csv",
+        "manifest.json",
+        "README.txt",
+        PAGE,
+        *metadata_files.ALWAYS,
+        receipt.NAME,
+    )
+    return tuple(sorted((*always, *(name for name, present in optional.items() if present))))
+
+
 def _write_files(
-    folder: Path, table: pa.Table, manifest: dict[str, Any], context: dict[str, Any] | None
+    folder: Path,
+    table: pa.Table,
+    manifest: dict[str, Any],
+    context: dict[str, Any] | None,
+    options: PageOptions,
+    *,
+    tiles: bool = False,
 ) -> None:
     pa.parquet.write_table(
         geometry.with_geometry(table), folder / "cells.parquet", compression="zstd"
@@ -88,11 +162,26 @@ def _write_files(
     mapped = features is not None and len(features) <= GEOJSON_LIMIT
     if features is not None and mapped:
         (folder / "cells.geojson").write_bytes(features)
-    page = report.render(table, manifest, context=context)
-    (folder / "report.html").write_text(page, "utf-8")
+    if tiles:
+        vector_tiles.write_tiles(table, folder / TILES)
     text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "manifest.json").write_text(text + "\n", "utf-8")
-    (folder / "README.txt").write_text(render_readme(table, manifest, mapped=mapped), "utf-8")
+    readme = render_readme(table, manifest, mapped=mapped, tiled=tiles)
+    (folder / "README.txt").write_text(readme, "utf-8")
+    names = frozenset({path.name for path in folder.iterdir()} | {PAGE})
+    for name, content in metadata_files.render_metadata(table, manifest, names).items():
+        (folder / name).write_bytes(content)
+    # The page offers the files that stand beside it.
+    page = report.render(
+        table,
+        manifest,
+        context=context,
+        geography=options.geography,
+        title=options.title,
+        subtitle=options.subtitle,
+        files=sorted(path.name for path in folder.iterdir()),
+    )
+    (folder / PAGE).write_text(page, "utf-8")
     # Last: it has the checksum of every other file.
     receipt.write(folder, manifest)
 

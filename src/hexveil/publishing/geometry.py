@@ -6,6 +6,7 @@ import json
 import math
 import struct
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +39,13 @@ def with_geometry(table: pa.Table) -> pa.Table:
 
 
 def geojson(table: pa.Table) -> bytes | None:
-    """Return the cells as a GeoJSON FeatureCollection; None for labels."""
+    """Return the cells as the text of a GeoJSON FeatureCollection; None for labels."""
+    collection = feature_collection(table)
+    return None if collection is None else json.dumps(collection, ensure_ascii=False).encode()
+
+
+def feature_collection(table: pa.Table) -> dict[str, Any] | None:
+    """Return the cells as a GeoJSON FeatureCollection of Python values; None for labels."""
     rings = _outlines(table)
     if rings is None:
         return None
@@ -51,8 +58,7 @@ def geojson(table: pa.Table) -> bytes | None:
         for row in table.to_pylist()
         for ring in (rings[row["hexagon"]],)
     ]
-    collection = {"type": "FeatureCollection", "features": features}
-    return json.dumps(collection, ensure_ascii=False).encode()
+    return {"type": "FeatureCollection", "features": features}
 
 
 def _outlines(table: pa.Table) -> dict[str, list[tuple[float, float]]] | None:

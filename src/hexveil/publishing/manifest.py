@@ -13,6 +13,7 @@ import importlib.resources
 import json
 import math
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,12 @@ import numpy as np
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells
 from hexveil.planning import cell_mechanisms
-from hexveil.planning.allocation import CellMechanisms, TwoStageRange
+from hexveil.planning.allocation import (
+    CellMechanisms,
+    PerCellRange,
+    TwoStageRange,
+    WithinBounds,
+)
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 from hexveil.planning.goal import goal, printed_options
 from hexveil.planning.guarantees import divisors
@@ -36,7 +42,7 @@ from hexveil.report.promise import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -46,8 +52,10 @@ if TYPE_CHECKING:
     from hexveil.planning.request import Request
     from hexveil.smoothing import Smoothed
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 LIBRARIES = ("duckdb", "numpy", "opendp", "pyarrow")
+_SELECTION = ("select", "drop_values", "timezone")
+"""Entries of the identity that select records; the time zone is the clock of their days."""
 
 
 def schema() -> dict[str, Any]:
@@ -92,13 +100,13 @@ def build_manifest(
     request: str,
     ledger: Mapping[str, Any] | None = None,
     smoothed: Mapping[str, Smoothed] | None = None,
-    cut_off: Mapping[str, int] | None = None,
+    accuracy: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return the manifest as it is written to `manifest.json`.
 
     `ledger` says where the release stands in the book (entry, chain); None if it cost nothing.
     `smoothed` are the estimates that were asked for beside the raw ones.
-    `cut_off` are the numbers of cells that a private range cut off, by statistic.
+    `accuracy` has an entry for each statistic (publishing/estimates/accuracy.py).
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -110,22 +118,40 @@ def build_manifest(
             "upper": decimal_text(facts.lattice.upper),
             "quantum": decimal_text(facts.lattice.quantum),
         },
-        "grid": _grid(facts.cells.grid),
         "rules": dict(facts.rules),
-        "selection": {k: v for k, v in facts.identity.items() if k in ("select", "drop_values")},
+        **cell_sections(facts),
         "plan": _plan(plan),
         "losses": _losses(plan),
         "cells": _cells(facts, plan),
-        "cut_off": [{"statistic": s, "cells": many} for s, many in (cut_off or {}).items()],
-        "smoothing": smoothing_statement(plan, smoothed or {}),
+        "accuracy": [dict(statement) for statement in accuracy],
+        "cut_off": _cut_off(plan, accuracy),
+        "smoothing": smoothing_statement(
+            plan,
+            smoothed or {},
+            posterior=any(statement["basis"] == "posterior" for statement in accuracy),
+        ),
         "occupancy_fingerprint": plan.occupancy.fingerprint,
         "request": request,
         "ledger": None if ledger is None else dict(ledger),
     }
 
 
+def cell_sections(facts: PublicMetadata) -> dict[str, Any]:
+    """Return the sections of a manifest about cells that are known before a release."""
+    return {
+        "grid": _grid(facts.cells.grid),
+        "selection": {k: facts.identity[k] for k in _SELECTION if k in facts.identity},
+    }
+
+
+@cache
+def _version(name: str) -> str:
+    """Return the version of an installed distribution, which is read from a file."""
+    return importlib.metadata.version(name)
+
+
 def _software() -> dict[str, str]:
-    return {name: importlib.metadata.version(name) for name in ("hexveil", *LIBRARIES)}
+    return {name: _version(name) for name in ("hexveil", *LIBRARIES)}
 
 
 def _dataset(name: str, facts: PublicMetadata) -> dict[str, Any]:
@@ -227,6 +253,16 @@ def _losses(plan: Plan) -> dict[str, Any]:
     }
 
 
+def _cut_off(plan: Plan, accuracy: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return how many cells of each statistic a private range cut off; empty without a range."""
+    if isinstance(plan.allocation.clipping, (WithinBounds, CellMechanisms)):
+        return []
+    return [
+        {"statistic": statement["statistic"], "cells": statement["grades"]["cut_off"]}
+        for statement in accuracy
+    ]
+
+
 def _centres(plan: Plan) -> dict[str, list[float]]:
     """Return the centres of residuals, under the strategy cell_residuals; in value units."""
     match plan.allocation.clipping:
@@ -236,6 +272,22 @@ def _centres(plan: Plan) -> dict[str, list[float]]:
                     strategy="cell_residuals", centre=np.ndarray() as centre, span_quanta=width
                 ):
                     return {"centre": (plan.lower + plan.span * (centre / width)).tolist()}
+    return {}
+
+
+def _cell_ranges(plan: Plan) -> dict[str, list[dict[str, Any]]]:
+    """Return the clipping range of each cell's last number, in value units."""
+    match plan.allocation.clipping:
+        case PerCellRange(plan=cell_ranges):
+            outputs = cell_ranges.released()
+            low, high = outputs.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
+            moved = outputs.moved.tolist()
+            return {
+                "clipping_range": [
+                    {"lower": one, "upper": other, "moved": own}
+                    for one, other, own in zip(low, high, moved, strict=True)
+                ]
+            }
     return {}
 
 
@@ -266,6 +318,7 @@ def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
     columns_by_statistic = [
         _centres(plan)
         | _released_ranges(plan)
+        | _cell_ranges(plan)
         | {
             "statistic": [name] * plan.occupancy.n_cells,
             "contribution_cap": thresholds[name].tolist(),

@@ -12,9 +12,11 @@ from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.planning.release_allocation import allocation_of, with_outputs
 from hexveil.planning.serialization import plan_codec
+from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.cut_off import find_cut_off
+from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
 from hexveil.publishing.estimates.smoothed_estimates import smooth_release
-from hexveil.publishing.estimates.table import build_table, cells_cut_off
+from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import build_manifest, fingerprint, request_of
 from hexveil.publishing.pinned_unit import unit_of
@@ -89,7 +91,8 @@ def release(
     Neighbours, sensitivity and loss: mechanisms/clipped/clipped_mean.py for means,
     mechanisms/clipped/clipped_variance.py for variances; in a private clipping range
     mechanisms/map_quantiles.py, mechanisms/weighted/weighted_mean.py,
-    mechanisms/weighted/weighted_variance.py and mechanisms/two_stage/two_stage_mean.py. The losses
+    mechanisms/weighted/weighted_variance.py, mechanisms/two_stage/two_stage_mean.py and
+    mechanisms/cell_ranges/cell_range_allocation.py. The losses
     booked are those of each unit, rounded up; the largest is the release's `epsilon`. They
     are computed again from the scales that go to the noise library, and compared with what was
     booked. Noise is drawn after the booking is committed, by mechanisms/noise.py alone. The result
@@ -108,6 +111,32 @@ def release(
         else:
             draw = _book_and_draw(dataset, plan, book, request)
     return _decode(dataset, draw, book, request, smoothing=SMOOTHED in estimates)
+
+
+def preview_release(
+    dataset: Dataset,
+    plan: Plan,
+    *,
+    ledger: Ledger,
+    estimates: tuple[str, ...] | str = ("raw",),
+) -> tuple[Plan, bool]:
+    """Return the plan that `release` would use, and whether it would only replay numbers.
+
+    Every check of `release` is made; nothing is booked, drawn or decoded.
+
+    Raises
+    ------
+    InputError
+        See `release`.
+    """
+    book = check_arguments(dataset, plan, ledger, estimates)
+    request = request_of(book.dataset, dataset.public, plan)
+    booking = book.find(fingerprint(request))
+    plan, allocation = _select_plan(dataset, plan, book)
+    if booking is not None and booking.complete:
+        return plan, True
+    check_plan(dataset, plan, allocation, accept_noise=True)
+    return plan, False
 
 
 def _find_stored(
@@ -163,11 +192,18 @@ def _decode(
     values = {statistic.statistic: statistic.estimate[0] for statistic in decoded}
     smoothed = smooth_release(plan, facts, values) if smoothing else {}
     cut_off = find_cut_off(plan, draw.allocation.numbers(draw.outputs))
-    table = build_table(plan, facts, values, smoothed, cut_off)
+    posterior = estimate_outputs(plan, draw.allocation, draw.outputs, values)
+    if posterior is not None:
+        cut_off["mean"] = posterior.cut_off
+        if smoothed:
+            smoothed["mean"] = adopt_intervals(
+                smoothed["mean"], posterior, plan.allocation.clipping
+            )
+    table = build_table(plan, facts, values, smoothed, cut_off, posterior)
     # Counted in the table, so that manifest and table cannot differ.
-    counts = cells_cut_off(table, plan.statistics if cut_off else ())
+    accuracy = accuracy_statement(plan, table, posterior)
     position = _ledger_position(book, name)
-    manifest = build_manifest(book.dataset, facts, plan, name, position, smoothed, counts)
+    manifest = build_manifest(book.dataset, facts, plan, name, position, smoothed, accuracy)
     return Release(table, manifest, draw.plan.epsilon, draw.replayed)
 
 

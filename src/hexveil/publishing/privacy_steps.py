@@ -15,8 +15,15 @@ import numpy as np
 
 from hexveil.base.rational import decimal_text, sum_upper_bounds
 from hexveil.ledger.unit_losses import PICO_EPSILON
+from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
-from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning.allocation import (
+    CellMechanisms,
+    PerCellRange,
+    PrivateRange,
+    TwoStageRange,
+    WithinBounds,
+)
 from hexveil.planning.clipping_range.private_range import to_value_units
 
 if TYPE_CHECKING:
@@ -24,6 +31,7 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.per_cell_allocation import PerCellAllocation
     from hexveil.planning import Plan
+    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
@@ -45,6 +53,8 @@ def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
             return [range_step | _radius(plan, interval), cells | _split(plan)]
         case TwoStageRange(interval, steps):
             return _two_stage_steps(plan, interval, steps)
+        case PerCellRange(cell_ranges):
+            return _cell_range_steps(plan, cell_ranges)
         case CellMechanisms(cells=cells):
             return [_step("cell_stages", spent, spent) | _cell_stages(plan, cells)]
 
@@ -133,6 +143,35 @@ def _two_stage_steps(
     details = {"n_clusters": int(steps.cluster_noise.size), "lower": low, "upper": high}
     clusters = _step("user_clusters", in_clusters, spent) | details
     return [range_step, scale_step, clusters, _step("cells", in_cells, spent) | narrow]
+
+
+def _cell_range_steps(plan: Plan, cell_ranges: CellRangePlan) -> list[dict[str, Any]]:
+    """Return the pooled quantiles, the spread within cells, the first look and the cells.
+
+    A cell that keeps its range spends what is listed for both of its steps on one number.
+    """
+    outputs, spent = cell_ranges.released(), plan.epsilon
+    bounds = float(plan.lower[0]), float(plan.span[0])
+
+    def in_units(quanta: int) -> float:
+        return to_value_units(quanta, outputs.span_quanta, *bounds)
+
+    pooled = _step("pooled_quantiles", cell_ranges.quantile_epsilon, spent) | {
+        "quantiles": [decimal_text(quantile) for quantile in cell_ranges.quantiles],
+        "points": [in_units(point) for point in outputs.points],
+    }
+    left = spent - cell_ranges.epsilon
+    first, cells = left * cell_ranges.first_share, left * (1 - cell_ranges.first_share)
+    ends = {"lower": in_units(outputs.first_range[0]), "upper": in_units(outputs.first_range[1])}
+    look = _step("first_look", first, spent) | ends
+    last = _step("cells", cells, spent) | {"moved": int(np.count_nonzero(outputs.moved))}
+    if outputs.spread is None:
+        return [pooled, look, last]
+    spread = _step("within_spread", cell_ranges.spread_epsilon, spent) | {
+        "quantile": decimal_text(SPREAD_QUANTILE),
+        "spread": bounds[1] * outputs.spread / outputs.span_quanta,
+    }
+    return [pooled, spread, look, last]
 
 
 def _split_stages(remainder: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]:

@@ -1,29 +1,46 @@
-"""Published numbers in memory: tables for several libraries, and the release folder."""
+"""Published numbers in memory: tables for several libraries, pictures, and the release folder."""
 
 from __future__ import annotations
 
-import importlib.util
+import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hexveil.base.errors import InputError
+from hexveil.base.optional_packages import require_package
 from hexveil.publishing import folder as folders
+from hexveil.publishing import geometry
+from hexveil.publishing.estimates.released_columns import STATISTICS, split_column
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from fractions import Fraction
     from pathlib import Path
 
     import pyarrow as pa
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
-SHOWN_ROWS = 20
-"""Rows of the table that a notebook shows."""
-SHOWN_KEYS = ("raw", "bound95", "quality")
-"""Columns of a statistic that it shows."""
+    from hexveil.publishing.catalogue.holder_statements import Catalogue
+    from hexveil.report.manifest_view import ManifestView
+    from hexveil.report.notebook.cell_picture import PlottedColumn
+
+CRS = "OGC:CRS84"
+"""Longitude and latitude, in this order, on WGS 84: what GeoJSON and GeoParquet mean."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release:
     """Published numbers, and the statement of their guarantee.
+
+    A release is a sequence of rows: `len(release)` counts its cells, and iteration yields a dict
+    per cell. `release["mean_raw"]` is a column as a read-only array, `release["mean"]` those of a
+    statistic (`mean_estimate`, or `mean_raw` without it), `release[["cell", "mean"]]` an Arrow
+    table of columns, and `release[release["mean_quality"] != "noise"]` one of rows. Whatever else a
+    data frame can do is one call away: `release.to_pandas()`, `release.to_polars()`. Libraries that
+    read Arrow or GeoJSON take a release as it is: `pl.DataFrame(release)`, `pa.table(release)`.
 
     Attributes
     ----------
@@ -34,7 +51,8 @@ class Release:
     epsilon : Fraction
         Loss of the most exposed unit.
     replayed : bool
-        Whether the ledger had these numbers from an earlier release of this request, at no cost.
+        Whether the numbers are those of an earlier release, at no cost: the ledger had them, or
+        they were loaded from a folder.
     """
 
     table: pa.Table
@@ -42,21 +60,63 @@ class Release:
     epsilon: Fraction
     replayed: bool
 
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.table.column_names)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        yield from self.table.to_pylist()
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and _column_name(self.table, name) is not None
+
+    def __getitem__(self, key: str | list[str] | NDArray[np.bool_]) -> Any:  # noqa: ANN401  by key
+        return _select(self.table, key)
+
+    def head(self, n: int = 5) -> Any:  # noqa: ANN401  pandas may not be installed
+        """Return the first rows as a pandas data frame; InputError without pandas."""
+        require_package("pandas")
+        return self.table.slice(0, n).to_pandas()
+
     def to_arrow(self) -> pa.Table:
         """Return the numbers as an Arrow table."""
         return self.table
 
     def to_pandas(self) -> Any:  # noqa: ANN401  pandas may not be installed
         """Return the numbers as a pandas data frame; InputError without pandas."""
-        _require("pandas")
+        require_package("pandas")
         return self.table.to_pandas()
 
     def to_polars(self) -> Any:  # noqa: ANN401  polars may not be installed
         """Return the numbers as a polars data frame; InputError without polars."""
-        _require("polars")
+        require_package("polars")
         import polars as pl  # noqa: PLC0415  an extra
 
         return pl.from_arrow(self.table)
+
+    def to_geopandas(self) -> Any:  # noqa: ANN401  geopandas may not be installed
+        """Return the numbers as a GeoDataFrame, with the outline of each cell's hexagon.
+
+        Coordinates are longitude and latitude (WGS 84).
+
+        Raises
+        ------
+        InputError
+            Without geopandas, or if the cells are labels, which have no outline.
+        """
+        require_package("geopandas", "geo")
+        mapped = geometry.with_geometry(self.table)
+        if mapped is self.table:
+            raise InputError(f"{_NO_OUTLINES}; .to_pandas() has their numbers.")
+        import geopandas  # noqa: PLC0415  an extra
+
+        frame = mapped.to_pandas()
+        outlines = geopandas.GeoSeries.from_wkb(frame.pop("geometry"), crs=CRS)
+        return geopandas.GeoDataFrame(frame, geometry=outlines)
 
     def to_spark(self, session: Any) -> Any:  # noqa: ANN401  pyspark may not be installed
         """Return the numbers as a Spark data frame, for example to be written as a table.
@@ -77,12 +137,61 @@ class Release:
             )
         return session.createDataFrame(self.table)
 
-    def write(
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the numbers as an Arrow stream, as libraries ask for it (PyCapsule interface)."""
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    @property
+    def __geo_interface__(self) -> dict[str, Any]:
+        """The cells as a GeoJSON FeatureCollection; AttributeError for labels."""
+        features = geometry.feature_collection(self.table)
+        if features is None:
+            # Libraries ask with hasattr whether an object has places; worded by `__getattr__`.
+            raise AttributeError(name="__geo_interface__", obj=self)
+        return features
+
+    def plot(
+        self, column: str | None = None, *, slot: str | None = None, ax: Axes | None = None
+    ) -> Axes:
+        """Draw the numbers with matplotlib, and return the axes.
+
+        Hexagons are drawn as a map of one slot, labels as dots with their intervals. Colours have
+        one scale for all slots; cells that are uncertain are hatched, and noise is pale.
+
+        Parameters
+        ----------
+        column : str, optional
+            A statistic, or a column of numbers such as "mean_smoothed", "mean_bound95" or
+            "records"; default the first statistic. A statistic means its estimates, or its raw
+            numbers where it has none.
+        slot : str, optional
+            As in the column `slot`, like "06:00"; default the slot with the most records.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; default a new figure.
+
+        Raises
+        ------
+        InputError
+            Without matplotlib, or if the release does not have the column or the slot.
+        """
+        require_package("matplotlib", "plots")
+        # Loaded here: a release must not wait for what only draws.
+        from hexveil.report.notebook.cell_picture import picture_of  # noqa: PLC0415
+        from hexveil.report.notebook.matplotlib_drawing import draw_axes  # noqa: PLC0415
+
+        return draw_axes(picture_of(self.table, self._view(), self._plotted(column), slot), ax)
+
+    def write(  # noqa: PLR0913  keyword-only, a field of the run file per argument
         self,
         folder: str | Path,
         *,
         context: str | Path | None = None,
         sign: str | Path | None = None,
+        catalogue: Catalogue | None = None,
+        tiles: bool | None = None,
+        title: str | None = None,
+        subtitle: str | None = None,
+        hide_geography: bool = False,
     ) -> Path:
         """Write the release folder and return it.
 
@@ -91,18 +200,38 @@ class Release:
         folder : str or Path
             New; an existing folder is never written into.
         context : str or Path, optional
-            GeoJSON file drawn beneath the map.
+            GeoJSON file drawn beneath the map; its names of places name the hexagons.
         sign : str or Path, optional
             File of the private key that signs the folder (`hexveil ledger keygen`).
+        catalogue : Catalogue, optional
+            Publisher, licence and other facts for data portals.
+        tiles : bool, optional
+            Whether to add vector tiles (`cells.pmtiles`); by default for maps of at least 50,000
+            cells, where the extra `tiles` is installed.
+        title, subtitle : str, optional
+            Of the page; by default what is averaged, and the name of the data set.
+        hide_geography : bool
+            Leave coast, rivers, borders and names of places out of the page's map.
 
         Raises
         ------
         InputError
-            If the folder exists or cannot be made, or the context or the key cannot be read.
+            If the folder exists or cannot be made, or the context or the key cannot be read, or
+            tiles are requested without the extra `tiles`.
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        return folders.write(self.table, self.manifest, folder, context=context, sign=sign)
+        page = folders.PageOptions(title or "", subtitle or "", not hide_geography)
+        return folders.write(
+            self.table,
+            self.manifest,
+            folder,
+            context=context,
+            sign=sign,
+            catalogue=catalogue,
+            tiles=tiles,
+            page=page,
+        )
 
     def __repr__(self) -> str:
         return (
@@ -111,27 +240,85 @@ class Release:
         )
 
     def _repr_html_(self) -> str:
-        """Return a short table for a notebook."""
-        import html  # noqa: PLC0415  only notebooks ask
+        """Return the promise, a picture and the first rows for a notebook."""
+        from hexveil.report.notebook.release_summary import summarize  # noqa: PLC0415  as in plot
 
-        statistic = self.manifest["plan"]["statistics"][0]
-        names = ["cell", "users", *(f"{statistic}_{key}" for key in SHOWN_KEYS)]
-        # Names and labels come from the records: they must not become markup of the notebook.
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-        rows = [
-            "".join(f"<td>{html.escape(_format(row[name]))}</td>" for name in names)
-            for row in self.table.slice(0, SHOWN_ROWS).select(names).to_pylist()
-        ]
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        promise = html.escape(self.manifest["guarantee"]["promise"])
-        summary = f"{self.table.num_rows} cells. {promise}"
-        return f"<p>{summary}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return summarize(self.table, self._view(), self._plotted(None))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.columns
+
+    def _view(self) -> ManifestView:
+        from hexveil.report.manifest_view import ManifestView  # noqa: PLC0415  as in plot
+
+        return ManifestView.from_manifest(self.manifest)
+
+    def _plotted(self, column: str | None) -> PlottedColumn:
+        from hexveil.report.notebook.cell_picture import PlottedColumn  # noqa: PLC0415  as in plot
+
+        name = _require_column(self.table, column or self.manifest["plan"]["statistics"][0])
+        return PlottedColumn(name, *split_column(name))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Raise AttributeError that names the data frame which has the attribute."""
+            # Types are checked without this method: a checker would take any name for present.
+            raise AttributeError(_describe_missing(self, name), name=name, obj=self)
 
 
-def _require(package: str) -> None:
-    if importlib.util.find_spec(package) is None:
-        raise InputError(f'{package} is not installed: pip install "hexveil[{package}]".')
+_NO_OUTLINES = "cells of labels have no outlines"
 
 
-def _format(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _column_name(table: pa.Table, name: str) -> str | None:
+    """Return the column of a name: a statistic alone means its estimates, or its raw numbers."""
+    # Columns first: a label may have the name of a statistic.
+    named = [name, *(f"{name}_{key}" for key in ("estimate", "raw") if name in STATISTICS)]
+    return next((column for column in named if column in table.column_names), None)
+
+
+def _require_column(table: pa.Table, name: object) -> str:
+    """Return the column of a name; raise InputError with those that there are."""
+    if not isinstance(name, str):
+        raise InputError(
+            f"a column of a release is named by text, got {type(name).__name__}; for rows use "
+            "release.table or release.to_pandas()."
+        )
+    column = _column_name(table, name)
+    if column is None:
+        similar = difflib.get_close_matches(name, table.column_names, n=1, cutoff=0.6)
+        hint = (
+            f"did you mean {similar[0]!r}?"
+            if similar
+            else f"it has {', '.join(table.column_names)}."
+        )
+        raise InputError(f"the release has no column {name!r}; {hint}")
+    return column
+
+
+def _select(table: pa.Table, key: str | list[str] | NDArray[np.bool_]) -> Any:  # noqa: ANN401
+    """Return a column as an array, or an Arrow table of columns or rows: see `Release`."""
+    if isinstance(key, list):
+        return table.select([_require_column(table, name) for name in key])
+    if isinstance(key, np.ndarray) and key.dtype == np.bool_ and key.shape == (table.num_rows,):
+        return table.filter(key)
+    values = table[_require_column(table, key)].to_numpy()
+    # An Arrow buffer is shared with the release, and must not be written to.
+    values.setflags(write=False)
+    return np.asarray(values)
+
+
+def _describe_missing(release: Release, name: str) -> str:
+    """Return the message for an attribute that a release does not have."""
+    missing = f"'Release' object has no attribute {name!r}"
+    if name == "__geo_interface__":
+        return f"{missing}: {_NO_OUTLINES}."
+    # Private names are asked for by tools; copies ask before there is a table.
+    if name.startswith("_") or "table" not in vars(release):
+        return missing
+    if name in release:
+        return f"{missing}; release[{name!r}] is that column."
+    return (
+        f"{missing}; release.to_pandas() and release.to_polars() are data frames, release.table "
+        "is an Arrow table."
+    )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from hexveil.publishing.catalogue.coverage import find_coverage
 from hexveil.publishing.markup import document
-from hexveil.report import clipping_text
+from hexveil.report import accuracy_text, clipping_text
 from hexveil.report.manifest_view import format_heading, format_roughly, format_rounded_up
 
 if TYPE_CHECKING:
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 LOSSES = ("p99", "p90", "median", "mean")
 
 
-def render_readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
+def render_readme(
+    table: pa.Table, manifest: dict[str, Any], *, mapped: bool, tiled: bool = False
+) -> str:
     """Return the text of README.txt.
 
     Parameters
@@ -24,13 +27,11 @@ def render_readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) ->
         The released table.
     manifest : dict
         The manifest of the same release.
-    mapped : bool
-        Whether the folder has cells.geojson.
+    mapped, tiled : bool
+        Whether the folder has cells.geojson, and cells.pmtiles.
     """
     dataset, plan = manifest["dataset"], manifest["plan"]
     guarantee, cells = manifest["guarantee"], table.num_rows
-    # Cells are compared with a constant by their mean alone.
-    means = plan["statistics"][0] == "mean"
     values = {
         "heading": format_heading(plan["statistics"], dataset["value"]),
         "value_unit": dataset["value_unit"],
@@ -40,12 +41,17 @@ def render_readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) ->
         "nothing_read": guarantee["epsilon_spent"] == "0",
         "losses": _losses(manifest["losses"]),
         "naive_epsilon": format_rounded_up(float(Fraction(guarantee["l0_epsilon"])), 4),
-        "useful_cells": f"{plan['cells_better_than_constant']:,}" if means else "",
+        "accuracy": accuracy_text.describe_accuracy(
+            manifest["accuracy"], dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
+        ),
+        "posterior": "mean_estimate" in table.column_names,
         "contributing": _contributing_records(table, manifest),
         "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], cells),
         "smoothing": [_smoothing(statement) for statement in manifest["smoothing"]],
         "hexagons": "hexagon" in table.column_names,
         "mapped": mapped,
+        "tiled": tiled,
+        "dated": find_coverage(table, manifest).start is not None,
         "columns": [_column(field) for field in table.schema],
     }
 

@@ -17,6 +17,7 @@ from hexveil.model.public_metadata import Unit, ValueLattice
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
+from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import is_spark, resolve_source, resolve_spark_source
 from hexveil.records.unambiguous_names import quoted
 
@@ -55,6 +56,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     timezone: str | None = None,
     cache: str | os.PathLike[str] | None = None,
     scratch: str | os.PathLike[str] | None = None,
+    format: RecordFormat = PLAIN,  # noqa: A002  the field of a run, and what users look for
 ) -> Dataset:
     """Read the records of a source as public metadata and private sums per (cell, user).
 
@@ -66,13 +68,15 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     ----------
     source : str, path, list of them, or table
         A Parquet, CSV (.gz) or JSON (array or one document a line) file; a folder or glob of such
-        files with the same columns; a list of files, whose columns may differ; or a pandas,
-        polars or Arrow table. Folders of Parquet files that are all named like `ward=7` are a
-        column of text, unless the files have it themselves. JSON may be NGSI-LD entities;
-        `.pb`, `.pbf` and `.bin` files are snapshots of a GTFS-Realtime feed (extra `gtfs`), whose
-        vehicle positions are the records. With Spark also a Spark DataFrame, or
-        the addresses of Parquet files, like `s3://...`; local files must then be where every
-        executor finds them, and a table in memory goes through the driver.
+        files with the same columns; a list of files, whose columns may differ; or a table: of
+        pandas, polars or Arrow, a polars LazyFrame or a DuckDB relation. Such a query runs once,
+        and its result is held in memory: select its columns before. Folders of Parquet files
+        that are all named like `ward=7` are a column of text, unless the files have it
+        themselves. JSON may be NGSI-LD entities; `.pb`, `.pbf` and `.bin` files are snapshots of
+        a GTFS-Realtime feed (extra `gtfs`), whose vehicle positions are the records. With Spark
+        also a Spark DataFrame, or the addresses of Parquet files, like `s3://...`; local files
+        must then be where every executor finds them, and a table in memory goes through the
+        driver.
     user, value : str
         Column of the user id and of the value. Ids of text are kept apart byte for byte; numbers
         by their value: 7, 7.0 and 7.00 are one user. A float that is not whole, or so large that
@@ -124,6 +128,9 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         Private folder of temporary files, made if it is not there; default HEXVEIL_SCRATCH, else
         a folder in the machine's temporary folder. What killed runs left in it is removed.
         Spark's executors go by their own HEXVEIL_SCRATCH.
+    format : RecordFormat
+        Decimal comma, format of times, unit after values, nested records, files with different
+        columns.
 
     Returns
     -------
@@ -164,6 +171,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         columns,
         rules,
         check_memory(memory),
+        format,
         value_unit or "",
         declared,
         # Resolved now: the working folder may be another one when a capacity table counts again.

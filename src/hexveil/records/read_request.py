@@ -12,6 +12,7 @@ from hexveil.model.cells import Cells, Labels, OneCell, zone
 from hexveil.model.public_metadata import UNITS, Unit, ValueLattice
 from hexveil.records.select import Select
 from hexveil.records.sources.columns import strip_value_members
+from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_pairs
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class ReadRequest:
 
     Attributes
     ----------
-    columns, rules, memory, value_unit, version, cache
+    columns, rules, memory, format, value_unit, version, cache
         See `hexveil.records.read`; `version` is a line of `hexveil.records.unambiguous_names`.
     offsets : bool
         Whether it is known that every kept record's time has an offset; looked at only under two
@@ -149,6 +150,7 @@ class ReadRequest:
     columns: RecordColumns
     rules: Rules
     memory: str = "1GB"
+    format: RecordFormat = PLAIN
     value_unit: str = ""
     version: str | None = None
     cache: Cache | None = None
@@ -157,6 +159,9 @@ class ReadRequest:
 
     def __post_init__(self) -> None:
         columns, rules = self.columns, self.rules
+        if not isinstance(self.format, RecordFormat):
+            kind = type(self.format).__name__
+            raise InputError(f"format must be RecordFormat(...), got {kind}.")
         if isinstance(rules.cells, Cells):
             self._check_cells(rules.cells)
         self._check_value()
@@ -204,7 +209,7 @@ class ReadRequest:
 
     def identity(self, source: str) -> dict[str, str]:
         """Return the public request as text, independent of all values."""
-        rules = self.rules
+        rules, declared = self.rules, self.format.describe()
         return {
             "source": source,
             "version": self.version or NOT_DECLARED,
@@ -220,4 +225,6 @@ class ReadRequest:
             "timezone": rules.clock or "none",
             # Another declared time zone reads other records, but only if some time lacks an offset.
             "naive_times": "none" if self.offsets else rules.naive or "not usable",
+            # Absent where nothing is declared: requests from before have the same identity.
+            **({"format": declared} if declared else {}),
         }

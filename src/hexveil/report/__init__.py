@@ -17,7 +17,7 @@ __all__ = ["read_context", "render"]
 
 
 def __getattr__(name: str) -> object:
-    """Load `render` on first use: the figure library is slow to import."""
+    """Load `render` on first use: what it draws with is slow to import."""
     if name != "render":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from hexveil.report.page import render  # noqa: PLC0415  slow to import

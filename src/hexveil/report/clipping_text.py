@@ -30,14 +30,21 @@ def get_step(steps: Sequence[Step], name: str) -> Step | None:
 
 
 def get_strategy(steps: Sequence[Step]) -> str | None:
-    """Return the strategy that was selected; "single_stage" under one range, None without any.
+    """Return how user averages were clipped; None within public bounds.
+
+    The strategy that was selected, "single_stage" under one range, "cell_ranges" with a range per
+    cell.
 
     Examples
     --------
     >>> get_strategy([{"step": "cells"}])
     >>> get_strategy([{"step": "clipping_range"}, {"step": "cells"}])
     'single_stage'
+    >>> get_strategy([{"step": "pooled_quantiles"}, {"step": "first_look"}, {"step": "cells"}])
+    'cell_ranges'
     """
+    if get_step(steps, "pooled_quantiles") is not None:
+        return "cell_ranges"
     if get_step(steps, "clipping_range") is None:
         return None
     # One range alone has no residuals: its averages are clipped once.
@@ -107,7 +114,8 @@ def _describe_cell_stages(step: Step) -> list[str]:
 def _describe_step(step: Step, strategy: str, amount: FormatAmount) -> str:
     # A dossier reads manifests of strangers: their decimal text may be too large for a double.
     epsilon = float(to_fraction(step["epsilon"], "the epsilon of a step"))
-    quantile = float(to_fraction(step.get("quantile", "0"), "the quantile of residuals"))
+    quantile = float(to_fraction(step.get("quantile", "0"), "the quantile of a step"))
+    points = [amount(point) for point in step.get("points", ())]
     return render_sentence(
         _TEMPLATE,
         "privacy_step",
@@ -115,6 +123,7 @@ def _describe_step(step: Step, strategy: str, amount: FormatAmount) -> str:
         strategy=strategy,
         amount=amount,
         quantile=f"{quantile:.0%}",
+        points=", ".join(points),
         epsilon=format_rounded_up(epsilon, 4),
         share=f"{step['share']:.0%}",
     )

@@ -3,9 +3,7 @@
 Each script and the one style element are allowed by the hash of their text, so that a script or a
 style that slipped into the page in some other way, say in a label, is not run. There are no style
 attributes: places that depend on numbers are rules of the style element, and what moves is set
-through the DOM, which a policy does not judge. Bokeh makes style elements with changing texts while
-it draws; assets/sheets.js gives it adopted style sheets instead, so no exception is needed for it
-either.
+through the DOM, which a policy does not judge.
 """
 
 from __future__ import annotations
@@ -37,8 +35,8 @@ def policy(scripts: Iterable[str], style: str) -> str:
         "default-src": "'none'",
         "script-src": " ".join(map(_hash, scripts)),
         "style-src": _hash(style),
-        # The icon is an empty data address; the map library draws patterns through blobs.
-        "img-src": "data: blob:",
+        # The icon is an empty data address.
+        "img-src": "data:",
         # These two do not fall back to default-src, so they are forbidden by name.
         "base-uri": "'none'",
         "form-action": "'none'",

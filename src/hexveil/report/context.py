@@ -1,7 +1,8 @@
 """The optional layer beneath the map: public lines, outlines and points from a GeoJSON file.
 
-Only geometry is kept; properties are never read. Places are (longitude, latitude) in degrees
-(RFC 7946); a file in projected coordinates is refused.
+Of the properties only a name is kept. Positions are (longitude, latitude) in degrees (RFC 7946); a
+file in projected coordinates is refused. An extract of OpenStreetMap becomes such a file with
+`osmium export extract.osm.pbf -o extract.geojson`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_BYTES = 20_000_000
+MAX_LETTERS = 60
+"""Of a name; longer ones are cut."""
+NAMES = ("name:en", "name")
+"""Properties that name a feature; the first that is there is taken."""
 Line = list[tuple[float, float]]
 
 # How deep the positions lie inside "coordinates", and how many of them a line needs.
@@ -31,7 +36,9 @@ _NOT_GEOJSON = (
 
 
 def read_context(path: str | Path) -> dict[str, Any]:
-    """Return the geometry of a GeoJSON file as a GeometryCollection, without properties.
+    """Return a GeoJSON file as a FeatureCollection of its geometry and names.
+
+    Names are text from outside: whoever writes them somewhere must escape them.
 
     Parameters
     ----------
@@ -61,20 +68,20 @@ def read_context(path: str | Path) -> dict[str, Any]:
             f"context: {str(path)!r} must be a file of at most {MAX_BYTES // 10**6} MB; "
             "keep only the lines near the map."
         )
-    geometries = None
+    features = None
     with contextlib.suppress(*_NOT_GEOJSON):  # an error that holds the text is not kept
-        geometries = list(_geometries(json.loads(text)))
-    if geometries is None:
+        features = list(_features(json.loads(text)))
+    if features is None:
         raise InputError(
             f"context: {str(path)!r} is not GeoJSON with places as [longitude, latitude] in "
             "degrees; export the layer as GeoJSON in WGS 84."
         )
-    if not geometries:
+    if not features:
         raise InputError(
             f"context: {str(path)!r} holds no line, polygon or point; "
             "export a layer that has geometry."
         )
-    return {"type": "GeometryCollection", "geometries": geometries}
+    return {"type": "FeatureCollection", "features": features}
 
 
 def lines_of(context: dict[str, Any]) -> list[Line]:
@@ -85,32 +92,78 @@ def lines_of(context: dict[str, Any]) -> list[Line]:
     InputError
         If it is not GeoJSON in degrees.
     """
+    return [line for feature in _checked(context) for line in _lines(feature["geometry"])]
+
+
+def named_positions(context: dict[str, Any]) -> list[tuple[str, tuple[float, float], bool]]:
+    """Return each name with a position, and whether it is that of a line, as of a street.
+
+    A point stands where it is, an area at the mean of its corners, a line at its middle corner.
+
+    Raises
+    ------
+    InputError
+        If it is not GeoJSON in degrees.
+    """
+    found = []
+    for feature in _checked(context):
+        name = feature["properties"].get("name")
+        lines = _lines(feature["geometry"]) if name else []
+        if not lines:
+            continue
+        is_line = feature["geometry"]["type"].endswith("LineString")
+        longest = max(lines, key=len)
+        found.append((name, longest[len(longest) // 2] if is_line else _middle(longest), is_line))
+    return found
+
+
+def _middle(line: Line) -> tuple[float, float]:
+    # The first corner of a ring is its last one too.
+    corners = line[:-1] if len(line) > 1 and line[0] == line[-1] else line
+    return (
+        sum(lon for lon, _ in corners) / len(corners),
+        sum(lat for _, lat in corners) / len(corners),
+    )
+
+
+def _checked(context: dict[str, Any]) -> list[dict[str, Any]]:
     try:
-        shapes = list(_geometries(context))
+        return list(_features(context))
     except _NOT_GEOJSON:
         raise InputError(
             "context must be GeoJSON with places as [longitude, latitude] in degrees; "
             "read it with hexveil.report.read_context."
         ) from None
-    return [line for shape in shapes for line in _lines(shape)]
 
 
-def _geometries(data: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401  any JSON
-    """Yield each geometry that can be drawn, checked and reduced to type and coordinates."""
+def _features(data: Any, name: str = "") -> Iterator[dict[str, Any]]:  # noqa: ANN401  any JSON
+    """Yield each geometry that can be drawn with its name, checked and reduced to these."""
     kind = data["type"]
     if kind == "FeatureCollection":
         for feature in data["features"]:
-            yield from _geometries(feature)
+            yield from _features(feature)
     elif kind == "Feature":
         if data.get("geometry") is not None:
-            yield from _geometries(data["geometry"])
+            yield from _features(data["geometry"], _name(data.get("properties") or {}))
     elif kind == "GeometryCollection":
         for geometry in data["geometries"]:
-            yield from _geometries(geometry)
+            yield from _features(geometry, name)
     else:
         places = _places(data["coordinates"], _DEPTH[kind])
         if places:
-            yield {"type": kind, "coordinates": places}
+            yield {
+                "type": "Feature",
+                "properties": {"name": name} if name else {},
+                "geometry": {"type": kind, "coordinates": places},
+            }
+
+
+def _name(properties: dict[str, Any]) -> str:
+    """Return the name of a feature on one line; "" without one."""
+    found = (properties.get(key) for key in NAMES)
+    name = next((text for text in found if isinstance(text, str)), "")
+    printable = "".join(letter if letter.isprintable() else " " for letter in name)
+    return " ".join(printable.split())[:MAX_LETTERS]
 
 
 def _places(value: Any, depth: int) -> Any:  # noqa: ANN401  nested lists of JSON

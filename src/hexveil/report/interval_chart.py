@@ -42,8 +42,8 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
     # More bars than that are no overview any more: the table has them all.
     if "hexagon" in table.column_names or table.num_rows > MAX_CELLS:
         return None
-    value = np.asarray(table[f"{view.statistic}_raw"].to_numpy(), dtype=np.float64)
-    low, high = view.bound_limits(table)
+    value = view.shown_numbers(table)
+    low, high = view.shown_limits(table)
     axis_start, axis_end = float(min(low.min(), value.min())), float(max(high.max(), value.max()))
     # A single constant has an axis without length.
     width = (axis_end - axis_start) or 1.0

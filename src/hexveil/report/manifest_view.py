@@ -41,6 +41,8 @@ class ManifestView:
         The promise, in a sentence.
     label_columns : tuple of str
         Columns that name a cell, with labels.
+    shown : str
+        The statistic shown; "" for the first.
     """
 
     manifest: Mapping[str, Any]
@@ -52,22 +54,61 @@ class ManifestView:
     unit: str
     promise: str
     label_columns: tuple[str, ...]
+    shown: str = ""
+
+    def has_posterior(self, table: pa.Table) -> bool:
+        """Return whether the statistic shown has estimates by a model that includes clipping."""
+        return f"{self.statistic}_estimate" in table.column_names
+
+    def estimator(self, table: pa.Table) -> str:
+        """Return which of a cell's numbers is shown: "estimate", "smoothed" or "raw".
+
+        The estimate where there is one. The smoothed number where its intervals are narrower than
+        the bounds of the raw one, for half of the cells at least.
+        """
+        if self.has_posterior(table):
+            return "estimate"
+        if f"{self.statistic}_smoothed" not in table.column_names or self.constant:
+            return "raw"
+        widths = self._distances(table, "smoothed")
+        is_better = np.median(widths) < np.median(self._column(table, "bound95"))
+        return "smoothed" if is_better else "raw"
+
+    def shown_numbers(self, table: pa.Table) -> NDArray[np.float64]:
+        """Return the number shown of each cell."""
+        return self._column(table, self.estimator(table))
+
+    def half_widths(self, table: pa.Table) -> NDArray[np.float64]:
+        """Return the largest distance of each number shown from its limits, or its 95% bound."""
+        key = self.estimator(table)
+        return self._column(table, "bound95") if key == "raw" else self._distances(table, key)
+
+    def shown_limits(self, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the limits of each cell's true number that belong to the number shown."""
+        if self.estimator(table) == "smoothed":
+            return self._column(table, "low"), self._column(table, "high")
+        return self.bound_limits(table)
+
+    def _distances(self, table: pa.Table, key: str) -> NDArray[np.float64]:
+        number = self._column(table, key)
+        low, high = self._column(table, "low"), self._column(table, "high")
+        return np.maximum(number - low, high - number)
+
+    def _column(self, table: pa.Table, key: str) -> NDArray[np.float64]:
+        return np.asarray(table[f"{self.statistic}_{key}"].to_numpy(), dtype=np.float64)
 
     def bound_limits(self, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the limits of each cell's true number, by the bound around its raw one.
+        """Return the limits of each cell's true number, by its posterior or its bound.
 
-        Where estimates were smoothed, the limits in the table are those of a model.
+        Where other estimates were smoothed, the limits in the table are those of their model.
         """
-
-        def column(key: str) -> NDArray[np.float64]:
-            numbers = table[f"{self.statistic}_{key}"].to_numpy()
-            return np.asarray(numbers, dtype=np.float64)
-
+        low, high = self._column(table, "low"), self._column(table, "high")
         # Without smoothing, the table has the limits by the bound already.
-        if f"{self.statistic}_smoothed" not in table.column_names:
-            return column("low"), column("high")
-        raw, bound, span = column("raw"), column("bound95"), self.upper - self.lower
-        low, high = column("low"), column("high")
+        is_smoothed = f"{self.statistic}_smoothed" in table.column_names
+        if self.has_posterior(table) or not is_smoothed:
+            return low, high
+        raw, bound = self._column(table, "raw"), self._column(table, "bound95")
+        span = self.upper - self.lower
         lowest, highest = {
             "mean": (self.lower, self.upper),
             "variance": (0.0, span**2 * RANGE["variance"]),
@@ -78,6 +119,12 @@ class ManifestView:
             np.where(low <= lowest, lowest, np.maximum(raw - bound, lowest)),
             np.where(high >= highest, highest, np.minimum(raw + bound, highest)),
         )
+
+    @property
+    def accuracy(self) -> Mapping[str, Any]:
+        """The manifest's statement on the accuracy of the statistic shown; empty without one."""
+        statements = self.manifest.get("accuracy") or ()
+        return next((one for one in statements if one["statistic"] == self.statistic), {})
 
     @property
     def clipping_range(self) -> Mapping[str, Any] | None:
@@ -120,8 +167,8 @@ class ManifestView:
 
     @property
     def statistic(self) -> str:
-        """The statistic that the page shows: the first."""
-        return self.statistics[0]
+        """The statistic that the page or the picture shows."""
+        return self.shown or self.statistics[0]
 
     @property
     def noun(self) -> str:

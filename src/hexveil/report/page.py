@@ -11,19 +11,18 @@ import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from markupsafe import Markup
 
 from hexveil.base.errors import InputError
-from hexveil.report import figure, page_text
+from hexveil.report import legend, page_text
 from hexveil.report.content_security_policy import policy
 from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView
-from hexveil.report.payload import payload, script_json, ticks
+from hexveil.report.payload import payload, script_json
 from hexveil.report.templates import render_template
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -31,10 +30,19 @@ if TYPE_CHECKING:
 
 _COUNTS = ("cell", "users", "records")
 _NUMBERS = ("raw", "bound95", "low", "high", "quality")
+_OF_MAP = ("cells.js", "canvas.js", "map.js", "readout.js")
+"""Scripts that a page without a map does not need."""
 
 
 def render(
-    table: pa.Table, manifest: Mapping[str, Any], *, context: dict[str, Any] | None = None
+    table: pa.Table,
+    manifest: Mapping[str, Any],
+    *,
+    context: dict[str, Any] | None = None,
+    geography: bool = True,
+    title: str = "",
+    subtitle: str = "",
+    files: Sequence[str] = (),
 ) -> str:
     """Return the report of a release as the text of one HTML file.
 
@@ -46,6 +54,12 @@ def render(
         The manifest of the same release, schema version 2.
     context : dict, optional
         Public GeoJSON to draw in thin lines beneath the map, as `read_context` returns it.
+    geography : bool
+        Whether to draw coast, rivers and borders, and to name places, from the package's own data.
+    title, subtitle : str
+        Of the page; by default what is averaged, and of which data set.
+    files : sequence of str
+        Names of files beside the page, which it offers.
 
     Raises
     ------
@@ -58,28 +72,35 @@ def render(
     """
     view = ManifestView.from_manifest(manifest)
     _check(table, view)
+    estimator = view.estimator(table)
     labels = json.loads(render_template("page/labels.json", {}))
-    data = payload(table, view, context=context) | {"text": labels}
-    item = None
-    if data["map"]:
-        item = figure.map_item(data["colour"]["low"], data["colour"]["high"], _width(data["map"]))
-    legend, chart = _legend(data["colour"], view), interval_chart(table, view)
+    interval = labels.pop("interval_half_width")
+    if estimator != "raw":
+        labels["bound"] = interval
+    data = payload(table, view, context=context, geography=geography) | {"text": labels}
+    has_map, chart = data["map"] is not None, interval_chart(table, view)
+    marks = legend.marks(data["colour"]["low"], data["colour"]["high"])
     # The policy allows one style element and no style attribute: positions are rules of it.
-    style = _asset("page.css") + _placement_rules(legend, chart)
-    scripts = _scripts(with_map=item is not None)
+    style = _asset("page.css") + legend.colour_rules() + _placement_rules(marks, chart)
+    scripts = _scripts(with_map=has_map)
     values = page_text.template_values(table, view) | {
         "qualities": page_text.qualities(table, view),
+        "estimator": estimator,
+        "title": title,
+        "subtitle": subtitle,
         "chart": chart,
-        "legend": legend,
+        "marks": marks,
         "labels": labels,
         "timezone": manifest["grid"].get("timezone") or "",
         "slots": data["slots"],
-        "has_map": item is not None,
+        "start": data["start"],
+        "has_map": has_map,
         "has_context": bool(context),
+        "attribution": data["map"]["attribution"] if data["map"] else "",
+        "files": list(files),
         "policy": Markup(policy(scripts, style)),  # noqa: S704  base64 and our own words
         "style": Markup(style),  # noqa: S704  our own file, and numbers
         "data": Markup(script_json(data)),  # noqa: S704  escaped by script_json
-        "item": Markup(script_json(item)),  # noqa: S704  escaped by script_json
         "scripts": [Markup(script) for script in scripts],  # noqa: S704  our own, and the library's
     }
     return render_template("report.html", values)
@@ -99,33 +120,12 @@ def _check(table: pa.Table, view: ManifestView) -> None:
         raise InputError("the released table has no rows; there is nothing to report.")
 
 
-def _width(drawn: Mapping[str, Any]) -> float:
-    """Return the extent of the hexagons from west to east on the ground, in metres."""
-    east = np.concatenate([ring[::2] for ring in drawn["rings"]])
-    return float(np.ptp(east)) * float(drawn["unit"])
-
-
-def _legend(colour: Mapping[str, float], view: ManifestView) -> dict[str, Any]:
-    """Return the colours of the bar and its marks, in per cent of its length."""
-    low, high = colour["low"], colour["high"]
-    marks = ticks(low, high)
-    digits = max(len(f"{mark:.9f}".rstrip("0").split(".")[1]) for mark in marks)
-    return {
-        "gradient": figure.gradient(),
-        "marks": [
-            (round(100 * (mark - low) / (high - low), 2), f"{mark:,.{digits}f}") for mark in marks
-        ],
-        "unit": view.unit_text,
-    }
-
-
-def _placement_rules(legend: Mapping[str, Any], chart: Chart | None) -> str:
-    """Return the style rules for colours and places: the policy allows no style attributes."""
+def _placement_rules(marks: Sequence[tuple[float, str]], chart: Chart | None) -> str:
+    """Return the style rules for places: the policy allows no style attributes."""
     rules = [
-        f"#colour-bar {{ background: linear-gradient(to right, {', '.join(legend['gradient'])}); }}"
+        f".marks span:nth-child({number}) {{ left: {place}%; }}"
+        for number, (place, _) in enumerate(marks, 1)
     ]
-    for number, (place, _) in enumerate(legend["marks"], 1):
-        rules.append(f".marks span:nth-child({number}) {{ left: {place}%; }}")
     for number, bar in enumerate(() if chart is None else chart.bars, 1):
         row = f"#chart li:nth-child({number})"
         rules.append(f"{row} i {{ left: {bar.start}%; width: {bar.width}%; }}")
@@ -134,11 +134,11 @@ def _placement_rules(legend: Mapping[str, Any], chart: Chart | None) -> str:
 
 
 def _scripts(*, with_map: bool) -> list[str]:
-    """Return the text of each script: the map's library after its style sheets, and the page's."""
-    # Labels have no map: their page carries no map library, and is a tenth as long.
-    names = ("page.js", "map.js", "table.js") if with_map else ("page.js", "table.js")
-    page_script = "\n".join(_asset(name) for name in (*names, "start.js"))
-    libraries = [_asset("sheets.js"), figure.scripts()] if with_map else []
+    """Return the text of each script: the map's library, and the page's own."""
+    # Labels have no map: their page carries no map library, and is much shorter.
+    names = ("page.js", *(_OF_MAP if with_map else ()), "table.js", "start.js")
+    page_script = "\n".join(map(_asset, names))
+    libraries = [_asset("vendor/d3.min.js")] if with_map else []
     return [*libraries, f'(function () {{\n"use strict";\n{page_script}}})();\n']
 
 

@@ -16,6 +16,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.model.public_metadata import UNITS
 from hexveil.report import clipping_text
+from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
 from hexveil.report.manifest_view import format_roughly, format_rounded_up, noun, with_unit
 from hexveil.report.promise import exact_counts, in_common, presence
 
@@ -59,6 +60,7 @@ def template_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         **_counts(table, view),
         **_clipping(view),
         **_errors(table, view),
+        **_accuracy(table, view),
         **_optimality(view),
         **_losses(manifest.get("losses") or {}),
         "smoothing": _smoothing(view),
@@ -68,10 +70,10 @@ def template_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
 def qualities(table: pa.Table, view: ManifestView) -> list[dict[str, Any]]:
     """Return each quality grade with its number of cells."""
     grades = table[f"{view.statistic}_quality"].to_pylist()
-    # Only a private range can cut cells off: otherwise the legend would explain a grade that no
+    # Only private ranges can cut cells off: otherwise the legend would explain a grade that no
     # cell can have.
     names = ["good", "caution", clipping_text.CUT_OFF, "noise"]
-    if view.clipping_range is None:
+    if clipping_text.get_strategy(view.steps) is None:
         names.remove(clipping_text.CUT_OFF)
     return [{"name": name, "cells": grades.count(name)} for name in names]
 
@@ -104,7 +106,7 @@ def _clipping(view: ManifestView) -> dict[str, Any]:
 
 def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     """Return errors, bounds, noise scales and biases in units of the statistic shown."""
-    bound = _column(table, view, "bound95")
+    bound = view.half_widths(table)
     error, largest = view.planned_error, view.planned("max_error")
     baseline = view.manifest["plan"].get("baseline_error")
     strategy = clipping_text.get_strategy(view.steps)
@@ -117,6 +119,7 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "lower_bound_text": f"{view.lower:g}",
         "upper_bound_text": with_unit(f"{view.upper:g}", view.value_unit),
         "median_bound": view.amount_up(float(np.median(bound))),
+        "median_raw_bound": view.amount_up(float(np.median(_column(table, view, "bound95")))),
         "largest_bound": view.amount_up(float(bound.max())),
         "noise_scale": _quantiles(table, view, "scale"),
         "worst_case_bias": _quantiles(table, view, "bias"),
@@ -124,6 +127,26 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         if baseline is None or view.statistic == "sd"
         else view.amount(float(to_fraction(baseline, "baseline error"))),
     }
+
+
+def _accuracy(table: pa.Table, view: ManifestView) -> dict[str, Any]:
+    """Return the typical error and the differences between cells, as the manifest states them."""
+    accuracy = view.accuracy
+    between, error = accuracy.get("between_cells"), accuracy.get("typical_error")
+    return {
+        "has_posterior": view.has_posterior(table),
+        "typical_error": "" if error is None else view.amount_up(error),
+        "between_cells": "" if between is None else _short(between, view),
+        "graded_by": accuracy.get("graded_by", "bounds"),
+        "good_within": _short(GOOD_DEVIATIONS * (between or 0.0), view),
+        "caution_within": _short(CAUTION_DEVIATIONS * (between or 0.0), view),
+        "assumption": accuracy.get("assumption", ""),
+    }
+
+
+def _short(number: float, view: ManifestView) -> str:
+    """Return a number with three significant digits, and the unit of the statistic shown."""
+    return with_unit(f"{number:.3g}", view.unit_text)
 
 
 def _column(table: pa.Table, view: ManifestView, key: str) -> np.ndarray:

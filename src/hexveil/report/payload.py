@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.report.background import background, encode
 from hexveil.report.clipping_text import CUT_OFF
-from hexveil.report.context import lines_of
-from hexveil.report.projection import Ring, align_with, centred_projection, unwrapped_rings
+from hexveil.report.palette import palette
+from hexveil.report.projection import Ring, centred_projection, unwrapped_rings
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from hexveil.report.projection import Projection
 
 QUALITIES = ("good", "caution", CUT_OFF, "noise")
-MAX_CONTEXT_POINTS = 150_000
 
 
 def script_json(value: object) -> str:
@@ -41,20 +41,26 @@ def script_json(value: object) -> str:
 
 
 def payload(
-    table: pa.Table, view: ManifestView, *, context: dict[str, Any] | None = None
+    table: pa.Table,
+    view: ManifestView,
+    *,
+    context: dict[str, Any] | None = None,
+    geography: bool = True,
 ) -> dict[str, Any]:
     """Return everything the page's scripts need, as plain JSON values."""
     places, place = _coded(_texts(table, "hexagon"))
     slots, slot = _coded(_texts(table, "slot"), in_order=True)
     numbers = _numbers(table, view)
-    colour = colour_range(table, view.statistic)
+    colour = colour_range(table, view.statistic, view.estimator(table))
+    drawn = _map(places, context, geography=geography)
     return {
         "columns": {**_labels(table, view), **numbers},
         "hexagon": place,
         "slot": slot,
         "slots": _slot_names(table, slots),
         "slot_starts": slots,
-        "map": _map(places, context),
+        "start": opening_slot(slot, numbers["quality"]),
+        "map": drawn,
         "names": places,
         "labels": list(view.label_columns),
         "unit": view.unit,
@@ -64,16 +70,43 @@ def payload(
             "decimals": view.decimals,
         },
         "colour": {"low": colour[0], "high": colour[1]},
+        "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
     }
 
 
-def colour_range(table: pa.Table, statistic: str = "mean") -> tuple[float, float]:
-    """Return the ends of the colour scale: the values that are not noise, over all slots."""
-    value = np.asarray(table[f"{statistic}_raw"].to_numpy(), dtype=np.float64)
+def opening_slot(slot: Sequence[int] | None, quality: Sequence[int]) -> int:
+    """Return the slot with the most good cells; of equals the one with the most that are no noise.
+
+    Examples
+    --------
+    >>> opening_slot([0, 0, 1, 1, 2], [3, 1, 0, 3, 1])
+    1
+    """
+    if slot is None:
+        return 0
+    merits = [[0, 0] for _ in range(max(slot) + 1)]
+    for number, grade in zip(slot, quality, strict=True):
+        merits[number][0] += QUALITIES[grade] == "good"
+        merits[number][1] += QUALITIES[grade] != "noise"
+    return merits.index(max(merits))
+
+
+def colour_range(table: pa.Table, statistic: str = "mean", key: str = "") -> tuple[float, float]:
+    """Return the ends of the colour scale: the values that are not noise, over all slots.
+
+    Without a key the values are the estimates, or the raw numbers where there are none.
+    """
+    keys = (key,) if key else ("estimate", "raw")
+    name = next(f"{statistic}_{one}" for one in keys if f"{statistic}_{one}" in table.column_names)
+    value = np.asarray(table[name].to_numpy(), dtype=np.float64)
     usable = np.isfinite(value)
     # Noise is drawn faintly and would stretch the scale; with nothing but noise, all cells count.
     is_shown = usable & (np.array(table[f"{statistic}_quality"].to_pylist()) != "noise")
-    numbers = value[is_shown if is_shown.any() else usable]
+    return round_ends(value[is_shown if is_shown.any() else usable])
+
+
+def round_ends(numbers: NDArray[np.float64]) -> tuple[float, float]:
+    """Return round ends of a scale that holds these numbers; 0 and 1 without any."""
     if not numbers.size:
         return 0.0, 1.0
     low, high = float(numbers.min()), float(numbers.max())
@@ -98,7 +131,7 @@ def slot_text(start: str, end: str) -> str:
     if date and clock == end_clock == "00:00":
         clock = ""
     # The end of a day is read as 24:00 of that day, not as the next morning.
-    elif end_date != date and end:
+    elif end and (end_date != date or end_clock == "00:00"):
         end_clock = "24:00"
     return render_sentence(
         "page/slot.txt",
@@ -150,21 +183,17 @@ def _labels(table: pa.Table, view: ManifestView) -> dict[str, list[str]]:
 def _numbers(table: pa.Table, view: ManifestView) -> dict[str, list[Any]]:
     """Return each shown number, rounded to the digits shown, bounds outwards."""
     statistic, decimals = view.statistic, view.decimals
-    low, high = view.bound_limits(table)
+    low, high = view.shown_limits(table)
     quality = [QUALITIES.index(str(q)) for q in table[f"{statistic}_quality"].to_pylist()]
     return {
-        "value": _rounded(_column(table, f"{statistic}_raw"), decimals, np.rint),
-        "bound": _rounded(_column(table, f"{statistic}_bound95"), decimals, np.ceil),
+        "value": _rounded(view.shown_numbers(table), decimals, np.rint),
+        "bound": _rounded(view.half_widths(table), decimals, np.ceil),
         "low": _rounded(low, decimals, np.floor),
         "high": _rounded(high, decimals, np.ceil),
         "users": [int(n) for n in table["users"].to_pylist()],
         "records": [int(n) for n in table["records"].to_pylist()],
         "quality": quality,
     }
-
-
-def _column(table: pa.Table, name: str) -> NDArray[np.float64]:
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)
 
 
 def _rounded(numbers: NDArray[np.float64], decimals: int, rule: np.ufunc) -> list[float | None]:
@@ -177,70 +206,21 @@ def _rounded(numbers: NDArray[np.float64], decimals: int, rule: np.ufunc) -> lis
     ]
 
 
-def _map(names: Sequence[str], context: dict[str, Any] | None) -> dict[str, Any] | None:
+def _map(
+    names: Sequence[str], context: dict[str, Any] | None, *, geography: bool
+) -> dict[str, Any] | None:
     if not names:
         return None
     rings = unwrapped_rings(names)
     projection = centred_projection(rings)
-    drawn = [_flat(projection, ring) for ring in rings]
+    drawn = [_steps(projection, ring) for ring in rings]
     return {
-        "lon": projection.lon,
-        "lat": projection.lat,
         "unit": projection.unit,
-        "rings": drawn,
-        "context": _context(projection, drawn, context) if context else [],
+        "rings": [encode(ring) for ring in drawn],
+        **background(projection, drawn, names, context=context, geography=geography),
     }
 
 
-def _flat(projection: Projection, ring: Ring) -> list[int]:
+def _steps(projection: Projection, ring: Ring) -> NDArray[np.int64]:
     lon, lat = np.array(ring, dtype=np.float64).T
-    return [int(step) for step in projection.steps(lon, lat).ravel()]
-
-
-def _context(
-    projection: Projection, rings: Sequence[Sequence[int]], context: dict[str, Any]
-) -> list[list[int]]:
-    """Return the public lines near the map, thinned until the page can carry them."""
-    # Lines far from the map are left out: a country of streets would not fit into the page.
-    corners = np.concatenate([np.array(ring).reshape(-1, 2) for ring in rings])
-    low, high = corners.min(axis=0), corners.max(axis=0)
-    margin = np.maximum(high - low, np.max(high - low) / 4)
-    lines = [
-        projection.steps(*np.array(line, dtype=np.float64).T)
-        for line in align_with(lines_of(context), projection.lon)
-    ]
-    stretches = [
-        stretch for line in lines for stretch in _inside(line, low - margin, high + margin)
-    ]
-    step = 1
-    while True:
-        thin = [_thinned(stretch, step) for stretch in stretches]
-        if sum(stretch.shape[0] for stretch in thin) <= MAX_CONTEXT_POINTS or step > 1 << 20:
-            return [[int(v) for v in stretch.ravel()] for stretch in thin]
-        step *= 2
-        stretches = [
-            stretch
-            for stretch in stretches
-            if stretch.shape[0] == 1 or np.ptp(stretch, axis=0).max() > step
-        ]
-
-
-def _inside(line: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
-    """Return the stretches of a line with segments that touch the box."""
-    if line.shape[0] == 1:
-        return [line] if bool(((line >= low) & (line <= high)).all()) else []
-    west, east = np.minimum(line[:-1], line[1:]), np.maximum(line[:-1], line[1:])
-    touches = ((east >= low) & (west <= high)).all(axis=1)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], touches, [False]]).astype(np.int8)))
-    return [line[a : b + 1] for a, b in zip(edges[::2], edges[1::2], strict=True)]
-
-
-def _thinned(line: np.ndarray, step: int) -> np.ndarray:
-    """Return the line without corners closer than a step to the one before."""
-    if line.shape[0] == 1:
-        return line
-    coarse = line // step
-    moves = np.concatenate([[True], (np.diff(coarse, axis=0) != 0).any(axis=1)])
-    moves[-1] = True
-    thin: np.ndarray = line[moves]
-    return thin
+    return projection.steps(lon, lat)

@@ -44,10 +44,22 @@ class Projection:
 
     def steps(self, lon: NDArray[np.float64], lat: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return (x, y) in whole steps from the middle, shape (n, 2)."""
-        scale = EARTH * math.cos(math.radians(self.lat)) / self.unit
+        scale = self.half_turn / math.pi
         x = np.radians(lon - self.lon)
         y = _mercator(lat) - float(_mercator(np.array([self.lat]))[0])
         return np.rint(np.column_stack([x, y]) * scale).astype(np.int64)
+
+    @property
+    def half_turn(self) -> float:
+        """Half the width of a map of the whole world, in steps."""
+        return math.pi * EARTH * math.cos(math.radians(self.lat)) / self.unit
+
+    def degrees(self, x: float, y: float) -> tuple[float, float]:
+        """Return longitude and latitude of a position in steps from the middle."""
+        scale = self.half_turn / math.pi
+        middle = float(_mercator(np.array([self.lat]))[0])
+        lat = math.degrees(math.asin(math.tanh(y / scale + middle)))
+        return self.lon + math.degrees(x / scale), lat
 
 
 def _mercator(lat: NDArray[np.float64]) -> NDArray[np.float64]:

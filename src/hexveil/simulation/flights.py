@@ -25,6 +25,8 @@ NO_PLACE = ("BQN", "PSE", "SJU", "STT")
 
 HOME = "JFK"
 """Where lines to the destinations start; the other airports of New York are near it."""
+_SURPLUS = ("Intl", "International", "Airport", "Regional")
+"""Words of an airport's name that a map does without."""
 
 
 def records() -> pa.Table:
@@ -55,7 +57,7 @@ def records() -> pa.Table:
 
 
 def departures() -> pa.Table:
-    """Return one row per flight, wherever it went: tail number, airport, scheduled hour, speed.
+    """Return one row per flight, wherever it went: aircraft, airline, airport, hour, speed.
 
     Raises
     ------
@@ -66,6 +68,7 @@ def departures() -> pa.Table:
     return pa.table(
         {
             "tailnum": flights["tailnum"],
+            "carrier": flights["carrier"],
             "origin": flights["origin"],
             "hour": pc.cast(flights["hour"], pa.string()),
             "ground speed": _speed(flights),
@@ -88,8 +91,8 @@ def _speed(flights: pa.Table) -> pa.ChunkedArray:
 
 
 def airports() -> pa.Table:
-    """Return the code and place of each airport: faa, lat, lon."""
-    return pyarrow.csv.read_csv(_folder() / "airports.csv").select(["faa", "lat", "lon"])
+    """Return the code, name and place of each airport: faa, name, lat, lon."""
+    return pyarrow.csv.read_csv(_folder() / "airports.csv").select(["faa", "name", "lat", "lon"])
 
 
 def destinations(records: pa.Table) -> pa.Table:
@@ -99,12 +102,29 @@ def destinations(records: pa.Table) -> pa.Table:
 
 
 def routes(places: pa.Table) -> dict[str, Any]:
-    """Return a line from New York to each destination, as GeoJSON, to draw beneath a map."""
-    home = airports()
-    (start,) = home.filter(pc.equal(home["faa"], HOME)).to_pylist()
-    ends = places.select(["lon", "lat"]).to_pylist()
-    lines = [[[start["lon"], start["lat"]], [end["lon"], end["lat"]]] for end in ends]
-    return {"type": "MultiLineString", "coordinates": lines}
+    """Return a line from New York to each destination, and the destinations by name, as GeoJSON.
+
+    The busiest come first.
+    """
+    named = {row["faa"]: row for row in airports().to_pylist()}
+
+    def name(code: str) -> str:
+        words = named[code]["name"].split()
+        return " ".join([*(word for word in words if word not in _SURPLUS), f"({code})"])
+
+    start = [named[HOME]["lon"], named[HOME]["lat"]]
+    ends = [(name(row["dest"]), [row["lon"], row["lat"]]) for row in places.to_pylist()]
+    lines = {"type": "MultiLineString", "coordinates": [[start, end] for _, end in ends]}
+    features = [{"type": "Feature", "properties": {}, "geometry": lines}]
+    features += [
+        {
+            "type": "Feature",
+            "properties": {"name": text},
+            "geometry": {"type": "Point", "coordinates": end},
+        }
+        for text, end in ends
+    ]
+    return {"type": "FeatureCollection", "features": features}
 
 
 def _folder() -> Path:

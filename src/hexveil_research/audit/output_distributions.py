@@ -129,8 +129,15 @@ class AuditedRelease:
         """Return outcomes with the noise of a source."""
         sums, weakened = self.plan.cell.sums(user_means), WeakenedSource(source, self.weakening)
         if self.choice_alone:
-            outputs = self.plan.outputs(sums, weakened)
-            return self._points(outputs[self.choice.name][:, 0])
+            # The other choices and the noise would be drawn for nothing.
+            request, query = (
+                self.choice.noise(Outputs())[0],
+                self.choice.measure(sums, Outputs())[0],
+            )
+            if not (isinstance(request, NoisyMax) and isinstance(query, Scores)):
+                raise TypeError(f"the stage {self.choice.name} does not begin with a choice.")
+            selected = weakened.noisy_max(query.scores, query.sizes, request.scale)
+            return self._points(selected)
         return self.plan.estimates(sums, weakened)
 
     def simulate(self, values: Floats, generator: np.random.Generator, trials: int) -> Floats:

@@ -85,16 +85,20 @@ def simulated_bound(
     return _largest(_counts(case, outcomes), SIMULATED, level)
 
 
-def vetted_bound(case: Case, level: float, weakening: Weakening | None = None) -> float:
+def vetted_bound(
+    case: Case, level: float, weakening: Weakening | None = None, trials: int | None = None
+) -> float:
     """Return the largest loss proven by releases that the vetted noise makes.
 
-    Parameters as for `simulated_bound`; there is no seed.
+    Parameters as for `simulated_bound`; there is no seed. `trials` is the number of releases under
+    each input, by default `VETTED`.
     """
+    trials = trials or VETTED
     subject = _subject(case, weakening)
     if not isinstance(subject, AuditedRelease):
         raise TypeError("only the release of a cell takes vetted noise.")
-    outcomes = (subject.outcomes(values, VettedTrials(VETTED)) for values in case.pair)
-    return _largest(_counts(case, outcomes), VETTED, level)
+    outcomes = (subject.outcomes(values, VettedTrials(trials)) for values in case.pair)
+    return _largest(_counts(case, outcomes), trials, level)
 
 
 def exact_loss(case: Case, weakening: Weakening | None = None) -> float:

@@ -166,18 +166,23 @@ def _search(m: Ints, generator: np.random.Generator) -> Ints | None:
         candidate = m.copy()
         candidate[giver] -= n_moved
         candidate[taker] += n_moved
-        if (distance := _distance(candidate)) <= remaining:
+        if (distance := _distance(candidate, remaining)) <= remaining:
             m, remaining = candidate, distance
     return None
 
 
-def _distance(m: Ints) -> float:
-    """Return how far the numbers of arrays are from the published ones; 0 is there."""
+def _distance(m: Ints, limit: float = np.inf) -> float:
+    """Return how far the numbers of arrays are from the published ones; 0 is there.
+
+    Infinite where it exceeds the limit by WRAPAROUND's arrays alone: BESTFIT takes longer.
+    """
     cap = theory.sqrt_cap(m)
     full = float(np.minimum(m, cap).sum()) / cap
     outside = max(PUBLISHED.wrapped - full, full - (PUBLISHED.wrapped + 1), 0.0)
     # A whole number is in the half-open interval [K, K + 1) at its lower end only.
     edge = 1e-3 if full == PUBLISHED.wrapped + 1 else 0.0
+    if outside + edge > limit:
+        return np.inf
     return outside + edge + abs(theory.best_fit(m, cap).n_arrays - PUBLISHED.fitted)
 
 

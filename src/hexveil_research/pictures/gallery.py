@@ -53,5 +53,6 @@ def _map_content(work: Path, panel: MapPanel) -> maps.MapContent:
             panel.title, places, statistics[panel.column], ["good"] * len(places)
         )
     kind = panel.column.split("_", maxsplit=1)[0]
-    values = np.asarray(table[panel.column].to_numpy(), dtype=np.float64)
+    column = releases.published_average(table) if panel.column == "mean" else panel.column
+    values = np.asarray(table[column].to_numpy(), dtype=np.float64)
     return maps.MapContent(panel.title, places, values, table[f"{kind}_quality"].to_pylist())

@@ -42,6 +42,7 @@ epsilon = 1
 [release]
 out = "map"
 context = "streets.geojson"
+hide_geography = true
 
 [ledger]
 url = "ledger.sqlite"
@@ -91,12 +92,13 @@ class MapPanel:
     options : str
         Of `hexveil release`, beside those of the run file.
     column : str
-        What is shown of the release; "true" is the true average, which an invented city has.
+        What is shown of the release: by default the average that its page shows; "true" is the true
+        average, which an invented city has.
     """
 
     title: str
     options: str = ""
-    column: str = "mean_raw"
+    column: str = "mean"
 
 
 @dataclass(frozen=True)
@@ -121,10 +123,10 @@ class Picture:
 
 
 # The command refuses maps as noisy as these, which is what some of them show.
-_COARSE = "--min-users 200 --accept-noise"
-_FINE = "--resolution 8 --min-users 50 --accept-noise"
-_UNSURE = "--min-users 200 --epsilon 0.5 --accept-noise --estimates raw,smoothed"
-_NARROW = "--min-users 200 --clipping-range two-stage"
+_COARSE = "--min-users 200 --clipping-range bounds --accept-noise"
+_FINE = "--resolution 8 --min-users 50 --epsilon 0.2 --accept-noise"
+_UNSURE = f"{_COARSE} --epsilon 0.5 --estimates raw,smoothed"
+_NARROW = "--min-users 200"
 _SPREAD = "--epsilon 3 --statistics mean,sd"
 
 MAPS = (
@@ -133,7 +135,7 @@ MAPS = (
     ),
     Picture(
         "gallery-price",
-        (MapPanel("ε = 0.3", "--epsilon 0.3 --accept-noise"), MapPanel("ε = 3", "--epsilon 3")),
+        (MapPanel("ε = 0.1", "--epsilon 0.1 --accept-noise"), MapPanel("ε = 3", "--epsilon 3")),
     ),
     Picture(
         "gallery-too-fine",
@@ -141,11 +143,11 @@ MAPS = (
     ),
     Picture(
         "gallery-smoothed",
-        (MapPanel("Raw, ε = 0.5", _UNSURE), MapPanel("Smoothed", _UNSURE, "mean_smoothed")),
+        (MapPanel("Raw", _UNSURE, "mean_raw"), MapPanel("Smoothed", _UNSURE, "mean_smoothed")),
     ),
     Picture(
         "gallery-intervals",
-        (MapPanel("Whole span", _COARSE), MapPanel("Adaptive intervals", _NARROW)),
+        (MapPanel("Whole span", _COARSE), MapPanel("Ranges of single cells", _NARROW)),
     ),
     Picture(
         "gallery-spread",

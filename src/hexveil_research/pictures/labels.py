@@ -8,6 +8,7 @@ import numpy as np
 
 from hexveil.simulation import figure_style
 from hexveil_research.pictures.maps import PALETTE, SIZE
+from hexveil_research.pictures.releases import published_average
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +21,7 @@ DARK = 0.5
 
 
 def draw(picture: Picture, table: pa.Table) -> Figure:
-    """Return the picture: each released number, with its bound, rounded up."""
+    """Return the picture: each published average, with half of its 95% interval, rounded up."""
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
 
     origins = sorted(set(table["origin"].to_pylist()))
@@ -30,15 +31,17 @@ def draw(picture: Picture, table: pa.Table) -> Figure:
     with figure_style.style():
         figure = Figure(figsize=(5.8, 6.2), layout="constrained")
         axes = figure.subplots()
-        for row in table.select(["origin", "hour", "mean_raw", "mean_bound95"]).to_pylist():
+        column = published_average(table)
+        for row in table.select(["origin", "hour", column, "mean_low", "mean_high"]).to_pylist():
             x, y = origins.index(row["origin"]), hours.index(int(row["hour"]))
-            text = f"{row['mean_raw']:.0f} ± {np.ceil(row['mean_bound95']):.0f}"
-            dark = row["mean_raw"] < low + DARK * (high - low)
+            half_width = max(row["mean_high"] - row[column], row[column] - row["mean_low"])
+            text = f"{row[column]:.0f} ± {np.ceil(half_width):.0f}"
+            dark = row[column] < low + DARK * (high - low)
             ink = "white" if dark else "black"
             axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=SIZE - 1)
         grid = np.full((len(hours), len(origins)), np.nan)
-        for row in table.select(["origin", "hour", "mean_raw"]).to_pylist():
-            grid[hours.index(int(row["hour"])), origins.index(row["origin"])] = row["mean_raw"]
+        for row in table.select(["origin", "hour", column]).to_pylist():
+            grid[hours.index(int(row["hour"])), origins.index(row["origin"])] = row[column]
         image = axes.imshow(grid, cmap=PALETTE, vmin=low, vmax=high, aspect="auto")
         axes.set_xticks(range(len(origins)), origins, fontsize=SIZE)
         axes.set_yticks(range(len(hours)), [f"{hour}:00" for hour in hours], fontsize=SIZE - 1)

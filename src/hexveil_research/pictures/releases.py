@@ -51,6 +51,11 @@ def release(folder: Path, run: str, options: str) -> pa.Table:
     return pq.read_table(folder / name / "cells.parquet")
 
 
+def published_average(table: pa.Table) -> str:
+    """Return the column of the average that the page of a release shows."""
+    return "mean_estimate" if "mean_estimate" in table.column_names else "mean_raw"
+
+
 def command(folder: Path, *words: str) -> None:
     """Run the command in a folder.
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -56,7 +57,7 @@ def test_odd_cells_work(mechanism, cell):
     """Every mechanism plans, releases and simulates odd cells at any ε, in finite numbers."""
     counts = CELLS[cell]
     rng = np.random.default_rng(1)
-    for epsilon, (lower, upper) in itertools.product(EPSILONS, [(0, 65), (-3, 5)]):
+    for epsilon, (lower, upper) in zip(EPSILONS, itertools.cycle([(0, 65), (-3, 5)])):
         plan = mechanism.plan(counts, bounds=(lower, upper), epsilon=epsilon)
         assert 0 <= plan.sensitivity <= (upper - lower) * (1 + 1e-12)
         assert plan.noise_scale >= plan.sensitivity / float(plan.epsilon) * (1 - 1e-12)
@@ -207,6 +208,14 @@ def allowed():
     return math.sqrt(math.log(4 / FALSE_ALARM) / 2) * (DRAWS**-0.5 + SIMULATED**-0.5)
 
 
+@cache
+def vetted_estimates(mechanism):
+    """Return user means, and estimates of them with the vetted noise: drawn once."""
+    means = np.random.default_rng(12).uniform(-3, 5, len(COUNTS))
+    plan = mechanism.plan(COUNTS, bounds=(-3, 5), epsilon=8)
+    return means, plan.estimates(plan.cell.sums(means), VettedTrials(DRAWS))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("redrawn", [False, True])
 @pytest.mark.parametrize(
@@ -226,11 +235,10 @@ def test_simulated_and_vetted_releases_agree(mechanism, redrawn):
     in a thousand million runs. The wrong one is further off than the threshold by 6 standard
     errors and more, so the test has power.
     """
-    rng = np.random.default_rng(12)
-    means = rng.uniform(-3, 5, len(COUNTS))
+    rng = np.random.default_rng(13)
+    means, vetted = vetted_estimates(mechanism)
     values = np.broadcast_to(means, (SIMULATED, means.size)) if redrawn else means
     plan = mechanism.plan(COUNTS, bounds=(-3, 5), epsilon=8)
-    vetted = plan.estimates(plan.cell.sums(means), VettedTrials(DRAWS))
     assert distance(vetted, plan.simulate(values, rng, SIMULATED)) <= allowed()
     wrong = mechanism.plan(COUNTS, bounds=(-3, 5), epsilon=4)
     assert distance(vetted, wrong.simulate(values, rng, SIMULATED)) > allowed()

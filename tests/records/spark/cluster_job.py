@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-BOUNDS, SEED, FILES, ROWS = (0, 60), 5, 6, 5_000
+BOUNDS, SEED, FILES, ROWS = (0, 60), 5, 4, 2_000
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """What is compiled once for tiny data is not worth compiling well."""
 SETTINGS = {
@@ -30,7 +30,7 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": JAVA,
     # The third worker takes the place of the first that is killed.
     "spark.cores.max": "2",
-    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.files.maxPartitionBytes": "50k",

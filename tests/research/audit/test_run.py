@@ -16,12 +16,30 @@ from hexveil_research.audit.weakenings import SCALES, SCORES
 CASES = suite()
 LEVEL = run.level(CASES)
 SEED = 0
+FEWER = (50_000, 100_000, 200_000, 400_000)
+"""Simulated releases that are enough to catch some of the broken twins."""
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "understand" / "audit.md"
+
+
+def quick(name):
+    """Return whether a case is in the quick suite: one of each mechanism, of those of quantiles.
+
+    A million choices of two quantiles take a second.
+    """
+    quantiles = name.startswith(("FixedQuantile", "OptimizedQuantile"))
+    return not quantiles or name == 'OptimizedQuantile(cap=1, split="0.9", candidates=2)'
+
+
+def marked(case, *more):
+    """Return a case as a parameter, slow where it is not in the quick suite."""
+    marks = [] if quick(case.name) else [pytest.mark.slow]
+    return pytest.param(case, *more, marks=marks, id="-".join(one.name for one in (case, *more)))
+
+
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+each_simulated = pytest.mark.parametrize("case", [marked(case) for case in CASES])
 with_twin = pytest.mark.parametrize(
-    ("case", "twin"),
-    [(case, twin) for case in CASES for twin in case.catches],
-    ids=lambda one: one.name,
+    ("case", "twin"), [marked(case, twin) for case in CASES for twin in case.catches]
 )
 
 
@@ -37,7 +55,7 @@ def test_the_level_covers_the_whole_suite():
     assert LEVEL * events * 8 == pytest.approx(1e-6)
 
 
-@each
+@each_simulated
 def test_simulated_releases_do_not_refute_the_claim(case):
     """A million simulated releases under each input prove no more than the claim, and much of it.
 
@@ -49,21 +67,35 @@ def test_simulated_releases_do_not_refute_the_claim(case):
     assert printed(case)["bound"] == pytest.approx(bound, abs=0.02)
 
 
+def vetted_trials(case):
+    """Return ten thousand releases where so many catch a twin, else a quarter: they catch as many.
+
+    By exact laws, 6 of the 20 cases have no twin that ten thousand releases are likely to catch.
+    """
+    power = max(run.power(case, twin, LEVEL, run.VETTED) for twin in case.catches)
+    return run.VETTED if power > 0.5 else run.VETTED // 4
+
+
 @pytest.mark.slow
 @each
 def test_vetted_releases_do_not_refute_the_claim(case):
-    """Ten thousand releases with the vetted noise under each input prove no more than the claim.
+    """Releases with the vetted noise under each input prove no more than the claim.
 
     The noise has no seed; the lower limit only says that the events were seen under both inputs.
     """
-    bound = run.vetted_bound(case, LEVEL)
+    bound = run.vetted_bound(case, LEVEL, trials=vetted_trials(case))
     assert -0.5 < bound <= case.claim
 
 
 @with_twin
-def test_broken_twins_are_caught(case, twin):
-    """A broken twin is refuted here, and by exact laws in at least 99 of 100 audits."""
+def test_broken_twins_are_caught(case, twin, monkeypatch):
+    """A broken twin is refuted here, and by exact laws in at least 99 of 100 audits.
+
+    Where fewer releases would all but certainly do, by these laws, there are fewer.
+    """
     assert run.power(case, twin, LEVEL) >= 0.99
+    enough = [few for few in FEWER if run.power(case, twin, LEVEL, few) > 0.9999]
+    monkeypatch.setattr(run, "SIMULATED", min(enough, default=run.SIMULATED))
     assert run.simulated_bound(case, LEVEL, SEED, twin) > case.claim
 
 
@@ -89,8 +121,16 @@ def test_the_vetted_path_has_power_too(name, twin):
 @pytest.mark.parametrize(
     ("module", "case"),
     [
-        ("quantile_averaging", 'grouping="wrap_around", cap=3, candidates=12): low'),
-        ("quantile_averaging", 'grouping="wrap_around", cap=3, candidates=12)'),
+        pytest.param(
+            "quantile_averaging",
+            'grouping="wrap_around", cap=3, candidates=12): low',
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "quantile_averaging",
+            'grouping="wrap_around", cap=3, candidates=12)',
+            marks=pytest.mark.slow,
+        ),
         ("levy", 'grouping="wrap_around", cap=24): middle'),
     ],
 )
@@ -104,6 +144,7 @@ def test_scores_that_are_not_doubled_are_caught(module, case, monkeypatch):
     assert run.simulated_bound(slipped, LEVEL, SEED) > named(slipped.name).claim
 
 
+@pytest.mark.slow
 def test_a_sensitivity_of_one_array_under_wrap_around_is_caught(monkeypatch):
     """If the noise were fitted to one array of the two that a user moves, the audit would fail."""
     monkeypatch.setattr(

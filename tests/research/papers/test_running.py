@@ -78,22 +78,33 @@ def test_progress_only_grows_and_ends_at_one(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_processes_find_what_one_finds(tmp_path):
     """Studies made by two workers are, byte for byte, those made one after the other."""
-    studies = select_studies(catalogue.STUDIES, ["iot:fig5", "wc:fig1"])
+    studies = select_studies(catalogue.STUDIES, ["comp:fig2", "wc:fig2"])
     setting = Setting(trials=20)
     told = []
     for name, jobs in (("one", 1), ("two", 2)):
         running.run(studies, setting, tmp_path / name, jobs=jobs, tell=told.append)
     left = {path.relative_to(tmp_path / "one"): path for path in (tmp_path / "one").rglob("*.*")}
     right = {path.relative_to(tmp_path / "two"): path for path in (tmp_path / "two").rglob("*.*")}
-    assert {Path("claims.csv"), Path("iot-fig5/iot-fig5.svg")} <= left.keys()
+    assert {Path("claims.csv"), Path("comp-fig2/comp-fig2.svg")} <= left.keys()
     assert left.keys() == right.keys()
     assert all(left[name].read_bytes() == right[name].read_bytes() for name in left)
     assert told[-1] == pytest.approx(1.0)
 
 
+def test_a_worker_makes_the_study_of_a_name(monkeypatch):
+    """It tells how far the study is, and refuses a name that the catalogue does not have."""
+    monkeypatch.setattr(catalogue, "STUDIES", (study("wc:a", []),))
+    monkeypatch.setattr(running, "_shares", [0.0, 0.0])
+    outcome, images = running._work("wc:a", 1, Setting(trials=2))
+    assert (len(outcome.claims), images, running._shares) == (1, {}, [0.0, 1.0])
+    with pytest.raises(InputError, match="no study 'iot:none'"):
+        running._work("iot:none", 0, Setting(trials=2))
+
+
+@pytest.mark.slow
 def test_an_error_in_a_process_is_its_sentence(tmp_path, monkeypatch):
     """What a worker refuses is refused, and no folder of it stands."""
-    studies = select_studies(catalogue.STUDIES, ["iot:fig5", "wc:fig1"])
+    studies = select_studies(catalogue.STUDIES, ["comp:fig2", "wc:fig2"])
     lost = [Study("iot:none", "", "", lambda _: Outcome()), *studies]
     with pytest.raises(InputError, match="no study 'iot:none'"):
         running.run(lost, Setting(trials=20), tmp_path, jobs=2)

@@ -43,6 +43,7 @@ def allowed():
 
 
 FAR = np.full(N_POINTS, 9.0)
+FAR_MARGINS = margins(FAR)
 ONE_AT_ZERO = np.where(np.arange(N_POINTS) == 3, 0.0, 9.0)
 
 
@@ -58,7 +59,7 @@ ONE_AT_ZERO = np.where(np.arange(N_POINTS) == 3, 0.0, 9.0)
         (lambda one: at_least(11, one), np.where(np.arange(N_POINTS) < 9, -9.0, 0.0), False),
         (on_average, np.zeros(N_POINTS), True),
         (on_average, np.zeros(N_POINTS), False),
-        (lambda one: on_average(one, margins(FAR)), np.zeros(N_POINTS), True),
+        (lambda one: on_average(one, FAR_MARGINS), np.zeros(N_POINTS), True),
     ],
 )
 def test_a_wrong_verdict_is_as_rare_as_stated(test, truth, wrong, common):

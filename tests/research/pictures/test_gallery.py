@@ -82,14 +82,17 @@ def test_without_uncertain_hexagons_there_is_no_legend():
     assert drawn(["good"] * 4).legends == []
 
 
-def test_labels_say_number_and_bound():
-    """Bounds are rounded up, so that what is shown is never narrower than what was released."""
+@pytest.mark.parametrize("column", ["mean_raw", "mean_estimate"])
+def test_labels_say_number_and_interval(column):
+    """The larger side of an interval, rounded up: what is shown is never narrower than released."""
     table = pa.table(
         {
             "origin": ["JFK", "LGA"],
             "hour": ["7", "12"],
-            "mean_raw": [400.4, 340.2],
-            "mean_bound95": [50.1, 60.0],
+            "mean_raw": [410.0, 340.2],
+            column: [400.4, 340.2],
+            "mean_low": [360.0, 280.2],
+            "mean_high": [450.5, 370.0],
         }
     )
     figure = labels.draw(gallery_settings.LABELS, table)

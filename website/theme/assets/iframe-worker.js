@@ -5,6 +5,8 @@ if (location.protocol === "file:") {
     constructor(url) {
       super();
       this.waiting = [];
+      this.onmessage = null;
+      this.addEventListener("message", event => this.onmessage?.(event));
       this.frame = document.createElement("iframe");
       this.frame.hidden = true;
       this.frame.srcdoc =

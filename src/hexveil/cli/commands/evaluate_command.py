@@ -33,7 +33,7 @@ LEFT_OUT = ("plan", "release", "publish", "ledger")
 EPSILONS = ("0.25", "0.5", "1", "2")
 """Default values of --epsilon."""
 
-WIDTH, COLUMN = 100, 17
+COLUMN = 17
 """Width of a line, and of a column of the table, in characters."""
 
 _PATH = {"resolve_path": True}  # the command stands in the run file's folder when it is read
@@ -203,7 +203,7 @@ def lines(table: pa.Table, value_unit: str) -> list[str]:
     unit = f" in {value_unit}" if value_unit else ""
     output = [private_study_output.STAMP, ""] if private_study_output.is_private(table) else []
     output.append(f"Mean absolute error{unit} ± its standard error, {rows[0]['trials']:,} trials:")
-    across = max(1, (WIDTH - width) // COLUMN)
+    across = max(1, (formatting.terminal_width() - width) // COLUMN)
     for start in range(0, len(losses), across):
         block = losses[start : start + across]
         output += ["", f"{'Epsilon':<{width}}" + "".join(f"{loss:>{COLUMN}g}" for loss in block)]

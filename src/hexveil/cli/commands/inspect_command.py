@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import inspect as inspect_module
 import json
-from typing import TYPE_CHECKING, Annotated
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
+from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
-from hexveil.cli.output import formatting, grid_table
+from hexveil.cli.output import formatting, grid_table, proposal_text, value_check_text
 from hexveil.config import Run, arguments
 from hexveil.config.run_file_template import draft_run_file
+from hexveil.config.run_file_text import run_file_text
+from hexveil.planning.feasibility.proposals import Choice
+from hexveil.records import value_checks
+from hexveil.records.read import read
 from hexveil.records.sources.schema_preview import inspect_schema
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity
+    from hexveil.planning.feasibility.proposals import RunAdvice
 
 COMPARED_AT = "1"
+DEFAULT_CHOICE: Choice = "balanced"
 
 Dialect = Annotated[
     str | None,
@@ -44,20 +56,47 @@ Trust = Annotated[
         "record; the draft then shows them.",
     ),
 ]
+CheckValues = Annotated[
+    bool,
+    typer.Option(
+        "--check-values",
+        help="PRIVATE: check the values for wrong units, sentinels and bounds, on your terminal "
+        "only; nothing is stored.",
+    ),
+]
+Propose = Annotated[
+    Path | None,
+    typer.Option(
+        "--propose",
+        resolve_path=True,
+        metavar="FILE",
+        help="Write a proposed run to a new run file.",
+    ),
+]
+Chosen = Annotated[
+    str | None,
+    typer.Option(
+        "--choice",
+        help="With --propose: finest, balanced or accurate.  [default: balanced]",
+    ),
+]
 
 
-def inspect(
+def inspect(  # noqa: PLR0913  the options of the command
     run: Run,
     *,
     init: Init = False,
     trust: Trust = False,
     sql: Dialect = None,
+    propose: Propose = None,
+    choice: Chosen = None,
+    check_values: CheckValues = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show public metadata of the records, and the grids that this fleet supports.
+    """Show public metadata of the records, the grids that this fleet supports, and three runs.
 
-    Values are never shown. Without an epsilon, grids are compared at 1. To draft a run file:
-    hexveil inspect records.parquet --init > run.toml
+    Values are shown by --check-values alone. Without an epsilon, grids are compared at 1. To
+    draft a run file: hexveil inspect records.parquet --init > run.toml
     """
     if init:
         # The draft ends its last line itself, because it goes into a file.
@@ -68,16 +107,81 @@ def inspect(
     if sql is not None:
         typer.echo(shared_steps.build_query(run, sql))
         return
-    facts = shared_steps.read(run).public
+    if check_values:
+        others = {"--json": as_json, "--propose": propose is not None}
+        typer.echo("\n".join(private_lines(run, [name for name, used in others.items() if used])))
+        return
+    check_choice(propose, choice)
+    report(run, propose, choice or DEFAULT_CHOICE, as_json=as_json)
+
+
+def report(run: Run, propose: Path | None, choice: str, *, as_json: bool) -> None:
+    """Print public metadata, grids and proposed runs; write the chosen run, if a file is named."""
+    facts = shared_steps.read_facts(run)
     # Grids can be compared before a price is chosen.
     epsilon = run.plan.epsilon or COMPARED_AT
-    table = shared_steps.assess_capacity(run, facts, epsilon)
+    table, advice = shared_steps.advise_run(run, facts, epsilon)
+    if propose is not None:
+        write_proposal(run, advice, propose, choice, epsilon)
     if as_json:
         offers = {"capacity": table.to_arrow().to_pylist(), "proposal": table.sentence}
-        typer.echo(json.dumps(facts_json(facts) | {"epsilon": epsilon} | offers))
+        output = facts_json(facts) | {"epsilon": epsilon} | offers
+        typer.echo(json.dumps(output | {"advice": proposal_text.advice_json(advice)}))
         return
     typer.echo("\n".join(fact_lines(facts)))
     show(table, facts, epsilon)
+    typer.echo("\n".join(["", *proposal_text.advice_lines(advice, facts.value_unit, epsilon)]))
+    if propose is not None:
+        typer.echo("\n".join(["", *formatting.wrapped("Run file", str(propose))]))
+
+
+def private_lines(run: Run, conflicting: Sequence[str]) -> list[str]:
+    """Return the PRIVATE check of the values; refuse to write it anywhere but on a terminal."""
+    if conflicting:
+        raise InputError(f"--check-values and {conflicting[0]} cannot be combined.")
+    if not sys.stdout.isatty():
+        raise InputError(
+            "--check-values shows private figures on a terminal only; run it without a pipe and "
+            "without writing its output to a file."
+        )
+    if run.read.engine == "spark":
+        raise InputError("--check-values reads with DuckDB; leave out the engine.")
+    options = arguments.read_arguments(run, read)
+    parameters = inspect_module.signature(value_checks.check_values).parameters
+    known = {name: value for name, value in options.items() if name in parameters}
+    # The clock of days is that of the slots, unless times have another one.
+    if known.get("timezone") is None and run.cells.timezone is not None:
+        known["timezone"] = run.cells.timezone
+    checks = value_checks.check_values(arguments.source(run), **known)
+    return value_check_text.private_lines(checks, run.values.value_unit or "")
+
+
+def check_choice(propose: Path | None, choice: str | None) -> None:
+    """Refuse a choice without a file, an unknown choice, and a file that exists."""
+    if propose is None and choice is not None:
+        raise InputError("--choice requires --propose: it names the run that is written.")
+    if choice is not None and choice not in get_args(Choice):
+        raise InputError(f"--choice must be one of {', '.join(get_args(Choice))}, got {choice!r}.")
+    if propose is not None and propose.exists():
+        raise InputError(f"--propose: {propose.name!r} exists already; name a new file.")
+
+
+def write_proposal(run: Run, advice: RunAdvice, file: Path, choice: str, epsilon: str) -> None:
+    """Write the chosen run to a new run file; refuse if no run is proposed."""
+    proposal = {str(name): one for name, one in advice.proposals.items()}.get(choice)
+    if proposal is None:
+        raise InputError(
+            "--propose: no run is expected to beat one number for all cells, so that none is "
+            "written; hexveil inspect without --propose says what would help."
+        )
+    changes = proposal_text.changed_fields(proposal)
+    plan_fields = run.plan.explicit_fields()
+    # The price and the range at which the run was judged, where the file has none.
+    if not plan_fields.keys() & {"epsilon", "target_error", "cell_epsilon"}:
+        changes["plan", "epsilon"] = epsilon
+    if "clipping_range" not in plan_fields:
+        changes["plan", "clipping_range"] = "auto"
+    atomic_files.write(file, run_file_text(run, changes, file.parent).encode())
 
 
 def draft(run: Run, *, alone: bool, trust: bool) -> str:
@@ -85,7 +189,13 @@ def draft(run: Run, *, alone: bool, trust: bool) -> str:
     if not alone:
         raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
     column_names = (*run.columns.explicit_fields().values(), *(run.cells.labels or ()))
-    return draft_run_file(run, inspect_schema(arguments.source(run), column_names, trusted=trust))
+    schema = inspect_schema(
+        arguments.source(run),
+        column_names,
+        trusted=trust,
+        record_format=arguments.record_format(run),
+    )
+    return draft_run_file(run, schema)
 
 
 def facts_json(facts: PublicMetadata) -> dict[str, object]:
@@ -134,4 +244,5 @@ def show(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
     typer.echo(
         f"\nGrids that this fleet supports at epsilon {epsilon} (probability factor {factor}):"
     )
-    grid_table.show(table, facts.value_unit)
+    # The proposed runs come after the table, so that it names no grid of its own.
+    grid_table.show(table, facts.value_unit, sentence=False)

@@ -18,7 +18,14 @@ from hexveil.cli.output import grid_table as tables
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
-from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning.allocation import (
+    CellMechanisms,
+    PerCellRange,
+    PrivateRange,
+    TwoStageRange,
+    WithinBounds,
+)
+from hexveil.planning.clipping_range.cell_ranges import HALF_WIDTH_SD
 from hexveil.planning.comparison.mechanism_comparison import explain_absence
 from hexveil.planning.comparison.method_comparison import Comparison, compare
 from hexveil.records.progress import show_progress
@@ -29,12 +36,14 @@ if TYPE_CHECKING:
 
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity, Plan
+    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
     Files = dict[str, list[Path]]
 
 MONTH = 30
+_NO_COMPARISON = {"methods": None, "clipping_ranges": None, "mechanisms": None}
 
 Compare = Annotated[
     bool,
@@ -88,7 +97,7 @@ def plan(
         # Checked before the records are read, which may take minutes.
         curve = shared_steps.to_run_path(curve)
         curves.check(curve)
-    facts = shared_steps.read(run).public
+    facts = shared_steps.read_facts(run)
     plan = shared_steps.plan_run(run, facts)
     files = _write(plan, facts, curve, save)
     comparison = _compare(plan) if compare_methods else None
@@ -104,6 +113,7 @@ def plan(
     typer.echo("\n".join([*price_lines(plan, facts), *explain_missing_range(run, plan)]))
     if comparison is not None:
         method_table.show(comparison.methods, method_table.measure(plan, facts.value_unit))
+        method_table.show_ranges(comparison.clipping_ranges)
         _show_mechanisms(plan, comparison, facts.value_unit)
     else:
         coarse, warning = (
@@ -115,7 +125,7 @@ def plan(
         typer.echo(f"\nOther grids at epsilon {formatting.number_text(table.epsilon)}:")
         tables.show(table, facts.value_unit)
     elif table is not None:
-        typer.echo("\n".join(formatting.wrapped("Grid", tables.capital(table.sentence))))
+        typer.echo("\n".join(formatting.wrapped("Grid", formatting.capital(table.sentence))))
     for line in file_lines(run, files):
         typer.echo(line)
 
@@ -151,7 +161,7 @@ def _json(
         "unit": facts.privacy_unit,
         "coarser": None if coarse is None else shared_steps.plan_json(coarse),
         "warning": shared_steps.describe_infeasibility(plan),
-        **(_comparison_json(comparison) if comparison else {"methods": None, "mechanisms": None}),
+        **(_comparison_json(comparison) if comparison else _NO_COMPARISON),
         "files": [
             str(shared_steps.resolve_path(run, path)) for paths in files.values() for path in paths
         ],
@@ -303,6 +313,8 @@ def _interval(plan: Plan) -> list[str]:
     match plan.allocation.clipping:
         case WithinBounds() | CellMechanisms():
             return []
+        case PerCellRange(cell_ranges):
+            return _cell_ranges(plan, cell_ranges)
         case PrivateRange(clipping_range):
             second_stage = ""
         case TwoStageRange(clipping_range, stages):
@@ -320,6 +332,28 @@ def _interval(plan: Plan) -> list[str]:
         f"{clipping_range.width:.0%} of the span.{_variance_text(plan, clipping_range)}"
         f"{second_stage} The expected error is a prediction from these assumptions, not a "
         "bound.",
+    )
+
+
+def _cell_ranges(plan: Plan, cell_ranges: CellRangePlan) -> list[str]:
+    """Return the price of the stages before the cells, and what each cell's range depends on."""
+    low, *_, high = (f"{float(quantile):.0%}" for quantile in cell_ranges.quantiles)
+    median = ", the median" if len(cell_ranges.quantiles) > 2 else ""
+    spread = (
+        f" The spread of users' averages within cells is estimated at "
+        f"{_epsilon_share(plan, cell_ranges.spread_epsilon)}."
+        if cell_ranges.measures_spread
+        else ""
+    )
+    return formatting.wrapped(
+        "Clipping range",
+        f"one for each cell. The quantiles {low}{median} and {high} of users' averages are "
+        f"estimated privately at {_epsilon_share(plan, cell_ranges.quantile_epsilon)}; they give "
+        f"the range, {HALF_WIDTH_SD:g} deviations either way, of a first noisy look at every cell. "
+        "A cell then keeps that range, or is measured anew in a range around what was seen, with "
+        f"the {float(1 - cell_ranges.first_share):.0%} of its loss that are left: nobody loses "
+        f"more by either.{spread} The expected error is a prediction from counts and a stated "
+        "prior, not a bound.",
     )
 
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
-from hexveil.cli import interrupts, receipts, shared_steps
+from hexveil.cli import folder_options, interrupts, receipts, shared_steps
 from hexveil.cli.commands import release_command
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.config import Run, arguments
-from hexveil.ledger import Ledger, inspection
+from hexveil.ledger import Ledger
 from hexveil.model.cells import zone
 from hexveil.publishing.archive.archive import Archive, open_archive
 from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition
@@ -33,7 +33,6 @@ from hexveil.publishing.manifest import fingerprint, request_of
 if TYPE_CHECKING:
     import zoneinfo
 
-    from hexveil.ledger import Spend
     from hexveil.planning import Plan
     from hexveil.publishing import Release
     from hexveil.records import Dataset
@@ -106,7 +105,7 @@ def publish(
         raise InputError("dates (in [select]) and publish cannot be combined: use --date instead.")
     account = arguments.ledger_arguments(run, Ledger)
     shared_steps.check_plan_options(run)
-    release_command.signer_of(run)
+    folder_options.folder_extras(run)
     place = open_archive(run.release.out, account["dataset"], run.read.scratch)
     ready = ready_after(run, run.publish.wait or WAIT)
     revise = revise or run.publish.late == "revise"
@@ -120,8 +119,13 @@ def publish(
             )
         if outcomes[-1].code == BudgetError.exit_code:
             break  # later days cost as much
+    listed = 0 if dry_run else place.update_catalogue()
     if as_json:
         typer.echo(json.dumps([asdict(day_date) for day_date in outcomes], indent=2))
+    elif listed:
+        days_text = f"{listed:,} {'day' if listed == 1 else 'days'}"
+        listing = f"{run.release.out}: index.html, catalog.json and dcat.jsonld list {days_text}."
+        typer.echo("\n".join(formatting.wrapped("Catalogue", listing)))
     # The gravest code: a scheduler must notice one failed day among many.
     return max(day_date.code for day_date in outcomes)
 
@@ -219,14 +223,12 @@ def _published(
     account = arguments.ledger_arguments(run, Ledger)
     book = Ledger(**account)
     target = CurrentRelease.of_day(day, request)
+    extras = folder_options.folder_extras(run, f"{place.folder}/{target.path}")
     if pointer is not None and pointer.request == request and place.exists(pointer):
-        damage = place.find_damage(pointer, release_command.signer_of(run))
+        damage = place.find_damage(pointer, folder_options.signer_of(run))
         if damage:
             published = replay_release(run, dataset, plan, book, damage_text(pointer, damage))
-            place.restore(
-                pointer,
-                lambda folder: published.write(folder, **release_command.folder_extras(run)),
-            )
+            place.restore(pointer, lambda folder: published.write(folder, **extras))
         place.advance_newest(pointer)  # if a crash came between the two pointers
         if damage:
             message = (
@@ -237,9 +239,7 @@ def _published(
     # Before the booking: a folder that cannot be written must cost nothing.
     place.check(target)
     published = release_command.publish(run, dataset, plan, book)
-    place.write_release(
-        target, lambda folder: published.write(folder, **release_command.folder_extras(run))
-    )
+    place.write_release(target, lambda folder: published.write(folder, **extras))
     stand = check_ledger_position(published, place, target)
     if stand is not None:
         # Only after the folder is in place: a crash before this leaves the numbers in the ledger.
@@ -319,7 +319,7 @@ def projection(account: dict[str, Any], dataset: Dataset, plan: Plan, day: str) 
     price = formatting.price(float(plan.epsilon))
     if not plan.epsilon:
         return "no reading is used: the map costs nothing, and shows only constants."
-    spend = _known_spend(account)
+    spend = receipts.known_spend(account)
     if spend is None and "budget" not in account:
         return f"epsilon {price}; there is no ledger yet, and no budget is set."
     budget = Fraction(str(account["budget"])) if spend is None else spend.budget
@@ -338,13 +338,3 @@ def projection(account: dict[str, Any], dataset: Dataset, plan: Plan, day: str) 
         return f"epsilon {price}; at that price this {spend.kind}'s budget lasts {days} more days."
     gone = date.fromisoformat(day) + timedelta(days)
     return f"epsilon {price}; at that price per day the budget ends on {gone}, after {days} days."
-
-
-def _known_spend(account: dict[str, Any]) -> Spend | None:
-    """Return the spending in an existing ledger; a dry run creates none."""
-    try:
-        engine = inspection.connect_existing(account["url"])
-        (summary,) = inspection.overview(engine, account["dataset"]).accounts
-    except InputError:
-        return None
-    return summary.spend

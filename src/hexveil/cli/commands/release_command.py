@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hexveil.base.errors import InputError
-from hexveil.cli import shared_steps
+from hexveil.cli import folder_options, release_preview, shared_steps
 from hexveil.cli.commands.plan_command import explain_missing_range, price_lines
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
@@ -17,7 +17,7 @@ from hexveil.cli.output.ledger_text import spend_json
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.planning import Plan
-from hexveil.publishing import check_writable, signing
+from hexveil.publishing import check_writable
 from hexveil.publishing.pipeline import booked_plan
 from hexveil.publishing.pipeline import release as publish_numbers
 from hexveil.records.progress import show_progress
@@ -26,9 +26,11 @@ from hexveil.report import read_context
 if TYPE_CHECKING:
     from hexveil.ledger import Spend
     from hexveil.publishing import Release
-    from hexveil.publishing.signing import SigningKey
     from hexveil.records import Dataset
 
+
+LEFT_OUT = ("publish",)
+"""Sections of a run that this command has no use for."""
 
 BOOKED = (
     "the one booked for this request before; it costs nothing more. To plan again and pay again, "
@@ -48,7 +50,15 @@ FromPlan = Annotated[
 ]
 
 
-def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) -> None:
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Show the price and the files; book, draw and write nothing."),
+]
+
+
+def release(
+    run: Run, *, from_plan: FromPlan = None, dry_run: DryRun = False, as_json: AsJson = False
+) -> None:
     """Publish a map: book its price in the ledger, draw the noise once, write the folder."""
     saved = None if from_plan is None else shared_steps.to_run_path(from_plan)
     reviewed = None if saved is None else Plan.load(saved)
@@ -56,6 +66,9 @@ def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) ->
     folder, account = destination(run, planned=reviewed is not None)
     dataset = shared_steps.read(run)
     plan, warning = select_plan(run, dataset, reviewed)
+    if dry_run:
+        release_preview.show(run, dataset, plan, account, warning, as_json=as_json)
+        return
     # Opened only now, because it registers the data set: a run refused above leaves no trace.
     book = Ledger(**account)
     # A repeated request keeps its first plan: solvers differ in late digits between machines.
@@ -93,13 +106,8 @@ def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any
     check_writable(folder)
     if run.release.context is not None:
         read_context(run.release.context)
-    signer_of(run)
+    folder_options.folder_extras(run)
     return folder, account
-
-
-def signer_of(run: Run) -> SigningKey | None:
-    """Return the signing key of the run, if any; refuse an unusable one."""
-    return None if run.release.sign is None else signing.read_signing_key(run.release.sign)
 
 
 def select_plan(
@@ -132,14 +140,8 @@ def publish(run: Run, dataset: Dataset, plan: Plan, book: Ledger) -> Release:
 def write(run: Run, published: Release, folder: Path) -> list[Path]:
     """Write the folder and return its files."""
     with show_progress("Writing the map"):
-        published.write(folder, **folder_extras(run))
+        published.write(folder, **folder_options.folder_extras(run))
     return sorted(folder.iterdir())
-
-
-def folder_extras(run: Run) -> dict[str, Any]:
-    """Return the optional inputs of a folder: context lines and signing key."""
-    extras = {"context": run.release.context, "sign": run.release.sign}
-    return {name: file for name, file in extras.items() if file is not None}
 
 
 def release_json(

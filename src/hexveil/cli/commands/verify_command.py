@@ -12,12 +12,16 @@ import typer
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.publishing.markup import clean
+from hexveil.publishing.verification.archive_checks import check_archive, is_archive
 from hexveil.publishing.verification.verify import check_folder
 
 if TYPE_CHECKING:
+    from hexveil.publishing.verification.archive_checks import ArchiveVerdict
     from hexveil.publishing.verification.verify import FolderVerdict
 
-Folder = Annotated[Path, typer.Argument(help="A release folder.", metavar="FOLDER")]
+Folder = Annotated[
+    Path, typer.Argument(help="A release folder, or an archive of publish.", metavar="FOLDER")
+]
 Public = Annotated[
     Path | None,
     typer.Option(
@@ -32,8 +36,11 @@ HOLDER = "The holder can check the chain hash in receipt.json."
 def verify(folder: Folder, *, key: Public = None, as_json: AsJson = False) -> int:
     """Check the files, tables, losses and signature of a release folder against each other.
 
-    Exit 0 if the folder is unchanged, 2 if not. Needs no ledger and no records.
+    Of an archive of `hexveil publish`, check each current release and the catalogue. Exit 0 if the
+    folder is unchanged, 2 if not. Needs no ledger and no records.
     """
+    if is_archive(folder):
+        return _verify_archive(folder, key=key, as_json=as_json)
     verdict = check_folder(folder, key=key)
     if as_json:
         typer.echo(json.dumps({"folder": str(folder)} | asdict(verdict), indent=2))
@@ -43,13 +50,37 @@ def verify(folder: Folder, *, key: Public = None, as_json: AsJson = False) -> in
     return 2 if verdict.problems else 0
 
 
+def _verify_archive(folder: Path, *, key: Path | None, as_json: bool) -> int:
+    """Check an archive and print the verdict."""
+    verdict = check_archive(folder, key=key)
+    if as_json:
+        typer.echo(json.dumps({"folder": str(folder)} | asdict(verdict), indent=2))
+    else:
+        typer.echo("\n".join(archive_lines(folder, verdict)))
+    return 2 if verdict.problems else 0
+
+
+def archive_lines(folder: Path, verdict: ArchiveVerdict) -> list[str]:
+    """Return lines about the verdict on an archive."""
+    if verdict.problems:
+        return _problem_lines(folder, verdict.problems)
+    noun = "release" if verdict.releases == 1 else "releases"
+    return formatting.wrapped(
+        "Checked", f"{folder}: {verdict.releases:,} current {noun}, and the catalogue."
+    )
+
+
+def _problem_lines(folder: Path, problems: tuple[str, ...]) -> list[str]:
+    return [
+        f"{folder} was changed or is damaged:",
+        *(f"  {clean(problem)}" for problem in problems),
+    ]
+
+
 def lines(folder: Path, verdict: FolderVerdict) -> list[str]:
     """Return lines about the verdict."""
     if verdict.problems:
-        return [
-            f"{folder} was changed or is damaged:",
-            *(f"  {problem}" for problem in verdict.problems),
-        ]
+        return _problem_lines(folder, verdict.problems)
     manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text("utf-8"))
     # The name is a stranger's: clean removes characters that could move the cursor.
     ledger, name = manifest["ledger"], clean(manifest["dataset"]["name"])

@@ -63,8 +63,11 @@ objective = "mean"         # small errors on average, not only in the worst cell
 
 [release]
 out = "map"
+title = "Bus speeds in an invented city"
+subtitle = "Average of a month, by time of day"
 context = "streets.geojson"
-estimates = ["raw"]
+hide_geography = true      # the city is invented: real names do not belong on its map
+estimates = ["raw", "smoothed"]
 
 [ledger]
 url = "ledger.sqlite"
@@ -76,8 +79,20 @@ budget = 1
 def write(folder: Path, tell: Callable[[float], None]) -> Where:
     """Write the records and the streets; return the function that names places."""
     CITY.write(folder / "city.parquet", progress=tell)
-    (folder / "streets.geojson").write_text(json.dumps(CITY.streets_geojson()), "utf-8")
+    (folder / "streets.geojson").write_text(json.dumps(streets_and_centre()), "utf-8")
     return place_name
+
+
+def streets_and_centre() -> dict[str, Any]:
+    """Return the streets, and the centre as a named place: hexagons are named relative to it."""
+    centre = {"type": "Point", "coordinates": [LONGITUDE, LATITUDE]}
+    return {
+        "type": "FeatureCollection",
+        "features": [
+            {"type": "Feature", "properties": {}, "geometry": CITY.streets_geojson()},
+            {"type": "Feature", "properties": {"name": "the centre"}, "geometry": centre},
+        ],
+    }
 
 
 def place_name(row: dict[str, Any]) -> str:

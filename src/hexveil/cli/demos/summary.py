@@ -32,7 +32,7 @@ def lines(cells: pa.Table, place_name: Where, value_unit: str) -> list[str]:
     quality = Counter(row["mean_quality"] for row in every)
     good = [row for row in every if row["mean_quality"] == "good"]
     # Extremes of noisy numbers are mostly noise.
-    rows = sorted(good or every, key=lambda row: row["mean_raw"])
+    rows = sorted(good or every, key=_number)
     label_end = " good cell" if good else ""
     qualities = ["good", "caution", *[CUT_OFF] * (CUT_OFF in quality), "noise"]
     counted = ", ".join(f"{quality[name]} {name}" for name in qualities)
@@ -46,7 +46,15 @@ def lines(cells: pa.Table, place_name: Where, value_unit: str) -> list[str]:
 def _sentence(row: dict[str, Any], place_name: Where, value_unit: str) -> str:
     bound = row["mean_bound95"]
     bound_text = f"{bound:.0f}" if bound >= 10 else f"{bound:.2g}"
+    accuracy = f"error at most {bound_text}, with probability 95%."
+    if "mean_estimate" in row:
+        accuracy = f"95% interval {row['mean_low']:.0f} to {row['mean_high']:.0f}."
     return (
-        f"{row['mean_raw']:.0f} {value_unit} {place_name(row)}, {row['slot']} to "
-        f"{row['slot_end']}; error at most {bound_text}, with probability 95%."
+        f"{_number(row):.0f} {value_unit} {place_name(row)}, {row['slot']} to "
+        f"{row['slot_end']}; {accuracy}"
     )
+
+
+def _number(row: dict[str, Any]) -> float:
+    """Return a cell's estimate before clipping, or its raw number where there is none."""
+    return float(row.get("mean_estimate", row["mean_raw"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,12 @@ from hexveil.model.cells import Cells, OneCell
 if TYPE_CHECKING:
     from hexveil.ledger import Spend
     from hexveil.model.cells import Labels
+
+
+_MAX_WIDTH = 100
+"""Longer lines are hard to read."""
+_MIN_WIDTH = 40
+"""Narrower columns would hold hardly a word beside their labels."""
 
 
 def factor(loss: float) -> str:
@@ -92,6 +99,11 @@ def number_text(number: float) -> str:
     return f"{number:.{2 - math.floor(math.log10(abs(number)))}f}".rstrip("0")
 
 
+def capital(sentence: str) -> str:
+    """Return a sentence with a capital letter."""
+    return sentence[:1].upper() + sentence[1:]
+
+
 def grid_words(grid: Cells | Labels) -> str:
     """Return the definition of a cell as text."""
     if isinstance(grid, OneCell):
@@ -104,8 +116,17 @@ def grid_words(grid: Cells | Labels) -> str:
     return f"hexagons at resolution {grid.resolution} in {grid.timeslot} slots{pooled}"
 
 
-def wrapped(label: str, text: str, width: int = 100, indent: int = 19) -> list[str]:
+def terminal_width() -> int:
+    """Return the columns that text may take: the terminal's, or COLUMNS, and at most 100."""
+    # Without a terminal, as in a log of a scheduler, lines have the largest width.
+    columns = shutil.get_terminal_size((_MAX_WIDTH, 24)).columns
+    return min(max(columns, _MIN_WIDTH), _MAX_WIDTH)
+
+
+def wrapped(label: str, text: str, indent: int = 19) -> list[str]:
     """Return a labelled paragraph, its later lines aligned under its first."""
-    wrap = textwrap.TextWrapper(width - indent, break_long_words=False, break_on_hyphens=False)
+    wrap = textwrap.TextWrapper(
+        terminal_width() - indent, break_long_words=False, break_on_hyphens=False
+    )
     lines = wrap.wrap(text) or [""]
     return [f"{label:<{indent}}{lines[0]}", *(" " * indent + line for line in lines[1:])]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from hexveil.planning import Capacity, GridAssessment
 
 
-def show(table: Capacity, value_unit: str) -> None:
-    """Print the error of each grid for a fleet, and the proposal."""
+def show(table: Capacity, value_unit: str, *, sentence: bool = True) -> None:
+    """Print the error of each grid for a fleet, and the proposed grid unless told otherwise."""
     several = len({offer.privacy_unit for offer in table.offers}) > 1
     labels = any(offer.labels is not None for offer in table.offers)
     printed = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
@@ -26,17 +26,19 @@ def show(table: Capacity, value_unit: str) -> None:
     for name in ("Usable", "Below half"):
         printed.add_column(name)
     for offer in table.offers:
-        row = _row(offer, proposed=offer is table.proposed)
+        row = _row(offer, proposed=sentence and offer is table.proposed)
         printed.add_row(*([offer.privacy_unit, *row] if several else row))
     # Labels come from the records: they must not be read as markup.
-    Console(width=100, highlight=False, markup=False).print(printed)
+    Console(width=formatting.terminal_width(), highlight=False, markup=False).print(printed)
     unit = f" in {value_unit}" if value_unit else ""
-    typer.echo(
+    legend = (
         f"Floor: least noise{unit} of any plan without clipping. Error: expected error of the plan."
-        "\nBaseline: assumed error of one number for all cells. Usable: the error is below the "
-        "baseline.\nBelow half: it is below half the baseline, or the epsilon at which it would be."
+        " Baseline: assumed error of one number for all cells. Usable: the error is below the "
+        "baseline. Below half: it is below half the baseline, or the epsilon at which it would be."
     )
-    typer.echo("\n".join(formatting.wrapped("Grid", capital(table.sentence))))
+    typer.echo("\n".join(formatting.wrapped("", legend, indent=0)))
+    if sentence:
+        typer.echo("\n".join(formatting.wrapped("Grid", formatting.capital(table.sentence))))
 
 
 def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
@@ -65,8 +67,3 @@ def _half(offer: GridAssessment) -> str:
     if offer.epsilon_halved is not None:
         return f"at {offer.epsilon_halved:g}"
     return f"above {formatting.at_least(offer.epsilon_least)}" if offer.epsilon_least else "no"
-
-
-def capital(sentence: str) -> str:
-    """Return a sentence with a capital letter."""
-    return sentence[:1].upper() + sentence[1:]

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 
 from hexveil.cli.output import formatting
-from hexveil.cli.output.method_table import WIDTH
 
 if TYPE_CHECKING:
     from hexveil.planning.comparison.mechanism_comparison import MechanismRow
@@ -40,10 +39,10 @@ def show(rows: list[MechanismRow], unit: str, *, one_cell_each: bool) -> None:
     for row in rows:
         table.add_row(*_cells(row)[: len(names)])
     typer.echo('\nEach cell by itself (method "per-cell") by every mechanism:')
-    Console(width=WIDTH, highlight=False, markup=False).print(table)
+    Console(width=formatting.terminal_width(), highlight=False, markup=False).print(table)
     troubles = [f"{row.mechanism} is not compared: {row.trouble}" for row in rows if row.trouble]
     for paragraph in (*troubles, _legend(unit, one_cell_each=one_cell_each)):
-        typer.echo("\n".join(formatting.wrapped("", paragraph, width=WIDTH, indent=0)))
+        typer.echo("\n".join(formatting.wrapped("", paragraph, indent=0)))
 
 
 def _cells(row: MechanismRow) -> list[str]:

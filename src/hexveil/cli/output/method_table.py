@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from hexveil.planning import Plan
     from hexveil.planning.comparison.method_comparison import ComparisonRow
 
-WIDTH = 100
 COLUMNS = (
     "Method", "Price", "Naive", "Worst", "Average", "Median", "Reduced", "Useful", "Lower bound",
 )  # fmt: skip
@@ -38,13 +37,8 @@ def measure(plan: Plan, unit: str) -> str:
 
 def show(lines: list[ComparisonRow], error: str) -> None:
     """Print the methods as a table; `error` describes the errors."""
-    table = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
-    for name in COLUMNS:
-        table.add_column(name, justify="left" if name in ("Method", "Lower bound") else "right")
-    for line in lines:
-        table.add_row(*_cells(line))
     typer.echo("\nThis request by every method:")
-    Console(width=WIDTH, highlight=False, markup=False).print(table)
+    _print_table(lines, "Method")
     troubles = [f"{_name(line)} is not possible: {line.trouble}" for line in lines if line.trouble]
     meaning = (
         "Naive: the price of the same noise if cells are counted. Worst, average, median over "
@@ -53,11 +47,37 @@ def show(lines: list[ComparisonRow], error: str) -> None:
         "it; with the gap to this plan."
     )
     for paragraph in (*troubles, *_forms(lines), meaning):
-        typer.echo("\n".join(formatting.wrapped("", paragraph, width=WIDTH, indent=0)))
+        typer.echo("\n".join(formatting.wrapped("", paragraph, indent=0)))
+
+
+def show_ranges(lines: list[ComparisonRow]) -> None:
+    """Print the clipping ranges as a table; nothing if there are none to compare."""
+    if not lines:
+        return
+    typer.echo("\nThis request in every clipping range:")
+    _print_table(lines, "Clipping range")
+    troubles = [f"{_name(line)} is not possible: {line.trouble}" for line in lines if line.trouble]
+    meaning = (
+        "Errors in private ranges are predictions from counts and a stated prior; those in the "
+        "bounds are worst cases."
+    )
+    for paragraph in (*troubles, meaning):
+        typer.echo("\n".join(formatting.wrapped("", paragraph, indent=0)))
+
+
+def _print_table(lines: list[ComparisonRow], head: str) -> None:
+    table = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
+    for name in (head, *COLUMNS[1:]):
+        table.add_column(name, justify="left" if name in (head, "Lower bound") else "right")
+    for line in lines:
+        table.add_row(*_cells(line))
+    Console(width=formatting.terminal_width(), highlight=False, markup=False).print(table)
 
 
 def _name(line: ComparisonRow) -> str:
-    """Return the name of a row: the method, or the form or objective that tells it apart."""
+    """Return the name of a row: the method, or what tells it apart."""
+    if line.clipping_range is not None:
+        return line.clipping_range
     if line.clip_user == "printed":
         return "as printed"
     return f"{line.method}, {line.objective}" if line.method == "joint" else line.method

@@ -152,7 +152,7 @@ class ReleasedRange:
 
     Attributes
     ----------
-    of : str
+    quantity : str
         Numbers that are clipped to the range: "array means", "user sums" above the lower bound,
         or the "point" that was chosen, at both ends.
     lower, upper : float
@@ -160,7 +160,7 @@ class ReleasedRange:
         Laplace scale of the estimate for this range; 0 where no noise follows the choice.
     """
 
-    of: str
+    quantity: str
     lower: float
     upper: float
     scale: float

@@ -54,9 +54,11 @@ if TYPE_CHECKING:
     )
     from hexveil.model.occupancy import LocalOccupancy
 
+    Ends = tuple[int, int] | tuple[Ints, Ints]
 
-def contributions(total: Ints, n: Ints, weight: Ints, ends: tuple[int, int]) -> Ints:
-    """Return c of each pair. PRIVATE.
+
+def contributions(total: Ints, n: Ints, weight: Ints, ends: Ends) -> Ints:
+    """Return c of each pair, for one range or for a range per pair. PRIVATE.
 
     Examples
     --------
@@ -71,7 +73,7 @@ def contributions(total: Ints, n: Ints, weight: Ints, ends: tuple[int, int]) -> 
 
 
 def laplace_scales(
-    noise: Floats, totals: Ints, width: int, share: Fraction = Fraction(1)
+    noise: Floats, totals: Ints, width: int | Ints, share: Fraction = Fraction(1)
 ) -> Floats:
     """Return R of each number: its noise for a width of 1 and all of the loss, rounded up.
 
@@ -80,15 +82,15 @@ def laplace_scales(
     noise : ndarray of float, shape (n,)
     totals : ndarray of int64, shape (n,)
         Sums of weights.
-    width : int
+    width : int or ndarray of int64, shape (n,)
         How far a weight of 1 can move the number.
     share : Fraction
         Share of the loss that goes here.
     """
     # Exact rationals, rounded up once: a smaller scale would cost more than was booked.
     exact = (
-        round_up(Fraction(float(r)) * int(total) * width / share)
-        for r, total in zip(noise, totals, strict=True)
+        round_up(Fraction(float(r)) * int(total) * int(w) / share)
+        for r, total, w in zip(noise, totals, np.broadcast_to(width, totals.shape), strict=True)
     )
     return np.array(list(exact), dtype=np.float64)
 
@@ -115,7 +117,7 @@ class WeightedMean(ReadOnlyArrays):
         """Sum of weights of each cell."""
         return np.asarray(np.add.reduceat(self.weight, self.occupancy.start[:-1]))
 
-    def scales(self, width: int, share: Fraction = Fraction(1)) -> Floats:
+    def scales(self, width: int | Ints, share: Fraction = Fraction(1)) -> Floats:
         """Return R of each cell for a range of `width` quanta: its noise, rounded up."""
         return laplace_scales(self.noise, self.totals, width, share)
 
@@ -123,7 +125,7 @@ class WeightedMean(ReadOnlyArrays):
         """Return that a pair moves its cell's number by W (b - a), exactly."""
         return Separate(self.occupancy.user, self.occupancy.cell, self.weight * width)
 
-    def measure(self, sums: PrivateSums, ends: tuple[int, int], centre: Ints | None = None) -> Ints:
+    def measure(self, sums: PrivateSums, ends: Ends, centre: Ints | None = None) -> Ints:
         """Return y of every cell, shape (batch, n_cells). PRIVATE.
 
         Privacy
@@ -134,8 +136,8 @@ class WeightedMean(ReadOnlyArrays):
         Parameters
         ----------
         sums : PrivateSums
-        ends : pair of int
-            The range, in quanta above the centre.
+        ends : pair of int, or of ndarray of int64, shape (n_pairs,)
+            The range, in quanta above the centre; of all pairs, or of each.
         centre : ndarray of int64, shape (n_pairs,) or (batch, n_pairs), optional
             Centre of each pair's range, in quanta above the lower bound of the records; else that
             bound.

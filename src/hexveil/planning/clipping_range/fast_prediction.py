@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.planning.clipping_range import private_range
+from hexveil.planning.clipping_range import cell_ranges, private_range
 from hexveil.planning.clipping_range.user_weights import (
     MEAN_ABS_NORMAL,
     optimize_user_weights,
@@ -112,6 +112,11 @@ class RangeCandidate:
         return float(epsilon * (1 - part))
 
 
+CELL_RANGE_FLOOR = (
+    cell_ranges.EXPECTED_WIDTH,
+    cell_ranges.EXPECTED_WIDTH * private_range.expected_clipping_error(cell_ranges.HALF_WIDTH_SD),
+)
+"""Width and clipping error of cells with ranges of their own, as parts of the span."""
 ALL_CANDIDATES = tuple(
     RangeCandidate(q, s) for q in private_range.QUANTILES for s in private_range.WIDENINGS
 )
@@ -159,6 +164,17 @@ def predict_with_range(
         weighed = _Weighed.of(occupancy, candidate, epsilon, share, weighed.rates)
     prediction = weighed.seen(candidate, epsilon, share)
     return ErrorPrediction(span * prediction.noise, span * prediction.bias)
+
+
+def predict_with_cell_ranges(
+    occupancy: LocalOccupancy, span: float, epsilon: Fraction, share: Fraction | None
+) -> tuple[ErrorPrediction, bool]:
+    """Predict the plan with a range per cell, and whether its users suffice for one."""
+    plan, noise = cell_ranges.plan_cell_ranges(occupancy, epsilon, share, ITERATIONS)
+    spans = np.full(occupancy.n_cells, span)
+    model = cell_ranges.mean_error_model(occupancy, spans, plan, noise)
+    prediction = ErrorPrediction(model.scale, model.error - model.scale)
+    return prediction, cell_ranges.supports_cell_ranges(occupancy, plan, epsilon)
 
 
 def select_candidate(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-ClippingRangeMode = Literal["bounds", "private", "two-stage", "auto"]
+ClippingRangeMode = Literal["bounds", "private", "two-stage", "per-cell", "auto"]
 
 WEIGHT_RESOLUTION = 2**26
 """What the weights of a cell add up to, nearly."""

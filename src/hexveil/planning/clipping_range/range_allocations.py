@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.planning.allocation import PlanAllocation, PrivateRange, TwoStageRange, full_factors
+from hexveil.planning.allocation import (
+    PerCellRange,
+    PlanAllocation,
+    PrivateRange,
+    TwoStageRange,
+    full_factors,
+)
 from hexveil.planning.clipping_range import (
+    cell_ranges,
     fast_prediction,
     private_range,
     two_stage,
@@ -22,7 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import LocalOccupancy, Occupancy
-    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]
@@ -34,14 +40,16 @@ def allocate_with_range(
     """Return weights and noise under one range, for means, or for variances too."""
     if "variance" in request.noised:
         both = variance_range.plan_variance_range(occupancy, request, epsilon)
-        return _calibrated(occupancy, request, epsilon, both.interval, (both.mean, both.variance))
+        clipping = PrivateRange(both.interval)
+        return _calibrated(occupancy, request, epsilon, clipping, (both.mean, both.variance))
     share = request.range_share
     candidates = fast_prediction.candidates_for(occupancy.n_users, epsilon, share)
     expected, quantized = fast_prediction.select_candidate(occupancy, candidates, epsilon, share)
     interval, noise = private_range.build_range_plan(
         occupancy, epsilon, share, expected.ends, begin=quantized
     )
-    return _calibrated(occupancy, request, epsilon, interval, (noise, np.zeros_like(noise)))
+    noises = noise, np.zeros_like(noise)
+    return _calibrated(occupancy, request, epsilon, PrivateRange(interval), noises)
 
 
 def allocate_two_stage(
@@ -52,8 +60,31 @@ def allocate_two_stage(
     # h is charged to everybody before the cells: the single stage has what is left.
     left = epsilon - stages.epsilon
     noises = noise, np.zeros_like(noise)
-    allocation = _calibrated(occupancy, request, left, interval, noises)
+    allocation = _calibrated(occupancy, request, left, PrivateRange(interval), noises)
     return replace(allocation, clipping=TwoStageRange(interval, stages))
+
+
+def allocate_cell_ranges(
+    occupancy: LocalOccupancy, request: Request, epsilon: Fraction
+) -> PlanAllocation:
+    """Return weights and noise of cells with ranges of their own."""
+    plan, noise = cell_ranges.plan_cell_ranges(occupancy, epsilon, request.range_share)
+    noises = noise, np.zeros_like(noise)
+    return _calibrated(occupancy, request, epsilon, PerCellRange(plan), noises)
+
+
+def allocate_supported_cell_ranges(
+    occupancy: Occupancy, request: Request, epsilon: Fraction
+) -> PlanAllocation | None:
+    """Return the same where several cells publish means, and users suffice; None elsewhere."""
+    enough = cell_ranges.may_support_cell_ranges(occupancy, epsilon)
+    if not enough or request.noised != ("mean",):
+        return None
+    local = occupancy.local()
+    plan, noise = cell_ranges.plan_cell_ranges(local, epsilon, request.range_share)
+    if not cell_ranges.supports_cell_ranges(local, plan, epsilon):
+        return None
+    return _calibrated(local, request, epsilon, PerCellRange(plan), (noise, np.zeros_like(noise)))
 
 
 def supports_two_stages(occupancy: Occupancy, request: Request) -> bool:
@@ -75,7 +106,7 @@ def _calibrated(
     occupancy: LocalOccupancy,
     request: Request,
     epsilon: Fraction,
-    interval: PrivateClippingRange,
+    clipping: PrivateRange | PerCellRange,
     noise: tuple[Floats, Floats],
 ) -> PlanAllocation:
     """Calibrate noise: the most exposed user loses the requested epsilon, no more."""
@@ -87,10 +118,11 @@ def _calibrated(
         variance_cap=np.where(noise[1] > 0, largest, 0),
         variance_noise=noise[1],
         contribution_factor=full_factors(occupancy),
-        clipping=PrivateRange(interval),
+        clipping=clipping,
     )
     flat = np.ones(occupancy.n_cells)  # losses under a range do not depend on the span
     losses = max_user_loss(PlanningProblem(occupancy, flat, request), allocation)
     # Noise scales the loss in the cells alone: the range's own loss stays as it is.
-    ratio = float((losses - interval.epsilon) / (epsilon - interval.epsilon))
+    shared = clipping.shared_epsilon
+    ratio = float((losses - shared) / (epsilon - shared))
     return allocation.with_noise_scaled(ratio * (1.0 + 2.0**-40))

@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.planning.blas_threads import single_blas_thread
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -116,8 +118,8 @@ class _Problem:
     """Objective: average noise plus the expected bias by weights, with its gradient.
 
     Pairs are looked at in runs; sums over a cell's users, or a user's cells, of something of the
-    other by the shares are products with a sparse matrix, `shares`. `slopes` is one of the same
-    pairs, whose numbers change with each look.
+    other by the shares are products with a sparse matrix, `shares` or its transpose `user_shares`.
+    `user_slopes` is a transpose of the same pairs, whose numbers, `slopes`, change with each look.
     """
 
     def __init__(self, occupancy: LocalOccupancy, loss: float, prior: UserMeanPrior) -> None:
@@ -131,16 +133,19 @@ class _Problem:
             (self.share, occupancy.user, occupancy.start),
             shape=(occupancy.n_cells, occupancy.n_users),
         )
-        self.slopes = scipy.sparse.csr_array(
+        # Transposes are made once: of few pairs, making one takes longer than a product with it.
+        self.user_shares = self.shares.T
+        self.user_slopes = scipy.sparse.csc_array(
             (np.empty_like(self.share), self.shares.indices, self.shares.indptr),
-            shape=self.shares.shape,
+            shape=self.user_shares.shape,
         )
+        self.slopes = self.user_slopes.data
         self.runs = list(_runs(occupancy))
         self.squares = np.add.reduceat(self.share**2, occupancy.start[:-1])
 
     def by_user(self, per_cell: Floats) -> Floats:
         """Return each user's sum over its cells, by its shares of them."""
-        return np.asarray(self.shares.T @ per_cell)
+        return np.asarray(self.user_shares @ per_cell)
 
     def weighing(self, rates: Floats) -> UserWeights:
         """Return the weights of these rates, and the noise."""
@@ -167,7 +172,7 @@ class _Problem:
         for run in self.runs:
             bias[run.cells] = self._look(run, factor, total[run.cells], noise[run.cells])
         # A rate acts on a cell twice: by the noise, and by the factors of its users.
-        through = fall * (self.slopes.T @ (1.0 / total))
+        through = fall * (self.user_slopes @ (1.0 / total))
         by_rate = self.shares @ through - noise / rates
         return float((noise + bias).mean()), by_rate * rates / rates.size
 
@@ -206,7 +211,7 @@ class _Problem:
         part *= slope
         common = np.add.reduceat(part, run.first) + noise
         np.multiply(share, np.repeat(common, run.sizes), out=clipped_share)
-        np.subtract(slope, clipped_share, out=self.slopes.data[run.pairs])
+        np.subtract(slope, clipped_share, out=self.slopes[run.pairs])
         return np.asarray(bias)
 
 
@@ -277,18 +282,21 @@ def _search(problem: _Problem, begin: Floats, iterations: int) -> tuple[Floats, 
         value, slope = problem.value(logs)
         return value * scale, slope * scale
 
-    converged = scipy.optimize.minimize(
-        scaled,
-        begin,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=np.stack((begin - LOG_SCALE_RANGE, begin + LOG_SCALE_RANGE), axis=1),
-        options={
-            "maxiter": iterations,
-            "gtol": SLOPE_TOLERANCE * start * scale / begin.size,
-            "ftol": GAIN_TOLERANCE * min(start * scale, 1.0),  # the search takes it of 1 or more
-        },
-    )
+    # Here, as scipy may have been loaded only just now.
+    with single_blas_thread():
+        converged = scipy.optimize.minimize(
+            scaled,
+            begin,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=np.stack((begin - LOG_SCALE_RANGE, begin + LOG_SCALE_RANGE), axis=1),
+            options={
+                "maxiter": iterations,
+                "gtol": SLOPE_TOLERANCE * start * scale / begin.size,
+                "ftol": GAIN_TOLERANCE
+                * min(start * scale, 1.0),  # the search takes it of 1 or more
+            },
+        )
     return np.asarray(converged.x), float(converged.fun) / scale
 
 

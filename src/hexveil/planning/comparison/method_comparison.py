@@ -13,6 +13,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import OptimalClipping
+from hexveil.planning.allocation import range_kind
 from hexveil.planning.calibration import spend_epsilon
 from hexveil.planning.comparison.mechanism_comparison import MechanismRow, compare_mechanisms
 from hexveil.planning.guarantees import objective_errors
@@ -23,6 +24,7 @@ from hexveil.planning.request import WithinErrors
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.plan import Plan
     from hexveil.planning.request import ClipUserForm, Method, Objective, Request
 
@@ -34,6 +36,8 @@ WAYS: tuple[tuple[Method, Objective], ...] = (
     ("equal-split", "max"),
 )
 """Methods and objectives that are compared."""
+RANGES: tuple[ClippingRangeMode, ...] = ("bounds", "private", "two-stage", "per-cell")
+"""Clipping ranges that are compared."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class ComparisonRow:
     method, objective : str
     clip_user : "improved" or "printed", or None
         Form of the method "clip-user".
+    clipping_range : str or None
+        Clipping range of the plan, where these are compared.
     cell_epsilon : float or None
         Loss of one cell at which the printed form suppresses users.
     epsilon : float or None
@@ -68,6 +74,7 @@ class ComparisonRow:
     method: str
     objective: str
     clip_user: ClipUserForm | None = None
+    clipping_range: str | None = None
     cell_epsilon: float | None = None
     epsilon: float | None = None
     claimed: float | None = None
@@ -84,23 +91,27 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Methods and mechanisms on one request.
+    """Methods, clipping ranges and mechanisms on one request.
 
     Attributes
     ----------
     methods : list of ComparisonRow
         How cells are planned together.
+    clipping_ranges : list of ComparisonRow
+        What values are clipped to, by the plan's own method; errors under a private range are
+        predictions. Empty for a request that no private range goes with.
     mechanisms : list of MechanismRow
         How one cell is planned, each cell apart; the least predicted error first. Empty for a
         request with targets or variances, and for more than 200 cells.
     """
 
     methods: list[ComparisonRow]
+    clipping_ranges: list[ComparisonRow]
     mechanisms: list[MechanismRow]
 
 
 def compare(plan: Plan) -> Comparison:
-    """Return the request of a plan by every method, and by every mechanism of one cell.
+    """Return the request of a plan by every method, clipping range and mechanism of one cell.
 
     Public facts only; nothing is spent.
 
@@ -116,7 +127,7 @@ def compare(plan: Plan) -> Comparison:
     >>> [row.mechanism for row in table.mechanisms if row.is_proven][0]
     'Baseline()'
     """
-    return Comparison(compare_methods(plan), compare_mechanisms(plan))
+    return Comparison(compare_methods(plan), compare_ranges(plan), compare_mechanisms(plan))
 
 
 def compare_methods(plan: Plan) -> list[ComparisonRow]:
@@ -141,6 +152,44 @@ def compare_methods(plan: Plan) -> list[ComparisonRow]:
             row = ComparisonRow(method, objective, "printed")
             rows.append(_completed(row, plan, partial(printed_request, plan)))
     return rows
+
+
+def compare_ranges(plan: Plan) -> list[ComparisonRow]:
+    """Return each clipping range on the request of a plan; none if no private range goes with it.
+
+    Parameters
+    ----------
+    plan : Plan
+
+    Examples
+    --------
+    >>> from hexveil import Occupancy, plan
+    >>> crowd = Occupancy.from_dense([[1, 2]] * 300)
+    >>> rows = compare_ranges(plan(crowd, bounds=(0, 10), epsilon=1, advise=False))
+    >>> [row.clipping_range for row in rows]
+    ['bounds', 'private', 'two-stage', 'per-cell']
+    """
+    one_pair = np.ptp(plan.lower) == 0 and np.ptp(plan.upper) == 0
+    request = replace(plan.request, clipping_range="private")
+    if request.interval_needs is not None or not one_pair or not plan.occupancy.is_local:
+        return []
+    rows = []
+    for mode in RANGES:
+        row = ComparisonRow(plan.method, request.objective, clipping_range=mode)
+        rows.append(_completed(row, plan, partial(in_clipping_range, plan, mode)))
+    return rows
+
+
+def in_clipping_range(plan: Plan, mode: ClippingRangeMode) -> Plan:
+    """Return the same request in another clipping range; raise InputError if it cannot be."""
+    if plan.request.clipping_range == mode or range_kind(plan.allocation.clipping) == mode:
+        return plan
+    share = None if mode == "bounds" else plan.request.range_share
+    request = replace(plan.request, clipping_range=mode, range_share=share)
+    if request.interval_needs is not None:
+        raise InputError(f"it needs {request.interval_needs}.")
+    allocation = allocate(replace(plan.problem, request=request))
+    return replace(plan, allocation=allocation, request=request)
 
 
 def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:

@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.model.cells import Cells
+from hexveil.planning.allocation import range_kind
+from hexveil.planning.clipping_range.cell_ranges import may_support_cell_ranges
 from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
 from hexveil.planning.feasibility.grids import coarser_slots
 from hexveil.planning.feasibility.prediction import (
+    MAX_EPSILON,
     ErrorPredictor,
     epsilon_for_error,
     predict_in_full,
+    prediction_of,
+    scaled_epsilon,
 )
+from hexveil.planning.feasibility.recommendation import MIN_CELLS
+from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.planning.guarantees import PlanningProblem
 from hexveil.planning.methods import allocate
 from hexveil.planning.plan import Plan
@@ -27,6 +34,8 @@ if TYPE_CHECKING:
 
 NEAR = 1.01
 """Ratio of two losses at which the search for the one needed ends."""
+PREDICTION_EXCESS = 1.06
+"""Largest ratio of a fast prediction to the error of the plan that is then made."""
 UNDER = 1.0 - 1e-9
 """At a loss that is named the error is this much below what is wanted."""
 
@@ -53,6 +62,17 @@ class Advice:
     text: str
 
 
+def brief_advice(plan: Plan) -> str:
+    """Return advice that costs no search: records are not counted again.
+
+    The loss that is named is enough; a search may find a smaller one.
+    """
+    sentence = _text(plan, sufficient_epsilon(plan, plan.support.baseline_error * UNDER), None)
+    if plan.facts is None or plan.facts.recount is None:
+        return sentence
+    return f"{sentence} hv.capacity or hexveil inspect finds grids that this fleet supports."
+
+
 def advice(plan: Plan) -> Advice:
     """Return advice for a plan with too fine a grid; None for distributed pairs."""
     if not plan.occupancy.is_local:  # each plan tried would be a search of its own
@@ -68,19 +88,58 @@ def at_loss(plan: Plan, loss: Fraction) -> Plan:
     return replace(plan, allocation=allocate(problem), request=problem.request)
 
 
+def sufficient_epsilon(plan: Plan, error: float) -> float | None:
+    """Return a loss, rounded up to two figures, at which the average error is at most `error`.
+
+    The plan's own noise, scaled to that loss, would be enough, and so is the plan that is made
+    there. Only "auto" may take ranges of cells there in place of the plan's own range: these are
+    then planned, at that loss alone, and their noise is scaled in turn. None above 100.
+    """
+    epsilon = _scaled_to(plan, error, plan.requested_epsilon or Fraction(1))
+    if epsilon is None or not _may_take_cell_ranges(plan, Fraction(str(epsilon))):
+        return epsilon
+    other = at_loss(plan, Fraction(str(epsilon)))
+    if other.support.mean_error <= error:
+        return epsilon
+    return _scaled_to(other, error, Fraction(str(epsilon)))
+
+
+def _may_take_cell_ranges(plan: Plan, epsilon: Fraction) -> bool:
+    """Return whether "auto" may take ranges of cells at a loss in place of the plan's one range."""
+    has_one_range = range_kind(plan.allocation.clipping) in {"private", "two-stage"}
+    is_auto = plan.request.clipping_range == "auto"
+    return is_auto and has_one_range and may_support_cell_ranges(plan.occupancy, epsilon)
+
+
+def _scaled_to(plan: Plan, error: float, epsilon: Fraction) -> float | None:
+    """Return the loss at which the plan's noise, scaled to it, is small enough."""
+    scaled = scaled_epsilon(prediction_of(plan), epsilon, error)
+    return two_figures_up(scaled) if scaled <= MAX_EPSILON else None
+
+
 def epsilon_needed(plan: Plan) -> float | None:
     """Return the loss, rounded up to two figures, at which the map says more than one constant.
 
     None if 100 is not enough.
     """
     if (plan.method, plan.request.objective) == ("joint", "mean"):
-        aim, begin = plan.support.baseline_error * UNDER, plan.requested_epsilon or Fraction(1)
-        epsilon = epsilon_for_error(
-            lambda loss: predict_in_full(plan.problem.within(loss)), aim, begin, NEAR
-        )
+        epsilon = _by_newton(plan)
     else:  # what is made small is not what is judged: only that it falls is known
         epsilon = _by_halving(plan)
     return None if epsilon is None else two_figures_up(epsilon)
+
+
+def _by_newton(plan: Plan) -> float | None:
+    aim, begin = plan.support.baseline_error * UNDER, plan.requested_epsilon or Fraction(1)
+    if plan.facts is not None and plan.request.clipping_range != "bounds":
+        predictor = ErrorPredictor(plan, plan.facts)
+        if predictor.fast_predictions:
+            # Both are enough; a plan under an interval takes too long to make a dozen of them.
+            enough = [sufficient_epsilon(plan, aim), predictor.required_epsilon(aim)]
+            return min((one for one in enough if one is not None), default=None)
+    return epsilon_for_error(
+        lambda loss: predict_in_full(plan.problem.within(loss)), aim, begin, NEAR
+    )
 
 
 def _by_halving(plan: Plan) -> float | None:
@@ -153,15 +212,30 @@ def finest_useful(plan: Plan) -> Plan | None:
     ]
     # Finest first: the first that is useful is the answer, and coarse ones are never planned.
     for candidate in sorted(assessments, key=lambda one: -one.occupancy.n_cells):
-        # The bound takes no search, and rules out most grids of a fleet that is too small.
-        certain = (
-            ErrorPredictor(plan, candidate).error_lower_bound(float(plan.requested_epsilon))
-            >= plan.support.baseline_error
-        )
-        prediction = None if certain else regrid(plan, candidate)
-        if prediction is not None and prediction.support.beats_constant:
-            return prediction
+        if candidate.occupancy.n_cells < MIN_CELLS:
+            break  # no map, and neither are the coarser grids that follow
+        miss = plan.support.baseline_error
+        # As in tables of grids, so that one never calls usable what the other does not.
+        if is_assumed(plan.lower, plan.upper, plan.baseline_error):
+            miss *= small_map_factor(candidate.occupancy.n_cells)
+        if _is_ruled_out(plan, candidate, miss):
+            continue
+        made = regrid(plan, candidate)
+        if made.support.mean_error < miss:
+            return made
     return None
+
+
+def _is_ruled_out(plan: Plan, candidate: PublicMetadata, miss: float) -> bool:
+    """Return whether a grid need not be planned, because its error is above one constant's."""
+    predictor = ErrorPredictor(plan, candidate)
+    # The bound takes no search, and rules out most grids of a fleet that is too small.
+    if predictor.error_lower_bound(float(plan.requested_epsilon)) >= miss:
+        return True
+    if not predictor.fast_predictions:
+        return False
+    predicted = predictor.predict(plan.requested_epsilon).mean_error
+    return predicted >= PREDICTION_EXCESS * miss
 
 
 def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:

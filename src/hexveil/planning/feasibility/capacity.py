@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, get_args
 
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
+from hexveil.base.html_tables import html_table, paragraph
+from hexveil.base.optional_packages import require_package
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import Unit
 from hexveil.planning.api import HasPublicMetadata, plan
@@ -22,7 +23,7 @@ from hexveil.planning.feasibility import recommendation
 from hexveil.planning.feasibility.advice import UNDER, two_figures_up
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.grids import counted, grids_to_try
-from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of
+from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of, scaled_epsilon
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.planning.request import WithinEpsilon
 from hexveil.theory import noise_floor
@@ -66,6 +67,22 @@ _SCHEMA = pa.schema(
     ]
 )
 
+_SHOWN = {
+    "privacy_unit": "privacy unit",
+    "resolution": "resolution",
+    "timeslot": "timeslot",
+    "labels": "labels",
+    "cells": "cells",
+    "users": "users",
+    "floor": "floor",
+    "predicted_error": "predicted error",
+    "baseline_error": "baseline error",
+    "beats_constant": "usable",
+    "halved": "below half",
+    "proposed": "proposed",
+}
+"""Columns that a notebook shows, with their headings."""
+
 
 @dataclass(frozen=True)
 class Capacity:
@@ -108,9 +125,26 @@ class Capacity:
 
     def to_pandas(self) -> object:
         """Return the offers as a pandas data frame; InputError without pandas."""
-        if find_spec("pandas") is None:
-            raise InputError('pandas is not installed: pip install "hexveil[pandas]".')
+        require_package("pandas")
         return self.to_arrow().to_pandas()
+
+    def _repr_html_(self) -> str:
+        """Return the recommendation and the table for a notebook."""
+        offers = self.to_arrow()
+        index = offers.column_names.index("predicted_error")
+        errors = pa.array([_error_text(offer) for offer in self.offers], pa.string())
+        offers = offers.set_column(index, "predicted_error", errors)
+        # Columns that every grid leaves empty, such as the labels of hexagons, say nothing.
+        filled = [name for name in _SHOWN if offers[name].null_count < len(offers)]
+        sentence = f"{self.sentence[:1].upper()}{self.sentence[1:]}"
+        return paragraph(sentence) + html_table(offers.select(filled), _SHOWN)
+
+
+def _error_text(offer: GridAssessment) -> str | None:
+    """Return the predicted error; a grid that was not planned has a bound that it is above."""
+    if not offer.cells:
+        return None
+    return f"{'' if offer.planned else '> '}{offer.predicted_error:.4g}"
 
 
 def capacity(  # noqa: PLR0913  a public door
@@ -125,8 +159,9 @@ def capacity(  # noqa: PLR0913  a public door
     method: Method = "joint",
     mechanism: ThresholdMechanism | None = None,
     objective: Objective | None = None,
-    clipping_range: ClippingRangeMode = "bounds",
+    clipping_range: ClippingRangeMode = "auto",
     range_share: Number | None = None,
+    search: bool = True,
 ) -> Capacity:
     """Return this fleet's capacity at `epsilon`: grids, privacy units, and a recommendation.
 
@@ -152,6 +187,9 @@ def capacity(  # noqa: PLR0913  a public door
         What one constant misses on average; default span / 20.
     method, mechanism, objective, clipping_range, range_share
         As for `hv.plan`.
+    search : bool
+        Whether the loss that a grid needs is searched for; otherwise the noise of the predicted
+        plan is scaled, which names a loss that is enough and costs nothing.
 
     Raises
     ------
@@ -171,7 +209,7 @@ def capacity(  # noqa: PLR0913  a public door
         range_share=range_share,
         advise=False,
     )
-    return assess_grids(result, privacy_units=privacy_units, grids=grids)
+    return assess_grids(result, privacy_units=privacy_units, grids=grids, search=search)
 
 
 def assess_grids(
@@ -179,6 +217,7 @@ def assess_grids(
     *,
     privacy_units: Sequence[Unit] | None = None,
     grids: tuple[Cells | Labels, ...] | None = None,
+    search: bool = True,
 ) -> Capacity:
     """Return assessments of other grids and privacy units for a plan's request.
 
@@ -190,6 +229,8 @@ def assess_grids(
         Default: the data set's privacy unit.
     grids : tuple of Cells or Labels, optional
         Default: those around the data set's own.
+    search : bool
+        See `capacity`.
 
     Raises
     ------
@@ -213,12 +254,18 @@ def assess_grids(
                 facts.privacy_unit,
                 facts.cells.grid,
             )
-            offers.append(_offer(made, grid, privacy_unit, metadata, own=same))
+            offers.append(_offer(made, grid, privacy_unit, metadata, own=same, search=search))
     return Capacity(tuple(offers), float(made.requested_epsilon), facts.privacy_unit)
 
 
 def _offer(
-    made: Plan, grid: Cells | Labels, privacy_unit: str, facts: PublicMetadata | None, *, own: bool
+    made: Plan,
+    grid: Cells | Labels,
+    privacy_unit: str,
+    facts: PublicMetadata | None,
+    *,
+    own: bool,
+    search: bool,
 ) -> GridAssessment:
     miss = made.support.baseline_error
     empty = GridAssessment(
@@ -248,6 +295,7 @@ def _offer(
         prediction = prediction_of(made) if own else predictor.predict(requested)
         error = prediction.mean_error
     cells, users = facts.occupancy.n_cells, facts.occupancy.n_users
+    needed = _needed if search else _scaled
     return replace(
         empty,
         cells=cells,
@@ -259,8 +307,8 @@ def _offer(
         planned=prediction is not None,
         beats_constant=prediction is not None and error < miss,
         halved=prediction is not None and error < miss / 2.0,
-        epsilon_needed=_needed(predictor, prediction, miss),
-        epsilon_halved=_needed(predictor, prediction, miss / 2.0),
+        epsilon_needed=needed(predictor, prediction, miss),
+        epsilon_halved=needed(predictor, prediction, miss / 2.0),
         epsilon_least=predictor.epsilon_lower_bound(miss / 2.0),
     )
 
@@ -272,6 +320,15 @@ def _names(
     if isinstance(grid, Cells):
         return privacy_unit, grid.resolution, grid.timeslot, grid.slot, None
     return privacy_unit, None, None, None, grid.columns
+
+
+def _scaled(predictor: ErrorPredictor, seen: ErrorPrediction | None, error: float) -> float | None:
+    """Return a loss that is enough by scaling; None where none is needed, known or near."""
+    if seen is None or seen.mean_error < error:
+        return None
+    requested = predictor.plan.requested_epsilon
+    epsilon = scaled_epsilon(seen, requested, error * UNDER)
+    return two_figures_up(epsilon) if epsilon <= MAX_EPSILON_RATIO * float(requested) else None
 
 
 def _needed(predictor: ErrorPredictor, seen: ErrorPrediction | None, error: float) -> float | None:

@@ -7,7 +7,7 @@ that were made elsewhere have no records, and there the cells of the data set ar
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from hexveil.model.occupancy import LocalOccupancy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hexveil.model.public_metadata import PublicMetadata, Unit
+    from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
 
 OFFERED_SLOTS = ("1h", "3h", "6h", "1d")
 """Timeslots that are offered beside the data set's own."""
@@ -149,3 +149,33 @@ def merged(facts: PublicMetadata, level: Labels) -> PublicMetadata:
     merged = LocalOccupancy.from_coo(number[occupancy.cell], occupancy.user, occupancy.n)
     labels = {name: tuple(row[i] for row in names) for i, name in enumerate(level.columns)}
     return replace(facts, occupancy=merged, cells=CellTable(level, labels=labels), recount=None)
+
+
+@dataclass(frozen=True, eq=False)
+class KeptCounts:
+    """Counts on other grids that are kept: the records are read once for each grid.
+
+    Attributes
+    ----------
+    recount : Recount
+        Counts the records.
+    """
+
+    recount: Recount
+    _counted: dict[tuple[Cells | Labels, Unit], PublicMetadata | None] = field(
+        default_factory=dict, repr=False
+    )
+
+    def __call__(
+        self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
+    ) -> tuple[PublicMetadata | None, ...]:
+        """Return the public facts on each grid: see `Recount`."""
+        missing = tuple(
+            grid for grid in dict.fromkeys(grids) if (grid, privacy_unit) not in self._counted
+        )
+        if missing:
+            facts = self.recount(missing, privacy_unit)
+            self._counted.update(
+                zip(((grid, privacy_unit) for grid in missing), facts, strict=True)
+            )
+        return tuple(self._counted[grid, privacy_unit] for grid in grids)

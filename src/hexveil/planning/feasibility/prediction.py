@@ -28,7 +28,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import span_in_quanta
+from hexveil.planning.blas_threads import single_blas_thread
 from hexveil.planning.clipping_range import fast_prediction
+from hexveil.planning.clipping_range.cell_ranges import may_support_cell_ranges
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
 from hexveil.planning.clipping_range.private_range import range_is_affordable
 from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
@@ -48,9 +50,15 @@ MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
 MAX_NEWTON_STEPS = 12
 EPSILON_TOLERANCE = 1.04
 """Ratio of two losses at which the search for the one needed ends."""
-FAST_PREDICTIONS = {"bounds": ("plain",), "private": ("projected",), "auto": ("plain", "projected")}
-"""How requests with these intervals are predicted: the best of these ways. What several steps would
-gain (clipping_range "two-stage") is left out for "auto": tables stay cautious."""
+FAST_PREDICTIONS = {
+    "bounds": ("plain",),
+    "private": ("projected",),
+    "per-cell": ("cells",),
+    "auto": ("plain", "projected", "cells"),
+}
+"""How requests with these intervals are predicted: the best of these ways, one range for all cells
+where users do not suffice for ranges of cells. What several steps would gain (clipping_range
+"two-stage") is left out for "auto": tables stay cautious."""
 
 
 def prediction_of(plan: Plan) -> ErrorPrediction:
@@ -108,6 +116,16 @@ def epsilon_for_error(
     return high if high < np.inf else None
 
 
+def scaled_epsilon(prediction: ErrorPrediction, epsilon: Fraction, error: float) -> float:
+    """Return a loss at which the average error is `error`, by scaling the noise of one plan.
+
+    The loss that is needed is at most this, because the plan of that loss is at least as good as
+    the scaled one. Infinite where bias alone is above the error.
+    """
+    noise, bias = float(prediction.noise.mean()), float(prediction.bias.mean())
+    return float(epsilon) * noise / (error - bias) if bias < error else math.inf
+
+
 @dataclass(frozen=True, eq=False)
 class ErrorPredictor:
     """Predicts the request of a plan on other public facts, at any loss.
@@ -150,24 +168,41 @@ class ErrorPredictor:
             self._seen[epsilon] = self._at(epsilon)
         return self._seen[epsilon]
 
+    @single_blas_thread()
     def _at(self, epsilon: Fraction) -> ErrorPrediction:
         prediction = []
-        if "plain" in self.fast_predictions:
+        cells = self._with_cell_ranges(epsilon) if "cells" in self.fast_predictions else None
+        if cells is not None:
+            prediction.append(cells)
+        if "projected" in self.fast_predictions and cells is None and self._worth_it(epsilon):
+            occupancy, share = self.facts.occupancy, self.plan.request.range_share
+            prediction.append(
+                fast_prediction.predict_with_range(occupancy.local(), self.span, epsilon, share)
+            )
+        # This search takes longest, and is not needed where its lower bound decides.
+        least = min((one.mean_error for one in prediction), default=math.inf)
+        if "plain" in self.fast_predictions and self._plain_floor(float(epsilon)) < least:
             prediction.append(
                 fast_prediction.predict_without_range(
                     self._exposure, self.span, self.plan.request, epsilon
                 )
-            )
-        if "projected" in self.fast_predictions and self._worth_it(epsilon):
-            occupancy, share = self.facts.occupancy, self.plan.request.range_share
-            prediction.append(
-                fast_prediction.predict_with_range(occupancy.local(), self.span, epsilon, share)
             )
         return (
             min(prediction, key=lambda one: one.mean_error)
             if prediction
             else predict_in_full(self.problem_at(epsilon))
         )
+
+    def _with_cell_ranges(self, epsilon: Fraction) -> ErrorPrediction | None:
+        """Return the prediction for ranges of cells; None where "auto" has none."""
+        occupancy, share = self.facts.occupancy, self.plan.request.range_share
+        is_auto = self.plan.request.clipping_range == "auto"
+        if is_auto and not may_support_cell_ranges(occupancy, epsilon):
+            return None
+        prediction, supported = fast_prediction.predict_with_cell_ranges(
+            occupancy.local(), self.span, epsilon, share
+        )
+        return prediction if supported or not is_auto else None
 
     def _worth_it(self, epsilon: Fraction) -> bool:
         """Return whether a plan would look at an interval at all (planning/methods.py)."""
@@ -192,7 +227,11 @@ class ErrorPredictor:
         requested = self.plan.request
         if requested.noised != ("mean",) or requested.clipping_range not in FAST_PREDICTIONS:
             return 0.0
-        bounds = {"plain": self._least_plain, "projected": self._least_projected}
+        bounds = {
+            "plain": self._least_plain,
+            "projected": self._least_projected,
+            "cells": self._least_with_cell_ranges,
+        }
         return min(bounds[way](error) for way in FAST_PREDICTIONS[requested.clipping_range])
 
     def error_lower_bound(self, epsilon: float) -> float:
@@ -200,16 +239,22 @@ class ErrorPredictor:
         requested = self.plan.request
         if requested.noised != ("mean",) or requested.clipping_range not in FAST_PREDICTIONS:
             return 0.0
-        # At a loss of 0 only constants can be published.
         noise = self._noise / epsilon if epsilon else np.inf
+        width, clipping_error = fast_prediction.CELL_RANGE_FLOOR
         bounds = {
-            "plain": min(noise, self.span / 4.0),
+            "plain": self._plain_floor(epsilon),
+            "cells": width * noise + self.span * clipping_error,
             "projected": min(
                 one.width * noise + self.span * one.clipping_error
                 for one in fast_prediction.ALL_CANDIDATES
             ),
         }
         return min(bounds[way] for way in FAST_PREDICTIONS[requested.clipping_range])
+
+    def _plain_floor(self, epsilon: float) -> float:
+        """Return a lower bound on the average error without a range: see the module."""
+        # At a loss of 0 only constants can be published.
+        return min(self._noise / epsilon if epsilon else math.inf, self.span / 4.0)
 
     @property
     def _noise(self) -> float:
@@ -228,6 +273,11 @@ class ErrorPredictor:
             ),
             default=np.inf,
         )
+
+    def _least_with_cell_ranges(self, error: float) -> float:
+        width, clipping_error = fast_prediction.CELL_RANGE_FLOOR
+        rest = error - self.span * clipping_error
+        return self._noise * width / rest if rest > 0 else np.inf
 
     def required_epsilon(self, error: float, begin: Fraction | None = None) -> float | None:
         """Return a loss at which the average error is at most this one, near the least such.

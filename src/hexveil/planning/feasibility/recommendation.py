@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hexveil.model.cells import slot_seconds
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -34,8 +36,26 @@ def recommend(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | 
     ]
     # As printed: the same cells by another name are not told apart by a last digit.
     return max(
-        halved, key=lambda assessment: (assessment.cells, -_rounded(assessment)), default=None
+        halved,
+        key=lambda assessment: (
+            assessment.cells,
+            -_rounded(assessment),
+            fineness(assessment.resolution, assessment.timeslot),
+        ),
+        default=None,
     )
+
+
+def fineness(resolution: int | None, timeslot: str | None) -> tuple[float, ...]:
+    """Return the order of grids with equally many cells: smaller hexagons, then shorter slots.
+
+    Examples
+    --------
+    >>> fineness(6, "1h") > fineness(6, "1d") > fineness(5, "1h") > fineness(5, None)
+    True
+    """
+    seconds = float("inf") if timeslot is None else float(slot_seconds(timeslot))
+    return (-1.0 if resolution is None else float(resolution), -seconds)
 
 
 def _rounded(offer: GridAssessment) -> float:
@@ -54,7 +74,11 @@ def cheapest(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | N
     return min(
         with_epsilon,
         # At equal loss the finer grid says more.
-        key=lambda assessment: (assessment.epsilon_halved or 0.0, -assessment.cells),
+        key=lambda assessment: (
+            assessment.epsilon_halved or 0.0,
+            -assessment.cells,
+            *(-one for one in fineness(assessment.resolution, assessment.timeslot)),
+        ),
         default=None,
     )
 
@@ -82,6 +106,13 @@ def _describe(offer: GridAssessment) -> str:
     )
 
 
+def _figures(offer: GridAssessment) -> str:
+    return (
+        f"{offer.grid} ({offer.cells:,} cells, error {offer.predicted_error:.2g}, baseline error "
+        f"{offer.baseline_error:.2g})"
+    )
+
+
 def _describe_finer(offer: GridAssessment) -> str:
     return f"The finer {offer.grid} ({offer.cells:,} cells) needs epsilon {_loss(offer)}."
 
@@ -102,8 +133,17 @@ def _nothing(offers: tuple[GridAssessment, ...], unit: Unit, epsilon: float) -> 
     sentence = f"no grid has an error below half the baseline at epsilon {epsilon:g}"
     would = cheapest(maps, unit)
     if would is None:
-        return f"{sentence}, nor at ten times that."
-    return f"{sentence}; {would.grid} ({would.cells:,} cells) needs epsilon {_loss(would)}."
+        sentence += ", nor at ten times that."
+    else:
+        sentence += f"; {would.grid} ({would.cells:,} cells) needs epsilon {_loss(would)}."
+    usable = max(
+        (one for one in maps if one.beats_constant),
+        key=lambda one: (one.cells, -_rounded(one), fineness(one.resolution, one.timeslot)),
+        default=None,
+    )
+    return (
+        sentence if usable is None else f"{sentence} The finest usable grid is {_figures(usable)}."
+    )
 
 
 def _weaker(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WORST_CASE_BIAS, has_single_record
+from hexveil.planning.blas_threads import single_blas_thread
 from hexveil.planning.optimizers.minimax import JointSolution
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
@@ -208,14 +209,16 @@ def _descend(
 
     # Logarithms keep rates positive, and their slopes of one size over many orders.
     begin = np.log(np.maximum(first, 1e-12))
-    converged = scipy.optimize.minimize(
-        value,
-        begin,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=np.stack((begin - LOG_SCALE_RANGE, begin + LOG_SCALE_RANGE), axis=1),
-        options=effort.options(),
-    )
+    # Here, as scipy may have been loaded only just now.
+    with single_blas_thread():
+        converged = scipy.optimize.minimize(
+            value,
+            begin,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=np.stack((begin - LOG_SCALE_RANGE, begin + LOG_SCALE_RANGE), axis=1),
+            options=effort.options(),
+        )
     return float(converged.fun), unpack(np.asarray(converged.x))
 
 

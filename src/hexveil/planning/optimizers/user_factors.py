@@ -85,9 +85,19 @@ class ClippingProblem:
     def _squares_of_cells(self) -> Any:  # noqa: ANN401
         return self._of_cells.power(2)
 
+    # Transposed once: a search asks for thousands of sums, and each would make a matrix of its own.
+
+    @cached_property
+    def _of_users(self) -> Any:  # noqa: ANN401
+        return self._of_cells.T
+
+    @cached_property
+    def _squares_of_users(self) -> Any:  # noqa: ANN401
+        return self._squares_of_cells.T
+
     def sum_per_user(self, per_cell: Floats) -> Floats:
         """Return per user the sum over its cells of its share times a figure of the cell."""
-        return np.asarray(self._of_cells.T @ per_cell, dtype=np.float64)
+        return np.asarray(self._of_users @ per_cell, dtype=np.float64)
 
     def by_user(self, terms: Floats) -> Floats:
         """Return sums of pairs per user."""
@@ -105,7 +115,7 @@ class ClippingProblem:
 
     def _weighed_squares(self, per_cell: Floats) -> Floats:
         """Return per user the sum of squared shares times a figure of the cell."""
-        return np.asarray(self._squares_of_cells.T @ per_cell, dtype=np.float64)
+        return np.asarray(self._squares_of_users @ per_cell, dtype=np.float64)
 
     def _gathered(self, per_user: Floats) -> Floats:
         """Return per cell the sum over its users of their share times a figure of the user."""

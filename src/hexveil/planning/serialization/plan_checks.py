@@ -6,6 +6,7 @@ computed anew, so that a decision that passes can cost a user much, but never mo
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ from hexveil.mechanisms import ThresholdMechanism
 from hexveil.planning.allocation import (
     CellMechanisms,
     Clipping,
+    PerCellRange,
     PrivateRange,
     TwoStageRange,
     WithinBounds,
@@ -24,12 +26,11 @@ from hexveil.planning.allocation import (
 from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import LocalOccupancy
     from hexveil.planning.allocation import PlanAllocation
+    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
     from hexveil.planning.request import Request
@@ -50,6 +51,8 @@ def check_allocation(allocation: PlanAllocation, occupancy: LocalOccupancy) -> N
         case TwoStageRange(range=clipping_range, stages=stages):
             _check_range(clipping_range, occupancy, allocation.noise_scale_records)
             _check_stages(stages, occupancy)
+        case PerCellRange(plan=plan):
+            _check_cell_ranges(plan, occupancy, allocation.noise_scale_records)
         case CellMechanisms(predicted_error=predicted):
             if (
                 predicted.shape != (occupancy.n_cells,)
@@ -89,9 +92,30 @@ def _check_range(
     if radius is not None and not 1 <= radius < MAX_WIDTH:
         raise InputError("its interval has a radius that no plan has.")
     _check_weights(weight)
+    _check_noised(weight, occupancy, noise)
+
+
+def _check_noised(
+    weight: NDArray[np.int64], occupancy: LocalOccupancy, noise: NDArray[np.float64]
+) -> None:
     weighed = np.bincount(occupancy.cell, weights=weight, minlength=occupancy.n_cells)
     if not (weighed > 0).all() or not (noise > 0).all():
         raise InputError("it has a cell without weights or without noise.")
+
+
+def _check_cell_ranges(
+    plan: CellRangePlan, occupancy: LocalOccupancy, noise: NDArray[np.float64]
+) -> None:
+    low, high = plan.quantiles[0], plan.quantiles[-1]
+    # The centre and its two spreads are those of quantiles as far from either end.
+    middle = plan.quantiles[1:-1]
+    if not 0 < low < Fraction(1, 2) or high != 1 - low or middle not in ((), (Fraction(1, 2),)):
+        raise InputError("its ranges have quantiles that no plan has.")
+    _check_positive(plan.quantile_epsilon)
+    if plan.spread_epsilon < 0 or not 0 < plan.first_share < 1:
+        raise InputError("its ranges have shares of epsilon that no plan has.")
+    _check_weights(plan.weight)
+    _check_noised(plan.weight, occupancy, noise)
 
 
 def _check_stages(stages: TwoStagePlan, occupancy: LocalOccupancy) -> None:
@@ -129,7 +153,8 @@ def check_kind(request: Request, allocation: PlanAllocation, occupancy: LocalOcc
         "bounds": (_unranged_kind(request),),
         "private": (WithinBounds,) if has_constants_alone else (PrivateRange,),
         "two-stage": (TwoStageRange,),
-        "auto": (WithinBounds, PrivateRange, TwoStageRange),
+        "per-cell": (PerCellRange,),
+        "auto": (WithinBounds, PrivateRange, TwoStageRange, PerCellRange),
     }
     fits = isinstance(clipping, kinds[requested])
     match clipping:
@@ -144,6 +169,9 @@ def check_kind(request: Request, allocation: PlanAllocation, occupancy: LocalOcc
             )
         case TwoStageRange(range=clipping_range):
             fits &= noised == ("mean",) and clipping_range.radius is None
+            has_noise = True
+        case PerCellRange():
+            fits &= noised == ("mean",)
             has_noise = True
     if not fits:
         raise InputError("its interval and its request do not fit together.")

@@ -27,11 +27,13 @@ from hexveil.planning.allocation import (
     CellMechanisms,
     Clipping,
     Normaliser,
+    PerCellRange,
     PlanAllocation,
     PrivateRange,
     TwoStageRange,
     WithinBounds,
 )
+from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 from hexveil.planning.plan_data import PlanData
@@ -80,6 +82,8 @@ def arrays_of(plan: PlanData) -> Arrays:
         case TwoStageRange(range=clipping_range, stages=stages):
             arrays["weight"] = clipping_range.weight
             arrays |= dict(zip(_SECOND_STAGE, stages.arrays(), strict=True))
+        case PerCellRange(plan=cell_ranges):
+            arrays["weight"] = cell_ranges.weight
         case CellMechanisms(predicted_error=predicted):
             arrays["predicted_error"] = predicted
     return arrays
@@ -90,11 +94,12 @@ def decision_words(allocation: PlanAllocation, text: Callable[[Fraction], str]) 
     interval, steps = _clipping_words(allocation.clipping, text)
     bound = allocation.lower_bound
     # Words of these plans alone: those of all others, and their bytes, stay what they were.
+    stages: Words = {}
     match allocation.clipping:
         case CellMechanisms(cells=cells):
             stages = {"stages": cell_mechanisms.digest(cells), "choices": list(cells.choices)}
-        case _:
-            stages = {}
+        case PerCellRange(plan=cell_ranges):
+            stages = {"cell_ranges": _cell_range_words(cell_ranges, text)}
     return stages | {
         "mechanism": allocation.mechanism,
         "cell_epsilon": optional(text, allocation.cell_epsilon),
@@ -112,7 +117,7 @@ def _clipping_words(
 ) -> tuple[Words | None, Words | None]:
     """Return the words of the range and of the second stage; None for a plan without them."""
     match clipping:
-        case WithinBounds() | CellMechanisms():
+        case WithinBounds() | PerCellRange() | CellMechanisms():
             return None, None
         case PrivateRange(range=clipping_range):
             return _range_words(clipping_range, text), None
@@ -129,6 +134,15 @@ def _range_words(clipping_range: PrivateClippingRange, text: Callable[[Fraction]
         "width": float(clipping_range.width),
         "clipped": float(clipping_range.clipping_error),
         "radius": optional(text, clipping_range.radius),
+    }
+
+
+def _cell_range_words(plan: CellRangePlan, text: Callable[[Fraction], str]) -> Words:
+    return {
+        "quantiles": [text(quantile) for quantile in plan.quantiles],
+        "quantile_epsilon": text(plan.quantile_epsilon),
+        "spread_epsilon": text(plan.spread_epsilon),
+        "first_share": text(plan.first_share),
     }
 
 
@@ -152,11 +166,14 @@ def allocation_from(words: Words, arrays: Arrays, problem: PlanningProblem) -> P
         normaliser=one_of(words.get("normaliser", "records"), get_args(Normaliser)),
         lower_bound=None if bound is None else float(bound),
         bound_kind=one_of(words["certifies"], CERTIFIED),
-        clipping=_clipping_from(words["interval"], words["steps"], arrays),
+        clipping=_clipping_from(words, arrays),
     )
 
 
-def _clipping_from(interval: Words | None, steps: Words | None, arrays: Arrays) -> Clipping:
+def _clipping_from(words: Words, arrays: Arrays) -> Clipping:
+    interval, steps = words["interval"], words["steps"]
+    if "cell_ranges" in words:
+        return PerCellRange(_cell_range_plan(words["cell_ranges"], arrays))
     if interval is None and steps is None:
         return WithinBounds()
     if interval is None:
@@ -184,6 +201,16 @@ def _clipping_from(interval: Words | None, steps: Words | None, arrays: Arrays) 
         noise=noise,
     )
     return TwoStageRange(clipping_range, stages)
+
+
+def _cell_range_plan(words: Words, arrays: Arrays) -> CellRangePlan:
+    return CellRangePlan(
+        quantiles=tuple(Fraction(quantile) for quantile in words["quantiles"]),
+        quantile_epsilon=Fraction(words["quantile_epsilon"]),
+        spread_epsilon=Fraction(words["spread_epsilon"]),
+        first_share=Fraction(words["first_share"]),
+        weight=arrays["weight"],
+    )
 
 
 # ---- bytes for the ledger ----

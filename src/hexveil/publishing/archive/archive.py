@@ -5,6 +5,8 @@
     ROOT/dataset/latest.json                    the newest day
     ROOT/dataset/ledger.json                    the last ledger event of any release here
 
+Beside them stands a static catalogue (archive_catalogue.py), computed from these.
+
 A folder is official from the moment a pointer names it. On a disk it is renamed into its place as a
 whole; in an object store (s3://, gs://, abfs://) its files are uploaded first and the pointer last,
 since there is no renaming. A folder that a crash leaves without a pointer is completed by the next
@@ -30,6 +32,8 @@ import pyarrow.fs
 from hexveil.base import atomic_files, scratch
 from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
 from hexveil.publishing import receipt, signing
+from hexveil.publishing.archive.archive_catalogue import update_catalogue
+from hexveil.publishing.archive.archive_listing import ArchiveFiles
 from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition, to_json
 from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.folder import check_writable
@@ -73,6 +77,11 @@ class Archive:
     def local(self) -> bool:
         """Whether folders can be renamed."""
         return isinstance(self.files, pa.fs.LocalFileSystem)
+
+    @property
+    def folder(self) -> str:
+        """Name of the data set's folder."""
+        return self.root.rpartition("/")[2]
 
     def current(self, day: str | None = None) -> CurrentRelease | None:
         """Return the current release of a day, or of the newest day; None if there is none.
@@ -307,6 +316,12 @@ class Archive:
             # Days can be published in any order: late ones must not become the newest.
             if newest is None or (newest.day <= release.day and newest != release):
                 self._write(self._path(LATEST), to_json(release))
+
+    def update_catalogue(self) -> int:
+        """Write the static catalogue of the archive anew; return the number of listed days."""
+        with self._translate_errors():
+            above, slash, _ = self.root.rpartition("/")
+            return update_catalogue(ArchiveFiles(self.files, above or slash), self.folder)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

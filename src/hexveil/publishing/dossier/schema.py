@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import UNITS
+from hexveil.report.accuracy_text import GRADES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 # Bounded, because int() of a very long text takes quadratic time.
 _EXACT = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400}|/[0-9]{1,400})?")
 _STATISTICS = {"mean", "variance", "sd"}
+_BASES = {"posterior", "prediction", "worst case"}
 
 
 def _is_text(value: object) -> bool:
@@ -126,7 +128,7 @@ def _are_steps(value: object) -> bool:
         return False
     names = tuple(step["step"] for step in value)
     # Constants have no step, public bounds one, a single private range two.
-    if names in ((), ("cells",), ("cell_stages",), ("clipping_range", "cells")):
+    if names in ((), ("cells",), ("cell_stages",), ("clipping_range", "cells"), *_CELL_RANGE_STEPS):
         return True
     strategies = [
         strategy
@@ -146,6 +148,10 @@ def _is_step(value: object) -> bool:
     if needed is None or not _is_loss(value.get("epsilon")) or not _is_share(value.get("share")):
         return False
     return all(is_valid(value.get(key)) for key, is_valid in needed.items())
+
+
+def _are_ends(value: object) -> bool:
+    return isinstance(value, list) and len(value) > 1 and all(map(_is_end, value))
 
 
 def _is_cell_stage(value: object) -> bool:
@@ -181,6 +187,32 @@ def _are_counts(value: object) -> bool:
     )
 
 
+def _are_accuracies(value: object) -> bool:
+    """Return whether a value is a list of statements on accuracy, each of a known statistic."""
+    return isinstance(value, list) and all(
+        isinstance(one, dict)
+        and one.get("statistic") in _STATISTICS
+        and one.get("basis") in _BASES
+        and one.get("graded_by") in ("map", "bounds")
+        and _is_text(one.get("assumption"))
+        and all(_is_optional_number(one.get(key)) for key in ("typical_error", "between_cells"))
+        and _are_grades(one.get("grades"))
+        for one in value
+    )
+
+
+def _is_optional_number(value: object) -> bool:
+    return value is None or _is_number(value)
+
+
+def _are_grades(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and set(value) == set(GRADES)
+        and all(map(_is_count, value.values()))
+    )
+
+
 _STEPS: Mapping[str, Mapping[str, Check]] = {
     "clipping_range": {"lower": _is_end, "upper": _is_end},
     "residual_scale": {
@@ -195,8 +227,19 @@ _STEPS: Mapping[str, Mapping[str, Check]] = {
         "cell_epsilon": _is_loss,
         "stages": lambda value: isinstance(value, list) and all(map(_is_cell_stage, value)),
     },
-    "cells": {"half_width": lambda value: value is None or _is_positive(value)},
+    "pooled_quantiles": {"points": _are_ends},
+    "within_spread": {"quantile": _is_proper_fraction, "spread": _is_number},
+    "first_look": {"lower": _is_end, "upper": _is_end},
+    "cells": {
+        "half_width": lambda value: value is None or _is_positive(value),
+        "moved": lambda value: value is None or _is_count(value),
+    },
 }
+_CELL_RANGE_STEPS = (
+    ("pooled_quantiles", "first_look", "cells"),
+    ("pooled_quantiles", "within_spread", "first_look", "cells"),
+)
+"""The steps of a release with a range per cell, in their order."""
 _STEPS_OF_STRATEGY = {
     "single_stage": ("clipping_range", "residual_scale", "cells"),
     "user_residuals": ("clipping_range", "residual_scale", "user_clusters", "cells"),
@@ -234,6 +277,7 @@ FIELDS: Mapping[str, Mapping[str, Check] | Check] = {
         **dict.fromkeys(("max", "p99", "p90", "median", "mean"), _is_number),
     },
     "cells": _are_cells,
+    "accuracy": _are_accuracies,
     "cut_off": _are_counts,
     "request": _is_hex_digest,
     "ledger": _is_ledger_position,

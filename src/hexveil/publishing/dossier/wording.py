@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.rational import decimal_text
-from hexveil.report import clipping_text
+from hexveil.report import accuracy_text, clipping_text
 from hexveil.report.manifest_view import (
     format_heading,
     format_rounded_up,
@@ -57,6 +57,10 @@ def template_values(facts: ReleaseFacts) -> dict[str, Any]:
         "bounds": manifest["bounds"]
         | {"upper": with_unit(manifest["bounds"]["upper"], dataset["value_unit"])},
         "errors": planning_errors(facts),
+        "accuracy": accuracy_text.describe_accuracy(
+            manifest["accuracy"], dataset["value_unit"], lambda n, unit: with_unit(f"{n:.3g}", unit)
+        ),
+        "posterior": any(one["basis"] == "posterior" for one in manifest["accuracy"]),
         "staged": clipping_text.get_step(manifest["plan"]["privacy_steps"], "cell_stages")
         is not None,
         "has_unproven_bias": _has_unproven_bias(manifest),

@@ -25,7 +25,13 @@ import numpy as np
 from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, centre_and_radius
 from hexveil.mechanisms.weighted.weighted_variance import BITS
-from hexveil.planning.allocation import CellMechanisms, PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning.allocation import (
+    CellMechanisms,
+    PerCellRange,
+    PrivateRange,
+    TwoStageRange,
+    WithinBounds,
+)
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 
 if TYPE_CHECKING:
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.planning import Plan
+    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
@@ -86,6 +93,8 @@ def find_cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
             mean = _in_range(plan, interval, noisy["mean"])
         case TwoStageRange(interval, steps):
             mean = _in_two_stages(plan, interval, steps, noisy["mean"])
+        case PerCellRange(cell_ranges):
+            return {"mean": _in_cell_ranges(plan, cell_ranges, noisy["mean"])}
     by_statistic = {"mean": mean} if "mean" in plan.error_models else {}
     if "variance" in plan.error_models:
         by_statistic["variance"] = _variance(plan, interval, noisy["variance"], mean.either)
@@ -100,6 +109,18 @@ def _in_range(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff
     # An end of the range that is a bound of the records cuts nothing off.
     return CutOff(
         beyond_ends.below & (low > 0), beyond_ends.above & (high < (interval.span_quanta or 0))
+    )
+
+
+def _in_cell_ranges(plan: Plan, cell_ranges: CellRangePlan, noisy: Ints) -> CutOff:
+    """Return the cells with a mean cut off by the range of their last number."""
+    number = noisy / cell_ranges.totals(plan.occupancy.local())
+    outputs, error = cell_ranges.released(), plan.error_models["mean"]
+    scale = error.noise * (outputs.upper - outputs.lower)
+    beyond_ends = _find_near_ends(number, outputs.lower, outputs.upper, scale)
+    return CutOff(
+        beyond_ends.below & (outputs.lower > 0),
+        beyond_ends.above & (outputs.upper < outputs.span_quanta),
     )
 
 
@@ -132,7 +153,9 @@ def _within_bounds(cut_off: CutOff, outputs: StageOutputs) -> CutOff:
     )
 
 
-def _find_near_ends(number: Floats, low: float, high: float, scale: Floats) -> CutOff:
+def _find_near_ends(
+    number: Floats, low: Floats | Ints | float, high: Floats | Ints | float, scale: Floats
+) -> CutOff:
     """Return the cells with a number within its noise of an end, or beyond it."""
     noise = QUANTILE * scale
     return CutOff(number <= low + noise, number >= high - noise)

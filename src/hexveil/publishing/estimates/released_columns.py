@@ -9,10 +9,14 @@ NOISED = ("noisy", "raw", "scale", "bias", "error", "bound95", "low", "high", "q
 ROOT = ("raw", "bound95", "low", "high", "quality")
 """A standard deviation has no noise of its own, so it has neither scale nor bias."""
 STATISTICS = {"mean": NOISED, "variance": NOISED, "sd": ROOT}
+POSTERIOR = ("mean_estimate", "mean_expected_error")
+"""Columns of means under a private range that have a posterior
+(publishing/estimates/posterior_estimates.py)."""
 COLUMNS = (*PLACE, *(f"{name}_{key}" for name, keys in STATISTICS.items() for key in keys))
-"""Columns of releases without smoothed estimates; those that no step made are absent."""
+"""Columns of releases within public bounds, without smoothed estimates; those that no step made are
+absent."""
 SMOOTHED = tuple(f"{name}_smoothed" for name in STATISTICS)
-ALL_COLUMNS = frozenset((*COLUMNS, *SMOOTHED))
+ALL_COLUMNS = frozenset((*COLUMNS, *POSTERIOR, *SMOOTHED))
 _TEMPLATE = "columns.txt"
 
 
@@ -32,7 +36,12 @@ def split_column(name: str) -> tuple[str, str]:
 
 
 def describe_column(
-    name: str, strategy: str = "", *, smoothed: bool = False, staged: bool = False
+    name: str,
+    strategy: str = "",
+    *,
+    smoothed: bool = False,
+    staged: bool = False,
+    posterior: bool = False,
 ) -> str:
     """Return the description of a column.
 
@@ -46,6 +55,8 @@ def describe_column(
         Whether the release has smoothed estimates.
     staged : bool
         Whether every cell is published by a mechanism of one cell.
+    posterior : bool
+        Whether the interval of the average is that of its posterior.
 
     Examples
     --------
@@ -56,5 +67,11 @@ def describe_column(
     if not statistic:
         return render_sentence(_TEMPLATE, "place", name=name)
     return render_sentence(
-        _TEMPLATE, key, statistic=statistic, strategy=strategy, smoothed=smoothed, staged=staged
+        _TEMPLATE,
+        key,
+        statistic=statistic,
+        strategy=strategy,
+        smoothed=smoothed,
+        staged=staged,
+        posterior=posterior and statistic == "mean",
     )

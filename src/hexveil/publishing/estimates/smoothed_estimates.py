@@ -15,7 +15,7 @@ import numpy as np
 from hexveil import smoothing
 from hexveil.accounting import contributions
 from hexveil.accounting.error_model import WeightedMeanErrorModel
-from hexveil.planning.allocation import PrivateRange, TwoStageRange
+from hexveil.planning.allocation import PrivateRange, TwoStageRange, range_kind
 from hexveil.planning.clipping_range.private_range import PRIOR_SD, half_width_sd, user_mean_prior
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
 from hexveil.planning.release_allocation import released_strategy
@@ -81,8 +81,19 @@ def groupings_of(cells: CellTable) -> tuple[RandomEffect, ...]:
     return smoothing.group_labels(cells.labels)
 
 
-def smoothing_statement(plan: Plan, smoothed: Mapping[str, Smoothed]) -> list[dict[str, Any]]:
-    """Return the manifest's statement on smoothing: the model, and the quality of the map."""
+def smoothing_statement(
+    plan: Plan, smoothed: Mapping[str, Smoothed], *, posterior: bool = False
+) -> list[dict[str, Any]]:
+    """Return the manifest's statement on smoothing: the model, and the quality of the map.
+
+    Parameters
+    ----------
+    plan : Plan
+    smoothed : mapping of str to Smoothed
+        By statistic.
+    posterior : bool
+        Whether the mean has the intervals of its posterior.
+    """
     return [
         {
             "statistic": name,
@@ -94,6 +105,8 @@ def smoothing_statement(plan: Plan, smoothed: Mapping[str, Smoothed]) -> list[di
                 effects=[effect for effect in estimate.deviations if effect != OWN_DEVIATION],
                 left_out=estimate.left_out,
                 widened=estimate.widened,
+                posterior=posterior and name == "mean",
+                cell_ranges=range_kind(plan.allocation.clipping) == "per-cell",
             ),
             "deviations": dict(estimate.deviations),
             "signal_share": estimate.signal_share,

@@ -12,8 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
-from hexveil.planning.allocation import CellMechanisms, WithinBounds
+from hexveil.planning.allocation import CellMechanisms, PerCellRange, WithinBounds
 from hexveil.planning.release_allocation import released_strategy
+from hexveil.publishing.estimates.quality_grades import (
+    deviation_between_cells,
+    grade,
+    grade_against_map,
+    noise_variance,
+)
 from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, describe_column, split_column
 from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE, squared
@@ -27,12 +33,11 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
     from hexveil.publishing.estimates.cut_off import CutOff
+    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
     from hexveil.smoothing import Smoothed
 
+    Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
-
-GOOD, CAUTION = 10, 4
-"""A bound within range/10 is good, within range/4 a caution; beyond, or a constant, is noise."""
 
 
 def build_table(
@@ -41,6 +46,7 @@ def build_table(
     noisy: Mapping[str, Floats],
     smoothed: Mapping[str, Smoothed] | None = None,
     cut_off: Mapping[str, CutOff] | None = None,
+    posterior: PosteriorEstimates | None = None,
 ) -> pa.Table:
     """Return the released table with units of measure in its metadata.
 
@@ -54,12 +60,14 @@ def build_table(
         Their smoothed estimates.
     cut_off : mapping of statistic to CutOff, optional
         Cells whose values a private range may have cut off.
+    posterior : PosteriorEstimates, optional
+        Estimates of the mean before clipping.
     """
-    columns = _name_cells(facts) | {
+    columns = name_cells(facts) | {
         "users": plan.occupancy.users_per_cell,
         "records": plan.occupancy.records_per_cell,
     }
-    by_statistic = _statistic_columns(plan, noisy, smoothed or {}, cut_off or {})
+    by_statistic = _statistic_columns(plan, noisy, smoothed or {}, cut_off or {}, posterior)
     for name in plan.statistics:
         columns |= {f"{name}_{key}": column for key, column in by_statistic[name].items()}
     table = pa.table(columns)
@@ -69,7 +77,11 @@ def build_table(
         field.with_metadata(
             {
                 "description": describe_column(
-                    field.name, strategy, smoothed=bool(smoothed), staged=staged
+                    field.name,
+                    strategy,
+                    smoothed=bool(smoothed),
+                    staged=staged,
+                    posterior=posterior is not None,
                 )
             }
             | _unit(field.name, facts.value_unit)
@@ -84,12 +96,15 @@ def _statistic_columns(
     noisy: Mapping[str, Floats],
     smoothed: Mapping[str, Smoothed],
     cut_off: Mapping[str, CutOff],
+    posterior: PosteriorEstimates | None,
 ) -> dict[str, dict[str, Any]]:
     """Return the columns of each statistic, without its name."""
     by_statistic = {
         name: _noised(plan.error_models[name], numbers, _ends(plan, name))
         for name, numbers in noisy.items()
     }
+    if posterior is not None:
+        by_statistic["mean"] = _with_posterior(by_statistic["mean"], posterior)
     if "sd" in plan.statistics:
         by_statistic["sd"] = _root(
             plan.error_models["variance"], by_statistic["variance"], plan.span
@@ -99,11 +114,13 @@ def _statistic_columns(
         by_statistic[name] |= _smooth(estimate)
         if name == "variance" and "sd" in by_statistic:
             by_statistic["sd"] |= {key: np.sqrt(ends) for key, ends in _smooth(estimate).items()}
+    loud = _grade_against_map(plan, by_statistic, posterior) if _strategy(plan) else {}
     for name, cells_cut in cut_off.items():
-        by_statistic[name] |= _widen_cut_off(by_statistic[name], cells_cut, _ends(plan, name))
+        graded = cells_cut, loud[name]
+        by_statistic[name] |= _widen_cut_off(by_statistic[name], *graded, _ends(plan, name))
         if name == "variance" and "sd" in by_statistic:
             ends = np.zeros_like(plan.span), plan.span * RANGE["sd"]
-            by_statistic["sd"] |= _widen_cut_off(by_statistic["sd"], cells_cut, ends)
+            by_statistic["sd"] |= _widen_cut_off(by_statistic["sd"], *graded, ends)
     return by_statistic
 
 
@@ -112,6 +129,8 @@ def _strategy(plan: Plan) -> str:
     match plan.allocation.clipping:
         case WithinBounds() | CellMechanisms():
             return ""
+        case PerCellRange():
+            return "cell_ranges"
     return released_strategy(plan) or "single_stage"
 
 
@@ -127,14 +146,6 @@ def check_labels(facts: PublicMetadata) -> None:
             f"the label column {reserved[0]!r} has the name of a column of every release; "
             "give it another name in the records."
         )
-
-
-def grade(bound: Floats, width: Floats, informative: NDArray[np.bool_]) -> list[str]:
-    """Return each cell's quality, from its bound and the range of the statistic."""
-    flags = np.where(
-        bound <= width / GOOD, "good", np.where(bound <= width / CAUTION, "caution", "noise")
-    )
-    return [str(flag) for flag in np.where(informative, flags, "noise")]
 
 
 def cells_cut_off(table: pa.Table, statistics: Sequence[str]) -> dict[str, int]:
@@ -168,18 +179,76 @@ def _noised(error: ErrorModel, noisy: Floats, ends: tuple[Floats, Floats]) -> di
     }
 
 
+def _with_posterior(columns: dict[str, Any], posterior: PosteriorEstimates) -> dict[str, Any]:
+    """Return the columns of the mean with those that its posterior adds or exchanges."""
+    # Stated numbers first, then what is inferred from them.
+    stated = {key: columns[key] for key in columns if key not in ("low", "high", "quality")}
+    return stated | {
+        "estimate": posterior.estimate,
+        "expected_error": posterior.expected_error,
+        "low": posterior.low,
+        "high": posterior.high,
+        "quality": columns["quality"],
+    }
+
+
+def _grade_against_map(
+    plan: Plan, by_statistic: dict[str, dict[str, Any]], posterior: PosteriorEstimates | None
+) -> dict[str, Bools]:
+    """Exchange the grades of statistics under a private range, where the map has several cells.
+
+    Returned is, by statistic, which cells have too much noise to say that the range cut them off.
+    """
+    loud = {}
+    for name, error in plan.error_models.items():
+        columns = by_statistic[name]
+        deviation = deviation_of(name, columns, posterior)
+        loud[name] = np.array(columns["quality"].to_pylist()) == "noise"
+        if deviation is not None:
+            interval = columns["low"], columns["high"]
+            flags = grade_against_map(interval, deviation, error.informative)
+            columns["quality"] = pa.array(flags, type=pa.string())
+            noise = columns["bound95"] - columns["bias"]
+            by_noise = grade_against_map((-noise, noise), deviation, error.informative)
+            loud[name] = np.array(by_noise) == "noise"
+            # The root is as sure as its square.
+            if name == "variance" and "sd" in by_statistic:
+                by_statistic["sd"]["quality"] = columns["quality"]
+    return loud
+
+
+def deviation_of(
+    name: str, columns: Mapping[str, Any], posterior: PosteriorEstimates | None
+) -> float | None:
+    """Return the standard deviation of a statistic between cells; None for a map of one cell.
+
+    Parameters
+    ----------
+    name : "mean" or "variance"
+    columns : mapping of str to ndarray of float, shape (n_cells,)
+        Columns of the statistic, without its name.
+    posterior : PosteriorEstimates, optional
+        Of the mean, whose deviation is that of its posterior.
+    """
+    if name == "mean" and posterior is not None:
+        return posterior.deviation
+    scale, bias, bound95 = (np.asarray(columns[key]) for key in ("scale", "bias", "bound95"))
+    noise = noise_variance(name, scale, bias, bound95)
+    return deviation_between_cells(np.asarray(columns["noisy"]), noise)
+
+
 def _smooth(estimate: Smoothed) -> dict[str, Any]:
     """Return the columns that smoothing adds or exchanges, without the statistic's name."""
     return {"smoothed": estimate.estimate, "low": estimate.low, "high": estimate.high}
 
 
 def _widen_cut_off(
-    columns: Mapping[str, Any], cells_cut: CutOff, ends: tuple[Floats, Floats]
+    columns: Mapping[str, Any], cells_cut: CutOff, loud: Bools, ends: tuple[Floats, Floats]
 ) -> dict[str, Any]:
     """Return ends and quality of a statistic with cells that may have been cut off."""
     flags = np.array(columns["quality"].to_pylist())
     # A cell of noise stays one: it tells even less than a cell that is cut off.
-    graded = np.where(cells_cut.either & (flags != "noise"), CUT_OFF, flags)
+    graded = np.where(cells_cut.either, np.where(loud, "noise", CUT_OFF), flags)
     return {
         "low": np.where(cells_cut.below, ends[0], columns["low"]),
         "high": np.where(cells_cut.above, ends[1], columns["high"]),
@@ -202,7 +271,8 @@ def _root(error: ErrorModel, variance: Mapping[str, Any], span: Floats) -> dict[
     }
 
 
-def _name_cells(facts: PublicMetadata) -> dict[str, Any]:
+def name_cells(facts: PublicMetadata) -> dict[str, Any]:
+    """Return the columns that name each cell: its name, and its hexagon and slot, or labels."""
     cells = facts.cells
     columns: dict[str, Any] = {"cell": pa.array(cells.names(), type=pa.string())}
     place_names = {

@@ -1,9 +1,10 @@
 """Comparison of a release's files: every value of each against the Parquet table.
 
 CSV and GeoJSON are made of the table anew and compared, as text first, then value by value, since
-another version of a library may write the same number with other digits. README.txt is made anew
-from table and manifest, as this version of hexveil would; of a release by another version its words
-are not compared. Of the table itself: its columns against each other and against the manifest.
+another version of a library may write the same number with other digits. README.txt and the
+descriptions for portals are made anew from table and manifest, as this version of hexveil would; of
+a release by another version their words are not compared. Of the table itself: its columns against
+each other and against the manifest.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ import pyarrow.csv
 from hexveil.accounting.error_model import prediction_or_bound
 from hexveil.base import csv_safety, hexagons
 from hexveil.publishing import geometry
-from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, STATISTICS
-from hexveil.publishing.estimates.table import cells_cut_off, grade
+from hexveil.publishing.catalogue import metadata_files
+from hexveil.publishing.catalogue.folder_files import TILES
+from hexveil.publishing.estimates.quality_grades import grade
+from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, POSTERIOR, STATISTICS
+from hexveil.publishing.estimates.table import cells_cut_off
 from hexveil.publishing.readme import render_readme
 from hexveil.publishing.verification import untrusted_files
 from hexveil.report.manifest_view import RANGE
@@ -126,13 +130,28 @@ def _is_close_place(place: object, expected: object) -> bool:
 
 def compare_readme(folder: Path, table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield if README.txt does not agree with table and manifest; see `is_same_version`."""
-    mapped = (folder / "cells.geojson").exists()
-    expected = render_readme(without_geometry(table), manifest, mapped=mapped).encode()
-    if (
-        is_same_version(manifest)
-        and untrusted_files.read_content(folder / "README.txt") != expected
-    ):
+    if not is_same_version(manifest):
+        return
+    mapped, tiled = ((folder / name).exists() for name in ("cells.geojson", TILES))
+    text = render_readme(without_geometry(table), manifest, mapped=mapped, tiled=tiled)
+    if untrusted_files.read_content(folder / "README.txt") != text.encode():
         yield "README.txt is not what manifest.json and cells.parquet say."
+
+
+def compare_metadata(folder: Path, table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield descriptions for portals that do not agree with table and manifest, as README.txt."""
+    if not is_same_version(manifest):
+        return
+    names = frozenset(path.name for path in folder.iterdir())
+    expected = metadata_files.render_metadata(without_geometry(table), manifest, names)
+    for name in metadata_files.NAMES:
+        present = untrusted_files.read_content(folder / name) if name in names else None
+        if present == expected.get(name):
+            continue
+        if present is None:
+            yield f"{name} is missing."
+        else:
+            yield f"{name} is not what manifest.json and cells.parquet say."
 
 
 def is_same_version(manifest: Json) -> bool:
@@ -171,7 +190,9 @@ def _needed_columns(manifest: Json) -> tuple[str, ...]:
     columns = [f"{name}_{key}" for name in statistics for key in sorted(STATISTICS[name])]
     geography = ("hexagon", "geometry") if manifest["grid"]["kind"] == "hexagons" else ()
     smoothed = [f"{entry['statistic']}_smoothed" for entry in manifest["smoothing"]]
-    return ("cell", "users", "records", *geography, *columns, *smoothed)
+    has_posterior = any(entry["basis"] == "posterior" for entry in manifest["accuracy"])
+    posterior = POSTERIOR if has_posterior else ()
+    return ("cell", "users", "records", *geography, *columns, *posterior, *smoothed)
 
 
 def check_places(table: pa.Table, manifest: Json) -> Iterator[str]:

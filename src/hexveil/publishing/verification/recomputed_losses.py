@@ -16,9 +16,9 @@ The sum of all units' losses
     from B = U² h (1 - h) / 2, h = min(d, 1/2), unless d >= 1/2, when it is in [0, 1/2]. The plan
     adds 2^-30 per unit and cell. By both statistics of a cell a unit loses no less than by either
     (accounting/privacy_loss.py) and no more than by both. So the sum is within two limits.
-    With two stages a unit is booked the largest loss of any strategy, so the sum is at least that
-    of the strategy single_stage or cell_residuals; with user_residuals, at least the loss of the
-    first steps.
+    With ranges of cells, see cell_range_checks.py. With two stages a unit is booked the largest
+    loss of any strategy, so the sum is at least that of the strategy single_stage or
+    cell_residuals; with user_residuals, at least the loss of the first steps.
 The largest loss
     It is at least the average of those who lose anything; and since n units contribute the K
     samples of a cell, one contributes K / n or more: it is at least the loss of all by any one
@@ -51,6 +51,7 @@ from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE
 from hexveil.mechanisms.weighted.weighted_variance import SHOWN
 from hexveil.publishing.manifest import epsilon_text
+from hexveil.publishing.verification import cell_range_checks as cell_ranges
 from hexveil.publishing.verification.cell_stage_checks import check_cell_stages
 from hexveil.report.promise import probability_factor
 
@@ -178,7 +179,7 @@ class ReleaseStatements:
     @property
     def has_no_range(self) -> bool:
         """Whether values were clipped to public bounds alone."""
-        return "clipping_range" not in self.steps
+        return not {"clipping_range", cell_ranges.STEP} & self.steps.keys()
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,7 @@ def _cell_limits(stated: ReleaseStatements) -> tuple[float, CellLimits]:
     steps = stated.steps
     shared = sum(
         float(Fraction(steps[k]["epsilon"]))
-        for k in ("clipping_range", "residual_scale")
+        for k in ("clipping_range", "residual_scale", *cell_ranges.SHARED_STEPS)
         if k in steps
     )
     rates = [_ranged_limits(stated, statistic) for statistic in stated.statistics.values()]
@@ -245,6 +246,8 @@ def _cell_stage_limits(stated: ReleaseStatements) -> CellLimits:
 def _ranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> tuple[Floats, Floats]:
     """Return limits of the loss of all units by each cell, under a private range."""
     steps = stated.steps
+    if cell_ranges.STEP in steps:
+        return (cell_ranges.cell_range_rates(stated.manifest, steps, statistic.scale),) * 2
     strategy = steps["residual_scale"]["strategy"] if "residual_scale" in steps else None
     width = steps["clipping_range"]["upper"] - steps["clipping_range"]["lower"]
     if statistic.name == "variance":
@@ -402,6 +405,8 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
         yield from check_cell_stages(
             stated.manifest, stated.steps["cell_stages"], TOLERANCE, EPSILON_TOLERANCE
         )
+    if cell_ranges.STEP in stated.steps:
+        yield from cell_ranges.check_cell_ranges(stated.manifest, stated.steps, TOLERANCE)
     # With the strategy user_residuals two steps may cost different units most.
     adds_up = "user_clusters" in stated.steps or math.isclose(
         sum(epsilons), spent, abs_tol=EPSILON_TOLERANCE * 10

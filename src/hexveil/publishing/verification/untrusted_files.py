@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
+from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.verification.parquet_pages import Chunk, parse_footer, read_pages
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ LIMITS = {
     "cells.geojson": 50 * MEGABYTE,
     "cells.parquet": 256 * MEGABYTE,
     "report.html": 256 * MEGABYTE,
+    "cells.pmtiles": 1024 * MEGABYTE,
+    **dict.fromkeys(metadata_files.NAMES, MEGABYTE),
 }
 """Largest size of each file in bytes; a release of 100,000 cells stays below them."""
 MAX_FOOTER = MEGABYTE
@@ -223,7 +226,10 @@ def expected_type(column: str) -> pa.DataType:
     return pa.float64() if number else pa.string()
 
 
-NUMBERS = {"noisy", "raw", "smoothed", "scale", "bias", "error", "bound95", "low", "high"}
+NUMBERS = {
+    *("noisy", "raw", "scale", "bias", "error", "bound95", "low", "high"),
+    *("estimate", "expected_error", "smoothed"),
+}
 
 
 def _check_pages(file: BinaryIO, data: bytes, rows: int, texts: int) -> None:

@@ -2,10 +2,10 @@
 
 Checked: that its files are regular ones of plausible sizes (untrusted_files.py); the manifest by
 its schema; the receipt's checksums, with no file missing or added; that receipt and manifest are of
-one release; that CSV, GeoJSON and README.txt agree with the Parquet table, and the table with the
-manifest (file_comparison.py); that the stated losses follow from scales, biases, bounds and counts
-as far as these determine them (recomputed_losses.py); and the holder's signature, if there is one
-(signing.py).
+one release; that CSV, GeoJSON, README.txt and the descriptions for portals agree with the Parquet
+table, and the table with the manifest (file_comparison.py); that the stated losses follow from
+scales, biases, bounds and counts as far as these determine them (recomputed_losses.py); and the
+holder's signature, if there is one (signing.py).
 Not checked, because a folder cannot show it: that the noise was drawn, and that the ledger has the
 release (its holder can check the receipt's chain hash).
 """
@@ -25,9 +25,16 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.publishing import receipt, signing
+from hexveil.publishing.catalogue import metadata_files
+from hexveil.publishing.catalogue.folder_files import TILES
 from hexveil.publishing.manifest import SCHEMA_VERSION, schema
 from hexveil.publishing.markup import clean
-from hexveil.publishing.verification import file_comparison, recomputed_losses, untrusted_files
+from hexveil.publishing.verification import (
+    accuracy_checks,
+    file_comparison,
+    recomputed_losses,
+    untrusted_files,
+)
 from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
 
 if TYPE_CHECKING:
@@ -41,8 +48,22 @@ _READ_ERRORS = (
     RecursionError, MemoryError,
 )  # fmt: skip
 TABLE_FILES = ("cells.parquet", "cells.csv", "cells.geojson")
-REQUIRED_FILES = ("cells.parquet", "cells.csv", "manifest.json", "README.txt", "report.html")
-KNOWN_FILES = {*REQUIRED_FILES, "cells.geojson", receipt.NAME, signing.NAME}
+REQUIRED_FILES = (
+    "cells.parquet",
+    "cells.csv",
+    "manifest.json",
+    "README.txt",
+    "report.html",
+    *metadata_files.ALWAYS,
+)
+KNOWN_FILES = {
+    *REQUIRED_FILES,
+    "cells.geojson",
+    TILES,
+    metadata_files.ITEM,
+    receipt.NAME,
+    signing.NAME,
+}
 MAX_FILES = 100
 MAX_PROBLEMS = 30
 MAX_PROBLEM_LENGTH = 300
@@ -53,6 +74,7 @@ NOT_SIGNED = (
     "none: the folder does not show who made it. Whoever changed its files could have written its "
     "receipt anew."
 )
+TILES_UNREAD = f"the content of {TILES}: only its checksum was compared"
 NOT_IN_FOLDER = (
     "whether noise was drawn as stated, and whether the holder's ledger has this release"
 )
@@ -104,14 +126,16 @@ def verify(folder: str | Path, *, key: str | Path | None = None) -> dict[str, An
         If there is no release in the folder, or if a file, a number, a statement or the signature
         is not as it was written; the message names each. Also if the key cannot be read.
     """
-    path = Path(folder)
-    issues = find_problems(path, key=key)
-    if issues:
-        raise InputError(f"{path} is not as it was written: {' '.join(issues)}")
-    manifest: Json = untrusted_files.parse_json(
-        untrusted_files.read_content(path / "manifest.json")
-    )
+    manifest, _ = read_release(Path(folder), key=key)
     return manifest
+
+
+def read_release(folder: Path, *, key: str | Path | None = None) -> tuple[Json, pa.Table]:
+    """Return the manifest and the table of a folder, as they were checked; see `verify`."""
+    check, issues = _examine(folder, key)
+    if issues or check is None or check.table is None:
+        raise InputError(f"{folder} is not as it was written: {' '.join(issues)}")
+    return check.manifest, check.table
 
 
 def find_problems(folder: Path, *, key: str | Path | None = None) -> tuple[str, ...]:
@@ -127,6 +151,16 @@ def find_problems(folder: Path, *, key: str | Path | None = None) -> tuple[str, 
 
 def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdict:
     """Check a release folder; see `find_problems`."""
+    check, issues = _examine(folder, key)
+    if check is None:
+        return FolderVerdict(issues)
+    # Figures of a folder with problems would be nobody's statement.
+    described = ((), ()) if issues else check.describe_losses()
+    return FolderVerdict(issues, *described, signature=clean(check.signature))
+
+
+def _examine(folder: Path, key: str | Path | None) -> tuple[_FolderCheck | None, tuple[str, ...]]:
+    """Return the check of a folder, with its problems; None where there is too much to check."""
     reader = None if key is None else signing.read_verification_key(key)
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; name a release folder.")
@@ -139,14 +173,11 @@ def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdic
             f"{folder} has no manifest.json, so it is not a release; name another folder."
         )
     if len(names) > MAX_FILES:
-        return FolderVerdict(
-            (f"the folder has more than {MAX_FILES} files, and a release has eight.",)
-        )
+        most = len(KNOWN_FILES)
+        return None, (f"the folder has more than {MAX_FILES} files; a release has {most} at most.",)
     check = _FolderCheck(folder, names, reader)
-    issues = check.find_problems()
-    # Figures of a folder with problems would be nobody's statement.
-    described = ((), ()) if issues else check.describe_losses()
-    return FolderVerdict(tuple(_shorten(issues)), *described, signature=clean(check.signature))
+    issues = tuple(_shorten(check.find_problems()))
+    return check, issues
 
 
 def _shorten(issues: list[str]) -> Iterator[str]:
@@ -165,6 +196,7 @@ class _FolderCheck:
     def __init__(self, folder: Path, names: set[str], key: signing.VerificationKey | None) -> None:
         self.folder, self.names, self.key = folder, names, key
         self.manifest: Json = {}
+        self.table: pa.Table | None = None
         self.stated: ReleaseStatements | None = None
         self.signature = NOT_SIGNED
         self.digests: dict[str, str] = {}
@@ -192,6 +224,7 @@ class _FolderCheck:
             return (), ()
         return (*_describe_recomputed(self.stated),), (
             *_describe_unknown(self.stated),
+            *([TILES_UNREAD] if TILES in self.names else []),
             NOT_IN_FOLDER,
         )
 
@@ -298,9 +331,11 @@ class _FolderCheck:
         stated = ReleaseStatements.from_release(self.manifest, table)
         issues.extend(file_comparison.check_numbers(table, stated))
         issues.extend(file_comparison.check_cut_off(table, self.manifest))
+        issues.extend(accuracy_checks.check_accuracy(table, self.manifest))
         issues.extend(recomputed_losses.find_problems(stated))
         issues.extend(file_comparison.compare_readme(self.folder, table, self.manifest))
-        self.stated = stated
+        issues.extend(file_comparison.compare_metadata(self.folder, table, self.manifest))
+        self.stated, self.table = stated, table
 
 
 def _read_json(path: Path) -> tuple[Json, str]:

@@ -114,16 +114,29 @@ def create_pairs(session: Session, query: str, grouping: GroupKeys, *, squares: 
     )
 
 
-def deduplicate(session: Session, source: ValidatedRecords) -> tuple[str, int]:
+def count_raw(session: Session, source: ValidatedRecords) -> int:
+    """Return the number of records before any check."""
+    return int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
+
+
+def deduplicate(
+    session: Session, source: ValidatedRecords, n_records: int | None = None
+) -> tuple[str, int]:
     """Drop repeats of a user and time; return the query of the rest and the number dropped.
 
     Few records usually share their user and time with another. These are found by a hash first,
     before any rule; a collision, or a twin that a rule leaves out, only suspects a record
     needlessly. Suspects are then resolved exactly.
+
+    Parameters
+    ----------
+    session : Session
+    source : ValidatedRecords
+    n_records : int, optional
+        Records before any check, if they were counted.
     """
-    _create_suspects(session, source)
     # The usual case: nothing is repeated, and the records are grouped as they are.
-    if not session.rows("SELECT 1 FROM suspects LIMIT 1"):
+    if not _create_suspects(session, source, n_records):
         return source.query, 0
     # Kept records alone have a hash, so that one that a rule rejects cannot displace one that
     # counts.
@@ -167,8 +180,8 @@ def _hashed(source: ValidatedRecords, restriction: str = "") -> str:
     )
 
 
-def _create_suspects(session: Session, source: ValidatedRecords) -> None:
-    """Create the table of hashes that more than one record has.
+def _create_suspects(session: Session, source: ValidatedRecords, n_records: int | None) -> bool:
+    """Create the table of hashes that more than one record has; return whether there are any.
 
     They are sorted in memory where that is possible, those of one remainder after those of
     another if they are too many at once, and grouped by the engine where not.
@@ -177,25 +190,28 @@ def _create_suspects(session: Session, source: ValidatedRecords) -> None:
         f"SELECT hash(user_id, time_us) AS record_hash FROM ({source.raw}) "
         "WHERE user_id IS NOT NULL AND time_us IS NOT NULL"
     )
-    repeated = _repeated_hashes(session, source, hashes)
+    repeated = _repeated_hashes(session, source, hashes, n_records)
     create = "CREATE OR REPLACE TEMP TABLE suspects AS"
     if repeated is None:
         session.run(
             f"{create} SELECT record_hash FROM ({hashes}) GROUP BY record_hash HAVING count(*) > 1"
         )
-        return
+        return bool(session.rows("SELECT 1 FROM suspects LIMIT 1"))
+    if not repeated.size:
+        return False
     session.register("repeated_hashes", pa.table({"record_hash": repeated}))
     session.run(f"{create} SELECT record_hash FROM repeated_hashes")
     session.forget("repeated_hashes")
+    return True
 
 
 def _repeated_hashes(
-    session: Session, source: ValidatedRecords, hashes: str
+    session: Session, source: ValidatedRecords, hashes: str, n_records: int | None
 ) -> NDArray[np.uint64] | None:
     """Return the hashes that a query has more than once; None if they are too many to sort."""
     n_passes = 1
     if source.columnar:
-        records = int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
+        records = count_raw(session, source) if n_records is None else n_records
         # Remainders are not quite as frequent as each other.
         n_passes = -(-records * 21 // (20 * session.sortable)) or 1
     if n_passes > MAX_PASSES:

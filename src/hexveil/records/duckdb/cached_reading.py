@@ -171,7 +171,8 @@ class _CachedReading:
                 self._maker,
                 CANONICAL_IDS,
                 self._source.kind,
-                self._undated.raw,
+                self._request.format.describe(),
+                self._undated.clocked,
                 self._undated.query,
                 asdict(self._grouping),
                 aggregation.drops_repeats(self._request),
@@ -238,7 +239,7 @@ class _CachedReading:
         self._show_records([path])
         local = "min(local_s), max(local_s)" if self._undated.local else "NULL, NULL"
         row = self._session.rows(
-            f"SELECT min(time_us), max(time_us), {local} FROM ({self._undated.raw}) "
+            f"SELECT min(time_us), max(time_us), {local} FROM ({self._undated.clocked}) "
             f"WHERE time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
         )[0]
         ends = [int(str(end)) for end in row if end is not None]

@@ -84,12 +84,14 @@ def count_records(
 ) -> PairCounts:
     """Count validated records per cell and unit; malformed lines are no records."""
     query, repeats = records.query, 0
+    # Counted once; where columns are not scanned alone it would take another reading.
+    n_records = aggregation.count_raw(session, records) if records.columnar else None
     if aggregation.drops_repeats(request):
         # Before counting: a record that a vehicle sent twice must not weigh twice, nor use up its
         # cap.
-        query, repeats = aggregation.deduplicate(session, records)
+        query, repeats = aggregation.deduplicate(session, records, n_records)
     rules = request.rules
-    packed = pack(session, records, keys, rules, deduplicated=query != records.query)
+    packed = pack(session, records, keys, rules, n_records, deduplicated=query != records.query)
     pairs: PairStore
     if packed is None:
         # If not even one square fits, no sum of squares will: it is not computed at all.

@@ -265,23 +265,23 @@ def instant(ref: ColumnRef, naive: str | None, document: JsonDocument | None) ->
     return _from_text(text(ref, document), naive)
 
 
-def step_function(seconds: str, steps: UtcOffsets) -> str:
-    """Return a step function of a number of seconds as nested CASEs, a binary search."""
+def step_function(microseconds: str, steps: UtcOffsets) -> str:
+    """Return a step function of a time in microseconds as nested CASEs, a binary search."""
     if not steps.steps:
         return str(steps.initial)
     # Some time zones change 200 times: nested halves make eight comparisons of them.
     half = len(steps.steps) // 2
     start, value = steps.steps[half]
-    below = step_function(seconds, UtcOffsets(steps.initial, steps.steps[:half]))
-    above = step_function(seconds, UtcOffsets(value, steps.steps[half + 1 :]))
-    return f"CASE WHEN {seconds} < {start} THEN {below} ELSE {above} END"
+    below = step_function(microseconds, UtcOffsets(steps.initial, steps.steps[:half]))
+    above = step_function(microseconds, UtcOffsets(value, steps.steps[half + 1 :]))
+    # Starts in microseconds: a division in every comparison would be most of what is planned.
+    return f"CASE WHEN {microseconds} < {start * 10**6} THEN {below} ELSE {above} END"
 
 
 def local_second(instant: str, timezone: str) -> str:
     """Return the local wall clock of an instant, in whole seconds since 1970 on that clock."""
     # Kept times are 1970 or later: division towards zero is rounding down.
-    seconds = f"({instant} // 1000000)"
-    return f"({seconds} + {step_function(seconds, clock(timezone).offsets())})"
+    return f"(({instant} // 1000000) + {step_function(instant, clock(timezone).offsets())})"
 
 
 def _from_text(expression: str, naive: str | None) -> Instant:
@@ -326,7 +326,7 @@ def _from_epoch(value: str) -> str:
 
 def from_wall(wall: str, naive: str) -> str:
     """Return the instant of a wall-clock time, both in microseconds."""
-    offset = step_function(f"({wall} // 1000000)", clock(naive).wall_offsets())
+    offset = step_function(wall, clock(naive).wall_offsets())
     # Far from 1970 the subtraction could overflow; those times are not usable anyway.
     usable = f"abs({wall} // 1000000) < {2 * END_OF_TIMES}"
     return f"CASE WHEN {usable} THEN {wall} - CAST(1000000 AS BIGINT) * ({offset}) END"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.records.duckdb.expressions import file_list
 from hexveil.records.sources.columns import ColumnType, Schema
-from hexveil.records.sources.source_files import first_bytes
+from hexveil.records.sources.source_files import first_bytes, unpacked_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,15 +17,33 @@ if TYPE_CHECKING:
 DOCUMENT = "document"
 """The one column of a relation of JSON documents."""
 _LOOKED_AT = 1000
+_OBJECT_SIZE, _LARGEST_OBJECT = 1 << 24, (1 << 31) - 1
+"""Bytes of one object: the default of the engine, and the most that it reads."""
 
 
-def scan_documents(paths: Sequence[str]) -> str:
-    """Return the query of all documents of files: arrays, or one document a line."""
-    return " UNION ALL ".join(_scan(path) for path in paths)
+def scan_documents(paths: Sequence[str], *, nested: bool = False) -> str:
+    """Return the query of all documents of files: arrays, or one document a line.
+
+    Where records are nested, one document may be large and take many lines.
+    """
+    return " UNION ALL ".join((_scan_nested if nested else _scan)(path) for path in paths)
+
+
+def _is_array(path: str) -> bool:
+    return first_bytes(path, 4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
+
+
+def _scan_nested(path: str) -> str:
+    kind = "array" if _is_array(path) else "unstructured"
+    # The engine refuses objects beyond this size, by default 16 MB.
+    size = min(max(unpacked_size(path) + 1, _OBJECT_SIZE), _LARGEST_OBJECT)
+    files = f"{file_list([path])}, hive_partitioning=false"
+    how = f"format='{kind}', maximum_object_size={size}"
+    return f"SELECT json AS {DOCUMENT} FROM read_json_objects({files}, {how})"
 
 
 def _scan(path: str) -> str:
-    array = first_bytes(path, 4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
+    array = _is_array(path)
     # Errors can be ignored by line alone: an array that is damaged anywhere fails as a whole.
     how = "format='array'" if array else "format='newline_delimited', ignore_errors=true"
     files = f"{file_list([path])}, hive_partitioning=false"

@@ -49,7 +49,7 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
         show_progress("Reading records"),
         Session(request.memory, scratch=request.scratch) as session,
     ):
-        relation = open_source(session, source, request.column_names)
+        relation = open_source(session, source, request.column_names, request.format)
         if request.cache is None or isinstance(source, MemoryTable):
             counted = count_source(session, relation, request)
         else:

@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING
 
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
+from hexveil.records.duckdb.formats.declared_texts import (
+    DAY_FIRST,
+    DECIMAL_COMMA,
+    TEXT_AFTER_NUMBER,
+)
 from hexveil.records.duckdb.validation import (
     BOX,
     DATES,
@@ -83,6 +88,8 @@ _NOTHING = {
 
 
 def _hint(session: Session, source: ValidatedRecords, request: ReadRequest, worst: int) -> str:
+    if worst == NO_VALUE:
+        return _value_hint(session, source, request)
     if worst == NO_TIME:
         return _time_hint(session, source, request)
     if worst == NO_PLACE and request.columns.has_place:
@@ -90,12 +97,40 @@ def _hint(session: Session, source: ValidatedRecords, request: ReadRequest, wors
     return ""
 
 
+def _value_hint(session: Session, source: ValidatedRecords, request: ReadRequest) -> str:
+    """Return the declaration that the form of unusable values calls for; no text is shown."""
+    declared = request.format
+    commas, suffixed = session.rows(
+        f"SELECT count(*) FILTER (WHERE value_form = {DECIMAL_COMMA}), "
+        f"count(*) FILTER (WHERE value_form = {TEXT_AFTER_NUMBER}) FROM ({source.raw})"
+    )[0]
+    commas, suffixed = int(str(commas)), int(str(suffixed))
+    if suffixed > commas and declared.unit_suffix is None:
+        return (
+            '; text follows the numbers: if it is their unit, add unit_suffix = "km/h", with your '
+            "unit (in [format], or --unit-suffix)"
+        )
+    if declared.unit_suffix is not None:
+        return f"; each value must end in the declared unit_suffix {declared.unit_suffix!r}"
+    if commas and declared.decimal == ".":
+        return '; they have a decimal comma: add decimal = "," (in [format], or --decimal)'
+    return '; with decimal = "," a text with a point is no number' * (declared.decimal == ",")
+
+
 def _time_hint(session: Session, source: ValidatedRecords, request: ReadRequest) -> str:
-    early, late = session.rows(
+    if request.format.time_format is not None:
+        return f"; times must have the declared time_format {request.format.time_format!r}"
+    early, late, dates = session.rows(
         "SELECT count(*) FILTER (WHERE time_us < 0), "
-        f"count(*) FILTER (WHERE time_us >= {END_OF_TIMES * 10**6}) FROM ({source.raw})"
+        f"count(*) FILTER (WHERE time_us >= {END_OF_TIMES * 10**6}), "
+        f"count(*) FILTER (WHERE time_form = {DAY_FIRST}) FROM ({source.raw})"
     )[0]
     early, late = int(str(early)), int(str(late))
+    if int(str(dates)):
+        return (
+            "; they begin with a day or a month: add their time_format, for example time_format = "
+            '"%d/%m/%Y %H:%M:%S" (in [format], or --time-format)'
+        )
     if early or late:
         return f"; {early} times are before 1970 and {late} after 2100, check the time column"
     if request.rules.naive is None:

@@ -71,7 +71,7 @@ class DuckDBRegridder:
         # Repeats are looked for in all records, and only then is one of each kept.
         drop = aggregation.drops_repeats(request)
         # Of repeats the one of smallest place stays: values break ties alone, and change no count.
-        relation = open_source(session, self.source, request.column_names)
+        relation = open_source(session, self.source, request.column_names, request.format)
         relation.load_files()
         source = validate_records(session, relation, request, parse=drop)
         query = source.query
@@ -162,7 +162,8 @@ def fine_keys(
     keys = aggregation.unit_keys(request.rules.privacy_unit)
     if isinstance(request.rules.cells, Labels):
         return keys | {place: place for place in _places(request.rules.cells)}
-    return keys | _hexagons(session, [grid for grid in grids if isinstance(grid, Cells)])
+    hexagons = [grid for grid in grids if isinstance(grid, Cells)]
+    return keys | _hexagons(session, hexagons, request.rules.clock)
 
 
 def _fine(grid: Cells | Labels) -> tuple[int, str | None] | None:
@@ -176,12 +177,16 @@ def _places(read: Labels) -> list[str]:
     return [f"place{i}" for i in range(len(read.columns))]
 
 
-def _hexagons(session: Session, grids: list[Cells]) -> dict[str, str]:
-    """Return the keys of places: the hexagon, and a slot that divides all timeslots."""
+def _hexagons(session: Session, grids: list[Cells], clock: str | None) -> dict[str, str]:
+    """Return the keys of places: the hexagon, and a slot that divides all timeslots.
+
+    `clock` is the time zone of the wall clock that kept records have, if there is one.
+    """
     grouping = {"hexagon": session.hexagon("place0", "place1", grids[0].resolution)}
     lengths = [grid.seconds for grid in grids if grid.seconds is not None]
     if lengths:
-        wall = local_second("time_us", grids[0].timezone or "UTC")
+        timezone = grids[0].timezone or "UTC"
+        wall = "local_s" if timezone == clock else local_second("time_us", timezone)
         # The greatest common divisor: every requested slot is made of whole slots of this length.
         grouping["base"] = f"({wall} + 86400) // {math.gcd(*lengths)} * {math.gcd(*lengths)}"
     return grouping

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from duckdb.sqltypes import DuckDBPyType
 
-from hexveil.base.errors import MAX_LISTED, ColumnError, InputError
-from hexveil.records.duckdb.expressions import file_list, literal
+from hexveil.base.errors import ColumnError, InputError
+from hexveil.records.duckdb.expressions import file_list, identifier, literal
+from hexveil.records.duckdb.formats.nested_records import unnest_records
 from hexveil.records.duckdb.json_documents import document_schema, merge_schemas, scan_documents
 from hexveil.records.duckdb.vehicle_positions import SCHEMA, PositionTable
 from hexveil.records.sources.columns import (
@@ -30,13 +31,16 @@ from hexveil.records.sources.columns import (
     resolve,
     resolve_location,
 )
+from hexveil.records.sources.common_columns import uncommon_columns
 from hexveil.records.sources.headers import MARKS, FirstLine, first_line, is_confirmed
+from hexveil.records.sources.record_format import PLAIN
 from hexveil.records.sources.source_files import Files, MemoryTable, safe_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from hexveil.records.duckdb.session import Session
+    from hexveil.records.sources.record_format import RecordFormat
 
 T = TypeVar("T")
 
@@ -44,8 +48,8 @@ _NEAR = 0.8
 """Least similarity of a key of a JSON document that a message suggests: keys can be ids."""
 _KEYS = "check how the documents spell it; their keys are not listed, for keys can be data."
 _ENVELOPE = (
-    'the documents hold lists of others, as answers of an exchange do in "results"; write that '
-    "list into a file of its own."
+    'the documents hold lists of others, as answers of an exchange do in "results"; name the list '
+    'that holds the records, for example record_path = "results" (in [format], or --record-path).'
 )
 
 
@@ -184,7 +188,10 @@ def _closest_key(column: str, names: Sequence[str]) -> Sequence[str]:
 
 
 def open_source(
-    session: Session, source: Files | MemoryTable, configured: Collection[str] = ()
+    session: Session,
+    source: Files | MemoryTable,
+    configured: Collection[str] = (),
+    record_format: RecordFormat | None = None,
 ) -> Relation:
     """Return the records of a source as a relation.
 
@@ -194,21 +201,30 @@ def open_source(
     source : Files or MemoryTable
     configured : collection of str
         Configured columns: see `Relation`.
+    record_format : RecordFormat, optional
+        None where the caller cannot declare one, as for sums.
 
     Raises
     ------
     InputError
-        If a file is malformed as a whole, holds no row, or has other columns than the rest.
+        If a file is malformed as a whole, holds no row, or has other columns than the rest, or
+        if nested records are declared for a source that is no JSON.
     """
+    steps = (record_format or PLAIN).record_steps
+    if steps and (isinstance(source, MemoryTable) or source.kind != "json"):
+        raise InputError(
+            "record_path is for JSON documents; write one row for each record, or remove "
+            "record_path (from [format])."
+        )
     if isinstance(source, MemoryTable):
         return _open_table(session, source.data)
     if source.kind == "csv":
-        return _open_csv(source, configured)
+        return _open_csv(source, configured, record_format)
     if source.kind == "json":
-        return _open_json(session, source, configured)
+        return _open_json(session, source, configured, record_format)
     if source.kind == "gtfs-realtime":
         return _open_feeds(session, source, configured)
-    return _open_parquet(session, source)
+    return _open_parquet(session, source, configured, record_format)
 
 
 def _open_table(session: Session, table: pa.Table) -> Relation:
@@ -218,7 +234,12 @@ def _open_table(session: Session, table: pa.Table) -> Relation:
     return Relation(query, _typed_schema(session, query))
 
 
-def _open_parquet(session: Session, source: Files) -> Relation:
+def _open_parquet(
+    session: Session,
+    source: Files,
+    configured: Collection[str],
+    record_format: RecordFormat | None,
+) -> Relation:
     columns = []
     for path in source.paths:
         file_schema = _parquet_schema(path)
@@ -229,13 +250,24 @@ def _open_parquet(session: Session, source: Files) -> Relation:
             )
         _check_names(partial(safe_path, path, source.paths), file_schema.names)
         columns.append({f.name: str(f.type) for f in file_schema})
-    _check_same(source, [sorted(c.items()) for c in columns], [set(c) for c in columns])
+    uncommon = uncommon_columns(source, columns, configured, record_format)
     # Decided over all files, not over those of one query: a column must not come and go.
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
 
+    # One scan per set of columns where some are left out: their types may have no common one.
+    layouts: dict[frozenset[str], list[str]] = {}
+    for path, file_columns in zip(source.paths, columns, strict=True):
+        layouts.setdefault(uncommon.intersection(file_columns), []).append(path)
+
     def select_files(paths: Sequence[str]) -> str:
-        # By name: by position, a file with columns in another order would mix user and value.
-        return f"SELECT * FROM read_parquet({file_list(paths)}, union_by_name=true, {folders})"
+        scans = [
+            # By name: by position, a file with columns in another order would mix user and value.
+            f"{_select_without(excluded)} FROM read_parquet("
+            f"{file_list([p for p in alike if p in paths])}, union_by_name=true, {folders})"
+            for excluded, alike in layouts.items()
+            if not set(alike).isdisjoint(paths)
+        ]
+        return " UNION ALL BY NAME ".join(scans)
 
     query = select_files(source.paths)
     schema = _typed_schema(session, query)
@@ -286,10 +318,18 @@ def _folder_columns(paths: Sequence[str], file_columns: set[str]) -> str:
     return f"hive_partitioning={str(has_folders).lower()}, hive_types_autocast=false"
 
 
-def _open_csv(source: Files, configured: Collection[str]) -> Relation:
+def _select_without(excluded: Collection[str]) -> str:
+    """Return the beginning of a query of all columns but some."""
+    names = ", ".join(map(identifier, sorted(excluded)))
+    return f"SELECT * EXCLUDE ({names})" if names else "SELECT *"
+
+
+def _open_csv(
+    source: Files, configured: Collection[str], record_format: RecordFormat | None
+) -> Relation:
     headers = [_header(path, source.paths) for path in source.paths]
-    names = [set(header.fields) for header in headers]
-    _check_same(source, [sorted(n) for n in names], names, configured)
+    columns = [dict.fromkeys(sorted(header.fields), "text") for header in headers]
+    uncommon = uncommon_columns(source, columns, configured, record_format)
     # One scan per header, as the columns of a scan are told by position.
     layouts: dict[FirstLine, list[str]] = {}
     for path, header in zip(source.paths, headers, strict=True):
@@ -297,9 +337,12 @@ def _open_csv(source: Files, configured: Collection[str]) -> Relation:
 
     def select_files(paths: Sequence[str]) -> str:
         selected = [(header, [p for p in alike if p in paths]) for header, alike in layouts.items()]
-        return " UNION ALL BY NAME ".join(_csv_scan(h, alike) for h, alike in selected if alike)
+        return " UNION ALL BY NAME ".join(
+            _csv_scan(h, alike, uncommon.intersection(h.fields)) for h, alike in selected if alike
+        )
 
-    schema: Schema = {name: ColumnType("text") for header in headers for name in header.fields}
+    names = (name for header in headers for name in header.fields if name not in uncommon)
+    schema: Schema = {name: ColumnType("text") for name in names}
     return Relation(
         select_files(source.paths),
         schema,
@@ -309,10 +352,11 @@ def _open_csv(source: Files, configured: Collection[str]) -> Relation:
     )
 
 
-def _csv_scan(header: FirstLine, paths: Sequence[str]) -> str:
+def _csv_scan(header: FirstLine, paths: Sequence[str], excluded: Collection[str] = ()) -> str:
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.fields)
     return (
-        f"SELECT * FROM read_csv({file_list(paths)}, columns={{{columns}}}, auto_detect=false, "
+        f"{_select_without(excluded)} FROM "
+        f"read_csv({file_list(paths)}, columns={{{columns}}}, auto_detect=false, "
         f"""header=true, delim={literal(header.mark)}, quote='"', escape='"', """
         # Every bad line is stored, to be counted; a limit would count some and drop the rest
         # unseen.
@@ -328,15 +372,26 @@ def _header(path: str, among: Sequence[str]) -> FirstLine:
     return header
 
 
-def _open_json(session: Session, source: Files, configured: Collection[str]) -> Relation:
-    schemas = [document_schema(session, scan_documents([path])) for path in source.paths]
-    names = [set(schema) for schema in schemas]
-    _check_same(source, [sorted(n) for n in names], names)
+def _open_json(
+    session: Session,
+    source: Files,
+    configured: Collection[str],
+    record_format: RecordFormat | None,
+) -> Relation:
+    steps = (record_format or PLAIN).record_steps
+
+    def select_files(paths: Sequence[str]) -> str:
+        return unnest_records(scan_documents(paths, nested=bool(steps)), steps)
+
+    schemas = [document_schema(session, select_files([path])) for path in source.paths]
+    columns = [dict.fromkeys(sorted(schema), "json") for schema in schemas]
+    # Documents are read whole: a key that is not used does no harm.
+    uncommon_columns(source, columns, configured, record_format)
     return Relation(
-        scan_documents(source.paths),
+        select_files(source.paths),
         merge_schemas(schemas),
         documents=True,
-        select_files=scan_documents,
+        select_files=select_files,
         configured=configured,
     )
 
@@ -371,39 +426,6 @@ def _check_names(
                 f"source: {describe()} has {columns}, which differ in capital letters alone; "
                 "rename one."
             )
-
-
-def _check_same(
-    source: Files,
-    columns: Sequence[object],
-    names: Sequence[set[str]],
-    configured: Collection[str] = (),
-) -> None:
-    """Refuse files with different columns, unless the caller listed them one by one."""
-    if source.enumerated:
-        return
-    for path, file_columns, file_names in zip(source.paths, columns, names, strict=True):
-        if file_columns != columns[0]:
-            pair = (file_names, names[0])
-            show_names = source.kind == "parquet" or (
-                source.kind == "csv" and all(is_confirmed(fields, configured) for fields in pair)
-            )
-            files = " and ".join(safe_path(name, source.paths) for name in (source.paths[0], path))
-            raise InputError(
-                f"source: {files} have different columns "
-                f"({_difference(file_names, names[0], show_names=show_names)}); list the files by "
-                "name to read them together."
-            )
-
-
-def _difference(names: set[str], other_names: set[str], *, show_names: bool) -> str:
-    """Return how the columns of two files differ, without names that can be data."""
-    differing = sorted(names ^ other_names)
-    if not differing:
-        return "their types differ"
-    if not show_names or len(differing) > MAX_LISTED:
-        return f"{len(differing)} are only in one of them"
-    return f"only one of them has {', '.join(differing)}"
 
 
 def _typed_schema(session: Session, query: str) -> Schema:

@@ -19,14 +19,19 @@ from typing import TYPE_CHECKING
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
 from hexveil.records.duckdb.canonical_ids import canonical_id
 from hexveil.records.duckdb.expressions import (
+    Instant,
     JsonFields,
     from_wall,
-    instant,
     local_second,
     name_text,
-    number,
     number_literal,
     whole_number,
+)
+from hexveil.records.duckdb.formats.declared_texts import (
+    declared_instant,
+    declared_number,
+    time_form,
+    value_form,
 )
 from hexveil.records.duckdb.json_documents import DOCUMENT
 from hexveil.records.utc_offsets import END_OF_TIMES
@@ -73,11 +78,14 @@ class ValidatedRecords:
     query : str
         Selects the columns that the head of this module lists.
     raw : str
-        The same records before any check, for finding out what is wrong with them.
+        The same records before any check, for finding out what is wrong with them; without
+        `local_s`, the expression of which takes longer to plan than few records to read.
     places : tuple of str
         Names of the columns of a place.
     timed, local : bool
         Whether `time_us`, and whether `local_s`, is there.
+    clocked : str
+        The same as `raw`, with `local_s` where it is there.
     naive : bool
         Whether a column `naive` is there: whether a time has no offset. Only under two clocks.
     labelled : bool
@@ -98,6 +106,7 @@ class ValidatedRecords:
     columnar: bool = False
     twins: tuple[str, ...] = ()
     naive: bool = False
+    clocked: str = ""
 
 
 def validate_records(
@@ -138,8 +147,9 @@ def validate_records(
     )
     names = tuple(f"place{i}" for i in range(len(places)))
     return ValidatedRecords(
-        query, raw.query, names, timed, local, bool(raw.labels), columnar, raw.twins, naive
-    )
+        query, raw.parsed, names, timed, local, bool(raw.labels), columnar, raw.twins, naive,
+        raw.query,
+    )  # fmt: skip
 
 
 def key_column(name: str, twins: Collection[str]) -> str:
@@ -182,6 +192,7 @@ class _RawColumns:
     def __init__(self, session: Session, relation: Relation, request: ReadRequest) -> None:
         self._document = JsonFields(DOCUMENT) if relation.documents else None
         self._session, self._relation, self._request = session, relation, request
+        self._format = request.format
         self.labels: tuple[str, ...] = ()
         self.twins: tuple[str, ...] = ()
         self.has_place = request.columns.has_place
@@ -198,10 +209,14 @@ class _RawColumns:
         user = self._relation.find_user(self._session, columns.user)
         expression = canonical_id(user, self._document)
         self.inexact_users = expression.inexact is not None
+        number = declared_number(
+            value, "value", self._document, self._format, self._format.unit_suffix
+        )
         return {
             # Malformed lines of CSV never become rows; they are counted by `Relation.skipped`.
             "malformed": "malformed" if self._document else "false",
-            "value": number(value, "value", self._document),
+            "value": number,
+            "value_form": value_form(value, self._document, number),
             "user_id": expression.text,
             **({} if expression.inexact is None else {"inexact_user": expression.inexact}),
             **self._twin("user_id", user),
@@ -222,15 +237,23 @@ class _RawColumns:
         else:
             return {}
         document = self._document
-        return {"lat": number(lat, "lat", document), "lon": number(lon, "lon", document)}
+        return {
+            role: declared_number(ref, role, document, self._format)
+            for role, ref in (("lat", lat), ("lon", lon))
+        }
 
     def _time(self) -> dict[str, str]:
         name = self._request.columns.time
         if name is None:
             return {}
         time = self._relation.find(self._session, "time", name)
-        expression = instant(time, self._request.rules.naive, self._document)
-        return {"utc": expression.utc, "wall": expression.wall}
+        expression = declared_instant(time, self._request.rules.naive, self._document, self._format)
+        self._has_wall = expression.wall != Instant.wall
+        return {
+            "utc": expression.utc,
+            "wall": expression.wall,
+            "time_form": time_form(time, self._document, expression),
+        }
 
     def _labels(self) -> dict[str, str]:
         cells = self._request.rules.cells
@@ -256,7 +279,8 @@ class _RawColumns:
         if self._request.columns.time is None:
             return query
         # An offset in the text goes before the declared time zone.
-        wall = "utc" if naive is None else f"coalesce(utc, {from_wall('wall', naive)})"
+        known = naive is None or not self._has_wall
+        wall = "utc" if known else f"coalesce(utc, {from_wall('wall', str(naive))})"
         two = ", utc IS NULL AND wall IS NOT NULL AS naive" * self._request.rules.two_clocks
         return f"SELECT * EXCLUDE (utc, wall), {wall} AS time_us{two} FROM ({query})"
 

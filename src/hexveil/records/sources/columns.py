@@ -88,7 +88,7 @@ def resolve(role: str, name: str, schema: Schema) -> ColumnRef:
     InputError
         If JSON lists of objects are there, which hold several values.
     """
-    ref = _find_column(name, schema)
+    ref = find_column(name, schema)
     if ref is None:
         raise ColumnError(role, name, tuple(all_names(schema)))
     ref = _attribute_value(ref)
@@ -137,13 +137,13 @@ def resolve_location(name: str, schema: Schema) -> tuple[ColumnRef, ColumnRef]:
     The field may be a list, a GeoJSON point, text of either, or a pair of columns whose names
     end in 0 and 1 after a slash or dot.
     """
-    ref = _find_column(name, schema)
+    ref = find_column(name, schema)
     if ref is not None:
         return _pair(name, ref)
     # As flattened JSON names them: location/coordinates/0, or with dots.
     for mark in ("/", "."):
         for stem in (name, f"{name}{mark}coordinates"):
-            lon, lat = (_find_column(f"{stem}{mark}{i}", schema) for i in (0, 1))
+            lon, lat = (find_column(f"{stem}{mark}{i}", schema) for i in (0, 1))
             if lat is not None and lon is not None:
                 return lat, lon
     raise ColumnError("location", name, tuple(all_names(schema)))
@@ -170,7 +170,8 @@ def _pair(name: str, ref: ColumnRef) -> tuple[ColumnRef, ColumnRef]:
     )
 
 
-def _find_column(name: str, schema: Schema) -> ColumnRef | None:
+def find_column(name: str, schema: Schema) -> ColumnRef | None:
+    """Return where a name leads by itself, without the value of an attribute; None if nowhere."""
     if name in schema:
         return ColumnRef(name, (), schema[name])
     names = name.split(".")

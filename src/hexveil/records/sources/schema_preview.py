@@ -6,13 +6,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
+from hexveil.records.sources.columns import all_names, find_column
 from hexveil.records.sources.gtfs_realtime import VALUE_UNITS
 from hexveil.records.sources.headers import first_line, has_header, is_confirmed
+from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import Files, resolve_source, safe_path
+from hexveil.records.sources.vocabulary import is_id_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from hexveil.records.duckdb.session import Session
+    from hexveil.records.duckdb.source import Relation
     from hexveil.records.sources.columns import Schema
 
 _MEMORY = "500MB"
@@ -30,15 +35,22 @@ class SourceSchema:
         if it is known to be none.
     value_units : mapping of str to str
         Units of measure, by column, that the format itself fixes.
+    constant_ids : frozenset of str
+        Columns named like ids that hold one and the same text in all rows.
     """
 
     schema: Schema
     documents: bool
     value_units: Mapping[str, str] = field(default_factory=dict)
+    constant_ids: frozenset[str] = frozenset()
 
 
 def inspect_schema(
-    source: object, known_columns: Collection[str] = (), *, trusted: bool = False
+    source: object,
+    known_columns: Collection[str] = (),
+    *,
+    trusted: bool = False,
+    record_format: RecordFormat = PLAIN,
 ) -> SourceSchema:
     """Return the columns of a source that `read` takes, without a value of its records.
 
@@ -52,6 +64,8 @@ def inspect_schema(
         Names of columns that the caller knows.
     trusted : bool
         Whether the caller declares that every first line is a header.
+    record_format : RecordFormat
+        Its record path and its file columns count here.
 
     Raises
     ------
@@ -69,16 +83,37 @@ def inspect_schema(
 
     resolved = resolve_source(source)
     with Session(_MEMORY) as session:
-        opened = open_source(session, resolved)
+        opened = open_source(session, resolved, known_columns, record_format)
         if isinstance(resolved, Files):
             # One file shows whether these are feeds at all; all of them could be thousands.
             opened.load_files(resolved.paths[:1])
-    feed = isinstance(resolved, Files) and resolved.kind == "gtfs-realtime"
-    if isinstance(resolved, Files) and resolved.kind == "csv" and not trusted:
-        # Each file by itself: the second day's export may lack the header that the first one has.
-        for path in resolved.paths:
-            _refuse_doubtful(path, resolved.paths, known_columns)
-    return SourceSchema(opened.schema, opened.documents, VALUE_UNITS if feed else {})
+        # The first line of a CSV file may be a record: no column of it is looked at before.
+        if isinstance(resolved, Files) and resolved.kind == "csv" and not trusted:
+            # Each file by itself: the second day's export may lack the header of the first.
+            for path in resolved.paths:
+                _refuse_doubtful(path, resolved.paths, known_columns)
+        feed = isinstance(resolved, Files) and resolved.kind == "gtfs-realtime"
+        # The schema of a feed names its id, and columns that nobody asked for are not decoded.
+        constant_ids = frozenset() if feed else _constant_ids(session, opened)
+    return SourceSchema(opened.schema, opened.documents, VALUE_UNITS if feed else {}, constant_ids)
+
+
+def _constant_ids(session: Session, relation: Relation) -> frozenset[str]:
+    """Return the columns named like ids with a single text; their ids stay in the engine."""
+    from hexveil.records.duckdb.expressions import JsonColumn, text  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb.json_documents import DOCUMENT  # noqa: PLC0415
+
+    document = JsonColumn(DOCUMENT) if relation.documents else None
+    names = [name for name in all_names(relation.schema) if is_id_name(name)]
+    found = {name: find_column(name, relation.schema) for name in names}
+    refs = {n: ref for n, ref in found.items() if ref and ref.kind.name not in ("struct", "list")}
+    if not refs:
+        return frozenset()
+    texts = (text(ref, document) for ref in refs.values())
+    # Two rows at least: a single record is of one vehicle, whatever its columns are.
+    tests = ", ".join(f"min({one}) = max({one}) AND count({one}) > 1" for one in texts)
+    row = session.rows(f"SELECT {tests} FROM ({relation.query})")[0]
+    return frozenset(name for name, constant in zip(refs, row, strict=True) if constant)
 
 
 def _refuse_doubtful(path: str, among: Sequence[str], known_columns: Collection[str]) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from hexveil.base.errors import InputError
+from hexveil.base.errors import InputError, is_interruption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,6 +49,8 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _TABLE = re.compile(r"[\w`]+(\.[\w`]+){0,2}")
 """The name of a table."""
 _BLOCK = 1 << 20
+_GZIP_TRAILER = 4
+"""Bytes at the end of a packed file that hold its unpacked size."""
 _EXACT = 2**53
 """Floats below this in size are exact, if they are whole."""
 _KEY_VALUE_FOLDER = re.compile(r"(^|[/\\])([^/\\=]+)=[^/\\]+(?=[/\\])")
@@ -182,8 +184,8 @@ def resolve_source(source: object, *, unpack: bool = True) -> Files | MemoryTabl
     Parameters
     ----------
     source : str, path, list of them, or table
-        A file, folder or glob; a list of files; or a pandas, polars or Arrow table (anything
-        with the Arrow PyCapsule interface).
+        A file, folder or glob; a list of files; a pandas, polars or Arrow table (anything with
+        the Arrow PyCapsule interface, such as a DuckDB relation); or a polars LazyFrame.
     unpack : bool
         Whether packed files are checked to their end (`check_compressed`), or left to the caller.
 
@@ -377,23 +379,45 @@ def first_bytes(path: str, size: int) -> bytes:
         return file.read(size)
 
 
+def unpacked_size(path: str) -> int:
+    """Return the bytes of a file, unpacked; of a packed one modulo 2^32, as its end states."""
+    with Path(path).open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if path.lower().endswith(".gz") and size >= _GZIP_TRAILER:
+            file.seek(-_GZIP_TRAILER, os.SEEK_END)
+            return int.from_bytes(file.read(_GZIP_TRAILER), "little")
+        return size
+
+
 def _table(source: object) -> pa.Table:
-    """Return an Arrow table of a table in memory; pandas and polars are never imported."""
+    """Return an Arrow table of a table in memory or of a query; its library is never imported."""
     if isinstance(source, pa.Table):
         return source
-    if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
+    package = type(source).__module__.partition(".")[0]
+    if package == "pandas" and hasattr(source, "columns"):
         return _from_pandas(source)
-    if not hasattr(source, "__arrow_c_stream__"):
+    is_query = package == "polars" and hasattr(source, "collect")
+    if not is_query and not hasattr(source, "__arrow_c_stream__"):
         raise InputError(
-            "source must be a path, a list of paths, or a pandas, polars or Arrow table, "
-            f"got {type(source).__name__}."
+            "source must be a path, a list of paths, or a table: of pandas, polars, DuckDB or "
+            f"Arrow, got {type(source).__name__}."
         )
-    # The exception may quote a value, so it is not shown, nor kept as the context of ours.
-    with contextlib.suppress(pa.ArrowException, TypeError, ValueError):
-        return pa.table(source)
+    try:
+        return pa.table(_collect(source) if is_query else source)
+    except Exception as error:  # noqa: BLE001  a query runs here, and any library may fail
+        interrupted, kind = is_interruption(error), type(error).__name__
+    if interrupted:
+        raise KeyboardInterrupt
+    # Outside: the library's error may quote a value, so it is not kept as the context of ours.
     raise InputError(
-        "source: the table in memory cannot be handed over as Arrow; convert it first."
+        f"source: the table or query cannot be handed over as Arrow ({kind}); run it or convert it "
+        "first."
     )
+
+
+def _collect(query: Any) -> object:  # noqa: ANN401  polars is never imported
+    """Return the result of a polars LazyFrame, which is a plan until it is asked for its rows."""
+    return query.collect()
 
 
 def _from_pandas(frame: Any) -> pa.Table:  # noqa: ANN401  pandas is never imported

@@ -28,12 +28,14 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "license plate", "licence plate", "number plate", "plate", "registration", "vehicle id",
         "bus id", "vehicle number", "vehicle no", "vehicle", "bus", "tram", "tail num",
         "tail number", "fleet number", "user id", "user", "device id", "device", "imei",
-        "sensor id", "uid", "vehicle label", "vehicle plate identifier", "fleet vehicle id",
+        "sensor id", "uid", "icao 24", "mmsi", "icao", "vehicle label",
+        "vehicle plate identifier", "fleet vehicle id",
         "ref vehicle", "ref device", "id",
     ),
     "value": (
-        "speed", "velocity", "speed kmh", "pm 25", "pm 10", "no 2", "o 3", "so 2", "co 2", "aqi",
-        "temperature", "humidity", "noise", "concentration", "value", "reading", "measurement",
+        "speed", "velocity", "speed kmh", "ground speed", "speed over ground", "sog", "pm 25",
+        "pm 10", "no 2", "o 3", "so 2", "co 2", "aqi", "temperature", "humidity", "noise",
+        "concentration", "value", "reading", "measurement",
         "delay",
     ),
     "labels": (
@@ -52,7 +54,7 @@ _KNOWN = {word for word in _SPOKEN if not word.isdigit()} | {
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _PLAIN = re.compile(r"[A-Za-z0-9 _./:-]+")
 _NUMBERED = re.compile(
-    r"^no 2\b|\b(?:pm (?:1|10|25|2 5)|(?:so|co) 2|o 3|wgs 84"
+    r"^no 2\b|\b(?:icao 24|pm (?:1|10|25|2 5)|(?:so|co) 2|o 3|wgs 84"
     r"|(?:coordinates|location|position|point|geometry|geom) [01])\b"
 )
 """Numbers that belong to a column name. Any other number may be part of a vehicle's id."""
@@ -82,3 +84,17 @@ def is_known_name(name: str) -> bool:
     if not name_words or not _PLAIN.fullmatch(name):
         return False
     return _KNOWN.issuperset(_NUMBERED.sub("", " ".join(name_words)).split())
+
+
+def is_id_name(name: str) -> bool:
+    """Return whether a known name ends like that of an id of a user.
+
+    Examples
+    --------
+    >>> [is_id_name(name) for name in ("vehicle_id", "icao24", "id", "speed", "id of kr7731")]
+    [True, True, True, False, False]
+    """
+    text = "".join(words(name))
+    return is_known_name(name) and any(
+        text.endswith(phrase.replace(" ", "")) for phrase in PHRASES["user"]
+    )

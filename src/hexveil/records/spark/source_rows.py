@@ -72,26 +72,31 @@ def open_records(
     """
     memory = task_memory(spark)
     if isinstance(source, MemoryTable):
-        records = validate_records(session, open_source(session, source), request)
+        relation = open_source(session, source, request.column_names, request.format)
+        records = validate_records(session, relation, request)
         return TaskRecords(to_stream_rows(spark, source.data), TaskInput("tables", memory), records)
     if isinstance(source, Files) and source.kind != "parquet":
         return _open_files(spark, session, source, request, memory)
-    frame = with_arrow_types(_frame(spark, session, source))
+    frame = with_arrow_types(_frame(spark, session, source, request))
     # Made from the types alone: that there are such columns is no reason to run what makes them.
     empty = collect(spark.createDataFrame([], frame.schema))
-    records = validate_records(session, open_source(session, MemoryTable(empty)), request)
+    relation = open_source(session, MemoryTable(empty), request.column_names, request.format)
+    records = validate_records(session, relation, request)
     # Whatever is not in the query is not read; a name that stands in it by chance does no harm.
     used = [name for name in empty.column_names if identifier(name) in records.query]
     return TaskRecords(select_columns(frame, used), TaskInput("columns", memory), records)
 
 
-def _frame(spark: SparkSession, session: Session, source: Files | Frame | Remote) -> DataFrame:
+def _frame(
+    spark: SparkSession, session: Session, source: Files | Frame | Remote, request: ReadRequest
+) -> DataFrame:
     if isinstance(source, Frame):
         frame: DataFrame = source.data
         return frame
     if isinstance(source, Remote):
         return remote_parquet(spark, source)
-    return local_parquet(spark, source, open_source(session, source), session)
+    relation = open_source(session, source, request.column_names, request.format)
+    return local_parquet(spark, source, relation, session)
 
 
 def _open_files(
@@ -103,7 +108,7 @@ def _open_files(
         raise InputError(
             "source: Spark reads no GTFS-Realtime feeds; leave engine out, so that DuckDB does."
         )
-    relation = open_source(session, source, request.column_names)
+    relation = open_source(session, source, request.column_names, request.format)
     session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
     records = validate_records(
         session, replace(relation, query=f"SELECT * FROM {RECORDS}"), request

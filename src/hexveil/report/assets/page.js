@@ -1,11 +1,12 @@
-/* The state of the page and what every part of it reads: one slot shown, one row chosen. */
+/* The state of the page and what every part of it reads: the slot shown, the slot it is compared
+   with, and the place chosen. A place is a hexagon, by its number. */
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const column = data.columns;
 const rows = column.value.length;
 const flags = ["good", "caution", "cut off", "noise"];
 const flagOf = (row) => flags[column.quality[row]];
-const state = { slot: 0, row: null, listeners: [] };
+const state = { slot: data.start, against: null, place: null, listeners: [] };
 
 function change(part) {
   Object.assign(state, part);
@@ -24,26 +25,20 @@ const count = (value) => value.toLocaleString("en-GB");
 const withUnit = (text) => (data.value.unit ? text + "\u00a0" + data.value.unit : text);
 const slotOf = (row) => (data.slot ? data.slot[row] : 0);
 const nameOf = (row) => (data.hexagon ? data.names[data.hexagon[row]] : "");
+const wordsOf = (place) => data.map.words[place] ?? data.names[place];
+
+/* The row of a place in a slot, or null where it was not published. */
+const slots = Math.max(1, data.slots.length);
+const rowOf = (() => {
+  if (!data.hexagon) return () => null;
+  const found = new Int32Array(data.names.length * slots).fill(-1);
+  for (let row = 0; row < rows; row += 1) found[data.hexagon[row] * slots + slotOf(row)] = row;
+  return (place, slot) => (found[place * slots + slot] < 0 ? null : found[place * slots + slot]);
+})();
 
 function element(tag, className, text) {
   const made = document.createElement(tag);
   if (className) made.className = className;
   if (text !== undefined) made.textContent = text;
   return made;
-}
-
-/* Describe one cell, in the tip and in the readout. */
-function describe(row, into) {
-  into.replaceChildren(
-    element("span", "id", nameOf(row)),
-    element("strong", "value", withUnit(number(column.value[row]))),
-  );
-  const lines = [
-    label("bound", { amount: withUnit(number(column.bound[row])) }),
-    label("interval", { low: number(column.low[row]), high: withUnit(number(column.high[row])) }),
-    label("counts", { users: count(column.users[row]), unit: data.unit + (column.users[row] === 1 ? "" : "s"), records: count(column.records[row]) }),
-  ];
-  for (const line of lines) into.append(element("p", "", line));
-  const flag = flagOf(row);
-  if (flag !== "good") into.append(element("p", "flag", label(flag)));
 }

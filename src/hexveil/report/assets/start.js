@@ -1,3 +1,26 @@
+/* The address names slot, comparison and hexagon, so that a view can be sent to somebody. */
+function readAddress() {
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  const [slot, against] = [data.slot_starts.indexOf(wanted.get("slot")), data.slot_starts.indexOf(wanted.get("against"))];
+  const place = data.names.indexOf(wanted.get("cell"));
+  change({ slot: slot < 0 ? state.slot : slot, against: against < 0 ? null : against, place: place < 0 ? null : place });
+}
+
+function writeAddress() {
+  const parts = new URLSearchParams();
+  if (data.slot) parts.set("slot", data.slot_starts[state.slot]);
+  if (state.against !== null) parts.set("against", data.slot_starts[state.against]);
+  if (state.place !== null) parts.set("cell", data.names[state.place]);
+  const text = "#" + parts.toString().replaceAll("%3A", ":");
+  if (text !== location.hash) history.replaceState(null, "", text);
+}
+
 startTable();
-if (data.map) startMap().then(() => { document.body.dataset.ready = "true"; });
-else document.body.dataset.ready = "true";
+if (data.map) {
+  startReadout();
+  startMap();
+  if (location.hash.length > 1) readAddress();
+  state.listeners.push(writeAddress);
+  addEventListener("hashchange", readAddress);
+}
+requestAnimationFrame(() => requestAnimationFrame(() => { document.body.dataset.ready = "true"; }));

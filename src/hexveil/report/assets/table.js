@@ -2,7 +2,7 @@
 const PAGE = 20;
 const tableState = { sort: null, down: false, page: 0, order: [] };
 const heads = [
-  ...(data.hexagon ? [{ key: "cell", name: label("hexagon"), text: nameOf }] : []),
+  ...(data.hexagon ? [{ key: "cell", name: label("place"), text: (row) => wordsOf(data.hexagon[row]) }, { key: "id", name: label("hexagon"), text: nameOf, spare: true }] : []),
   ...(data.slot ? [{ key: "slot", name: label("timeslot"), text: (row) => data.slots[data.slot[row]], by: slotOf, kind: "slot" }] : []),
   ...Object.keys(column).filter((key) => key.startsWith("label:")).map((key) => ({ key, name: key.slice(6), text: (row) => column[key][row], wide: true })),
   { key: "value", name: `${data.value.name} ${data.value.unit}`.trim(), by: (row) => column.value[row], text: (row) => number(column.value[row]) },
@@ -16,13 +16,18 @@ const heads = [
 const numeric = (head) => head.by && head.key !== "slot" && head.key !== "quality";
 const classes = (head) => [numeric(head) ? "number" : "", head.spare ? "spare" : "", head.wide ? "wide" : "", head.kind ?? ""].join(" ").trim();
 
-/* Rows that match the search, in the chosen order; equal rows keep their order. */
+/* Grades that a choice of the filter keeps. */
+const kept = { all: [0, 1, 2, 3], readable: [0, 1], good: [0] };
+
+/* Rows that match the search and the filters, in the chosen order; equal rows keep their order. */
 function sortRows() {
   const wanted = byId("find").value.trim().toLowerCase();
   const onlySlot = byId("only-slot")?.checked;
+  const grades = kept[byId("grade").value];
   const names = heads.filter((head) => !numeric(head));
   let list = Array.from({ length: rows }, (_, row) => row);
   if (onlySlot) list = list.filter((row) => slotOf(row) === state.slot);
+  if (grades.length < flags.length) list = list.filter((row) => grades.includes(column.quality[row]));
   if (wanted) list = list.filter((row) => names.some((head) => head.text(row).toLowerCase().includes(wanted)));
   const head = heads.find((h) => h.key === tableState.sort);
   if (head) {
@@ -50,22 +55,25 @@ function drawTable() {
     : label("no_match");
   byId("page-before").disabled = tableState.page === 0;
   byId("page-after").disabled = tableState.page >= pages - 1;
-  byId("page-before").parentElement.hidden = rows <= PAGE && !byId("find").value && !byId("only-slot");
+  byId("page-before").parentElement.hidden = rows <= PAGE && tableState.order.length === rows;
 }
 
 function drawRow(row) {
-  const tr = element("tr", flagOf(row).replace(" ", "-") + (row === state.row ? " chosen" : ""));
+  const chosen = state.place !== null && data.hexagon[row] === state.place && slotOf(row) === state.slot;
+  const tr = element("tr", flagOf(row).replace(" ", "-") + (chosen ? " chosen" : ""));
   tr.dataset.row = String(row);
   for (const head of heads) {
     const td = element("td", classes(head));
     td.dataset.column = head.key;
     if (head.key === "cell") {
-      td.classList.add("id");
       const button = element("button", "", head.text(row));
       button.type = "button";
       button.title = label("show");
-      button.addEventListener("click", () => showOnMap(row));
+      button.addEventListener("click", () => { change({ slot: slotOf(row) }); showOnMap(data.hexagon[row]); });
       td.append(button);
+    } else if (head.key === "id") {
+      td.classList.add("id");
+      td.append(element("span", "", head.text(row)));
     } else if (head.key === "slot") {
       // Day and hours each stay whole where a narrow table breaks the line.
       for (const part of head.text(row).split(/(?<=,) /)) td.append(element("span", "part", part), " ");
@@ -96,6 +104,7 @@ function startTable() {
   }
   const again = () => { sortRows(); drawTable(); };
   byId("find").addEventListener("input", again);
+  byId("grade").addEventListener("change", again);
   byId("only-slot")?.addEventListener("change", again);
   byId("page-before").addEventListener("click", () => { tableState.page -= 1; drawTable(); });
   byId("page-after").addEventListener("click", () => { tableState.page += 1; drawTable(); });

@@ -136,6 +136,20 @@ def test_errors_are_averaged_over_cells():
     assert found.error["Baseline()"] == pytest.approx(np.sqrt((error**2).sum(axis=0)) / 3)
 
 
+def test_a_cell_has_errors_of_each_mechanism(monkeypatch):
+    """The best is no larger than any, and above zero: of two mechanisms at two prices."""
+    few = (hv.Baseline(), hv.ArrayAveraging(cap="median"))
+    monkeypatch.setattr(mechanism_errors, "PAPERS", few)
+    monkeypatch.setattr(mechanism_errors, "OURS", ())
+    found = mechanism_errors.simulated(Setting(trials=5, epsilons=("0.5", "2")))
+    assert list(found.mae) == [one.name for one in few]
+    best, _ = found.best()
+    assert best.shape == (2,)
+    assert all((errors >= best).all() for errors in found.mae.values())
+    assert (best > 0).all()
+
+
+@pytest.mark.slow
 def test_the_simulated_cell_has_errors_of_all():
     """Every mechanism at every ε, above zero, the best no larger than any."""
     found = mechanism_errors.simulated(Setting(trials=5))

@@ -27,6 +27,7 @@ def made():
     return {gamma: runs.synthetic_runs(FEW, gamma) for gamma in runs.GAMMAS}
 
 
+@pytest.mark.slow
 def test_the_verdicts_are_those_of_the_errata(found):
     """Counting cells is no measure, arg max is wrong, units must not be added; the rest holds."""
     fails = {(claim.place, claim.reading) for claim in found if claim.verdict == "fails"}

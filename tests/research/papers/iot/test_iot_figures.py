@@ -82,8 +82,8 @@ def test_figure_1():
     ("name", "ours"),
     [
         ("iot:fig2", ["Foresight", "Auto"]),
-        ("iot:fig3", ["Foresight", "Auto"]),
-        ("iot:fig4", ["Foresight"]),
+        pytest.param("iot:fig3", ["Foresight", "Auto"], marks=pytest.mark.slow),
+        pytest.param("iot:fig4", ["Foresight"], marks=pytest.mark.slow),
     ],
 )
 def test_figures_2_to_4(name, ours):

@@ -115,7 +115,7 @@ def make_layout(
     if clocked:
         columns = ", ".join(f"min({e}), max({e})" for e in clocked.values())
         row = session.rows(
-            f"SELECT {columns} FROM ({source.raw}) "
+            f"SELECT {columns} FROM ({source.clocked}) "
             f"WHERE time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
         )[0]
         ends = [None if end is None else int(str(end)) for end in row]

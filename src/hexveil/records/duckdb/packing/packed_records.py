@@ -70,6 +70,7 @@ def pack(
     source: ValidatedRecords,
     grouping: GroupKeys,
     rules: Rules,
+    n_records: int | None,
     *,
     deduplicated: bool,
 ) -> PackedPairs | None:
@@ -82,15 +83,16 @@ def pack(
         All the records.
     grouping : GroupKeys
     rules : Rules
+    n_records : int or None
+        Records before any check; None where that takes a look at all their columns.
     deduplicated : bool
         Whether repeats were found: then records are packed without them.
     """
-    if not source.columnar:
+    if n_records is None:
         return None
     placed = isinstance(rules.cells, Cells)
-    records = int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
     # Counted over raw records: an upper bound of those that are kept.
-    if not MIN_RECORDS <= records <= MAX_PASSES * session.sortable:
+    if not MIN_RECORDS <= n_records <= MAX_PASSES * session.sortable:
         return None
     if deduplicated:  # without repeats there is text alone
         source = replace(source, twins=())
@@ -98,13 +100,13 @@ def pack(
     # A number below 0 says why a record is left out.
     if layout is None or layout.below > _BITS - (HEXAGON_BITS if placed else 1):
         return None
-    ranges = _user_ranges(session, source, records)
+    ranges = _user_ranges(session, source, n_records)
     if ranges is None:
         return None
     pixels = None
     if isinstance(rules.cells, Cells):
         pixels = session.pixels(rules.cells.resolution)
-        pixels.expected = records
+        pixels.expected = n_records
     pairs = _PairBuilder(layout, pixels, squares=squares_fit(1, rules.scale))
     with session.sharing():
         for user_range in ranges:

@@ -1,0 +1,257 @@
+"""Tables of docs/understand/reach.md, written from the CSV files in docs/figures.
+
+``python -m benchmarks.reach_page`` replaces each table between ``<!-- table: NAME -->`` and
+``<!-- end -->``. clipping_ranges.py measures the rows of judging sets and goals, reach.py those of
+other methods. A test compares page and files.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base import atomic_files
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
+from clipping_ranges import EPSILONS, RANGES, Row, load_rows
+from collection import COLLECTION, GOALS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGE, FIGURES = DOCS / "understand" / "reach.md", DOCS / "figures"
+TABLE = re.compile(r"(<!-- table: (?P<name>[^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+FIXED = RANGES[:-1]
+"""Ranges that the default is compared with in hindsight."""
+DEFAULT = RANGES[-1]
+COVERAGE = (0.93, 0.98)
+"""Average coverage of 95% intervals that the project set itself."""
+LEAST_COVERAGE, CAPTION = 0.90, 0.30
+MANY_RUNS = 50
+"""Runs from which the worst cell says something."""
+WAYS = {
+    "best constant, from the truth": "best constant",
+    "plain Laplace, equal split": "plain Laplace, equal split",
+    "composition, OptimalClipping": "equal-split, OptimalClipping",
+    "per-cell (exact losses), OptimalClipping": "per-cell (exact losses), OptimalClipping",
+    "CLIP-USER": "CLIP-USER",
+    **{
+        f'joint, clipping_range="{kind}"{more}': f'`clipping_range="{kind}"`{shown}'
+        for kind in ("bounds", "private", "two-stage", "per-cell")
+        for more, shown in (("", ", raw"), (", estimate", ", estimate"))
+    },
+}
+"""Rows of the tables of other methods."""
+
+
+class Judged:
+    """Rows of the judging sets, by set, epsilon and clipping range."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        """Take the rows of judging sets."""
+        self.rows = [row for row in rows if row.purpose == "judging"]
+        self.at = {(row.set, row.epsilon, row.clipping_range): row for row in self.rows}
+
+    def of(self, clipping_range: str) -> list[Row]:
+        """Return the rows of one clipping range."""
+        return [row for row in self.rows if row.clipping_range == clipping_range]
+
+    def best(self, row: Row) -> float:
+        """Return the least error of any fixed range on the same set at the same epsilon."""
+        return min(self.at[row.set, row.epsilon, kind].error for kind in FIXED)
+
+
+def summary(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a line for each question, a column for each clipping range."""
+    judged = Judged(rows)
+    columns = [judged.of(kind) for kind in (DEFAULT, *FIXED)]
+
+    def line(text: str, figure: Callable[[list[Row]], str]) -> str:
+        return _line(text, *(figure(column) for column in columns))
+
+    def count(text: str, holds: Callable[[Row], bool]) -> str:
+        return line(text, lambda column: f"{sum(map(holds, column))} of {len(column)}")
+
+    def ratios(column: list[Row]) -> list[float]:
+        return [row.error / judged.best(row) for row in column]
+
+    low, high = COVERAGE
+    yield _line("", f"`{DEFAULT}` (default)", *(f"`{kind}`" for kind in FIXED))
+    yield _line("---", *("---" for _ in columns))
+    yield line("error over the best in hindsight, average", lambda c: f"{np.mean(ratios(c)):.2f}")
+    yield line("error over the best in hindsight, largest", lambda c: f"{max(ratios(c)):.2f}")
+    yield count("error below that of the best constant", lambda row: row.error < row.constant)
+    yield count("coverage from 93 to 98%", lambda row: low <= row.coverage <= high)
+    yield count("coverage above 98%", lambda row: row.coverage > high)
+    yield count("coverage from 90 to 93%", lambda row: LEAST_COVERAGE <= row.coverage < low)
+    yield count("coverage below 90%", lambda row: row.coverage < LEAST_COVERAGE)
+    yield line("coverage, least", lambda c: f"{min(row.coverage for row in c):.1%}")
+    yield count("typical error within 30% of the true one", _is_near)
+    yield count("typical error more than 30% too small", lambda r: r.stated_over_true < 1 - CAPTION)
+    yield count("typical error more than 30% too large", lambda r: r.stated_over_true > 1 + CAPTION)
+
+
+def _is_near(row: Row) -> bool:
+    return 1.0 - CAPTION <= row.stated_over_true <= 1.0 + CAPTION
+
+
+def by_set(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a line for each judging set: the default's coverage and caption, over all epsilons."""
+    yield _line("set", "cells", "coverage at ε = " + ", ".join(EPSILONS), "average", "typical/true")
+    yield _line(*["---"] * 5)
+    for name, group in groupby(Judged(rows).of(DEFAULT), key=lambda row: row.set):
+        mine = list(group)
+        held = [row.coverage for row in mine]
+        stated = [f"{row.stated_over_true:.2f}" for row in mine]
+        each = ", ".join(f"{one:.1%}" for one in held)
+        yield _line(name, str(mine[0].cells), each, f"{np.mean(held):.1%}", ", ".join(stated))
+
+
+def errors_at(rows: Sequence[Row], epsilon: str) -> Iterator[str]:
+    """Yield a line for each judging set: errors of each range, and what the default states."""
+    judged = Judged(rows)
+    head = ("set", "unit", "constant", *(f"`{kind}`" for kind in FIXED), f"`{DEFAULT}`", "takes")
+    more = ("over the best", "covered", "worst cell", "typical/true", "good", "runs")
+    yield _line(*head, *more)
+    yield _line(*["---"] * len((*head, *more)))
+    for row in judged.of(DEFAULT):
+        if row.epsilon != epsilon:
+            continue
+        fixed = (f"{judged.at[row.set, epsilon, kind].error:.3g}" for kind in FIXED)
+        yield _line(
+            row.set,
+            row.unit,
+            f"{row.constant:.3g}",
+            *fixed,
+            f"**{row.error:.3g}**",
+            row.taken,
+            f"{row.error / judged.best(row):.2f}",
+            f"{row.coverage:.1%}",
+            f"{row.worst_cell:.0%}",
+            f"{row.stated_over_true:.2f}",
+            f"{row.good:.0%}",
+            str(row.runs),
+        )
+
+
+def goals(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a line for each goal: what the default publishes at epsilon 1."""
+    yield _line(
+        "set", "cells", "constant", "goal", "default", "takes", "covered", "worst cell", "runs"
+    )
+    yield _line(*["---"] * 9)
+    found = {row.set: row for row in rows if row.epsilon == "1" and row.clipping_range == DEFAULT}
+    for name, goal in GOALS.items():
+        row, unit = found.get(name), COLLECTION[name].unit
+        if row is None:
+            yield _line(name, "", "", f"{goal:g} {unit}", "not measured", *[""] * 4)
+            continue
+        yield _line(
+            name,
+            f"{row.cells:,}",
+            f"{row.constant:.3g}",
+            f"{goal:g} {unit}",
+            f"{row.error:.3g}, {'met' if row.error <= goal else '**not met**'}",
+            row.taken,
+            f"{row.coverage:.1%}",
+            f"{row.worst_cell:.0%}",
+            str(row.runs),
+        )
+
+
+def worst_cells(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a line for each judging set and epsilon with enough runs for single cells."""
+    yield _line("set", "ε", "cells", "runs", "covered", "worst cell")
+    yield _line(*["---"] * 6)
+    for row in Judged(rows).of(DEFAULT):
+        if row.runs >= MANY_RUNS:
+            figures = (f"{row.cells:,}", str(row.runs), f"{row.coverage:.1%}")
+            yield _line(row.set, row.epsilon, *figures, f"{row.worst_cell:.0%}")
+
+
+def losing() -> Iterator[str]:
+    """Yield a line for each kind of simulated records, a column for each range."""
+    with (FIGURES / "reach-losing.csv").open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    # Where the default takes a range in some worlds alone, only these have estimates.
+    complete = [row for row in rows if row["runs"] == rows[0]["runs"]]
+    found = {
+        (row["way"], row["records and users"]): f"{float(row['mean_absolute_error']):.3g}"
+        for row in complete
+    }
+    kinds = ("bounds", "private", "auto")
+    columns = [f'joint, clipping_range="{kind}"' for kind in kinds]
+    yield _line("km/h", "best constant", "plain Laplace", *(f"`{kind}`" for kind in kinds))
+    yield _line(*["---"] * (3 + len(kinds)))
+    first = list(WAYS)[:2]
+    for where in dict.fromkeys(key[1] for key in found):
+        ours = (
+            found.get((f"{way}, estimate", where)) or found[f"{way}, smoothed", where]
+            for way in columns
+        )
+        yield _line(where, *(found[way, where] for way in first), *ours)
+
+
+def other_methods(name: str) -> Iterator[str]:
+    """Yield a line for each method of reach.py on one set, a column for each epsilon."""
+    with (FIGURES / f"reach-{name}.csv").open(encoding="utf-8", newline="") as lines:
+        found = list(csv.DictReader(lines))
+    epsilons = list(dict.fromkeys(row["epsilon"] for row in found))
+    at = {(row["way"], row["epsilon"]): row for row in found}
+    yield _line(f"{found[0]['unit']} at ε =", *epsilons, "runs")
+    yield _line(*["---"] * (len(epsilons) + 2))
+    for way, shown in WAYS.items():
+        mine = {epsilon: at[way, epsilon] for epsilon in epsilons if (way, epsilon) in at}
+        if mine:
+            cells = (
+                f"{float(mine[one]['mean_absolute_error']):.3g}" if one in mine else ""
+                for one in epsilons
+            )
+            runs = max(int(row["runs"]) for row in mine.values())
+            yield _line(shown, *cells, str(runs) if runs > 1 else "")
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def tables(rows: Sequence[Row]) -> dict[str, Iterator[str]]:
+    """Return every table by its name on the page."""
+    made = {
+        "summary": summary(rows),
+        "coverage by set": by_set(rows),
+        "goals": goals(rows),
+        "worst cells": worst_cells(rows),
+        "where maps lose": losing(),
+    }
+    made |= {f"errors at {epsilon}": errors_at(rows, epsilon) for epsilon in EPSILONS}
+    names = (file.stem.removeprefix("reach-") for file in FIGURES.glob("reach-*.csv"))
+    return made | {f"methods on {name}": other_methods(name) for name in names if name != "losing"}
+
+
+def rewrite(page: str, rows: Sequence[Row]) -> str:
+    """Return the page with its tables written anew."""
+    made = tables(rows)
+
+    def table(place: re.Match[str]) -> str:
+        return place[1] + "\n".join(made[place["name"]]) + "\n" + place[3]
+
+    return TABLE.sub(table, page)
+
+
+def main() -> int:
+    """Write the tables of the page."""
+    rows = load_rows(FIGURES / "clipping-ranges.csv")
+    atomic_files.write(PAGE, rewrite(PAGE.read_text(encoding="utf-8"), rows).encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""Text and JSON of the runs that `hexveil inspect` proposes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexveil.cli.output import formatting
+from hexveil.config.run_file_text import toml_lines
+from hexveil.model.cells import Cells
+from hexveil.planning.feasibility.proposals import distinct
+
+if TYPE_CHECKING:
+    from hexveil.planning.feasibility.proposals import RunAdvice, RunProposal
+
+Changes = dict[tuple[str, str], object]
+"""Fields of a run file by section and name."""
+
+_USUAL_CAUSE = (
+    "Fewer and larger cells, longer timeslots, a larger epsilon, a shorter privacy unit or "
+    "narrower bounds reduce the noise."
+)
+
+
+def changed_fields(proposal: RunProposal) -> Changes:
+    """Return the fields of a run file that make a run the proposed one."""
+    changes: Changes = {}
+    if isinstance(proposal.grid, Cells):
+        changes["cells", "resolution"] = proposal.grid.resolution
+        changes["cells", "timeslot"] = proposal.grid.timeslot or "none"
+    else:
+        changes["cells", "labels"] = proposal.grid.columns
+    changes["select", "min_users"] = proposal.min_users
+    changes["read", "privacy_unit"] = proposal.privacy_unit
+    return changes
+
+
+def advice_lines(advice: RunAdvice, value_unit: str, epsilon: str) -> list[str]:
+    """Return the proposed runs as lines of a run file, or why there are none."""
+    lines = []
+    if advice.proposals:
+        lines.append(f"Runs proposed at epsilon {epsilon}, as lines of a run file:")
+    for choices, proposal in distinct(advice.proposals):
+        lines += ["", *_comment(choices, proposal, value_unit)]
+        lines += toml_lines(changed_fields(proposal))
+    if advice.proposals:
+        lines += ["", "To write one of them: --propose FILE --choice finest, balanced or accurate."]
+    else:
+        lines += formatting.wrapped("No proposal", _absence(advice, epsilon))
+    for proposal in advice.weaker:
+        lines += [
+            "",
+            *_comment(f"with the weaker promise {proposal.privacy_unit}", proposal, value_unit),
+        ]
+        lines += toml_lines(changed_fields(proposal))
+    if advice.dominant_share is not None:
+        lines += formatting.wrapped("Cause", _dominant(advice.dominant_share))
+    return lines
+
+
+def _comment(choices: str, proposal: RunProposal, value_unit: str) -> list[str]:
+    raw, smoothed, constant = (
+        formatting.measured(float(f"{error:.2g}"), value_unit)
+        for error in (proposal.raw_error, proposal.smoothed_error, proposal.baseline_error)
+    )
+    return [
+        f"# {choices}: {proposal.cells:,} cells, {proposal.users:,} {proposal.privacy_unit}s;",
+        f"# expected error {raw} raw, {smoothed} smoothed; one number for all cells {constant}",
+    ]
+
+
+def _absence(advice: RunAdvice, epsilon: str) -> str:
+    nearest = advice.nearest
+    if nearest is None:
+        return "No grid tried has a map of three cells. Lower min_users, or take a finer grid."
+    sentence = (
+        f"At epsilon {epsilon} no run is expected to beat one number for all cells. "
+        f"{formatting.capital(nearest.description)} with min_users {nearest.min_users} "
+        f"({nearest.cells:,} cells) comes nearest: error {nearest.raw_error:.2g}, one number "
+        f"{nearest.baseline_error:.2g}"
+    )
+    enough = advice.epsilon_needed
+    needed = "" if enough is None else f", usable at epsilon {enough:g}"
+    return f"{sentence}{needed}. {_USUAL_CAUSE}"
+
+
+def _dominant(share: float) -> str:
+    return (
+        f"One user has {share:.0%} of all records, and noise that hides this user is most of the "
+        "error. Check that the id column does not join several vehicles; if it does not, a map "
+        "without this user is much more accurate."
+    )
+
+
+def advice_json(advice: RunAdvice) -> dict[str, object]:
+    """Return the proposed runs as JSON data, by choice."""
+    return {
+        "runs": {choice: _run_json(one) for choice, one in advice.proposals.items()},
+        "weaker": [_run_json(one) for one in advice.weaker],
+        "dominant_share": advice.dominant_share,
+    }
+
+
+def _run_json(proposal: RunProposal) -> dict[str, object]:
+    return {
+        "fields": {
+            f"{section}.{name}": list(value) if isinstance(value, tuple) else value
+            for (section, name), value in changed_fields(proposal).items()
+        },
+        "cells": proposal.cells,
+        "users": proposal.users,
+        "raw_error": proposal.raw_error,
+        "smoothed_error": proposal.smoothed_error,
+        "baseline_error": proposal.baseline_error,
+    }

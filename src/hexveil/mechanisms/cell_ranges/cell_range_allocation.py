@@ -1,0 +1,417 @@
+"""Weighted means with a clipping range per cell, and the proof of their loss.
+
+Let W be whole weights, C the weighted sum of a cell's user means clipped to a range of R quanta
+(mechanisms/weighted/weighted_mean.py), ΣW the cell's sum of weights, r its noise for a range of
+width 1, f the share of first looks; all numbers in quanta above the lower bound of the records.
+
+1. "interval": two or three quantiles of all user means (mechanisms/cell_ranges/pooled_spread.py).
+2. "spread": a quantile of the distances between two user means of a cell; may be left out.
+3. "first look": of every cell y1 and y, a gradual release (mechanisms/cell_ranges/
+   gradual_release.py) of C in a range that follows from 1, with scales B = R ΣW r and B1 = B / f.
+   From y1 of all cells and the outputs before, it is decided which cells keep the range and which
+   move, and to which ranges. The row has y1 and the decisions, and y of the cells that keep it.
+4. "cells": of the cells that move, C in a range of R' quanta with noise of scale R' ΣW r / (1 - f).
+
+Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
+counts stay. Sensitivity: W R of a pair's cell, W R' in another range, exactly. Votes of 1 and 2:
+mechanisms/map_quantiles.py.
+Loss: fix a transcript, that is all rows. Given the rows before it, the row of 3 has the probability
+
+    Π over kept cells of P(y | C) P(η = y1 - y)  ·  Π over moved cells of P(y1 | C),
+
+because which cells move is a function of the transcript. A user with W in a cell changes a factor
+of the first kind by at most W R / B = W / (r ΣW), and of the second by at most W R / B1 =
+f W / (r ΣW). Row 4 adds (1 - f) W / (r ΣW) for the latter. So a cell costs W / (r ΣW) whether it
+moves or not, in whatever range; with the losses of 1 and 2, which are charged to all users, that is
+the booked sum, in every transcript. Scales are rounded up. The meter counts W R / B for every cell
+before the first look is drawn, and at row 4 what exceeds the part that moved cells left over.
+
+Order and storage. The finer y of a cell that moves must never be stored, and drawing it again
+later, given y1, needs a law that no vetted sampler has. So the decision is made between the draw
+and the row, inside one draw of the journal: a crash before the row is stored loses the stage, which
+no journal draws again, and a crash afterwards finds y1, decisions and the kept y together. All that
+the decision needs is therefore public before: the spread within cells is measured without the
+centres of cells.
+Source: docs/understand/clipping-range.md; ERRATA 3 for the accounting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import round_up, sum_upper_bounds
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.cell_ranges.look_stages import (
+    FIRST_LOOK,
+    FirstLooks,
+    FirstLookStage,
+    SecondLookStage,
+)
+from hexveil.mechanisms.cell_ranges.pooled_spread import (
+    QUANTILES,
+    SPREAD,
+    PooledSpread,
+    check_quantiles,
+    pooled_points,
+    pooled_quantiles,
+    spread_points,
+    within_cell_deviation,
+    within_cell_spread,
+)
+from hexveil.mechanisms.clipped.clipped_allocation import CELLS
+from hexveil.mechanisms.contract import DONE, Decoded
+from hexveil.mechanisms.sensitivity_report import ULP
+from hexveil.mechanisms.weighted.weighted_mean import check_room
+from hexveil.smoothing.clipped_posterior import ClippedLook, UserMeanSpread, fit
+from hexveil.smoothing.range_selection import is_piled, select_ranges
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from hexveil.accounting.error_model import ErrorModel
+    from hexveil.mechanisms.clipped.clipped_mean import CellLattice
+    from hexveil.mechanisms.contract import EstimateGrid, Floats, Ints, Outputs, Stage
+    from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+    from hexveil.smoothing.clipped_posterior import CellDesign
+    from hexveil.smoothing.range_selection import SelectedRanges
+
+    Bools = NDArray[np.bool_]
+
+
+# ---- injected by the planner ----
+
+
+class RangeSelection(Protocol):
+    """Public choice of the cells that are measured anew, and of their ranges in value units."""
+
+    def __call__(self, look: ClippedLook, spread: UserMeanSpread) -> SelectedRanges:
+        """Return the choice for the first look at all cells."""
+
+
+class CellRangeErrors(Protocol):
+    """Error model of the means, once ranges are released."""
+
+    def __call__(self, released: ReleasedCellRanges) -> ErrorModel:
+        """Return the error model for these ranges."""
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorRangeSelection(ReadOnlyArrays):
+    """Choice of ranges by the posterior of the cells' means (smoothing/range_selection.py).
+
+    Attributes
+    ----------
+    design : CellDesign
+    noise : ndarray of float, shape (n_cells,)
+        Laplace scale of each cell for a range of width 1 and all of the loss.
+    first_share : float
+    bounds : pair of float
+        Bounds of the values.
+    """
+
+    design: CellDesign
+    noise: Floats
+    first_share: float
+    bounds: tuple[float, float]
+
+    def __call__(self, look: ClippedLook, spread: UserMeanSpread) -> SelectedRanges:
+        """Return the choice for the first look at all cells."""
+        posterior = fit([look], self.design, spread, self.bounds)
+        return select_ranges(
+            posterior, [look], self.design, spread, self.noise, self.first_share, self.bounds
+        )
+
+
+# ---- the plan ----
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedCellRanges(ReadOnlyArrays):
+    """Ranges that a release chose; public, in quanta above the records' lower bound.
+
+    Attributes
+    ----------
+    points : tuple of int
+        The pooled quantiles of user means, as they were chosen.
+    first_range : pair of int
+        The range of every cell's first look.
+    spread : int or None
+        The quantile of distances between two user means of a cell; None where not measured.
+    moved : ndarray of bool, shape (n_cells,)
+        Cells that were measured anew.
+    lower, upper : ndarray of int64, shape (n_cells,)
+        Range of each cell's last number.
+    """
+
+    points: tuple[int, ...]
+    first_range: tuple[int, int]
+    spread: int | None
+    moved: Bools
+    lower: Ints
+    upper: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class CellRangeAllocation(ReadOnlyArrays):
+    """Public plan of means with a clipping range per cell: a map is one data set.
+
+    Attributes
+    ----------
+    quantiles : tuple of Fraction
+        Shares of user means wanted at or below each pooled quantile, in order: two, or three with
+        the median.
+    quantile_epsilon : Fraction
+        Loss of every user by the pooled quantiles.
+    spread_epsilon : Fraction
+        Loss of every user by the spread within cells; 0 where it is not measured.
+    first_share : Fraction
+        f: share of a cell's loss that its first number costs.
+    mean : WeightedMean
+        Its noise is that of cells with all of their loss for one number.
+    lattice : CellLattice
+        Of cells that all have the records' bounds.
+    lattice_steps : int
+        Width of the records' bounds in quanta.
+    select : RangeSelection
+        `PosteriorRangeSelection` for a release.
+    errors : CellRangeErrors
+    booked : ndarray of float, shape (n_users,)
+        Loss of each user, rounded up: at least `cell_range_losses`.
+    """
+
+    quantiles: tuple[Fraction, ...]
+    quantile_epsilon: Fraction
+    spread_epsilon: Fraction
+    first_share: Fraction
+    mean: WeightedMean
+    lattice: CellLattice
+    lattice_steps: int
+    select: RangeSelection
+    errors: CellRangeErrors
+    booked: Floats
+    kind: str = "per-cell"
+
+    def losses(self) -> Floats:
+        """Return each user's privacy loss, whatever is released; rounded up: booked."""
+        return self.booked
+
+    # ---- stages ----
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the pooled choices, then the first look at all cells, then that at those moved."""
+        occupancy, weight = self.mean.occupancy, self.mean.weight
+        if not earlier:
+            return pooled_quantiles(
+                occupancy, weight, self.lattice_steps, self.quantiles, self.quantile_epsilon
+            )
+        if FIRST_LOOK not in earlier:
+            pooled = self.pooled(earlier)
+            if self.spread_epsilon and SPREAD not in earlier:
+                spread = within_cell_spread(occupancy, weight, pooled, self.spread_epsilon)
+                if spread is not None:
+                    return spread
+            return self._first_look(earlier)
+        looks = self.first_looks(earlier)
+        if CELLS in earlier or not looks.moved.any():
+            return DONE
+        return SecondLookStage(self._first_look(earlier), looks)
+
+    def _first_look(self, earlier: Outputs) -> FirstLookStage:
+        ends = self.first_range(earlier)
+        decide = _QuantisedSelection(self, ends, self.user_mean_spread(earlier))
+        return FirstLookStage(self.mean, ends, self.first_share, decide)
+
+    # ---- public functions of outputs ----
+
+    def points(self, outputs: Outputs) -> tuple[int, ...]:
+        """Return the pooled quantiles of user means, in quanta."""
+        chosen = pooled_points(self.lattice_steps).points(outputs[QUANTILES][0])
+        return tuple(map(int, chosen))
+
+    def pooled(self, outputs: Outputs) -> PooledSpread:
+        """Return the spread of all user means that the pooled quantiles show, in quanta."""
+        return PooledSpread.of(self.points(outputs), self.quantiles, self.lattice_steps)
+
+    def spread_point(self, outputs: Outputs) -> int | None:
+        """Return the quantile of distances within cells in quanta; None where not measured."""
+        if SPREAD not in outputs:
+            return None
+        return int(spread_points(self.pooled(outputs)).points(outputs[SPREAD][0])[0])
+
+    def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
+        """Return both spreads in value units."""
+        pooled, point, quantum = self.pooled(outputs), self.spread_point(outputs), self._quantum
+        return UserMeanSpread(
+            float(self.lattice.lower_value[0]) + quantum * float(pooled.centre),
+            quantum * float(pooled.below),
+            quantum * float(pooled.above),
+            None if point is None else quantum * within_cell_deviation(point),
+        )
+
+    def first_range(self, outputs: Outputs) -> tuple[int, int]:
+        """Return the range of the first look in quanta."""
+        # Where most user means are at one point, the tail that makes the mean is beyond every
+        # range around it.
+        if is_piled(self.user_mean_spread(outputs), self.bounds):
+            return 0, self.lattice_steps
+        return self.pooled(outputs).first_range(self.lattice_steps)
+
+    def first_looks(self, outputs: Outputs) -> FirstLooks:
+        """Return the noisy numbers of the first look, and the decisions stored with them."""
+        return FirstLooks.of(outputs[FIRST_LOOK][0])
+
+    def released(self, outputs: Outputs) -> ReleasedCellRanges:
+        """Return the ranges that the stages chose."""
+        (low, high), looks = self.first_range(outputs), self.first_looks(outputs)
+        return ReleasedCellRanges(
+            self.points(outputs),
+            (low, high),
+            self.spread_point(outputs),
+            looks.moved,
+            np.where(looks.moved, looks.lower, low),
+            np.where(looks.moved, looks.upper, high),
+        )
+
+    def numbers(self, outputs: Outputs) -> dict[str, Ints]:
+        """Return the last noisy integer of each cell."""
+        looks = self.first_looks(outputs)
+        last = looks.final.copy()
+        if CELLS in outputs:
+            last[looks.moved] = outputs[CELLS][0]
+        return {"mean": last}
+
+    def looks(self, outputs: Outputs) -> tuple[ClippedLook, ...]:
+        """Return the independent noisy numbers of each cell, for its posterior: one or two.
+
+        Of a cell that keeps its range the finer number alone, since the first one is made of it.
+        """
+        ends, looks = self.first_range(outputs), self.first_looks(outputs)
+        stage = self._first_look(outputs)
+        scale = np.where(looks.moved, stage.gradual.first_scales, stage.gradual.scales)
+        number = np.where(looks.moved, looks.first, looks.final)
+        low, high = (np.full(scale.size, end) for end in ends)
+        first = self.clipped_look(number, low, high, scale)
+        if CELLS not in outputs:
+            return (first,)
+        scale = np.full(scale.size, np.inf)
+        scale[looks.moved] = SecondLookStage(stage, looks).scales
+        last = self.numbers(outputs)["mean"]
+        released = self.released(outputs)
+        return first, self.clipped_look(last, released.lower, released.upper, scale)
+
+    def clipped_look(self, number: Ints, lower: Ints, upper: Ints, scale: Floats) -> ClippedLook:
+        """Return noisy numbers of cells, their ranges in quanta, and their scales, in value units.
+
+        Parameters
+        ----------
+        number, lower, upper : ndarray of int64, shape (n_cells,)
+        scale : ndarray of float, shape (n_cells,)
+            Of the integers.
+        """
+        quanta = self.mean.averages(number), lower.astype(np.float64), upper.astype(np.float64)
+        noisy, low, high = (self.lattice.in_units(one) for one in quanta)
+        return ClippedLook(noisy, low, high, scale / self.mean.totals * self._quantum)
+
+    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+        """Return the published means: of each cell the last number, with no clipping undone."""
+        means = self.lattice.in_units(self.mean.averages(self.numbers(outputs)["mean"]))
+        errors = self.errors(self.released(outputs))
+        return (Decoded("mean", means[None], self.grid(), errors),)
+
+    def grid(self) -> EstimateGrid:
+        """Return where published means can lie."""
+        return self.mean.grid(self.lattice)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Bounds of the records, in value units."""
+        low = float(self.lattice.lower_value[0])
+        return low, low + self._quantum * self.lattice_steps
+
+    @property
+    def _quantum(self) -> float:
+        return self.lattice.quantum
+
+    # ---- checks ----
+
+    def check(self) -> None:
+        """Refuse quantiles, shares, weights or noise for which the stated loss would not hold.
+
+        Raises
+        ------
+        InputError
+        """
+        self.mean.check()
+        check_quantiles(self.quantiles)
+        if not (0 < self.first_share < 1 and self.quantile_epsilon > 0 <= self.spread_epsilon):
+            raise InputError("the plan has a share of epsilon below zero or above one; plan again.")
+
+    def check_room(self, epsilon: float) -> None:
+        """Refuse, from public facts, sums and noise that do not fit.
+
+        Raises
+        ------
+        InputError
+            If they could leave 64 bits, or a first look has too little noise.
+        """
+        # Ranges are not known yet: none is wider than the bounds, or narrower than a quantum.
+        widest, totals = self.lattice_steps, self.mean.totals
+        for share in (self.first_share, 1 - self.first_share):
+            check_room(totals, self.mean.scales(widest, share), widest, epsilon)
+        FirstLookStage(self.mean, (0, 1), self.first_share, no_moves).gradual.check()
+
+
+def no_moves(first: Ints) -> tuple[Ints, Ints]:
+    """Return that every cell keeps the first range: a `RangeDecision`."""
+    return np.zeros_like(first), np.zeros_like(first)
+
+
+@dataclass(frozen=True, eq=False)
+class _QuantisedSelection:
+    """The choice of ranges in whole quanta, for the first numbers of all cells."""
+
+    allocation: CellRangeAllocation
+    ends: tuple[int, int]
+    spread: UserMeanSpread
+
+    def __call__(self, first: Ints) -> tuple[Ints, Ints]:
+        allocation, mean = self.allocation, self.allocation.mean
+        scales = mean.scales(self.ends[1] - self.ends[0], allocation.first_share)
+        low, high = (np.full(first.size, end) for end in self.ends)
+        look = allocation.clipped_look(first, low, high, scales)
+        selected = allocation.select(look, self.spread)
+        # Outward, so that a range has what was chosen; at least a quantum wide, since a range of
+        # none would have no noise.
+        steps = allocation.lattice_steps
+        lower = np.clip(np.floor(self._quanta(selected.lower)), 0, steps - 1).astype(np.int64)
+        upper = np.ceil(self._quanta(selected.upper)).clip(0, steps).astype(np.int64)
+        upper = np.maximum(upper, lower + 1)
+        return np.where(selected.moved, lower, 0), np.where(selected.moved, upper, 0)
+
+    def _quanta(self, values: Floats) -> Floats:
+        lattice = self.allocation.lattice
+        # An end that is not a number would have no range: it is taken for the lower bound.
+        quanta = np.nan_to_num((values - lattice.lower_value) / lattice.quantum)
+        return np.asarray(quanta, dtype=np.float64)
+
+
+def cell_range_losses(mean: WeightedMean, pooled_epsilon: Fraction) -> Floats:
+    """Return each user's loss, whatever is released, rounded up.
+
+    Parameters
+    ----------
+    mean : WeightedMean
+    pooled_epsilon : Fraction
+        Loss of every user by pooled quantiles and by the spread within cells.
+    """
+    cell = mean.occupancy.cell
+    # Two rounded operations: an ulp each at most.
+    terms = mean.weight / (mean.noise * mean.totals)[cell] * (1.0 + 4.0 * ULP)
+    cells = sum_upper_bounds(mean.occupancy.user, terms, mean.occupancy.n_users)
+    return np.asarray((cells + round_up(pooled_epsilon)) * (1.0 + 2.0 * ULP))

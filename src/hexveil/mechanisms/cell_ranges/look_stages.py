@@ -1,0 +1,199 @@
+"""Looks at cells: a gradual one in the first range, and a second one in ranges of single cells.
+
+The proof is in the head of mechanisms/cell_ranges/cell_range_allocation.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.cell_ranges.gradual_release import GradualLaplace
+from hexveil.mechanisms.clipped.clipped_allocation import CELLS
+from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Separate, Values
+from hexveil.mechanisms.sensitivity_report import AuthorisedInPart
+from hexveil.mechanisms.weighted.weighted_mean import laplace_scales
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms.contract import (
+        Floats,
+        Ints,
+        NoiseRequest,
+        Outputs,
+        PrivateSums,
+        SensitivityReport,
+    )
+    from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+
+    Bools = NDArray[np.bool_]
+
+FIRST_LOOK = "first look"
+"""Name of the stage of first looks, in the ledger."""
+
+
+class RangeDecision(Protocol):
+    """Public choice of the cells that are measured anew, and of their ranges."""
+
+    def __call__(self, first: Ints) -> tuple[Ints, Ints]:
+        """Return the ends of each cell's range in quanta, for the noisy first numbers.
+
+        Both are 0 where a cell keeps its range; else the lower is below the upper, within the
+        bounds.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class FirstLooks(ReadOnlyArrays):
+    """The row of the first look: noisy numbers, and the public decisions made from them.
+
+    Attributes
+    ----------
+    first : ndarray of int64, shape (n_cells,)
+        Noisy number of each cell at the first share of its loss.
+    lower, upper : ndarray of int64, shape (n_cells,)
+        Range in which a cell is measured anew, in quanta; 0 where it keeps the first one.
+    final : ndarray of int64, shape (n_cells,)
+        Noisy number of each cell at all of its loss; 0 where it is measured anew.
+    """
+
+    first: Ints
+    lower: Ints
+    upper: Ints
+    final: Ints
+
+    @classmethod
+    def of(cls, row: Ints) -> FirstLooks:
+        """Return the arrays of a stored row, shape (4 n_cells,)."""
+        return cls(*np.split(row, 4))
+
+    @property
+    def moved(self) -> Bools:
+        """Cells that are measured anew."""
+        return np.asarray(self.upper > self.lower)
+
+
+@dataclass(frozen=True, eq=False)
+class FirstLookStage:
+    """Weighted sums of all cells in one range, released gradually; cells that move keep the coarse.
+
+    Attributes
+    ----------
+    mean : WeightedMean
+    ends : pair of int
+        The first range, in quanta above the lower bound of the records.
+    share : Fraction
+        Share of a cell's loss that its first number costs.
+    decide : RangeDecision
+    """
+
+    mean: WeightedMean
+    ends: tuple[int, int]
+    share: Fraction
+    decide: RangeDecision
+    name: str = FIRST_LOOK
+
+    @property
+    def entries(self) -> int:
+        """Four integers per cell: see `FirstLooks`."""
+        return 4 * self.mean.noise.size
+
+    @property
+    def width(self) -> int:
+        """Width of the range."""
+        return self.ends[1] - self.ends[0]
+
+    @cached_property
+    def gradual(self) -> GradualLaplace:
+        """Noise of both numbers of each cell."""
+        return GradualLaplace(
+            self.mean.scales(self.width), self.mean.scales(self.width, self.share)
+        )
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
+        """Return the noise of the gradual release."""
+        return self.gradual.noise()
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return how far each user can move the sums."""
+        return self.gradual.sensitivity(self.mean.sensitivity(self.width))
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
+        """Return the sums. PRIVATE."""
+        return self.gradual.measure(self.mean.measure(sums, self.ends))
+
+    def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
+        """Return the first numbers, the ranges chosen from them alone, and the kept finer numbers.
+
+        Privacy
+        -------
+        The finer number of a cell that is measured anew ends here: it is not stored.
+        """
+        first, final = self.gradual.releases(drawn)
+        # Decided here, with the draw: a stored finer number could not be discarded any more.
+        lower, upper = self.decide(first[0])
+        kept = np.where(upper > lower, 0, final[0])
+        return np.concatenate((first[0], lower, upper, kept))[None]
+
+
+@dataclass(frozen=True, eq=False)
+class SecondLookStage(DrawnRow):
+    """Weighted sums of the cells that are measured anew, in ranges of their own.
+
+    Attributes
+    ----------
+    first : FirstLookStage
+    looks : FirstLooks
+    """
+
+    first: FirstLookStage
+    looks: FirstLooks
+    name: str = CELLS
+
+    @property
+    def entries(self) -> int:
+        """One integer per cell that is measured anew."""
+        return int(np.count_nonzero(self.looks.moved))
+
+    @property
+    def scales(self) -> Floats:
+        """R of each cell that is measured anew."""
+        mean, moved = self.first.mean, self.looks.moved
+        width = (self.looks.upper - self.looks.lower)[moved]
+        return laplace_scales(mean.noise[moved], mean.totals[moved], width, 1 - self.first.share)
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
+        """Return noise for the width of each cell's range."""
+        return (LaplaceNoise(self.scales),)
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return how far each user can move the sums, and the loss that the first look left over.
+
+        The meter has counted the finer number of every cell; in these cells only the coarser was
+        published.
+        """
+        mean, moved = self.first.mean, self.looks.moved
+        user, cell, by = (
+            array[moved[mean.occupancy.cell]]
+            for array in (mean.occupancy.user, mean.occupancy.cell, mean.weight)
+        )
+        entry = (np.cumsum(moved) - 1)[cell]
+        width = (self.looks.upper - self.looks.lower)[cell]
+        gradual, before = self.first.gradual, by * self.first.width
+        unspent = before / gradual.scales[cell] - before / gradual.first_scales[cell]
+        return (AuthorisedInPart(Separate(user, entry, by * width), unspent),)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
+        """Return the sums. PRIVATE."""
+        mean = self.first.mean
+        cell = mean.occupancy.cell
+        # In cells that are not measured anew the range is empty, and so every term is 0.
+        sums_of_cells = mean.measure(sums, (self.looks.lower[cell], self.looks.upper[cell]))
+        return (Values(sums_of_cells[:, self.looks.moved]),)

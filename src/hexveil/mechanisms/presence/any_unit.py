@@ -1,0 +1,79 @@
+"""Sums and sensitivities under private presence: one loss, which any unit can suffer.
+
+Neighbours: all records of one privacy unit are added or removed.
+Sensitivity: a unit moves all numbers of a noise request together by an L1 distance of at most `by`,
+whole-numbered, wherever its records lie.
+Loss: Σ_g d_g / b_g <= by / min b for discrete Laplace noise of scales b_g, where Σ_g d_g <= by.
+Source: the Laplace mechanism (Dwork, McSherry, Nissim and Smith, 2006), on integers.
+
+Which units exist is private, so losses have a single entry: that of any unit, present or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from hexveil.mechanisms.contract import LaplaceNoise, PrivateSums, Separate
+from hexveil.mechanisms.sensitivity_report import ULP
+
+if TYPE_CHECKING:
+    from hexveil.mechanisms.contract import Floats, NoiseRequest
+    from hexveil.model.private_pairs import PrivatePairs
+
+N_ACCOUNTS = 1
+"""Entries of losses: "any unit"."""
+
+
+class PresenceSums(PrivateSums):
+    """Sums of a release with private presence. PRIVATE, with its shape.
+
+    It has no array of pairs that stages with public occupancy read, so those refuse it.
+    """
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: PrivatePairs) -> None:
+        self.pairs = pairs
+
+    def map_cells(self, *_: object, **__: object) -> NoReturn:
+        """Refuse: pairs of private presence are not mapped by public cells."""
+        raise TypeError("sums with private presence have no public occupancy.")
+
+    def __repr__(self) -> str:
+        return "PresenceSums(private)"
+
+
+def private_pairs(sums: PrivateSums) -> PrivatePairs:
+    """Return the pairs that a stage of this folder measures. PRIVATE.
+
+    Raises
+    ------
+    TypeError
+        If the sums are those of a public occupancy.
+    """
+    if not isinstance(sums, PresenceSums):
+        raise TypeError("a stage with private presence measures PresenceSums only.")
+    return sums.pairs
+
+
+@dataclass(frozen=True)
+class JointSensitivity:
+    """Sensitivity of numbers that any unit moves together by an L1 distance of at most `by`."""
+
+    by: int
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
+        """Return the loss of any unit, rounded down: see `SensitivityReport`."""
+        scale = np.min(request.scales) if isinstance(request, LaplaceNoise) else request.scale / 2
+        # A scale of zero is an infinite loss, which the meter refuses.
+        with np.errstate(divide="ignore"):
+            loss = np.float64(self.by) / scale
+        return np.full(n_users, loss * (1.0 - 16.0 * ULP))
+
+
+def score_sensitivity(by: int) -> Separate:
+    """Return that any unit moves every score of a choice by at most `by`."""
+    return Separate.of_one_entry(np.full(N_ACCOUNTS, by, dtype=np.int64))

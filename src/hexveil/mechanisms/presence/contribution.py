@@ -1,0 +1,138 @@
+"""Contribution of one privacy unit to all cells of a map, in whole numbers.
+
+From a unit's own records and released numbers alone, with P = 2^20 parts:
+
+    x_c = min(n_c, N) p_c                 priced records in cell c; N, p_c <= 2^20
+    w_c = floor(P x_c / max(Σ_c x_c, τ))  weight
+    v_c = position of the mean in [0, P], d_c = clip(v_c - m_c, -r, r)
+    A_c = floor((w_c (r + d_c) + r) / 2r),   B_c = w_c - A_c
+
+n_c counts the unit's records in the cell. Prices p_c, the cap τ >= 0, centres m_c and the radius
+r >= 1 are whole numbers that were declared or released. A + B adds up to the weight of the units in
+a cell, and m + r (A - B) / (A + B) is the mean of their clipped positions.
+
+Neighbours: all records of one privacy unit are added or removed.
+Sensitivity: w_c >= 0 and Σ_c w_c <= P Σ_c x_c / Σ_c x_c = P. As 0 <= r + d_c <= 2r, A_c rises with
+d_c from floor(r / 2r) = 0 to floor((2 r w_c + r) / 2r) = w_c, so A_c and B_c are not negative and
+add up to w_c. Other units' numbers do not change. So a unit moves (A, B) over all cells together by
+an L1 distance of Σ_c w_c <= P. Nothing else about the records is used: the bound holds for any
+counts, any values and any number of cells.
+Loss: P / b with discrete Laplace noise of scale b on every A_c and B_c.
+Source: weights as in user-level bounds on contributions (Amin, Kulesza, Munoz and Vassilvitskii,
+2019), sums of both signs in place of a count and a sum; the proof is above.
+
+Nothing overflows 64 bits: x_c <= 2^40, P x_c <= 2^60, Σ_c x_c <= 2^62 on a grid of at most 2^22
+cells, w_c (r + d_c) <= 2^41. Sums over fewer than 2^32 units are exact in doubles; no machine holds
+the records of more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+
+if TYPE_CHECKING:
+    from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.model.private_pairs import PrivatePairs
+
+PARTS = 2**20
+"""Whole-number parts of a unit's weight, and of the span of the bounds."""
+MAX_PRICE = 2**20
+"""Largest price of a cell."""
+
+
+def positions(pairs: PrivatePairs, span_quanta: int) -> Ints:
+    """Return the means of pairs in parts of the span, from 0 to `PARTS`. PRIVATE.
+
+    Three rounded operations per pair: the same integers on every processor.
+    """
+    scaled = np.floor(pairs.mean / span_quanta * PARTS)
+    return np.clip(scaled, 0, PARTS).astype(np.int64)
+
+
+def priced_records(pairs: PrivatePairs, prices: Ints) -> Ints:
+    """Return the priced records x of each pair. PRIVATE.
+
+    Parameters
+    ----------
+    prices : ndarray of int64, shape (n_cells,)
+        From 0, of closed cells, to `MAX_PRICE`. Public.
+    """
+    return np.asarray(pairs.records * prices[pairs.cell])
+
+
+def unit_weights(pairs: PrivatePairs, prices: Ints, cap: int) -> Ints:
+    """Return the weight w of each pair: at most `PARTS` over the pairs of a unit. PRIVATE.
+
+    Parameters
+    ----------
+    cap : int
+        τ, in priced records. Units of fewer weigh less than `PARTS`. Public.
+    """
+    priced = priced_records(pairs, prices)
+    # At least 1: a unit whose cells are all closed has no priced records.
+    divisor = np.maximum(pairs.per_unit(priced), max(cap, 1))
+    return np.asarray(PARTS * priced // pairs.of_unit(divisor))
+
+
+def split_weights(weights: Ints, offsets: Ints, radius: int) -> tuple[Ints, Ints]:
+    """Return the halves A and B of weights, by positions relative to their centres. PRIVATE.
+
+    Examples
+    --------
+    >>> upper, lower = split_weights(np.array([9, 9, 9]), np.array([-7, 0, 2]), 4)
+    >>> upper.tolist(), lower.tolist()
+    ([0, 5, 7], [9, 4, 2])
+    """
+    clipped = np.clip(offsets, -radius, radius)
+    upper = (weights * (radius + clipped) + radius) // (2 * radius)
+    return np.asarray(upper), np.asarray(weights - upper)
+
+
+@dataclass(frozen=True, eq=False)
+class CellWindow(ReadOnlyArrays):
+    """Public parameters of a map: prices, centres, radius and cap, all whole numbers.
+
+    Attributes
+    ----------
+    prices : ndarray of int64, shape (n_cells,)
+        p, 0 where a cell is closed.
+    centres : ndarray of int64, shape (n_cells,)
+        m, from 0 to `PARTS`.
+    radius : int
+        r, at least 1.
+    cap : int
+        τ, in priced records; 0 without a cap.
+    """
+
+    prices: Ints
+    centres: Ints
+    radius: int
+    cap: int = 0
+
+    def sums(self, pairs: PrivatePairs, span_quanta: int) -> Ints:
+        """Return ΣA of each cell, then ΣB of each cell, shape (2 n_cells,). PRIVATE."""
+        weights = unit_weights(pairs, self.prices, self.cap)
+        offsets = positions(pairs, span_quanta) - self.centres[pairs.cell]
+        halves = split_weights(weights, offsets, self.radius)
+        return np.concatenate([_per_cell(pairs, half, self.prices.size) for half in halves])
+
+    def decode(self, noisy: Ints) -> tuple[Floats, Floats]:
+        """Return the noisy A + B and A - B of each cell, in units: post-processing.
+
+        Parameters
+        ----------
+        noisy : ndarray of int64, shape (..., 2 n_cells)
+        """
+        upper, lower = np.split(noisy / PARTS, 2, axis=-1)
+        return upper + lower, upper - lower
+
+
+def _per_cell(pairs: PrivatePairs, numbers: Ints, n_cells: int) -> Ints:
+    # Exact: every partial sum is a whole number below 2^53.
+    totals = np.bincount(pairs.cell, weights=numbers, minlength=n_cells)
+    return np.asarray(totals, dtype=np.int64)

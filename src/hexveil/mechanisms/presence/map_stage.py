@@ -1,0 +1,119 @@
+"""Stages that release a map: noisy halves of the weight of each cell.
+
+Neighbours: all records of one privacy unit are added or removed.
+Sensitivity: `PARTS` in L1 over all numbers of the stage together (`contribution`).
+Loss: PARTS / b, b the scale of the noise on every number. Prices, centres, radius and cap were
+declared or released before, so stages compose adaptively: their losses add up.
+Source: `contribution`; adaptive composition in `hexveil.mechanisms.contract`.
+
+Every cell of the declared grid gets noise, whether records lie in it or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import round_up
+from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Values
+from hexveil.mechanisms.presence.any_unit import JointSensitivity, private_pairs
+from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+
+if TYPE_CHECKING:
+    from hexveil.mechanisms.contract import (
+        Ints,
+        NoiseRequest,
+        Outputs,
+        PrivateSums,
+        SensitivityReport,
+    )
+    from hexveil.mechanisms.presence.map_refinement import MapRefinement
+
+
+MAX_SCALE = Fraction(2**51)
+"""Largest noise scale. Below it noise leaves room in 64 bits for the weight of 2^32 units, so that
+the noise door never refuses a release for its records."""
+
+
+def map_scale(epsilon: Fraction, parts: int = PARTS) -> float:
+    """Return the noise scale at which a sensitivity of so many parts costs at most ε.
+
+    Raises
+    ------
+    InputError
+        If noise of that scale could leave 64 bits, whatever the records are.
+
+    Examples
+    --------
+    >>> map_scale(Fraction(1, 2)) == 2 * PARTS
+    True
+    """
+    scale = Fraction(parts) / epsilon
+    if scale > MAX_SCALE:
+        raise InputError(
+            "epsilon is too small: its noise could leave the range of 64-bit integers. Ask for a "
+            "larger epsilon, or for fewer cells per unit."
+        )
+    return round_up(scale)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightMap(DrawnRow):
+    """Noisy A of each cell, then noisy B of each cell.
+
+    Attributes
+    ----------
+    name : str
+    window : CellWindow
+    span_quanta : int
+    scale : float
+        b, in parts.
+    """
+
+    name: str
+    window: CellWindow
+    span_quanta: int
+    scale: float
+
+    @property
+    def entries(self) -> int:
+        """Two numbers per cell."""
+        return 2 * self.window.prices.size
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
+        """Return Laplace noise of one scale for all numbers."""
+        return (LaplaceNoise(np.full(2 * self.window.prices.size, self.scale)),)
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return that any unit moves all numbers together by at most `PARTS`."""
+        return (JointSensitivity(PARTS),)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
+        """Return the halves of the weights. PRIVATE."""
+        return (Values(self.window.sums(private_pairs(sums), self.span_quanta)[None]),)
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseMap(WeightMap):
+    """A weight map whose row also holds the centres and prices made from it.
+
+    Attributes
+    ----------
+    refinement : MapRefinement
+    """
+
+    refinement: MapRefinement
+
+    @property
+    def entries(self) -> int:
+        """Two noisy numbers per cell, its centre and its price."""
+        return 4 * self.window.prices.size
+
+    def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
+        """Return the noisy numbers, then the centres, then the prices."""
+        refined = [self.refinement.centres_and_prices(self.window, noisy) for noisy in drawn]
+        return np.hstack([drawn, np.array([np.concatenate(two) for two in refined])])

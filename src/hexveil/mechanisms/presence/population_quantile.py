@@ -1,0 +1,203 @@
+"""Private quantile of a population whose size is private.
+
+Each unit spreads at most V whole votes over its values. Let F(j) be the votes of values at or below
+candidate j and n all votes. For the quantile q = a/d, candidate j costs
+
+    |d F(j) - a n|
+
+and permute-and-flip (the vetted noisy max) chooses one of low cost.
+
+Neighbours: all records of one privacy unit are added or removed; n changes with them.
+Sensitivity: a unit with v <= V votes in all, f of them at or below j, moves d F(j) - a n by
+d f - a v, which lies in [-a v, (d - a) v]. So every cost moves by at most V max(a, d - a): in units
+of d votes, by max(q, 1 - q) per vote.
+Loss: 2 V max(a, d - a) / scale. Some costs rise while others fall, so the library's "monotonic"
+distance is not asked for.
+Source: permute-and-flip (McKenna and Sheldon, 2020; ERRATA 12); the sensitivity is proved above.
+
+Costs stay below 2^62 for fewer than 2^34 units and d <= 100, so the noise door refuses no records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from hexveil.mechanisms.contract import DrawnRow, NoisyMax, Scores
+from hexveil.mechanisms.presence.any_unit import private_pairs, score_sensitivity
+from hexveil.mechanisms.presence.contribution import PARTS, positions, priced_records
+from hexveil.mechanisms.private_quantile import selection_scale
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from hexveil.mechanisms.contract import (
+        Ints,
+        NoiseRequest,
+        Outputs,
+        PrivateSums,
+        SensitivityReport,
+    )
+    from hexveil.mechanisms.private_quantile import ListedPoints
+    from hexveil.model.private_pairs import PrivatePairs
+
+MAX_DENOMINATOR = 100
+
+
+@dataclass(frozen=True)
+class QuantileCost:
+    """Cost |d F - a n| of the quantile a/d; see the module's head.
+
+    Attributes
+    ----------
+    numerator, denominator : int
+        0 <= a <= d <= `MAX_DENOMINATOR`.
+    """
+
+    numerator: int
+    denominator: int
+
+    @classmethod
+    def of(cls, quantile: Fraction) -> QuantileCost:
+        """Return the cost of a quantile.
+
+        Examples
+        --------
+        >>> from fractions import Fraction
+        >>> QuantileCost.of(Fraction("0.85"))
+        QuantileCost(numerator=17, denominator=20)
+        """
+        if not 0 <= quantile <= 1 or quantile.denominator > MAX_DENOMINATOR:
+            raise ValueError(f"{quantile} is no quantile in parts of at most {MAX_DENOMINATOR}.")
+        return cls(quantile.numerator, quantile.denominator)
+
+    @property
+    def sensitivity(self) -> int:
+        """Largest change of a cost per vote of a unit: max(a, d - a)."""
+        return max(self.numerator, self.denominator - self.numerator)
+
+    def costs(self, cumulative: Ints) -> Ints:
+        """Return the costs, for votes at or below each candidate and, at last, all votes."""
+        below = self.denominator * cumulative[:, :-1]
+        return np.asarray(np.abs(below - self.numerator * cumulative[:, -1:]))
+
+
+class VotedValues(Protocol):
+    """Values of units, each with a number of votes. Public parameters; PRIVATE once measured."""
+
+    def values_and_votes(self, pairs: PrivatePairs) -> tuple[Ints, Ints]:
+        """Return values and their votes: at most `PARTS` votes per unit. PRIVATE."""
+
+
+@dataclass(frozen=True, eq=False)
+class VotedPositions:
+    """Positions of means; each unit spreads its votes evenly over its pairs."""
+
+    span_quanta: int
+
+    def values_and_votes(self, pairs: PrivatePairs) -> tuple[Ints, Ints]:
+        """Return the positions and their votes. PRIVATE."""
+        return positions(pairs, self.span_quanta), _even_votes(pairs, np.ones_like(pairs.cell))
+
+
+@dataclass(frozen=True, eq=False)
+class CentreDistances:
+    """Distances of positions from the centres of their cells, in open cells only.
+
+    Attributes
+    ----------
+    span_quanta : int
+    centres : ndarray of int64, shape (n_cells,)
+    is_open : ndarray of int64, shape (n_cells,)
+        1 for cells that count, 0 for others.
+    """
+
+    span_quanta: int
+    centres: Ints
+    is_open: Ints
+
+    def values_and_votes(self, pairs: PrivatePairs) -> tuple[Ints, Ints]:
+        """Return the distances and their votes. PRIVATE."""
+        distances = np.abs(positions(pairs, self.span_quanta) - self.centres[pairs.cell])
+        return distances, _even_votes(pairs, self.is_open[pairs.cell])
+
+
+@dataclass(frozen=True, eq=False)
+class UnitTotals:
+    """Priced records of each unit, `PARTS` votes each; units without any do not vote."""
+
+    prices: Ints
+
+    def values_and_votes(self, pairs: PrivatePairs) -> tuple[Ints, Ints]:
+        """Return the totals and their votes. PRIVATE."""
+        totals = pairs.per_unit(priced_records(pairs, self.prices))
+        return totals, PARTS * (totals > 0).astype(np.int64)
+
+
+def _even_votes(pairs: PrivatePairs, counts: Ints) -> Ints:
+    """Return each unit's votes, spread evenly over the pairs that count (1, not 0). PRIVATE."""
+    divisor = np.maximum(pairs.per_unit(counts), 1)
+    return np.asarray(counts * (PARTS // pairs.of_unit(divisor)))
+
+
+@dataclass(frozen=True, eq=False)
+class PopulationQuantile(DrawnRow):
+    """Choice of a candidate near a quantile of voted values; its row is the candidate's number.
+
+    Attributes
+    ----------
+    name : str
+    values : VotedValues
+    candidates : ListedPoints
+    cost : QuantileCost
+    scale : float
+    """
+
+    name: str
+    values: VotedValues
+    candidates: ListedPoints
+    cost: QuantileCost
+    scale: float
+
+    @classmethod
+    def at_loss(
+        cls,
+        name: str,
+        values: VotedValues,
+        candidates: ListedPoints,
+        quantile: Fraction,
+        epsilon: Fraction,
+    ) -> PopulationQuantile:
+        """Return the stage that costs any unit at most ε."""
+        cost = QuantileCost.of(quantile)
+        return cls(
+            name, values, candidates, cost, selection_scale(PARTS * cost.sensitivity, epsilon)
+        )
+
+    @property
+    def entries(self) -> int:
+        """The number of one candidate."""
+        return 1
+
+    def selected(self, outputs: Outputs) -> int:
+        """Return the point that was chosen."""
+        return int(self.candidates.points(outputs[self.name][0])[0])
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
+        """Return permute-and-flip of the stage's scale."""
+        return (NoisyMax(self.scale),)
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return the largest change of a cost by any unit."""
+        return (score_sensitivity(PARTS * self.cost.sensitivity),)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Scores, ...]:  # noqa: ARG002
+        """Return the scores of the candidates. PRIVATE."""
+        values, votes = self.values.values_and_votes(private_pairs(sums))
+        size = self.candidates.size
+        # Exact: every partial sum is a whole number below 2^53.
+        tally = np.bincount(self.candidates.places(values), weights=votes, minlength=size + 1)
+        cumulative = np.cumsum(tally.astype(np.int64))[None]
+        return (Scores(-self.cost.costs(cumulative), np.ones((1, size), dtype=np.int64)),)

@@ -1,0 +1,172 @@
+"""Estimates and intervals of a map with private presence. Public post-processing.
+
+Of each open cell, with W and D the noisy A + B and A - B and b the scale of the noise:
+
+- the weight is W, with the exact 95 % quantile of |X + Y| to either side, X and Y discrete Laplace
+  numbers of scale b (`cell_opening`);
+- the mean is m + r q, q = D / max(W, 2 b) within [-1, 1].
+
+For the ratio z of the weights without noise, D - z W = (1 - z) X - (1 + z) Y has a known law
+whatever W is. So the ratios for which |D - z W| is below its 95 % quantile cover the ratio with
+probability 95 % (Fieller, 1954), also where W is small. For continuous Laplace numbers of scale 1
+and a = 1 - z, c = 1 + z,
+
+    P(|a X - c Y| > t) = (a² exp(-t/a) - c² exp(-t/c)) / (a² - c²),    (1 + t/2) exp(-t) at z = 0.
+
+The ratio is that of clipped means of units by their weights. The average of all records differs
+from it by clipping and by the weights of units. No released number says by how much, so the
+interval is widened by a model: a normal error with standard deviation
+r sqrt(WEIGHTING² / max(W, 1) + CLIPPING²); and where it comes near an end of the clipping range,
+beyond which values may lie at any distance, it extends to the bound. The constants were chosen on
+the tuning sets of `benchmarks/presence.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.presence.cell_opening import opening_threshold
+from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms.contract import Floats, Ints
+
+MISS = 0.05
+"""Probability that an interval does not cover."""
+NORMAL_95 = 1.96
+WEIGHTING, CLIPPING = 0.3, 0.1
+SATURATION = 0.95
+"""Ratio from which an interval extends to the bound."""
+N_RATIOS = 801
+CHUNK_CELLS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class PresenceMap(ReadOnlyArrays):
+    """A released map: every cell of the declared grid, open or closed. Public.
+
+    Attributes
+    ----------
+    is_open : ndarray of bool, shape (n_cells,)
+        Numbers of closed cells are NaN.
+    mean, mean_low, mean_high : ndarray of float, shape (n_cells,)
+        Average and its 95 % interval, as shares of the span above the lower bound.
+    weight, weight_low, weight_high : ndarray of float, shape (n_cells,)
+        Weight of the units in the cell and its 95 % interval; a unit has a weight of at most 1 over
+        all cells.
+    """
+
+    is_open: NDArray[np.bool_]
+    mean: Floats
+    mean_low: Floats
+    mean_high: Floats
+    weight: Floats
+    weight_low: Floats
+    weight_high: Floats
+
+
+def decode_map(
+    window: CellWindow, noisy: Ints, scale: float, threshold: int | None = None
+) -> PresenceMap:
+    """Return the map of noisy halves of weights.
+
+    Parameters
+    ----------
+    window : CellWindow
+        A cell of price 0 is closed.
+    noisy : ndarray of int64, shape (2 n_cells,)
+    scale : float
+        b, in parts.
+    threshold : int, optional
+        Noisy weight in parts below which a cell is closed, where none was closed before.
+    """
+    weight, difference = window.decode(noisy)
+    is_open = window.prices > 0
+    if threshold is not None:
+        is_open &= weight * PARTS >= threshold
+    ratio = np.clip(difference / np.maximum(weight, 2 * scale / PARTS), -1.0, 1.0)
+    ends = _widened(ratio, weight, ratio_interval(weight, difference, scale / PARTS))
+    means = ((window.centres + window.radius * number) / PARTS for number in (ratio, *ends))
+    margin = opening_threshold(1, scale, MISS / 2) / PARTS
+    columns = [
+        *(np.clip(number, 0.0, 1.0) for number in means),
+        *(np.maximum(weight + shift, 0.0) for shift in (0.0, -margin, margin)),
+    ]
+    return PresenceMap(is_open, *(np.where(is_open, column, np.nan) for column in columns))
+
+
+def _widened(ratio: Floats, weight: Floats, ends: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """Return intervals of the ratio, widened for weights and clipping; infinite at saturation."""
+    model = NORMAL_95 * np.sqrt(WEIGHTING**2 / np.maximum(weight, 1.0) + CLIPPING**2)
+    low = ratio - np.hypot(np.maximum(ratio - ends[0], 0.0), model)
+    high = ratio + np.hypot(np.maximum(ends[1] - ratio, 0.0), model)
+    low[low <= -SATURATION] = -np.inf
+    high[high >= SATURATION] = np.inf
+    return low, high
+
+
+def ratio_interval(weight: Floats, difference: Floats, scale: float) -> tuple[Floats, Floats]:
+    """Return 95 % intervals of the ratio (A - B) / (A + B) within [-1, 1].
+
+    Parameters
+    ----------
+    weight, difference : ndarray of float, shape (n_cells,)
+        Noisy A + B and A - B.
+    scale : float
+        b, in the same unit.
+
+    Examples
+    --------
+    >>> low, high = ratio_interval(np.array([100.0]), np.array([50.0]), 1.0)
+    >>> low.round(2).tolist(), high.round(2).tolist()
+    ([0.45], [0.55])
+    """
+    ratios = np.linspace(-1.0, 1.0, N_RATIOS)
+    margins = scale * noise_quantile95(np.abs(ratios))
+    low, high = np.empty(weight.size), np.empty(weight.size)
+    for begin in range(0, weight.size, CHUNK_CELLS):
+        rows = slice(begin, begin + CHUNK_CELLS)
+        gap = difference[rows, None] - ratios * weight[rows, None]
+        accepted = np.abs(gap) <= margins
+        # If noise left no ratio within the bounds, the interval is the end that is nearest.
+        accepted[np.arange(len(gap)), np.abs(gap / margins).argmin(axis=1)] = True
+        step = ratios[1] - ratios[0]
+        low[rows] = ratios[accepted.argmax(axis=1)] - step
+        high[rows] = -ratios[accepted[:, ::-1].argmax(axis=1)] + step
+    return np.maximum(low, -1.0), np.minimum(high, 1.0)
+
+
+def noise_quantile95(ratio: Floats) -> Floats:
+    """Return the 95 % quantile of |(1 - z) X - (1 + z) Y|, X and Y Laplace of scale 1.
+
+    Parameters
+    ----------
+    ratio : ndarray of float
+        z, from 0 to 1.
+
+    Examples
+    --------
+    >>> noise_quantile95(np.array([0.0, 1.0])).round(3).tolist()
+    [4.113, 5.991]
+    """
+    low, high = np.zeros_like(ratio), np.full_like(ratio, 8.0)
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        above = _noise_tail(ratio, middle) > MISS
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return np.asarray(high)
+
+
+def _noise_tail(ratio: Floats, t: Floats) -> Floats:
+    """Return P(|(1 - z) X - (1 + z) Y| > t)."""
+    # Near 0 both terms cancel: the limit is off by less than 1e-6 there.
+    z = np.where(ratio < 1e-3, 0.5, ratio)
+    a, c = np.maximum(1.0 - z, 1e-12), 1.0 + z
+    apart = (c**2 * np.exp(-t / c) - a**2 * np.exp(-t / a)) / (c**2 - a**2)
+    return np.where(ratio < 1e-3, (1.0 + t / 2.0) * np.exp(-t), apart)

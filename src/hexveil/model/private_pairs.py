@@ -1,0 +1,99 @@
+"""Sums per (cell, unit) pair whose presence is private. PRIVATE, down to the number of its rows.
+
+Under `protect="presence"` nothing about the records is public: not the values, not the counts, not
+the number of units, pairs or records, so not the length of an array either. `PrivatePairs` is
+therefore no `Occupancy`: it has none of its members, shows nothing in its repr, and is neither
+pickled, compared, counted nor iterated. Only the modules that `tests/test_imports.py` lists may
+import it: those that read records, and the stages in `mechanisms/presence`.
+
+No content causes an error. Counts and cells are saturated at declared limits, so that whether a
+release succeeds does not depend on a record (see `MAX_RECORDS`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from hexveil.base.errors import HexveilError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Ints = NDArray[np.int64]
+
+MAX_RECORDS = 2**20
+"""Records of a unit in a cell beyond which further ones add no weight; a declared limit."""
+
+
+class PrivatePairs:
+    """PRIVATE. Record count and sum of values of each (cell, unit) pair on a declared grid.
+
+    Attributes
+    ----------
+    cell : ndarray of int64, shape (n_pairs,)
+        Number of the cell in the declared grid. Pairs are sorted by unit, then cell.
+    records : ndarray of int64, shape (n_pairs,)
+        Records, from 1 to `MAX_RECORDS`.
+    mean : ndarray of float, shape (n_pairs,)
+        Mean value of the pair, in quanta above the lower bound.
+    begin : ndarray of int64, shape (n_units,)
+        Position of the first pair of each unit.
+    """
+
+    __slots__ = ("begin", "cell", "mean", "records")
+    __hash__ = None  # type: ignore[assignment]  # equality would answer questions about records
+
+    cell: Ints
+    records: Ints
+    mean: NDArray[np.float64]
+    begin: Ints
+
+    def __init__(self, cell: ArrayLike, unit: ArrayLike, n: ArrayLike, total: ArrayLike) -> None:
+        """Group pairs by unit; equal pairs are added up.
+
+        Parameters
+        ----------
+        cell, unit, n, total : array_like of int, shape (n_rows,)
+            Cell number in the grid, any number that identifies the unit, record count, and the sum
+            of the values in quanta above the lower bound. Rows with a negative cell lie outside the
+            grid and are dropped, as are rows without records.
+        """
+        cells, units, counts, totals = (
+            np.asarray(array, dtype=np.int64) for array in (cell, unit, n, total)
+        )
+        inside = np.flatnonzero((cells >= 0) & (counts > 0))
+        inside = inside[np.lexsort((cells[inside], units[inside]))]
+        cells, units = cells[inside], units[inside]
+        is_new = np.ones(cells.size, dtype=bool)
+        is_new[1:] = (np.diff(cells) != 0) | (np.diff(units) != 0)
+        pair = np.flatnonzero(is_new)
+        # As doubles: a sum of huge counts loses digits, where whole numbers would wrap around.
+        summed = [_sums(array[inside].astype(np.float64), pair) for array in (counts, totals)]
+        self.cell = cells[pair]
+        self.records = np.minimum(summed[0], MAX_RECORDS).astype(np.int64)
+        self.mean = summed[1] / summed[0]
+        self.begin = np.flatnonzero(np.diff(units[pair], prepend=units[:1] - 1))
+
+    def per_unit(self, numbers: Ints) -> Ints:
+        """Return the sum of numbers of pairs over each unit's pairs. PRIVATE."""
+        return _sums(numbers, self.begin)
+
+    def of_unit(self, numbers: Ints) -> Ints:
+        """Return numbers of units, repeated for each of their pairs. PRIVATE."""
+        return np.repeat(numbers, np.diff(self.begin, append=self.cell.size))
+
+    def __repr__(self) -> str:
+        return "PrivatePairs(private)"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __reduce__(self) -> NoReturn:
+        raise HexveilError("private records are not pickled; read them where they are used.")
+
+
+def _sums(numbers: NDArray, begin: Ints) -> NDArray:  # type: ignore[type-arg]
+    """Return the sums of runs of numbers that begin at these positions."""
+    return np.add.reduceat(numbers, begin) if begin.size else numbers[:0]

@@ -1,0 +1,140 @@
+"""Data of a plan with a clipping range per cell: its decisions, and the outputs of its stages.
+
+How they are chosen: planning/clipping_range/cell_ranges.py; the stages and their proof:
+mechanisms/cell_ranges/.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.planning.clipping_range.private_range import to_value_units
+from hexveil.planning.clipping_range.user_weights import max_bias
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import LocalOccupancy
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class CellRangeOutputs(ReadOnlyArrays):
+    """Outputs of the stages of a release; public, in quanta above the records' lower bound.
+
+    Attributes
+    ----------
+    points : tuple of int
+        The quantiles of user means.
+    first_range : pair of int
+        The range of every cell's first look.
+    spread : int or None
+        The quantile of distances between two user means of a cell; None where not measured.
+    moved : ndarray of bool, shape (n_cells,)
+        Cells that were measured anew in a range of their own.
+    lower, upper : ndarray of int64, shape (n_cells,)
+        Range of each cell's last number.
+    span_quanta : int
+        Width of the records' bounds.
+    """
+
+    points: tuple[int, ...]
+    first_range: tuple[int, int]
+    spread: int | None
+    moved: Bools
+    lower: Ints
+    upper: Ints
+    span_quanta: int
+
+    @property
+    def width(self) -> Floats:
+        """Width of each cell's range, as a part of the span."""
+        return np.asarray((self.upper - self.lower) / self.span_quanta)
+
+    def ends_in_units(self, lower: float, span: float) -> tuple[list[float], list[float]]:
+        """Return the ends of each cell's range in value units."""
+        low, high = (
+            [to_value_units(end, self.span_quanta, lower, span) for end in ends.tolist()]
+            for ends in (self.lower, self.upper)
+        )
+        return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class CellRangePlan(ReadOnlyArrays):
+    """Decisions of a plan with a clipping range per cell; public.
+
+    The noise of each cell, if all that the cells may cost is spent on one number, is that of the
+    allocation's rows.
+
+    Attributes
+    ----------
+    quantiles : tuple of Fraction
+        Shares of user means wanted at or below each pooled quantile, in order: two, or three with
+        the median.
+    quantile_epsilon : Fraction
+        Loss of every user by the pooled quantiles.
+    spread_epsilon : Fraction
+        Loss of every user by the spread within cells; 0 where it is not measured.
+    first_share : Fraction
+        Share of the cells' loss that the first look of a cell costs.
+    weight : ndarray of int64, shape (n_pairs,)
+        Whole weights of user means; a user's part of a cell's number is its weight over their sum.
+    outputs : CellRangeOutputs or None
+        After a release.
+    """
+
+    quantiles: tuple[Fraction, ...]
+    quantile_epsilon: Fraction
+    spread_epsilon: Fraction
+    first_share: Fraction
+    weight: Ints
+    outputs: CellRangeOutputs | None = None
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Loss of every user by the stages that look at the whole map."""
+        return self.quantile_epsilon + self.spread_epsilon
+
+    @property
+    def measures_spread(self) -> bool:
+        """Whether a stage measures the spread of user means within cells."""
+        return self.spread_epsilon > 0
+
+    def released(self) -> CellRangeOutputs:
+        """Return the outputs.
+
+        Raises
+        ------
+        InputError
+            Before a release.
+        """
+        if self.outputs is None:
+            raise InputError("the ranges of cells are chosen by a release, not before.")
+        return self.outputs
+
+    def with_outputs(self, outputs: CellRangeOutputs) -> CellRangePlan:
+        """Return the same decisions with the outputs of a release."""
+        return replace(self, outputs=outputs)
+
+    def totals(self, occupancy: LocalOccupancy) -> Ints:
+        """Return the sum of weights of each cell."""
+        return np.asarray(np.add.reduceat(self.weight, occupancy.start[:-1]))
+
+    def shares(self, occupancy: LocalOccupancy) -> Floats:
+        """Return each pair's part of its cell's number."""
+        return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
+
+    def max_bias(self, occupancy: LocalOccupancy) -> Floats:
+        """Return the most that weights make each cell off by, for a range of width 1."""
+        return max_bias(occupancy, self.shares(occupancy))

@@ -1,0 +1,213 @@
+"""Predicted error of a map with private presence, on paper: from declarations, never from records.
+
+Assumptions, stated with every prediction:
+
+- the declared units are there, each with the declared records in the declared number of cells;
+- traffic falls over cells as a power law: the k-th busiest of G cells has a share of the weight in
+  proportion to k^-CONCENTRATION;
+- values of a cell's units spread by SPREAD_SHARE of the span; the private radius is twice that;
+- a constant for all cells misses by `baseline_error`: BASELINE_SHARE of the span, unless declared.
+
+With W the weight of a cell, b the scale of the noise of the published map and r the radius,
+E|X + Y| = 1.5 b is the expected error of the weight, and about 1.5 b r / W that of the mean, at
+most r. Units of one cell weigh differently from records: spread / sqrt(n) for the n units of a cell
+is added in quadrature. A unit weighs 1, or its records over a declared cap. A cell opens with the
+probability that its weight and the noise exceed the threshold (`cell_opening`), in the coarse map
+and again in the fine one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import to_positive_fraction
+from hexveil.mechanisms.presence.cell_opening import sum_tail
+from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.map_stage import map_scale
+from hexveil.mechanisms.presence.presence_design import DeclaredCap, ThreeStages
+
+if TYPE_CHECKING:
+    from hexveil.base.rational import Number
+    from hexveil.mechanisms.contract import Floats
+    from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
+    from hexveil.planning.presence.presence_request import PresenceRequest, UnitCountRequest
+
+CONCENTRATION = 1.0
+SPREAD_SHARE = 1.0 / 10.0
+RADIUS_PER_SPREAD = 2.0
+BASELINE_SHARE = 1.0 / 20.0
+MEAN_ABS_NORMAL = 0.7979
+MEAN_NOISE = 1.5
+"""E|X + Y| of two independent Laplace numbers of scale 1."""
+MIN_OPEN_TRAFFIC = 0.1
+"""Share of traffic in open cells below which a map is refused."""
+
+
+@dataclass(frozen=True)
+class PresencePrediction:
+    """Expected accuracy of a map, by the assumptions of this module.
+
+    Attributes
+    ----------
+    mean_error : float
+        Expected absolute error of the averages, over traffic in open cells, in value units.
+    weight_error : float
+        Expected absolute error of the weight of a cell, in units.
+    typical_weight : float
+        Weight of a cell, over traffic in open cells, in units.
+    open_cells : float
+        Expected number of open cells.
+    open_traffic : float
+        Expected share of the traffic that lies in open cells.
+    baseline_error : float
+        Error of one constant for all cells, in value units.
+    """
+
+    mean_error: float
+    weight_error: float
+    typical_weight: float
+    open_cells: float
+    open_traffic: float
+    baseline_error: float
+
+    @property
+    def refusal(self) -> str | None:
+        """The sentence that refuses a map with nothing to say; None for a useful map."""
+        if self.open_traffic < MIN_OPEN_TRAFFIC:
+            return (
+                f"Grid too fine for this fleet: cells with {self.open_traffic:.0%} of the traffic "
+                "are expected to be open. Declare a coarser grid, or ask for a larger epsilon."
+            )
+        if self.mean_error >= self.baseline_error:
+            return (
+                f"Grid too fine for this fleet: the averages of open cells are expected to be off "
+                f"by {self.mean_error:.3g}, one number for all cells by {self.baseline_error:.3g}. "
+                "Declare a coarser grid, or ask for a larger epsilon."
+            )
+        return None
+
+    def check(self) -> None:
+        """Raise InputError if the map has nothing to say."""
+        if self.refusal is not None:
+            raise InputError(self.refusal)
+
+
+@dataclass(frozen=True)
+class UnitCountPrediction:
+    """Expected accuracy of a map of numbers of units.
+
+    Attributes
+    ----------
+    count_error : float
+        Expected absolute error of the number of units in a cell.
+    typical_count : float
+        Units in a cell, over the visits of all units.
+    """
+
+    count_error: float
+    typical_count: float
+
+    @property
+    def refusal(self) -> str | None:
+        """The sentence that refuses counts below their noise; None for useful ones."""
+        if self.count_error < self.typical_count:
+            return None
+        return (
+            f"Grid too fine for this fleet: the number of units in a cell is expected to be off by "
+            f"{self.count_error:.3g}, where typically {self.typical_count:.3g} are. Declare a "
+            "coarser grid, or ask for a larger epsilon."
+        )
+
+
+def traffic_shares(n_cells: int) -> Floats:
+    """Return the assumed shares of the traffic of cells, the busiest first; they sum to one.
+
+    Examples
+    --------
+    >>> traffic_shares(3).round(3).tolist()
+    [0.545, 0.273, 0.182]
+    """
+    ranks = np.arange(1, n_cells + 1, dtype=np.float64)
+    popularity = ranks**-CONCENTRATION
+    return np.asarray(popularity / popularity.sum())
+
+
+def predict_map(
+    request: PresenceRequest, baseline_error: Number | None = None
+) -> PresencePrediction:
+    """Return the expected accuracy of a requested map.
+
+    Parameters
+    ----------
+    request : PresenceRequest
+    baseline_error : Number, optional
+        Error of one constant for all cells, in value units.
+    """
+    span = float(request.lattice.span)
+    baseline = BASELINE_SHARE * span
+    if baseline_error is not None:
+        baseline = float(to_positive_fraction(baseline_error, "baseline_error"))
+    plan = request.allocation()
+    share = traffic_shares(request.grid.n_cells)
+    weight = request.fleet.units * _unit_weight(request) * share
+    is_open = _opening_probability(plan, weight)
+    noise = MEAN_NOISE * plan.fine_scale / PARTS
+    spread = SPREAD_SHARE * span
+    from_noise = RADIUS_PER_SPREAD * spread * np.minimum(noise / weight, 1.0)
+    n_units = np.maximum(_units_per_cell(request, share), 1.0)
+    from_weights = MEAN_ABS_NORMAL * spread / np.sqrt(n_units)
+    traffic = is_open * share
+    open_traffic = float(traffic.sum())
+    over_open = traffic / max(open_traffic, np.finfo(float).tiny)
+    return PresencePrediction(
+        mean_error=float((over_open * np.hypot(from_noise, from_weights)).sum()),
+        weight_error=noise,
+        typical_weight=float((over_open * weight).sum()),
+        open_cells=float(is_open.sum()),
+        open_traffic=open_traffic,
+        baseline_error=baseline,
+    )
+
+
+def predict_counts(request: UnitCountRequest) -> UnitCountPrediction:
+    """Return the expected accuracy of requested numbers of units."""
+    plan = request.allocation()
+    share = traffic_shares(request.grid.n_cells)
+    counts = _units_per_cell(request, share)
+    # E|X| of a Laplace number is its scale.
+    return UnitCountPrediction(plan.scale / PARTS, float((share * counts).sum()))
+
+
+def _units_per_cell(request: PresenceRequest | UnitCountRequest, share: Floats) -> Floats:
+    """Return the expected number of units in each cell."""
+    fleet = request.fleet
+    # A unit is in no more cells than it has records, and counts once in a cell.
+    visits = fleet.units * min(fleet.cells_per_unit, fleet.records_per_unit, request.grid.n_cells)
+    return np.minimum(visits * share, fleet.units)
+
+
+def _unit_weight(request: PresenceRequest) -> float:
+    """Return the weight of a typical unit over all cells."""
+    if isinstance(request.cap, DeclaredCap):
+        return min(request.fleet.records_per_unit / request.cap.records, 1.0)
+    return 1.0
+
+
+def _opening_probability(plan: PresenceAllocation, weight: Floats) -> Floats:
+    """Return the probability that cells of these weights, in units, are published as open."""
+    if plan.threshold is None:
+        return np.ones_like(weight)
+    scales = [plan.fine_scale]
+    if isinstance(plan.form, ThreeStages):
+        scales.append(map_scale(plan.epsilon * plan.form.coarse_share))
+    missing = (plan.threshold - np.rint(weight * PARTS).astype(np.int64)).tolist()
+    # Z is symmetric: P(Z >= t) = 1 - P(Z >= 1 - t).
+    tails = [
+        [sum_tail(t, scale) if t > 0 else 1.0 - sum_tail(1 - t, scale) for t in missing]
+        for scale in scales
+    ]
+    return np.asarray(np.prod(tails, axis=0))

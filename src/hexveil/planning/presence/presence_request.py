@@ -1,0 +1,185 @@
+"""Request for a map with private presence: declared numbers, from which its plan is made.
+
+A request never sees records. Where the public-occupancy model would count, the holder declares: the
+grid, the bounds, the number of units in the fleet and how much they report. A wrong declaration
+costs accuracy, never privacy. Limits on records saturate (`hexveil.model.private_pairs`): no
+request is refused for its records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import Number, to_positive_fraction
+from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.count_map import CountAllocation
+from hexveil.mechanisms.presence.map_stage import map_scale
+from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
+from hexveil.mechanisms.presence.presence_design import (
+    NO_CAP,
+    ONE_SHOT_CLIPPED,
+    DeclaredCap,
+    Form,
+    OneShot,
+    PrivateCap,
+    RangeDesign,
+    ThreeStages,
+    UserCap,
+    choice_share,
+    quantile_for_noise,
+)
+
+if TYPE_CHECKING:
+    from hexveil.model.declared_grid import DeclaredGrid
+    from hexveil.model.public_metadata import ValueLattice
+
+SMALL_FLEET = 1000
+"""Declared units below which a coarse map would be mostly noise: one shot instead."""
+MAX_FLEET = 2**32
+MAX_DECLARED_CAP = 2**40
+"""Its product with a price fits 64 bits."""
+FALSE_OPENINGS = 1.0
+"""Expected number of empty cells that are opened in a whole grid of empty ones."""
+
+
+@dataclass(frozen=True)
+class FleetDeclaration:
+    """What the holder declares about the fleet; public, not checked against records.
+
+    Attributes
+    ----------
+    units : int
+        Privacy units that may be in the records.
+    records_per_unit : int
+        Typical number of records of a unit in the whole grid.
+    cells_per_unit : int
+        Typical number of cells that a unit is in.
+    """
+
+    units: int
+    records_per_unit: int = 100
+    cells_per_unit: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("units", "records_per_unit", "cells_per_unit"):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise InputError(f"declare {name} as a whole number from 1, got {number!r}.")
+        if self.units > MAX_FLEET:
+            raise InputError(f"a fleet has at most {MAX_FLEET:,} units, got {self.units:,}.")
+
+
+@dataclass(frozen=True, eq=False)
+class PresenceRequest:
+    """Request for averages and weights per cell.
+
+    Attributes
+    ----------
+    grid : DeclaredGrid
+    lattice : ValueLattice
+        Bounds and quantum of the values.
+    fleet : FleetDeclaration
+    epsilon : Fraction
+        Loss of any unit, present or not.
+    cap : NoCap, DeclaredCap or PrivateCap
+        A private cap is for large fleets: the value of one unit decides little there.
+    """
+
+    grid: DeclaredGrid
+    lattice: ValueLattice
+    fleet: FleetDeclaration
+    epsilon: Fraction
+    cap: UserCap = NO_CAP
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
+        if isinstance(self.cap, DeclaredCap) and not 1 <= self.cap.records <= MAX_DECLARED_CAP:
+            raise InputError(
+                f"a cap declares the records of a unit, from 1 to {MAX_DECLARED_CAP:,}."
+            )
+        if isinstance(self.cap, PrivateCap) and self.fleet.units < SMALL_FLEET:
+            raise InputError(
+                f"a private cap needs a declared fleet of at least {SMALL_FLEET:,} units: of fewer "
+                "its noise is larger than the bias that it removes. Declare a cap, or use none."
+            )
+
+    @classmethod
+    def of(
+        cls,
+        grid: DeclaredGrid,
+        lattice: ValueLattice,
+        fleet: FleetDeclaration,
+        epsilon: Number,
+        cap: UserCap = NO_CAP,
+    ) -> PresenceRequest:
+        """Build a request from an epsilon as written by a caller."""
+        return cls(grid, lattice, fleet, to_positive_fraction(epsilon, "epsilon"), cap)
+
+    @property
+    def weight_per_cell(self) -> Fraction:
+        """Mean weight of a cell if all declared units are in the records, in units."""
+        return Fraction(self.fleet.units, self.grid.n_cells)
+
+    def form(self) -> Form:
+        """Return the stages: one shot for a small declared fleet, small shares for a large one."""
+        if self.fleet.units < SMALL_FLEET and not isinstance(self.cap, PrivateCap):
+            return OneShot(cap=self.cap)
+        units, epsilon = self.fleet.units, self.epsilon
+        return ThreeStages(
+            range_share=choice_share(2, units, epsilon, ThreeStages.range_share),
+            residual_share=choice_share(1, units, epsilon, ThreeStages.residual_share),
+            cap=self.cap,
+        )
+
+    def allocation(self) -> PresenceAllocation:
+        """Return the plan: stages with shares of ε, from declared numbers."""
+        form = self.form()
+        design = RangeDesign()
+        if isinstance(form, OneShot):
+            scale = Fraction(map_scale(self.epsilon * form.map_share)) / PARTS
+            quantile = quantile_for_noise(scale, self.weight_per_cell, ONE_SHOT_CLIPPED)
+            design = RangeDesign(radius_quantile=quantile)
+        return PresenceAllocation(
+            self.grid.n_cells,
+            self.lattice.span_quanta,
+            self.epsilon,
+            form,
+            false_openings(self.grid),
+            design,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class UnitCountRequest:
+    """Request for numbers of units per cell alone.
+
+    Attributes
+    ----------
+    grid : DeclaredGrid
+    fleet : FleetDeclaration
+        A unit counts fully in as many cells as it is declared to be in.
+    epsilon : Fraction
+    """
+
+    grid: DeclaredGrid
+    fleet: FleetDeclaration
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
+
+    def allocation(self) -> CountAllocation:
+        """Return the plan: one stage."""
+        cap = min(self.fleet.cells_per_unit, self.grid.n_cells)
+        return CountAllocation(self.grid.n_cells, cap, self.epsilon, false_openings(self.grid))
+
+
+def false_openings(grid: DeclaredGrid) -> float | None:
+    """Return the expected number of empty cells that are opened; None opens every cell.
+
+    Cells of a list are declared to be in use, so none of them is tested.
+    """
+    return None if grid.is_in_use else FALSE_OPENINGS

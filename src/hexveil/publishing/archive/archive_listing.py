@@ -1,0 +1,223 @@
+"""Current releases of an archive, by their pointers: the days that its catalogue lists.
+
+A day is listed if its pointer names a complete folder of that day. The descriptions are those in
+the folder itself (`stac-item.json`, `dcat.jsonld`): a catalogue needs neither tables nor manifests.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.fs
+
+from hexveil.base import atomic_files
+from hexveil.publishing import receipt
+from hexveil.publishing.archive.current_release import CurrentRelease
+from hexveil.publishing.catalogue.metadata_files import DCAT, ITEM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Json = dict[str, Any]
+
+LATEST = "latest.json"
+DAY_NAME = re.compile(r"\d{4}-\d{2}-\d{2}")
+_FOLDER = re.compile(r"[^.].*")
+MAX_CONTENT = 4_000_000
+"""Bytes of a file that is read here, at most; these files are small."""
+
+
+@dataclass(frozen=True)
+class ListedDay:
+    """A day with a current release.
+
+    Attributes
+    ----------
+    release : CurrentRelease
+    item : dict
+        Its STAC Item, as in its folder.
+    dataset : dict
+        Its DCAT dataset, as in its folder.
+    """
+
+    release: CurrentRelease
+    item: Json
+    dataset: Json
+
+
+@dataclass(frozen=True)
+class DatasetSummary:
+    """A data set, for the catalogue over all data sets.
+
+    Attributes
+    ----------
+    folder : str
+    first_day : str
+    newest : ListedDay
+    """
+
+    folder: str
+    first_day: str
+    newest: ListedDay
+
+
+@dataclass(frozen=True)
+class ArchiveFiles:
+    """Files below the folder of a data set, on a disk or in an object store.
+
+    Attributes
+    ----------
+    files : pyarrow.fs.FileSystem
+    root : str
+    """
+
+    files: Any
+    root: str
+
+    def path(self, inside: str) -> Path:
+        """Return the path of a file or folder on a disk."""
+        return Path(self.root, inside)
+
+    def exists(self) -> bool:
+        """Return whether the folder exists."""
+        return bool(self.files.get_file_info(self.root).type == pa.fs.FileType.Directory)
+
+    def folders(self, pattern: re.Pattern[str]) -> list[str]:
+        """Return the names of folders that match, in order."""
+        selector = pa.fs.FileSelector(self.root, allow_not_found=True)
+        return sorted(
+            entry.base_name
+            for entry in self.files.get_file_info(selector)
+            if entry.type == pa.fs.FileType.Directory and pattern.fullmatch(entry.base_name)
+        )
+
+    def below(self, folder: str) -> ArchiveFiles:
+        """Return the files of a folder in it."""
+        return ArchiveFiles(self.files, self._full(folder))
+
+    def read(self, *parts: str) -> bytes | None:
+        """Return the content of a file; None if it is not there, or too large to be one of ours."""
+        path = self._full(*parts)
+        found = self.files.get_file_info(path)
+        if found.type != pa.fs.FileType.File or found.size > MAX_CONTENT:
+            return None
+        with self.files.open_input_stream(path) as stream:
+            return bytes(stream.read())
+
+    def read_json(self, *parts: str) -> Json | None:
+        """Return the JSON object in a file; None if there is none."""
+        content = self.read(*parts)
+        with suppress(ValueError, RecursionError):
+            value = json.loads(content or b"")
+            return value if isinstance(value, dict) else None
+        return None
+
+    def _full(self, *parts: str) -> str:
+        """Return a path in the file system; a store's own root has no name."""
+        return "/".join(part for part in (self.root, *parts) if part)
+
+    @property
+    def local(self) -> bool:
+        """Whether these are files of a disk."""
+        return isinstance(self.files, pa.fs.LocalFileSystem)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file whole, unless it has this content already."""
+        if self.read(path) == content:
+            return
+        place = self._full(path)
+        if self.local:
+            atomic_files.write(Path(place), content)
+            return
+        with self.files.open_output_stream(place) as sink:
+            sink.write(content)
+
+    def delete(self, path: str) -> None:
+        """Delete a file, if it is there."""
+        if self.read(path) is not None:
+            self.files.delete_file(self._full(path))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock out other writers of the folder, where there are locks."""
+        with ExitStack() as stack:
+            if self.local:
+                stack.enter_context(atomic_files.exclusive_lock(Path(self.root)))
+            yield
+
+
+def listed_days(archive: ArchiveFiles) -> list[ListedDay]:
+    """Return the days with a current release, oldest first."""
+    return [
+        listed
+        for day in archive.folders(DAY_NAME)
+        if (listed := _listed_day(archive, day)) is not None
+    ]
+
+
+def _listed_day(archive: ArchiveFiles, day: str) -> ListedDay | None:
+    """Return a day; None if its pointer does not name a complete folder with descriptions."""
+    content = archive.read_json(day, LATEST)
+    if content is None:
+        return None
+    with suppress(ValueError, KeyError, TypeError):
+        release = CurrentRelease.parse(content)
+        # A pointer by others must not lead elsewhere.
+        if release != CurrentRelease.of_day(day, release.request):
+            return None
+        item, dataset = _descriptions(archive, release)
+        if item["properties"]["hexveil:request"] == dataset["dct:identifier"] == release.request:
+            return ListedDay(release, item, dataset)
+    return None
+
+
+def _descriptions(archive: ArchiveFiles, release: CurrentRelease) -> tuple[Json, Json]:
+    """Return the STAC Item and the DCAT dataset of a release, if they are as they were written.
+
+    Raises
+    ------
+    ValueError
+        If one is missing, or is not the one in the receipt.
+    """
+    checksums = receipt.parse_checksums(archive.read(release.path, receipt.NAME)) or {}
+    contents = []
+    for name in (ITEM, DCAT):
+        content = archive.read(release.path, name) or b""
+        if receipt.stream_digest(io.BytesIO(content)) != checksums.get(name):
+            raise ValueError(name)
+        contents.append(json.loads(content))
+    return contents[0], contents[1]
+
+
+def listed_datasets(root: ArchiveFiles) -> list[DatasetSummary]:
+    """Return the data sets of an archive that have a current release, in the order of folders."""
+    summaries = (_summary(root, name) for name in root.folders(_FOLDER))
+    return [summary for summary in summaries if summary is not None]
+
+
+def _summary(root: ArchiveFiles, folder: str) -> DatasetSummary | None:
+    """Return the summary of a data set by its first and its newest day; None without any."""
+    archive = root.below(folder)
+    names = archive.folders(DAY_NAME)
+    # Only the days at both ends are read: a data set can have thousands.
+    first = next((day for name in names if (day := _listed_day(archive, name))), None)
+    newest = next((day for name in names[::-1] if (day := _listed_day(archive, name))), None)
+    if first is None or newest is None:
+        return None
+    return DatasetSummary(folder, first.release.day, newest)
+
+
+def base_url(day: ListedDay, folder: str) -> str | None:
+    """Return the address of the archive, from that of a release in it; None if none is stated."""
+    address = day.dataset["@context"].get("@base")
+    inside = f"{folder}/{day.release.path}/"
+    if not isinstance(address, str) or not address.endswith(f"/{inside}"):
+        return None
+    return address.removesuffix(inside)

@@ -1,0 +1,1 @@
+"""Descriptions of a release for data portals, in their standards; public facts only."""

@@ -1,0 +1,48 @@
+"""Files that describe a release folder to data portals, a standard each."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hexveil.publishing.catalogue import csv_on_the_web, data_package, dcat, schema_org, stac
+from hexveil.publishing.catalogue.release_description import describe_release
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DCAT, SCHEMA_ORG = "dcat.jsonld", "schema-org.jsonld"
+DATA_PACKAGE, CSVW = "datapackage.json", "cells.csv-metadata.json"
+ITEM = "stac-item.json"
+ALWAYS = (DCAT, SCHEMA_ORG, DATA_PACKAGE, CSVW)
+"""In every folder; the STAC Item is where the period of the release is known."""
+NAMES = (*ALWAYS, ITEM)
+
+
+def render_metadata(
+    table: pa.Table, manifest: dict[str, Any], names: frozenset[str]
+) -> dict[str, bytes]:
+    """Return the descriptions of a release by file name.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The released table, without outlines.
+    manifest : dict
+    names : frozenset of str
+        Other files of the folder.
+    """
+    description = describe_release(table, manifest, names)
+    documents = {
+        DCAT: dcat.dataset_document(description),
+        SCHEMA_ORG: schema_org.dataset_node(description),
+        DATA_PACKAGE: data_package.package(description),
+        CSVW: csv_on_the_web.table_description(description),
+        ITEM: stac.item(description),
+    }
+    return {name: to_bytes(content) for name, content in documents.items() if content is not None}
+
+
+def to_bytes(content: dict[str, Any]) -> bytes:
+    """Return the bytes of a JSON file."""
+    return (json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()

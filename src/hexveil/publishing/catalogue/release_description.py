@@ -1,0 +1,240 @@
+"""Description of a release for data portals: one set of facts for every standard.
+
+Made from the released table's public columns and the manifest; no released number enters it, so it
+is the same whatever the values were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hexveil.model.cells import DAY, slot_seconds
+from hexveil.publishing.archive.folder_names import folder_name
+from hexveil.publishing.catalogue.coverage import Coverage, find_coverage
+from hexveil.publishing.catalogue.folder_files import DataFile, listed_files
+from hexveil.records.unambiguous_names import NOT_DECLARED
+from hexveil.report.manifest_view import format_heading
+from hexveil.report.templates import render_sentence
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TEMPLATE = "catalogue.txt"
+_SHORT = 16
+
+
+@dataclass(frozen=True)
+class ColumnDescription:
+    """A column of the released table.
+
+    Attributes
+    ----------
+    name, text, unit : str
+        `unit` is "" where there is none.
+    kind : str
+        "string", "integer", "number", "time" (of a pooled slot), "datetime" (local) or "instant".
+    """
+
+    name: str
+    text: str
+    unit: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class PrivacyStatement:
+    """The promise of a release, for programs.
+
+    Attributes
+    ----------
+    model : str
+        The name of the guarantee.
+    epsilon : str
+        Decimal text: the largest loss of a privacy unit, rounded up.
+    unit, promise, neighbours, not_protected : str
+    assumptions : tuple of str
+    """
+
+    model: str
+    epsilon: str
+    unit: str
+    promise: str
+    neighbours: str
+    not_protected: str
+    assumptions: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        return {
+            "model": self.model,
+            "epsilon": self.epsilon,
+            "privacy_unit": self.unit,
+            "promise": self.promise,
+            "neighbours": self.neighbours,
+            "assumptions": list(self.assumptions),
+            "not_protected": self.not_protected,
+        }
+
+    def in_words(self) -> str:
+        """Return it as text."""
+        return render_sentence(
+            _TEMPLATE,
+            "privacy",
+            promise=self.promise,
+            epsilon=self.epsilon,
+            unit=self.unit,
+            neighbours=self.neighbours,
+            assumptions=self.assumptions,
+            not_protected=self.not_protected,
+        )
+
+
+@dataclass(frozen=True)
+class ReleaseDescription:
+    """Facts that describe a release to portals.
+
+    Attributes
+    ----------
+    identifier : str
+        Fingerprint of the public request.
+    name : str
+        Lower-case ASCII, unique for the release.
+    title, text : str
+    version : str
+        Of the records, as declared; "" if not.
+    rows : int
+        Number of cells.
+    timeslot : str
+        Length of a slot as an ISO 8601 duration; "" without slots.
+    columns : tuple of ColumnDescription
+    privacy : PrivacyStatement
+    coverage : Coverage
+    files : tuple of DataFile
+    stated : dict
+        Facts that the holder states; see `Catalogue.stated`.
+    """
+
+    identifier: str
+    name: str
+    title: str
+    text: str
+    version: str
+    rows: int
+    timeslot: str
+    columns: tuple[ColumnDescription, ...]
+    privacy: PrivacyStatement
+    coverage: Coverage
+    files: tuple[DataFile, ...]
+    stated: dict[str, Any]
+
+    @property
+    def language(self) -> str:
+        """Language of title and text."""
+        return str(self.stated.get("language", "en"))
+
+    @property
+    def license_url(self) -> str | None:
+        """URL of the licence; None where none is stated."""
+        stated = self.stated.get("license")
+        if stated is None or "://" in stated:
+            return stated
+        return f"https://spdx.org/licenses/{stated}"
+
+    @property
+    def contact_url(self) -> str | None:
+        """URL of the contact; None where none is stated."""
+        contact = self.stated.get("contact")
+        return contact if contact is None or "://" in contact else f"mailto:{contact}"
+
+
+def describe_release(
+    table: pa.Table, manifest: dict[str, Any], names: frozenset[str]
+) -> ReleaseDescription:
+    """Return the description of a release.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The released table, without outlines.
+    manifest : dict
+    names : frozenset of str
+        Files of the folder.
+    """
+    dataset, grid, stated = manifest["dataset"], manifest["grid"], manifest.get("catalogue", {})
+    heading = format_heading(manifest["plan"]["statistics"], dataset["value"])
+    sentence = {
+        "heading": heading,
+        "value_unit": dataset["value_unit"],
+        "dataset": dataset["name"],
+        "grid": grid,
+        "cells": table.num_rows,
+    }
+    version = dataset["version"] or ""
+    return ReleaseDescription(
+        identifier=manifest["request"],
+        name=f"{folder_name(dataset['name'])}-{manifest['request'][:_SHORT]}",
+        title=stated.get("title") or render_sentence(_TEMPLATE, "title", **sentence),
+        text=stated.get("description")
+        or render_sentence(
+            _TEMPLATE, "description", promise=manifest["guarantee"]["promise"], **sentence
+        ),
+        version="" if version == NOT_DECLARED else version,
+        rows=table.num_rows,
+        timeslot=_duration(grid.get("timeslot")),
+        columns=tuple(
+            _column(field, pooled=grid.get("slot") == "pooled") for field in table.schema
+        ),
+        privacy=_privacy(manifest["guarantee"]),
+        coverage=find_coverage(table, manifest),
+        files=listed_files(names),
+        stated=stated,
+    )
+
+
+def _privacy(guarantee: dict[str, Any]) -> PrivacyStatement:
+    return PrivacyStatement(
+        model="pure epsilon-differential privacy",
+        epsilon=guarantee["epsilon_spent"],
+        unit=guarantee["privacy_unit"],
+        promise=guarantee["promise"],
+        neighbours=guarantee["neighbours"],
+        not_protected=guarantee["not_protected"],
+        assumptions=tuple(guarantee["assumptions"]),
+    )
+
+
+def _column(field: pa.Field, *, pooled: bool) -> ColumnDescription:
+    metadata = field.metadata or {}
+    return ColumnDescription(
+        field.name,
+        metadata.get(b"description", b"").decode(),
+        metadata.get(b"unit", b"").decode(),
+        _kind(field, pooled=pooled),
+    )
+
+
+def _kind(field: pa.Field, *, pooled: bool) -> str:
+    """Return the kind of a column: by its name where Arrow has text, else by its type."""
+    if field.name in ("slot", "slot_end"):
+        return "time" if pooled else "datetime"
+    if field.name == "starts_at_utc":
+        return "instant"
+    kinds = {"int64": "integer", "double": "number"}
+    return kinds.get(str(field.type), "string")
+
+
+def _duration(timeslot: str | None) -> str:
+    """Return a timeslot as an ISO 8601 duration.
+
+    Examples
+    --------
+    >>> _duration("15min"), _duration("1h"), _duration("1d"), _duration(None)
+    ('PT15M', 'PT1H', 'P1D', '')
+    """
+    if timeslot is None:
+        return ""
+    seconds = slot_seconds(timeslot)
+    if seconds == DAY:
+        return "P1D"
+    return f"PT{seconds // 3600}H" if seconds % 3600 == 0 else f"PT{seconds // 60}M"

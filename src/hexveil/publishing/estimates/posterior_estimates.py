@@ -1,0 +1,248 @@
+"""Estimates of true averages under a private range, by a posterior that includes clipping.
+
+A cell's number is a noisy weighted average of user means clipped to a range. The posterior of the
+average of the cell's records (smoothing/clipped_posterior.py) models the noise, what the range cuts
+off, and what weights that are not shares of records add. Published of each cell: its median, its
+95% interval, and the expected absolute error of the median.
+
+`estimate_outputs` makes the estimates of any release: from all looks at each cell where ranges are
+those of cells, from the released number where there is one range for the map (plans with a private
+range, and two-stage plans that selected `single_stage`). Other strategies publish numbers of
+another kind, and have none.
+
+Post-processing of noisy numbers and public facts: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
+from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
+from hexveil.planning.allocation import PerCellRange, PrivateRange, TwoStageRange
+from hexveil.planning.clipping_range.private_range import PRIOR_SD
+from hexveil.planning.release_allocation import released_quantiles, released_strategy
+from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff
+from hexveil.smoothing.clipped_posterior import CellDesign, ClippedLook, UserMeanSpread, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms.contract import Outputs
+    from hexveil.planning import Plan
+    from hexveil.planning.allocation import Clipping
+    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+    from hexveil.planning.release_allocation import ReleaseAllocation
+    from hexveil.smoothing import Smoothed
+    from hexveil.smoothing.clipped_posterior import CellPosterior
+
+    Floats = NDArray[np.float64]
+
+LEVEL = 0.95
+"""Probability of the published intervals."""
+RESOLUTION = 2.0**-36
+"""Step of the published deviation between cells, as a part of the span."""
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorEstimates(ReadOnlyArrays):
+    """Estimates of each cell's average before clipping, in value units.
+
+    Attributes
+    ----------
+    estimate : ndarray of float, shape (n_cells,)
+        Posterior medians.
+    low, high : ndarray of float, shape (n_cells,)
+        Ends of the 95% intervals, before those of cells that are cut off are widened.
+    expected_error : ndarray of float, shape (n_cells,)
+        Expected absolute errors of the estimates.
+    deviation : float or None
+        Standard deviation of true averages between cells, without outlying ones; None for a map of
+        one cell.
+    cut_off : CutOff
+        Cells with a number at an end of their range that the interval passes.
+    """
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    expected_error: Floats
+    deviation: float | None
+    cut_off: CutOff
+
+
+def estimate_outputs(
+    plan: Plan, allocation: ReleaseAllocation, outputs: Outputs, noisy: Mapping[str, Floats]
+) -> PosteriorEstimates | None:
+    """Return the estimates of means before clipping; None for plans without a private range.
+
+    Parameters
+    ----------
+    plan : Plan
+        With the ranges that the release found.
+    allocation : ReleaseAllocation
+    outputs : Outputs
+        Of all stages.
+    noisy : mapping of str to ndarray of float, shape (n_cells,)
+        The published noisy numbers, in value units.
+    """
+    match allocation:
+        case CellRangeAllocation():
+            return estimate_looks(
+                allocation.looks(outputs),
+                CellDesign.of(plan.occupancy.local(), allocation.mean.weight),
+                allocation.user_mean_spread(outputs),
+                allocation.bounds,
+            )
+    return estimate_means(plan, released_quantiles(allocation, outputs), noisy)
+
+
+def estimate_looks(
+    looks: Sequence[ClippedLook],
+    design: CellDesign,
+    spread: UserMeanSpread,
+    bounds: tuple[float, float],
+) -> PosteriorEstimates:
+    """Return the published estimates of cells from all looks at them.
+
+    Parameters
+    ----------
+    looks : sequence of ClippedLook
+        Independent looks in the order of their release, value units; the last one at a cell is its
+        published number. A scale is infinite where a look leaves a cell out.
+    design : CellDesign
+        Users of each cell, and their weights.
+    spread : UserMeanSpread
+        Released centre and deviations of user means.
+    bounds : pair of float
+        Bounds of the values.
+    """
+    posterior = fit(looks, design, spread, bounds)
+    low, high = posterior.interval(LEVEL)
+    estimate = np.clip(posterior.median(), low, high)
+    return PosteriorEstimates(
+        estimate,
+        low,
+        high,
+        posterior.mean_abs_error(),
+        _deviation(posterior, bounds[1] - bounds[0]),
+        _find_cut_off(_last_look(looks), (low, high), bounds),
+    )
+
+
+def estimate_means(
+    plan: Plan, quantiles: tuple[int, int] | None, noisy: Mapping[str, Floats]
+) -> PosteriorEstimates | None:
+    """Return the estimates of means clipped to one range; None for other kinds of plans.
+
+    Parameters
+    ----------
+    plan : Plan
+        With the range that the release found.
+    quantiles : pair of int or None
+        The released quantiles of user means, before the range was widened; in quanta above the
+        lower bound. None for plans that find none.
+    noisy : mapping of str to ndarray of float, shape (n_cells,)
+        The published noisy numbers, in value units.
+    """
+    match plan.allocation.clipping:
+        case PrivateRange(interval):
+            pass
+        case TwoStageRange(interval, _) if released_strategy(plan) == "single_stage":
+            pass
+        case _:
+            return None
+    if quantiles is None or "mean" not in noisy:
+        return None
+    lower, span = float(plan.lower[0]), float(plan.span[0])
+    low, high = interval.ends_in_units(lower, span)
+    ends = np.full(plan.occupancy.n_cells, low), np.full(plan.occupancy.n_cells, high)
+    look = ClippedLook(noisy["mean"], *ends, plan.mean_noise * (high - low))
+    design = CellDesign.of(plan.occupancy.local(), interval.weight)
+    return estimate_looks(
+        [look], design, _spread(interval, quantiles, lower, span), (lower, lower + span)
+    )
+
+
+def adopt_intervals(
+    smoothed: Smoothed, posterior: PosteriorEstimates, clipping: Clipping
+) -> Smoothed:
+    """Return smoothed means within the posterior's intervals: a cell has one interval.
+
+    Under one range for the map the smoothed number borrows from neighbours too, which the posterior
+    does not; beyond the interval it could not be right by the model of clipping. Under ranges of
+    single cells the numbers that smoothing would start from are clipped by ranges that differ, so
+    the estimate of the posterior, which borrows from the whole map, takes its place.
+    """
+    low, high = posterior.low, posterior.high
+    estimate, factor = np.clip(smoothed.estimate, low, high), smoothed.half_distinguishable_factor
+    if isinstance(clipping, PerCellRange):
+        # With another ε other cells would move, so that no factor follows from this map.
+        estimate, factor = posterior.estimate, None
+    overall = np.sum(estimate) / estimate.size
+    return replace(
+        smoothed,
+        estimate=estimate,
+        low=low,
+        high=high,
+        distinguishable=int(np.count_nonzero((low > overall) | (high < overall))),
+        half_distinguishable_factor=factor,
+    )
+
+
+def _spread(
+    interval: PrivateClippingRange, quantiles: tuple[int, int], lower: float, span: float
+) -> UserMeanSpread:
+    """Return centre and deviation of user means from their released quantiles."""
+    steps = interval.span_quanta or 1
+    low, high = quantiles
+    # The choice found no range: only the prior of planning says how far user means differ.
+    if (low, high) == (0, steps):
+        return UserMeanSpread(lower + span / 2.0, PRIOR_SD * span, PRIOR_SD * span, None)
+    deviations = STANDARD_NORMAL.inv_cdf(1.0 - float(interval.quantiles[0]))
+    deviation = span * (high - low) / (2.0 * deviations * steps)
+    return UserMeanSpread(lower + span * (low + high) / (2.0 * steps), deviation, deviation, None)
+
+
+def _last_look(looks: Sequence[ClippedLook]) -> ClippedLook:
+    """Return the last look at each cell that has noise of finite scale."""
+    last, *earlier = reversed(looks)
+    for look in earlier:
+        missing = np.isinf(last.scale)
+        columns = ((getattr(look, f.name), getattr(last, f.name)) for f in fields(ClippedLook))
+        last = ClippedLook(*(np.where(missing, before, after) for before, after in columns))
+    return last
+
+
+def _find_cut_off(
+    look: ClippedLook, interval: tuple[Floats, Floats], bounds: tuple[float, float]
+) -> CutOff:
+    """Return cells within their noise of an end of their range that the interval passes."""
+    noise = QUANTILE * look.scale
+    # An end of the range that is a bound of the records cuts nothing off.
+    below = (look.noisy <= look.lower + noise) & (look.lower > bounds[0])
+    above = (look.noisy >= look.upper - noise) & (look.upper < bounds[1])
+    return CutOff(below & (interval[0] < look.lower), above & (interval[1] > look.upper))
+
+
+def _deviation(posterior: CellPosterior, span: float) -> float | None:
+    """Return half the width of the range that the middle 68 percent of the cells lie in.
+
+    That is one standard deviation of a normal law. All cells' posteriors together are the law, so
+    that what is not known of a cell counts, and one outlying cell does not make all others alike.
+    """
+    if posterior.grid.shape[0] < 2:
+        return None
+    order = np.argsort(posterior.grid, axis=None)
+    value, mass = posterior.grid.ravel()[order], posterior.probability.ravel()[order]
+    # In the middle of each bin half of its own mass lies below.
+    below = (np.cumsum(mass) - mass / 2.0) / np.sum(mass)
+    low, high = np.interp([STANDARD_NORMAL.cdf(-1.0), STANDARD_NORMAL.cdf(1.0)], below, value)
+    unit = RESOLUTION * span
+    return float(np.rint((high - low) / 2.0 / unit) * unit)

@@ -1,0 +1,131 @@
+"""Quality grades of cells: against the bounds, or against how much the cells of the map differ.
+
+Within public bounds a cell is graded by its 95% bound, as a share of the range of the statistic.
+Under a private range that share says little: noise is small there because averages are alike, and a
+number of small noise may still not tell one cell from another. So half of the published 95%
+interval is compared with the standard deviation between cells, which is estimated from the noisy
+numbers: from the posterior where there is one, else by the method of moments. With a normal law of
+the cells' averages an interval that knows only the map's average has a half width of 1.96 such
+deviations. A cell is
+
+- good, where the half width is at most `GOOD_DEVIATIONS`: the release explains about three quarters
+  of the variance of the cell's average;
+- caution, where it is at most `CAUTION_DEVIATIONS`: it explains about a fifth or more;
+- noise, where it is wider: the interval tells little beyond the map's average;
+- cut off, whatever its interval, where the number lies at an end of its range
+  (publishing/estimates/cut_off.py), unless the 95% bound of its noise alone is wider than caution.
+
+A map of one cell has no deviation between cells, and is graded against the bounds.
+
+Post-processing of noisy numbers and public facts: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.error_model import LN40
+from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bools = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+
+GOOD, CAUTION = 10, 4
+"""A bound within range/10 is good, within range/4 a caution; beyond, or a constant, is noise."""
+_BISECTIONS = 100
+
+
+def grade(bound: Floats, width: Floats, informative: Bools) -> list[str]:
+    """Return each cell's quality, from its bound and the range of the statistic."""
+    return _name_grades(bound, width / GOOD, width / CAUTION, informative)
+
+
+def grade_against_map(
+    interval: tuple[Floats, Floats], deviation: float, informative: Bools
+) -> list[str]:
+    """Return each cell's quality, from its interval and the deviation between cells.
+
+    Parameters
+    ----------
+    interval : pair of ndarray of float, shape (n_cells,)
+        Ends of the 95% intervals, before those of cells that are cut off are widened.
+    deviation : float
+        Standard deviation between cells.
+    informative : ndarray of bool, shape (n_cells,)
+        False for cells with a number that says nothing of them.
+
+    Examples
+    --------
+    >>> ends = np.array([0.0, 0.0, 0.0]), np.array([4.0, 6.0, 8.0])
+    >>> grade_against_map(ends, 2.0, np.full(3, True))
+    ['good', 'caution', 'noise']
+    """
+    half_width = (interval[1] - interval[0]) / 2.0
+    good, caution = GOOD_DEVIATIONS * deviation, CAUTION_DEVIATIONS * deviation
+    return _name_grades(half_width, good, caution, informative)
+
+
+def _name_grades(
+    size: Floats, good: Floats | float, caution: Floats | float, informative: Bools
+) -> list[str]:
+    flags = np.where(size <= good, "good", np.where(size <= caution, "caution", "noise"))
+    return [str(flag) for flag in np.where(informative, flags, "noise")]
+
+
+def noise_variance(statistic: str, scale: Floats, bias: Floats, bound95: Floats) -> Floats:
+    """Return the variance of the noise of each cell, from its published columns.
+
+    That of a variance has the noise of the average in it, with as large a share as the bound has.
+    """
+    if statistic == "variance":
+        scale = (bound95 - bias) / LN40
+    return np.asarray(2.0 * scale**2)
+
+
+def deviation_between_cells(number: Floats, variance: Floats) -> float | None:
+    """Return the standard deviation of true numbers between cells, by the method of moments.
+
+    It solves Σ (y - m)² / (v + d²) = n - 1 for d², with m the average weighted by 1 / (v + d²); 0
+    where noise alone explains more than the observed differences (Paule and Mandel 1982, J. Res.
+    Natl. Bur. Stand. 87, 377-385).
+
+    Parameters
+    ----------
+    number, variance : ndarray of float, shape (n_cells,)
+        Noisy numbers and the variance of their noise; cells with variance 0 are constants, and do
+        not count.
+
+    Returns
+    -------
+    float or None
+        None where fewer than two cells count.
+
+    Examples
+    --------
+    >>> round(deviation_between_cells(np.array([1.0, 5.0, 9.0]), np.full(3, 7.0)), 6)
+    3.0
+    >>> deviation_between_cells(np.array([1.0, 1.1]), np.full(2, 7.0))
+    0.0
+    """
+    y, v = number[variance > 0], variance[variance > 0]
+    if y.size < 2:
+        return None
+
+    def excess(square: float) -> float:
+        weight = 1.0 / (v + square)
+        centre = np.sum(weight * y) / np.sum(weight)
+        return float(np.sum(weight * (y - centre) ** 2)) - (y.size - 1)
+
+    low, high = 0.0, float(np.sum((y - np.sum(y) / y.size) ** 2))
+    if excess(low) <= 0:
+        return 0.0
+    # The sum falls as the square grows, and is at most 1 at `high`.
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return float(np.sqrt(high))

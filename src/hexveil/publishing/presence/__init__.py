@@ -1,0 +1,1 @@
+"""Releases with private presence: booked for any unit, present or not."""

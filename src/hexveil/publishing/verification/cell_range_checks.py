@@ -1,0 +1,82 @@
+"""Checks of a release with a clipping range per cell: what its ranges say of noise and losses.
+
+Let a cell's number be the weighted average of user averages clipped to a range of width R, with
+Laplace scale s. A unit of weight share p loses p R / s by it, and Σ p = 1. A cell that keeps the
+range of the first look spends all of the cells' epsilon on that number, so that all units lose
+R / s by it; one that was measured anew had spent the share f before, and all lose R / (s (1 - f)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Json = Mapping[str, Any]
+
+STEP = "pooled_quantiles"
+"""Privacy step that releases with a range per cell have, and no others."""
+SHARED_STEPS = (STEP, "within_spread")
+"""Steps whose epsilon every unit is charged."""
+
+
+@dataclass(frozen=True, eq=False)
+class StatedCellRanges:
+    """Clipping ranges of cells, as a manifest states them; value units.
+
+    Attributes
+    ----------
+    lower, upper : ndarray of float, shape (n_cells,)
+    moved : ndarray of bool, shape (n_cells,)
+    """
+
+    lower: Floats
+    upper: Floats
+    moved: NDArray[np.bool_]
+
+    @classmethod
+    def from_manifest(cls, manifest: Json) -> StatedCellRanges:
+        """Return the ranges; KeyError if a cell has none."""
+        ranges = [cell["noised"][0]["clipping_range"] for cell in manifest["cells"]]
+        lower, upper = (np.array([one[end] for one in ranges], float) for end in ("lower", "upper"))
+        return cls(lower, upper, np.array([one["moved"] for one in ranges], dtype=bool))
+
+
+def cell_range_rates(manifest: Json, steps: Mapping[str, Json], scale: Floats) -> Floats:
+    """Return the loss of all units by each cell."""
+    ranges = StatedCellRanges.from_manifest(manifest)
+    first, last = (float(Fraction(steps[name]["epsilon"])) for name in ("first_look", "cells"))
+    spent_before = np.where(ranges.moved, first / (first + last), 0.0)
+    width = ranges.upper - ranges.lower
+    loss = np.divide(width, scale, out=np.zeros_like(scale), where=scale > 0)
+    return np.asarray(loss / (1.0 - spent_before))
+
+
+def check_cell_ranges(manifest: Json, steps: Mapping[str, Json], tolerance: float) -> Iterator[str]:
+    """Yield contradictions between the ranges of cells, the bounds and the privacy steps."""
+    ranges = StatedCellRanges.from_manifest(manifest)
+    bounds = [float(Fraction(manifest["bounds"][end])) for end in ("lower", "upper")]
+    slack = tolerance * (abs(bounds[0]) + abs(bounds[1]))
+    inside = (ranges.lower >= bounds[0] - slack) & (ranges.upper <= bounds[1] + slack)
+    if not (inside & (ranges.upper > ranges.lower)).all():
+        yield "a cell's clipping range is empty, or not within the bounds of the values."
+    look = steps["first_look"]
+    kept = ~ranges.moved
+    same = (np.abs(ranges.lower - look["lower"]) <= slack) & (
+        np.abs(ranges.upper - look["upper"]) <= slack
+    )
+    if not same[kept].all():
+        yield "a cell that keeps the range of the first look has another one."
+    if int(ranges.moved.sum()) != steps["cells"].get("moved"):
+        yield "the cells that were measured anew are not as many as the privacy steps say."
+    points = steps[STEP]["points"]
+    if points != sorted(points) or len(points) != len(steps[STEP]["quantiles"]):
+        yield "the pooled quantiles are not in order, or not as many as were asked for."

@@ -1,0 +1,58 @@
+"""Release folders read back into memory, by the checks of `verify`."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hexveil.publishing.published_numbers import Release
+from hexveil.publishing.verification.file_comparison import without_geometry
+from hexveil.publishing.verification.untrusted_files import TIME
+from hexveil.publishing.verification.verify import read_release
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def load(folder: str | Path, *, key: str | Path | None = None) -> Release:
+    """Return the release in a folder, if the folder is as it was written.
+
+    No ledger and no records are needed, and nothing is spent. The folder may come from anybody:
+    it is checked as by `hv.verify`, and its table is the one that was checked. Without `key` it
+    does not show who made it.
+
+    Parameters
+    ----------
+    folder : str or Path
+        As `Release.write` or `hexveil release` wrote it.
+    key : str or Path, optional
+        File of the holder's public key: then the folder must be signed with it.
+
+    Returns
+    -------
+    Release
+        With `replayed` true: its numbers are those of an earlier release.
+
+    Raises
+    ------
+    InputError
+        If there is no release in the folder, or if a file, a number, a statement or the signature
+        is not as it was written; the message names each. Also if the key cannot be read.
+    """
+    manifest, table = read_release(Path(folder), key=key)
+    # Verification compares the stated losses with the noise scales of the table.
+    epsilon = Fraction(float(manifest["losses"]["max"]))
+    return Release(_as_released(table), manifest, epsilon, replayed=True)
+
+
+def _as_released(table: pa.Table) -> pa.Table:
+    """Return the table without outlines, with times in the seconds that Parquet does not have."""
+    table = without_geometry(table)
+    metadata = dict(table.schema.metadata or {})
+    metadata.pop(b"geo", None)
+    if "starts_at_utc" in table.column_names:
+        index = table.column_names.index("starts_at_utc")
+        field = table.schema.field(index).with_type(TIME)
+        table = table.set_column(index, field, table.column(index).cast(TIME))
+    return table.replace_schema_metadata(metadata)

@@ -1,0 +1,1 @@
+"""Declared formats in SQL: numbers, times, nested records."""

@@ -1,0 +1,156 @@
+"""SQL expressions of numbers and times that are written in a declared format.
+
+Texts in another format are null, so that the record counts as unusable; no cast can fail. Where
+nothing is declared these are the expressions of `hexveil.records.duckdb.expressions`. The `form`
+of an unusable text tells a refusal which declaration may be missing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexveil.base.errors import InputError
+from hexveil.records.duckdb.expressions import Instant, instant, json_of, literal, number, text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hexveil.records.duckdb.expressions import JsonDocument
+    from hexveil.records.sources.columns import ColumnRef
+    from hexveil.records.sources.record_format import RecordFormat
+
+DECIMAL_COMMA, TEXT_AFTER_NUMBER, DAY_FIRST = 1, 2, 3
+"""Forms of texts that are unusable as they stand."""
+
+_COMMA = r"\s*[+-]?\d+,\d+\s*"
+_SUFFIXED = r"\s*[+-]?\d+([.,]\d+)?\s*[^\d\s.,;:/eE+-][^\d]{0,11}\d?\s*"
+_DAYS = r"\s*\d{1,2}[./-]\d{1,2}[./-]\d{4}\b.*"
+
+
+def declared_number(
+    ref: ColumnRef,
+    role: str,
+    document: JsonDocument | None,
+    record_format: RecordFormat,
+    suffix: str | None = None,
+) -> str:
+    """Return the number in a field as a double, or null.
+
+    Parameters
+    ----------
+    ref, role, document
+        As for `hexveil.records.duckdb.expressions.number`.
+    record_format : RecordFormat
+    suffix : str, optional
+        Unit of measure that follows each number.
+
+    Raises
+    ------
+    InputError
+        If a suffix is declared for a column that holds no text.
+    """
+    has_text = is_text(ref, document)
+    if suffix is not None and not has_text:
+        raise InputError(
+            f"{role}: the column {ref.column!r} holds numbers, so that no unit can follow them; "
+            "remove unit_suffix (from [format])."
+        )
+    # A point of GeoJSON is JSON, in which a number has a decimal point.
+    if ref.point is not None or not has_text or (suffix is None and record_format.decimal == "."):
+        return number(ref, role, document)
+    expression = text(ref, document)
+    if suffix is not None:
+        ending = literal(suffix.strip())
+        expression = (
+            f"CASE WHEN ends_with(trim({expression}), {ending}) "
+            f"THEN left(trim({expression}), -length({ending})) END"
+        )
+    if record_format.decimal == ",":
+        expression = _with_point(expression, ref, document)
+    return f"TRY_CAST(trim({expression}) AS DOUBLE)"
+
+
+def _with_point(expression: str, ref: ColumnRef, document: JsonDocument | None) -> str:
+    """Return a text with its decimal comma as a point; null where it has a point already."""
+    # A point could separate thousands: 1.234 would be read as a thousandth of it.
+    changed = f"CASE WHEN NOT contains({expression}, '.') THEN replace({expression}, ',', '.') END"
+    nested = json_of(ref, document)
+    if nested is None:
+        return changed
+    # A number of JSON, unlike its texts, always has a point.
+    is_float = nested[0].written_as_float(nested[1])
+    return f"CASE WHEN {is_float} THEN {expression} ELSE {changed} END"
+
+
+def declared_instant(
+    ref: ColumnRef, naive: str | None, document: JsonDocument | None, record_format: RecordFormat
+) -> Instant:
+    """Return the time in a field.
+
+    Parameters
+    ----------
+    ref, naive, document
+        As for `hexveil.records.duckdb.expressions.instant`.
+    record_format : RecordFormat
+
+    Raises
+    ------
+    InputError
+        If a format is declared for a column that holds no text, or one without an offset although
+        no time zone is declared.
+    """
+    if record_format.time_format is None:
+        return instant(ref, naive, document)
+    if not is_text(ref, document):
+        raise InputError(
+            f"time: the column {ref.column!r} holds no text; remove time_format (from [format])."
+        )
+    parsed = f"try_strptime(trim({text(ref, document)}), {literal(record_format.time_format)})"
+    if record_format.has_offset:
+        return Instant(f"epoch_us({parsed})")
+    if naive is None:
+        raise InputError(
+            "time: times of this time_format have no offset; declare their timezone, for example "
+            'timezone="Europe/Warsaw", or an offset (%z).'
+        )
+    return Instant(wall=f"epoch_us({parsed})")
+
+
+def is_text(ref: ColumnRef, document: JsonDocument | None) -> bool:
+    """Return whether a field holds text, or JSON that may be text."""
+    return json_of(ref, document) is not None or ref.kind.name in ("text", "json")
+
+
+def value_form(ref: ColumnRef, document: JsonDocument | None, value: str) -> str:
+    """Return the form of a text without a usable value; 0 where no declaration makes it usable.
+
+    Parameters
+    ----------
+    ref, document
+        As for `declared_number`.
+    value : str
+        Expression of the number, null where the text is unusable.
+    """
+    forms = {_COMMA: DECIMAL_COMMA, _SUFFIXED: TEXT_AFTER_NUMBER}
+    # A point of GeoJSON is JSON, whatever its text says.
+    return "0" if ref.point is not None else _form(ref, document, f"({value}) IS NULL", forms)
+
+
+def time_form(ref: ColumnRef, document: JsonDocument | None, time: Instant) -> str:
+    """Return the form of a text without a usable time; 0 where no declaration makes it usable."""
+    missing = f"({time.utc}) IS NULL AND ({time.wall}) IS NULL"
+    return _form(ref, document, missing, {_DAYS: DAY_FIRST})
+
+
+def _form(
+    ref: ColumnRef, document: JsonDocument | None, missing: str, forms: Mapping[str, int]
+) -> str:
+    if not is_text(ref, document):
+        return "0"
+    expression = text(ref, document)
+    cases = " ".join(
+        f"WHEN regexp_full_match({expression}, {literal(pattern)}) THEN {form}"
+        for pattern, form in forms.items()
+    )
+    # Patterns are slow: only the texts that are unusable are compared with them.
+    return f"CASE WHEN {missing} THEN CASE {cases} ELSE 0 END ELSE 0 END"

@@ -1,0 +1,125 @@
+"""Declared format of records: how numbers, times and nested records are written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from hexveil.base.errors import InputError
+from hexveil.records.unambiguous_names import join_pairs
+
+FileColumns = Literal["same", "common"]
+
+_DIRECTIVES = frozenset("dmyYHIMSfpbBjz%")
+_DIRECTIVE = re.compile(r"%-?(.?)")
+_MAX_STEPS = 8
+
+
+@dataclass(frozen=True)
+class RecordFormat:
+    """How the records of a source are written, where that differs from the usual form.
+
+    Parameters
+    ----------
+    decimal : "." or ","
+        Decimal mark of values, latitudes and longitudes that are text.
+    time_format : str, optional
+        Format of times that are text, by the directives of `strptime`: "%d/%m/%Y %H:%M:%S".
+        Other times then count as unusable.
+    unit_suffix : str, optional
+        Unit of measure after each value, as in "5.2 m/s". A value without it counts as unusable,
+        because it could be in another unit.
+    record_path : str, optional
+        Keys, with dots, that lead to the list of records in each JSON document. Lists on the way
+        are followed into each of their elements, and fields beside a list belong to each record in
+        it; a field of the record itself goes first.
+    file_columns : "same" or "common"
+        Whether all files of a folder must have the same columns, or only the columns that all of
+        them have are read. Columns that are used must be in all files either way.
+
+    Raises
+    ------
+    InputError
+        If a field is not of these.
+
+    Examples
+    --------
+    >>> RecordFormat(decimal=",", time_format="%d.%m.%Y %H:%M").describe()
+    'decimal=",", time_format=%d.%m.%Y %H:%M'
+    """
+
+    decimal: str = "."
+    time_format: str | None = None
+    unit_suffix: str | None = None
+    record_path: str | None = None
+    file_columns: FileColumns = "same"
+
+    def __post_init__(self) -> None:
+        if self.decimal not in (".", ","):
+            raise InputError(f'decimal must be "." or ",", got {self.decimal!r}.')
+        if self.file_columns not in get_args(FileColumns):
+            raise InputError(f'file_columns must be "same" or "common", got {self.file_columns!r}.')
+        for name in ("time_format", "unit_suffix", "record_path"):
+            text = getattr(self, name)
+            if text is not None and (not isinstance(text, str) or not text.strip()):
+                raise InputError(f"{name} must be text, got {text!r}.")
+        if self.time_format is not None:
+            _check_time_format(self.time_format)
+        if self.unit_suffix is not None and self.unit_suffix.strip()[0] in "0123456789.,+-":
+            raise InputError(
+                f"unit_suffix must begin with a letter or a sign such as %, got "
+                f"{self.unit_suffix!r}: otherwise it could not be told from the number before it."
+            )
+        if not 1 <= len(self.record_steps or ("",)) <= _MAX_STEPS or "" in self.record_steps:
+            raise InputError(
+                f"record_path must be up to {_MAX_STEPS} keys with dots between them, like "
+                f'"results" or "data.vehicles", got {self.record_path!r}.'
+            )
+
+    @property
+    def record_steps(self) -> tuple[str, ...]:
+        """Keys from a document to its records; none where each document is a record."""
+        return () if self.record_path is None else tuple(self.record_path.split("."))
+
+    @property
+    def has_offset(self) -> bool:
+        """Whether the declared format of times contains an offset from UTC."""
+        return "z" in _directives(self.time_format or "")
+
+    def describe(self) -> str:
+        """Return the declared fields as one line of text, injectively; "" where none is."""
+        usual = RecordFormat.__dataclass_fields__
+        return join_pairs(
+            {name: text for name, text in vars(self).items() if text != usual[name].default}
+        )
+
+
+def _directives(time_format: str) -> list[str]:
+    return _DIRECTIVE.findall(time_format)
+
+
+def _check_time_format(time_format: str) -> None:
+    """Refuse a format that the engine does not know, or that does not determine a day."""
+    directives = set(_directives(time_format))
+    unknown = sorted(directives - _DIRECTIVES)
+    if unknown:
+        raise InputError(
+            f"time_format has the unknown directive %{unknown[0]}; available: "
+            f"{', '.join(f'%{letter}' for letter in sorted(_DIRECTIVES))}."
+        )
+    has_day = "j" in directives or ("d" in directives and directives & set("mbB"))
+    if not directives & set("yY") or not has_day:
+        raise InputError(
+            "time_format must contain a year, a month and a day, for example "
+            f'"%d/%m/%Y %H:%M:%S", got {time_format!r}.'
+        )
+    if ("I" in directives) != ("p" in directives):
+        raise InputError(
+            "time_format must contain %I and %p together: hours of 1 to 12, and AM or PM, got "
+            f"{time_format!r}."
+        )
+
+
+PLAIN = RecordFormat()
+"""The usual form: nothing is declared."""

@@ -1,0 +1,74 @@
+"""Sentences about the accuracy of a release, from the `accuracy` of its manifest.
+
+The rule of the grades and the estimates behind these numbers: docs/understand/estimates.md. The
+sentences themselves: templates/accuracy.txt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.manifest_view import noun, squared
+from hexveil.report.templates import render_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    Statement = Mapping[str, Any]
+    FormatAmount = Callable[[float, str], str]
+
+GRADES = {"good": "good", "caution": "caution", "cut_off": CUT_OFF, "noise": "noise"}
+"""Quality grades by their keys in a manifest."""
+GOOD_DEVIATIONS, CAUTION_DEVIATIONS = 1.0, 1.75
+"""Largest half width of the interval of a good cell, and of a caution: deviations between cells."""
+_TEMPLATE = "accuracy.txt"
+
+
+def describe_assumption(basis: str) -> str:
+    """Return what an estimate of the error assumes.
+
+    Examples
+    --------
+    >>> describe_assumption("worst case")[:14]
+    'No assumption:'
+    """
+    return render_sentence(_TEMPLATE, "assumption", basis=basis)
+
+
+def describe_accuracy(
+    statements: Sequence[Statement], value_unit: str, amount: FormatAmount
+) -> list[str]:
+    """Return the accuracy of each statistic, in sentences.
+
+    Parameters
+    ----------
+    statements : sequence of mapping
+        The manifest's `accuracy`.
+    value_unit : str
+        Unit of measure of the values; "" where not stated.
+    amount : callable
+        Formats a number with a unit.
+    """
+    return [_describe(statement, value_unit, amount) for statement in statements]
+
+
+def _describe(statement: Statement, value_unit: str, amount: FormatAmount) -> str:
+    name = statement["statistic"]
+    unit = squared(value_unit) if name == "variance" else value_unit
+
+    def formatted(number: float | None) -> str:
+        return "" if number is None else amount(number, unit)
+
+    return render_sentence(
+        _TEMPLATE,
+        "accuracy",
+        statistic=noun(name),
+        basis=statement["basis"],
+        typical_error=formatted(statement["typical_error"]),
+        between_cells=formatted(statement["between_cells"] or None),
+        alike=statement["between_cells"] == 0,
+        graded_by=statement["graded_by"],
+        grades={key: f"{count:,}" for key, count in statement["grades"].items()},
+        assumption=statement["assumption"],
+    )

@@ -1,0 +1,153 @@
+/* The card of the chosen hexagon, its profile over the slots, and the controls of the slots. */
+const SVG = "http://www.w3.org/2000/svg";
+
+/* Describes a place in the chosen slot, in the tip and in the card. */
+function describe(place, into) {
+  const row = rowOf(place, state.slot);
+  into.replaceChildren(element("span", "where", wordsOf(place)));
+  if (state.against !== null) describeDifference(place, into);
+  else if (row === null) into.append(element("p", "", label("not_published")));
+  else {
+    into.append(element("strong", "value", withUnit(number(column.value[row]))));
+    const lines = [
+      label("bound", { amount: withUnit(number(column.bound[row])) }),
+      label("interval", { low: number(column.low[row]), high: withUnit(number(column.high[row])) }),
+      label("counts", { users: count(column.users[row]), unit: data.unit + (column.users[row] === 1 ? "" : "s"), records: count(column.records[row]) }),
+    ];
+    for (const line of lines) into.append(element("p", "", line));
+    if (flagOf(row) !== "good") into.append(element("p", "flag", label(flagOf(row))));
+  }
+  into.append(element("p", "id", data.names[place]));
+}
+
+const signed = (value) => (value > 0 ? "+" : value < 0 ? "\u2212" : "") + number(Math.abs(value));
+
+function describeDifference(place, into) {
+  const found = difference(place);
+  if (found === null) {
+    into.append(element("p", "", label("not_both")));
+    return;
+  }
+  into.append(
+    element("strong", "value", withUnit(signed(found.value))),
+    element("p", "", label("difference", { slot: data.slots[state.slot], against: data.slots[state.against] })),
+    element("p", "", label("difference_interval", { low: signed(found.low), high: withUnit(signed(found.high)) })),
+  );
+  if (!found.sure) into.append(element("p", "flag", label("unsure")));
+}
+
+function drawn2d(tag, attributes) {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
+/* The profile: dot and interval of a place in each slot; the shown one is marked. */
+function profile(place) {
+  const [width, height, left, top] = [300, 116, 40, 8];
+  const found = data.slots.map((_, slot) => rowOf(place, slot));
+  const all = found.filter((row) => row !== null);
+  const low = Math.min(...all.map((row) => column.low[row]));
+  const high = Math.max(...all.map((row) => column.high[row]));
+  const step = (width - left) / data.slots.length;
+  const y = (value) => top + (height - top - 20) * (1 - (value - low) / (high - low || 1));
+  const words = all.map((row) => `${data.slots[slotOf(row)]}: ${label("interval", { low: number(column.low[row]), high: number(column.high[row]) })}`);
+  const svg = drawn2d("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "profile", "aria-label": `${label("profile")}. ${words.join("; ")}` });
+  for (const value of [low, high]) {
+    const text = drawn2d("text", { x: left - 6, y: y(value) + 4, class: "end" });
+    text.textContent = number(value);
+    svg.append(drawn2d("line", { x1: left, x2: width, y1: y(value), y2: y(value), class: "grid" }), text);
+  }
+  found.forEach((row, slot) => {
+    const x = left + step * (slot + 0.5);
+    const group = drawn2d("g", { class: `slot${slot === state.slot ? " shown" : ""}${slot === state.against ? " against" : ""}` });
+    const title = drawn2d("title", {});
+    title.textContent = row === null ? `${data.slots[slot]}: ${label("not_published")}` : `${data.slots[slot]}: ${withUnit(number(column.value[row]))}, ${label("interval", { low: number(column.low[row]), high: number(column.high[row]) })}`;
+    group.append(title, drawn2d("rect", { x: x - step / 2, y: 0, width: step, height, class: "hit" }));
+    if (row !== null) {
+      group.classList.add(flagOf(row).replace(" ", "-"));
+      group.append(
+        drawn2d("line", { x1: x, x2: x, y1: y(column.low[row]), y2: y(column.high[row]), class: "span" }),
+        drawn2d("circle", { cx: x, cy: y(column.value[row]), r: Math.max(2, Math.min(4, step / 3)), class: "dot" }),
+      );
+    }
+    group.addEventListener("click", () => change({ slot }));
+    svg.append(group);
+  });
+  [[0, "start"], [data.slots.length - 1, "last"]].forEach(([slot, kind]) => {
+    const text = drawn2d("text", { x: kind === "start" ? left : width, y: height - 4, class: kind });
+    text.textContent = data.slot_starts[slot].replace("T", " ");
+    svg.append(text);
+  });
+  return svg;
+}
+
+/* The lowest and the highest good cell of the slot; the extremes of all would be mostly noise. */
+function extremes() {
+  const good = data.names.map((_, place) => rowOf(place, state.slot))
+    .filter((row) => row !== null && column.quality[row] === 0 && column.value[row] !== null)
+    .sort((a, b) => column.value[a] - column.value[b]);
+  if (good.length < 3) return [];
+  return [["lowest", good[0]], ["highest", good[good.length - 1]]].map(([name, row]) => {
+    const line = element("p", "extreme", label(name, { amount: withUnit(number(column.value[row])), low: number(column.low[row]), high: number(column.high[row]) }));
+    const button = element("button", "", wordsOf(data.hexagon[row]));
+    button.type = "button";
+    button.addEventListener("click", () => change({ place: data.hexagon[row] }));
+    line.append(" ", button);
+    return line;
+  });
+}
+
+function drawReadout() {
+  const card = byId("readout");
+  const bar = byId("colour-bar");
+  bar.replaceChildren();
+  if (state.place === null) {
+    card.replaceChildren(element("p", "hint", label("hint")), ...(state.against === null ? extremes() : []));
+    return;
+  }
+  describe(state.place, card);
+  if (data.slots.length > 1) card.append(element("p", "profile-title", label("profile")), profile(state.place));
+  const row = rowOf(state.place, state.slot);
+  if (row === null || state.against !== null) return;
+  const at = (value) => Math.max(0, Math.min(100, 100 * (value - data.colour.low) / (data.colour.high - data.colour.low)));
+  const interval = element("i");
+  interval.style.left = at(column.low[row]) + "%";
+  interval.style.right = 100 - at(column.high[row]) + "%";
+  const dot = element("b");
+  dot.style.left = at(column.value[row]) + "%";
+  bar.append(interval, dot);
+}
+
+/* The controls of the slots, and the legend that belongs to what is shown. */
+function showSlots() {
+  if (data.slots.length < 2) return;
+  const slider = byId("slot");
+  slider.value = String(state.slot);
+  slider.setAttribute("aria-valuetext", data.slots[state.slot]);
+  byId("slot-name").textContent = data.slots[state.slot];
+  byId("slot-before").disabled = state.slot === 0;
+  byId("slot-after").disabled = state.slot === data.slots.length - 1;
+  byId("against").value = state.against === null ? "" : String(state.against);
+  byId("legend-values").hidden = state.against !== null;
+  byId("legend-difference").hidden = state.against === null;
+  if (state.against === null) return;
+  const most = differenceScale();
+  byId("difference-low").textContent = most ? signed(-most) : "";
+  byId("difference-high").textContent = most ? withUnit(signed(most)) : "";
+  const found = data.names.map((_, place) => difference(place)).filter((one) => one !== null);
+  byId("difference-count").textContent = label("difference_count", { sure: count(found.filter((one) => one.sure).length), count: count(found.length) });
+}
+
+function startReadout() {
+  if (data.slots.length > 1) {
+    const move = (by) => change({ slot: Math.max(0, Math.min(data.slots.length - 1, state.slot + by)) });
+    byId("slot").addEventListener("input", (event) => change({ slot: Number(event.target.value) }));
+    byId("slot-before").addEventListener("click", () => move(-1));
+    byId("slot-after").addEventListener("click", () => move(1));
+    byId("against").addEventListener("change", (event) => change({ against: event.target.value === "" ? null : Number(event.target.value) }));
+  }
+  state.listeners.push(() => { tip.hidden = true; pointed.place = null; showSlots(); drawReadout(); });
+  showSlots();
+  drawReadout();
+}

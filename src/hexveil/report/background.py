@@ -1,0 +1,238 @@
+"""What lies beneath and around the hexagons: public lines, names of places, words for hexagons.
+
+Geography comes with the package (geography/world.py) and is cut to the surroundings of the map,
+so that a page names its places without asking another host. The holder's context, if there is one,
+is drawn on top, and its names come first.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.report.context import lines_of, named_positions
+from hexveil.report.geography import world
+from hexveil.report.geography.location import describe_location, locate
+from hexveil.report.projection import align_with
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil.report.projection import Projection
+
+    Steps = NDArray[np.int64]
+
+MAX_GEOGRAPHY_BYTES = 90_000
+"""Of the lines of the package in a page; they are thinned until they fit."""
+MAX_CONTEXT_POINTS = 150_000
+MAX_LABELS, MAX_STREETS = 300, 400
+"""Names on the map: of places, and of lines in the context."""
+SPACING = 90
+"""Names of places have at least a distance of this part of the map."""
+SURROUNDINGS = 0.9
+"""Half of the drawn square, as a share of the map's larger side."""
+LEAST_WIDTH = 25_000
+"""Metres: on a smaller map the lines of the package are further off than they help."""
+DETAIL = 1500
+"""Steps across the map that lines are drawn in."""
+FAME = 1e9
+"""Rank of a name in the context, above every population."""
+_LEAST_BYTES = 4
+"""Of a corner as JSON: two digits and two commas."""
+
+
+def background(
+    projection: Projection,
+    rings: Sequence[Steps],
+    names: Sequence[str],
+    *,
+    context: dict[str, Any] | None,
+    geography: bool,
+) -> dict[str, Any]:
+    """Return the lines, labels and words of a map, as plain JSON values.
+
+    Parameters
+    ----------
+    projection : Projection
+    rings : sequence of ndarray of int, shape (n_corners, 2)
+        Outlines of the hexagons, in steps of the projection.
+    names : sequence of str
+        H3 indexes of the hexagons.
+    context : dict or None
+        As `read_context` returns it.
+    geography : bool
+        Whether to use the lines and names of the package.
+    """
+    low, high = _surroundings(rings, projection.half_turn)
+    box = world.Box(*projection.degrees(*low), *projection.degrees(*high))
+    places, streets = _context_places(context, projection)
+    known = world.world_places().within(box) if geography else None
+    if known is not None:
+        places = _joined(places, known)
+    streets = streets.within(box)
+    labels = _labels(places.within(box), (box.north - box.south) / SPACING)
+    width = (high[0] - low[0]) * projection.unit
+    return {
+        "extent": [int(v) for v in (*low, *high)],
+        "detail": max(1, round((high[0] - low[0]) / (2 * SURROUNDINGS) / DETAIL)),
+        "layers": _layers(projection, box, width) if geography and width >= LEAST_WIDTH else {},
+        "labels": _placed(labels, projection),
+        "streets": _placed(_labels(streets, 0.0, MAX_STREETS), projection),
+        "context": _context(projection, rings, context) if context else [],
+        "words": [describe_location(one, places.names[one.place]) for one in locate(names, places)],
+        "attribution": world.ATTRIBUTION if geography else "",
+    }
+
+
+def encode(line: Steps) -> list[int]:
+    """Return a line as its first corner and the moves to each next one: x, y, x, y, ..."""
+    moves = np.concatenate([line[:1], np.diff(line, axis=0)])
+    return [int(step) for step in moves.ravel()]
+
+
+def _surroundings(rings: Sequence[Steps], half_turn: float) -> tuple[Steps, Steps]:
+    """Return the lower and the upper corner of the square that is drawn, in steps."""
+    corners = np.concatenate(rings)
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    sizes = np.sort([np.ptp(ring[:, 0]) for ring in rings])
+    # A lone hexagon has surroundings too.
+    side = max(float((high - low).max()), 3.0 * float(sizes[len(sizes) // 2]))
+    middle, half = (low + high) / 2, np.full(2, SURROUNDINGS * side)
+    half[0] = min(half[0], half_turn)
+    return np.rint(middle - half).astype(np.int64), np.rint(middle + half).astype(np.int64)
+
+
+def _layers(projection: Projection, box: world.Box, width: float) -> dict[str, list[list[int]]]:
+    """Return the lines of the package by kind, in steps, thinned until they fit into the page."""
+    lines = {kind: world.areas_in(kind, box) for kind in world.AREAS}
+    lines |= {kind: world.lines_in(kind, box) for kind in world.LINES}
+    step = max(1, round(width / projection.unit / DETAIL))
+    low, high = projection.steps(np.array([box.west, box.east]), np.array([box.south, box.north]))
+    steps = {
+        kind: [
+            stretch for line in group for stretch in _inside(projection.steps(*line.T), low, high)
+        ]
+        for kind, group in lines.items()
+    }
+    while True:
+        steps = {
+            kind: [
+                thin
+                for thin in (_thinned(line, step) for line in group)
+                if len(thin) > (2 if kind in world.AREAS else 1)
+            ]
+            for kind, group in steps.items()
+        }
+        # To write a line that is far too long would take longer than to thin it.
+        corners = sum(len(line) for group in steps.values() for line in group)
+        if corners * _LEAST_BYTES <= MAX_GEOGRAPHY_BYTES:
+            drawn = {kind: [encode(line) for line in group] for kind, group in steps.items()}
+            if len(json.dumps(drawn, separators=(",", ":"))) <= MAX_GEOGRAPHY_BYTES:
+                return drawn
+        step *= 2
+
+
+def _context_places(
+    context: dict[str, Any] | None, projection: Projection
+) -> tuple[world.Places, world.Places]:
+    """Return the named points and areas of the context, and its named lines."""
+    found = named_positions(context) if context else []
+    groups: list[world.Places] = []
+    for wanted in (False, True):
+        # A street in many pieces is named once.
+        group = {name: place for name, place, is_line in found if is_line is wanted}
+        turned = align_with([[place] for place in group.values()], projection.lon)
+        groups.append(
+            world.Places(
+                tuple(group),
+                np.array([line[0] for line in turned], dtype=np.float64).reshape(-1, 2),
+                # In the order of the file: the first is the best known.
+                FAME * np.linspace(2, 1, len(group)),
+            )
+        )
+    return groups[0], groups[1]
+
+
+def _joined(first: world.Places, second: world.Places) -> world.Places:
+    return world.Places(
+        first.names + second.names,
+        np.concatenate([first.position, second.position]),
+        np.concatenate([first.population, second.population]),
+    )
+
+
+def _labels(places: world.Places, spacing: float, most: int = MAX_LABELS) -> world.Places:
+    """Return the best known places, none close to a better known one."""
+    kept: list[int] = []
+    taken = np.empty((0, 2))
+    shrink = np.array([np.cos(np.radians(places.position[:, 1].mean() if places.names else 0)), 1])
+    for row in np.argsort(-places.population, kind="stable"):
+        here = places.position[row] * shrink
+        if spacing and len(taken) and np.abs(taken - here).max(axis=1).min() < spacing:
+            continue
+        kept.append(int(row))
+        taken = np.concatenate([taken, here[None]])
+        if len(kept) == most:
+            break
+    return places.select(np.array(kept, dtype=np.int64))
+
+
+def _placed(places: world.Places, projection: Projection) -> list[list[Any]]:
+    """Return x, y and name of each place."""
+    if not places.names:
+        return []
+    steps = projection.steps(*places.position.T)
+    return [[int(x), int(y), name] for (x, y), name in zip(steps, places.names, strict=True)]
+
+
+def _context(
+    projection: Projection, rings: Sequence[Steps], context: dict[str, Any]
+) -> list[list[int]]:
+    """Return the public lines near the map, thinned until the page can carry them."""
+    # Lines far from the map are left out: a country of streets would not fit into the page.
+    corners = np.concatenate(rings)
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    margin = np.maximum(high - low, np.max(high - low) / 4)
+    lines = [
+        projection.steps(*np.array(line, dtype=np.float64).T)
+        for line in align_with(lines_of(context), projection.lon)
+    ]
+    stretches = [
+        stretch for line in lines for stretch in _inside(line, low - margin, high + margin)
+    ]
+    step = 1
+    while True:
+        thin = [_thinned(stretch, step) for stretch in stretches]
+        if sum(stretch.shape[0] for stretch in thin) <= MAX_CONTEXT_POINTS or step > 1 << 20:
+            return [encode(stretch) for stretch in thin]
+        step *= 2
+        stretches = [
+            stretch
+            for stretch in stretches
+            if stretch.shape[0] == 1 or np.ptp(stretch, axis=0).max() > step
+        ]
+
+
+def _inside(line: Steps, low: Steps, high: Steps) -> list[Steps]:
+    """Return the stretches of a line with segments that touch the box."""
+    if line.shape[0] == 1:
+        return [line] if bool(((line >= low) & (line <= high)).all()) else []
+    west, east = np.minimum(line[:-1], line[1:]), np.maximum(line[:-1], line[1:])
+    touches = ((east >= low) & (west <= high)).all(axis=1)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], touches, [False]]).astype(np.int8)))
+    return [line[a : b + 1] for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def _thinned(line: Steps, step: int) -> Steps:
+    """Return the line without corners closer than a step to the one before."""
+    if line.shape[0] == 1:
+        return line
+    coarse = line // step
+    moves = np.concatenate([[True], (np.diff(coarse, axis=0) != 0).any(axis=1)])
+    moves[-1] = True
+    thin: Steps = line[moves]
+    return thin

@@ -1,0 +1,47 @@
+"""The legend of the map: marks of the colour scale, and the colours of its swatches."""
+
+from __future__ import annotations
+
+from hexveil.report.palette import palette
+from hexveil.report.payload import ticks
+
+
+def marks(low: float, high: float) -> list[tuple[float, str]]:
+    """Return round numbers on the colour scale, each with its place in per cent.
+
+    Examples
+    --------
+    >>> marks(10, 30)
+    [(0.0, '10'), (25.0, '15'), (50.0, '20'), (75.0, '25'), (100.0, '30')]
+    """
+    numbers = ticks(low, high)
+    digits = max(len(f"{number:.9f}".rstrip("0").split(".")[1]) for number in numbers)
+    return [
+        (round(100 * (number - low) / (high - low), 2), f"{number:,.{digits}f}")
+        for number in numbers
+    ]
+
+
+def colour_rules() -> str:
+    """Return the style rules of the swatches, for light pages and paper and for dark screens."""
+    dark = f"@media screen and (prefers-color-scheme: dark) {{\n{_rules('dark')}}}\n"
+    return _rules("light") + dark
+
+
+def _rules(mode: str) -> str:
+    return "".join(
+        f".steps.{grade.replace(' ', '-')} {{ background: {_steps(colours)}; }}\n"
+        for grade, colours in palette(mode).items()
+    )
+
+
+def _steps(colours: list[str]) -> str:
+    """Return classes of colour side by side, without a gradient between them."""
+    if len(colours) == 1:
+        return colours[0]
+    share = 100 / len(colours)
+    stops = [
+        f"{colour} {number * share:g}% {(number + 1) * share:g}%"
+        for number, colour in enumerate(colours)
+    ]
+    return f"linear-gradient(to right, {', '.join(stops)})"

@@ -1,0 +1,1 @@
+"""Pictures of a release for notebooks: inline SVG, and axes of matplotlib."""

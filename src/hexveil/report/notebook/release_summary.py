@@ -1,0 +1,56 @@
+"""Summary of a release for a notebook: its promise, a picture, and its first rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexveil.base.html_tables import html_table, paragraph
+from hexveil.report.notebook.cell_picture import picture_of
+from hexveil.report.notebook.svg_drawing import draw_svg
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hexveil.report.manifest_view import ManifestView
+    from hexveil.report.notebook.cell_picture import PlottedColumn
+
+TABLE_KEYS = ("raw", "bound95", "quality")
+"""Columns of a statistic that the rows have."""
+ESTIMATE_KEYS = ("estimate", "low", "high", "quality")
+"""Columns of a statistic with estimates before clipping."""
+MAX_HEXAGONS = 2_000
+"""Hexagons of a map: more would make a notebook's file large."""
+
+
+def summarize(table: pa.Table, view: ManifestView, column: PlottedColumn) -> str:
+    """Return a release as HTML that stands by itself: no script, every text escaped.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The released table.
+    view : ManifestView
+    column : PlottedColumn
+        The column that is drawn.
+    """
+    cells = "1 cell" if table.num_rows == 1 else f"{table.num_rows:,} cells"
+    has_estimates = f"{column.statistic}_estimate" in table.column_names
+    keys = ESTIMATE_KEYS if has_estimates else TABLE_KEYS
+    names = ["cell", "users", *(f"{column.statistic}_{key}" for key in keys)]
+    return (
+        paragraph(f"{cells}. {view.promise}")
+        + _figure(table, view, column)
+        + html_table(table.select(names))
+    )
+
+
+def _figure(table: pa.Table, view: ManifestView, column: PlottedColumn) -> str:
+    # Counted before any outline is computed: a notebook shows a large release at once.
+    if "hexagon" in table.column_names and len(table["hexagon"].unique()) > MAX_HEXAGONS:
+        return paragraph("Too many hexagons for a notebook: .plot() draws them.")
+    picture = picture_of(table, view, column)
+    caption = picture.title
+    n_slots = len(table["slot"].unique()) if "slot" in table.column_names else 1
+    if n_slots > 1:
+        caption += f" (one of {n_slots} slots: .plot(slot=...))"
+    return f"{paragraph(caption)}{draw_svg(picture)}"

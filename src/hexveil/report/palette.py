@@ -1,0 +1,83 @@
+"""Colours of the map: value-suppressing palettes, for light and dark pages.
+
+A palette shows a value and how sure it is at once: good cells have eight classes of colour, cells
+to be read with care four paler ones, and noise a single grey, so that a map cannot show a
+difference that its numbers do not (Correll, Moritz and Heer, CHI 2018,
+doi:10.1145/3173574.3174216). Colours run along viridis (CC0), in which lightness grows with the
+value: readers with any colour vision, and printers without colour, keep the order. Differences of
+two slots run from blue to orange, as sure ones alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ANCHORS = (
+    "#440154", "#482878", "#3e4989", "#31688e", "#26828e",
+    "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725",
+)  # fmt: skip
+"""Viridis, in ten equal steps."""
+CLASSES, CAUTION_CLASSES = 8, 4
+CAUTION_SHARE = 0.42
+"""Share of its own colour that a cell to be read with care keeps."""
+GROUNDS = {"light": "#f2f3f4", "dark": "#2a2f35"}
+"""Grey that colours pale towards."""
+NOISE = {"light": "#cfd3d7", "dark": "#4a5058"}
+DIFFERENCES = {
+    "light": ["#0b4f8a", "#4a90c8", "#a8cfe8", "#f7c48d", "#e0832c", "#9c4a07"],
+    "dark": ["#b4daf3", "#5b9fd4", "#2c6699", "#a3560f", "#e58f3e", "#fbd3a6"],
+}
+"""Sure differences, from the most negative one; the smallest are nearest to the ground."""
+
+
+def gradient(stops: int) -> list[str]:
+    """Return colours of the scale from low to high, evenly spaced.
+
+    Examples
+    --------
+    >>> gradient(2)
+    ['#440154', '#fde725']
+    """
+    places = np.linspace(0, len(ANCHORS) - 1, stops)
+    anchors = np.array([_parts(colour) for colour in ANCHORS])
+    channels = [np.interp(places, np.arange(len(ANCHORS)), anchors[:, k]) for k in range(3)]
+    return [_text(colour) for colour in np.column_stack(channels)]
+
+
+def palette(mode: str) -> dict[str, list[str]]:
+    """Return the colours of each grade, of differences and of doubtful differences.
+
+    Parameters
+    ----------
+    mode : str
+        "light" or "dark".
+    """
+    ground = np.array(_parts(GROUNDS[mode]))
+    # The classes lie in the middle of their intervals, away from the ends that the ground hides.
+    good = gradient(2 * CLASSES + 1)[1::2]
+    caution = [
+        _text(CAUTION_SHARE * np.array(_parts(colour)) + (1 - CAUTION_SHARE) * ground)
+        for colour in gradient(2 * CAUTION_CLASSES + 1)[1::2]
+    ]
+    return {
+        "good": good,
+        "caution": caution,
+        "cut off": caution,
+        "noise": [NOISE[mode]],
+        "difference": DIFFERENCES[mode],
+        "unsure": [NOISE[mode]],
+    }
+
+
+def _parts(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def _text(parts: Sequence[float] | np.ndarray) -> str:
+    red, green, blue = (round(float(part)) for part in parts)
+    return f"#{red:02x}{green:02x}{blue:02x}"

@@ -1,0 +1,238 @@
+"""Posteriors of cell means from noisy averages of clipped user means.
+
+The likelihood is that of `clipped_observations`, the prior that of `cell_priors`; each cell has a
+grid of its own. It is laid three times: evenly in the mode of the cell's law, then where the
+likelihood is, then where the posterior is. Looks at one cell are independent given the values.
+Where one noisy number was made from another by more noise, only the finer one is a look: two noisy
+versions of one draw would count it twice.
+Post-processing of noisy numbers and public facts, without randomness: it costs no privacy.
+Numbers are the same on every processor but for their last digits: sums without matrix products, and
+no comparison that a published number jumps at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.smoothing.cell_priors import CellPrior, MapParameters, fit_parameters
+from hexveil.smoothing.clipped_observations import (
+    CellDesign,
+    ClippedLook,
+    UserMeanLaw,
+    UserMeanSpread,
+    invert_rows,
+    mixed_likelihood,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["CellDesign", "CellPosterior", "ClippedLook", "UserMeanSpread", "fit"]
+
+BINS = 96
+"""Bins of the mean of a cell."""
+EVEN_SHARE = 0.2
+"""Share of the bins of a later grid that stay evenly spaced."""
+BLOCK_CELLS = 256
+"""Cells whose grids are held in a processor's cache at once."""
+ROUNDING = 2.0**-36
+"""Step of published numbers, as a part of the span."""
+END_LEVEL, END_RATIOS = 0.01, (0.2, 0.45)
+"""How near to a bound the quantile of this level must be for an interval to reach it."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellPosterior(ReadOnlyArrays):
+    """Posterior of the mean of each cell, on a grid.
+
+    Attributes
+    ----------
+    edges : ndarray of float, shape (n_cells, n_bins + 1)
+        Edges of bins, from one bound to the other, value units.
+    probability : ndarray of float, shape (n_cells, n_bins)
+    bounds : pair of float
+    """
+
+    edges: Floats
+    probability: Floats
+    bounds: tuple[float, float]
+
+    @property
+    def grid(self) -> Floats:
+        """Middles of the bins, shape (n_cells, n_bins)."""
+        return np.asarray((self.edges[:, 1:] + self.edges[:, :-1]) / 2.0)
+
+    def quantile(self, level: float | Floats) -> Floats:
+        """Return a quantile of each cell, shape (n_cells,), value units.
+
+        Parameters
+        ----------
+        level : float or ndarray of float, shape (n_cells,)
+            Between 0 and 1.
+        """
+        levels = np.broadcast_to(np.asarray(level, dtype=np.float64), self.edges.shape[:1])
+        return self._rounded(invert_rows(self.edges, self.probability, levels[:, None])[:, 0])
+
+    def median(self) -> Floats:
+        """Return the posterior median of each cell, shape (n_cells,)."""
+        return self.quantile(0.5)
+
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """Return an interval of each cell that has the true mean at this probability.
+
+        Both tails have the same probability, unless the posterior is dense at a bound of the
+        values: then the interval reaches that bound, since the true mean may be the bound itself.
+
+        Parameters
+        ----------
+        level : float
+            Between 0 and 1.
+        """
+        tail = (1.0 - level) / 2.0
+        bottom, top = self.bounds
+        middle = self.median()
+        below = _tail_factor(middle - bottom, self.quantile(END_LEVEL) - bottom)
+        above = _tail_factor(top - middle, top - self.quantile(1.0 - END_LEVEL))
+        return self.quantile(tail * below), self.quantile(1.0 - tail * above)
+
+    def mean_abs_error(self) -> Floats:
+        """Return the expected distance of the mean from the median, shape (n_cells,)."""
+        distance = np.abs(self.grid - self.median()[:, None])
+        unit = ROUNDING * (self.bounds[1] - self.bounds[0])
+        expected = np.sum(self.probability * distance, axis=1)
+        return np.asarray(np.rint(expected / unit) * unit)
+
+    def _rounded(self, values: Floats) -> Floats:
+        low, high = self.bounds
+        unit = ROUNDING * (high - low)
+        return np.minimum(low + np.rint((values - low) / unit) * unit, high)
+
+
+def fit(
+    looks: Sequence[ClippedLook],
+    design: CellDesign,
+    spread: UserMeanSpread,
+    bounds: tuple[float, float],
+) -> CellPosterior:
+    """Return the posterior of the mean of each cell's records.
+
+    Parameters
+    ----------
+    looks : sequence of ClippedLook
+        Independent ones; of a cell that is looked at once the other has an infinite scale.
+    design : CellDesign
+    spread : UserMeanSpread
+    bounds : pair of float
+        Bounds of the values.
+
+    Examples
+    --------
+    >>> ends = np.zeros(3), np.full(3, 50.0)
+    >>> look = ClippedLook(np.array([20.0, 30.0, 22.0]), *ends, np.full(3, 0.1))
+    >>> same = np.full(3, 1 / 40)
+    >>> design = CellDesign(np.full(3, 40), same, same, 0 * same, 0 * same)
+    >>> spread = UserMeanSpread(24.0, 6.0, 6.0, 4.0)
+    >>> fit([look], design, spread, (0.0, 50.0)).median().round(1)
+    array([20., 30., 22.])
+    """
+    prior = CellPrior.of(design, spread, bounds)
+    blocks = [
+        _Block.of([_some(look, rows) for look in looks], design.rows(rows), spread, bounds)
+        for rows in _blocks(design.users.size)
+    ]
+    priors = [prior.rows(rows) for rows in _blocks(design.users.size)]
+    bins = [(own, *block.bins(block.first)) for own, block in zip(priors, blocks, strict=True)]
+    parameters = fit_parameters(bins, spread, bounds)
+    answers = []
+    for own, block, (_, edges, likelihood) in zip(priors, blocks, bins, strict=True):
+        rough = posterior_masses(own, parameters, edges, likelihood)
+        refined, seen = block.bins(refine(block.first, rough))
+        answers.append((refined, posterior_masses(own, parameters, refined, seen)))
+    if not answers:
+        return CellPosterior(np.zeros((0, BINS + 1)), np.zeros((0, BINS)), bounds)
+    edges, probability = (np.concatenate(column) for column in zip(*answers, strict=True))
+    return CellPosterior(edges, probability, bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Some cells, their looks, and their grid where the likelihood is."""
+
+    looks: Sequence[ClippedLook]
+    design: CellDesign
+    law: UserMeanLaw
+    first: Floats
+
+    @classmethod
+    def of(
+        cls,
+        looks: Sequence[ClippedLook],
+        design: CellDesign,
+        spread: UserMeanSpread,
+        bounds: tuple[float, float],
+    ) -> _Block:
+        law = UserMeanLaw.of(design, spread, bounds)
+        even = law.edge_modes(BINS)
+        likelihood = cls(looks, design, law, even).bins(even)[1]
+        likelihood = likelihood / np.sum(likelihood, axis=1, keepdims=True)
+        return cls(looks, design, law, refine(even, likelihood))
+
+    def bins(self, modes: Floats) -> tuple[Floats, Floats]:
+        """Return the edges of bins as means, and the likelihood of each."""
+        return mixed_likelihood(self.law, self.design, self.looks, modes)
+
+
+def posterior_masses(
+    prior: CellPrior, parameters: MapParameters, edges: Floats, likelihood: Floats
+) -> Floats:
+    """Return the posterior probability of each bin, averaged over the parameters of the map."""
+    total = np.zeros_like(likelihood)
+    nodes = (parameters.centre, parameters.deviation, parameters.exponent)
+    for weight, *node in zip(parameters.weight, *nodes, strict=True):
+        product = likelihood * prior.masses(edges, *map(float, node))
+        total += weight * product / (np.sum(product, axis=1, keepdims=True) + 1e-300)
+    return np.asarray(total / np.sum(total, axis=1, keepdims=True))
+
+
+def refine(edges: Floats, masses: Floats) -> Floats:
+    """Return edges between which a mixture of the masses and of an even law is the same.
+
+    Parameters
+    ----------
+    edges : ndarray of float, shape (n_cells, n_bins + 1)
+    masses : ndarray of float, shape (n_cells, n_bins)
+        Adding up to one in each cell.
+    """
+    even = np.diff(edges, axis=1) / (edges[:, -1:] - edges[:, :1])
+    levels = np.linspace(0.0, 1.0, edges.shape[1])
+    mixture = (1.0 - EVEN_SHARE) * masses + EVEN_SHARE * even
+    return invert_rows(edges, mixture, np.broadcast_to(levels, edges.shape))
+
+
+def _tail_factor(median: Floats, end_quantile: Floats) -> Floats:
+    """Return the factor of a tail's probability: 0 where the posterior is dense at the bound.
+
+    A posterior that is flat or falling from the bound on has at least END_LEVEL of its mass within
+    2 END_LEVEL of the way to the median.
+    """
+    low, high = END_RATIOS
+    ratio = 2.0 * END_LEVEL * median / np.maximum(end_quantile, 1e-300)
+    return np.asarray(np.clip((high - ratio) / (high - low), 0.0, 1.0))
+
+
+def _some(look: ClippedLook, rows: slice) -> ClippedLook:
+    return ClippedLook(look.noisy[rows], look.lower[rows], look.upper[rows], look.scale[rows])
+
+
+def _blocks(n_cells: int) -> Iterator[slice]:
+    """Yield blocks of cells."""
+    for start in range(0, n_cells, BLOCK_CELLS):
+        yield slice(start, start + BLOCK_CELLS)

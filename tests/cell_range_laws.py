@@ -1,0 +1,210 @@
+"""Exact laws of releases with a clipping range per cell, on tiny maps.
+
+The rows of a first look are followed as they are stored: which finer numbers a row tells is found
+by changing them, one at a time, behind the same first numbers.
+"""
+
+import functools
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from hexveil import Occupancy
+from hexveil.base.errors import HexveilError
+from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
+    CellRangeAllocation,
+    cell_range_losses,
+)
+from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
+from hexveil.mechanisms.clipped.clipped_mean import CellLattice
+from hexveil.mechanisms.contract import Outputs
+from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+from hexveil.smoothing.range_selection import SelectedRanges
+from stage_laws import ExactLoss, Problem
+
+WIDE = 600
+"""Integers on either side of 0 over which the law of a first number is summed."""
+INTEGERS = np.arange(-WIDE, WIDE + 1)
+
+
+def no_errors(released):
+    """Return no error model."""
+
+
+class AboveCentre:
+    """Cells whose first number is above the centre move; ranges depend on all first numbers."""
+
+    def __call__(self, look, spread):
+        """Return ranges from half a quantum below a cell's number to one above the largest."""
+        moved = look.noisy > spread.centre
+        return SelectedRanges(moved, look.noisy - 0.5, np.full(moved.size, look.noisy.max() + 1.0))
+
+
+class All:
+    """All cells move to all of the bounds, or none moves."""
+
+    def __init__(self, *, moved):
+        self.moved = moved
+
+    def __call__(self, look, spread):  # noqa: ARG002  see RangeSelection
+        """Return the bounds."""
+        moved = np.full(look.noisy.size, self.moved)
+        return SelectedRanges(moved, np.full(moved.size, -1e9), np.full(moved.size, 1e9))
+
+
+def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **changed):
+    """Return an allocation on `steps` quanta above a lower bound: whole numbers unless given."""
+    weight = np.array(weight)
+    mean = WeightedMean(occupancy, weight, np.array(noise, dtype=float))
+    lattice = CellLattice(
+        np.zeros(occupancy.n_cells, dtype=np.int64),
+        np.full(occupancy.n_cells, steps),
+        np.full(occupancy.n_cells, lower),
+        quantum,
+    )
+    plan = {
+        "quantiles": (Fraction(1, 5), Fraction(4, 5)),
+        "quantile_epsilon": Fraction(1, 2),
+        "spread_epsilon": Fraction(1, 4),
+        "first_share": Fraction(3, 10),
+        "select": AboveCentre(),
+    } | changed
+    pooled = plan["quantile_epsilon"] + plan["spread_epsilon"]
+    return CellRangeAllocation(
+        mean=mean,
+        lattice=lattice,
+        lattice_steps=steps,
+        errors=no_errors,
+        booked=cell_range_losses(mean, pooled),
+        **plan,
+    )
+
+
+def tiny_map(counts=(1, 1, 1), span=2, user=(0, 1, 0), cell=(0, 0, 1), weight=(1, 2, 1), **changed):
+    """Return a problem of two cells, and an allocation for it."""
+    problem = Problem(counts, span, user)
+    size = max(cell) + 1, max(user) + 1
+    occupancy = Occupancy(np.array(cell), np.array(user), np.array(counts), *size)
+    noise = changed.pop("noise", (1.2, 0.8))
+    return problem, allocation_of(occupancy, weight, noise, span, **changed)
+
+
+class LeakError(AssertionError):
+    """A stored row depends on a finer number in another way than by telling it."""
+
+
+class ExactCellRangeLoss(ExactLoss):
+    """The largest log-ratio of every user over rows as they are stored.
+
+    Parameters
+    ----------
+    problem : Problem
+    allocation : CellRangeAllocation
+    window : int
+        Numbers are followed this far beyond those there can be.
+    sparse : bool
+        Follow the outermost numbers and a middle one alone.
+    """
+
+    def __init__(self, problem, allocation, window=1, *, sparse=False):
+        self.window, self.sparse = window, sparse
+        super().__init__(problem, allocation)
+
+    def _follow(self, rows, logs, metered):
+        earlier = Outputs({name: np.array([row]) for name, row in rows.items()})
+        stage = self.allocation.next_stage(earlier)
+        if stage is None or stage.name != FIRST_LOOK:
+            super()._follow(rows, logs, metered)
+            return
+        requests, reports = stage.noise(earlier), stage.sensitivity(earlier)
+        measured = stage.measure(self.sums, earlier)
+        self._check_reports(stage, measured, reports)
+        look = _Look(stage, requests, measured, earlier)
+        metered = (*metered, (requests, reports))
+        for first in itertools.product(*map(self._followed, look.values.T)):
+            told = look.told(first)
+            followed = [
+                self._followed(column) if shown else [None]
+                for column, shown in zip(look.values.T, told, strict=True)
+            ]
+            for final in itertools.product(*followed):
+                row = look.row(first, [0 if y is None else y for y in final])
+                likelihood = look.log_likelihood(first, final)
+                self._follow({**rows, FIRST_LOOK: row}, logs + likelihood, metered)
+
+    def _followed(self, column):
+        low, high = int(column.min()) - self.window, int(column.max()) + self.window
+        return sorted({low, (low + high) // 2, high}) if self.sparse else range(low, high + 1)
+
+
+class _Look:
+    """The law of the rows of a first look, per data set."""
+
+    def __init__(self, stage, requests, measured, earlier):
+        self.stage, self.earlier = stage, earlier
+        self.values = measured[0].integers
+        if any(query.integers.any() for query in measured[1:]):
+            raise LeakError("noise that is to be free of data is added to data.")
+        self.scales, first_scales, indicator = (request.scales for request in requests)
+        zero = np.tanh(1.0 / (2.0 * indicator))
+        self.logs = [
+            _first_log_law(*map(float, cell))
+            for cell in zip(self.scales, first_scales, zero, strict=True)
+        ]
+
+    def row(self, first, final):
+        """Return the row for these numbers, in the order in which noise is drawn."""
+        first, final = np.array(first), np.array(final)
+        drawn = np.concatenate((final, first - final, np.ones_like(final)))[None]
+        return self.stage.row(drawn, self.earlier)[0].tolist()
+
+    def told(self, first):
+        """Return, per cell, whether the row tells the finer number."""
+        # Far off on both sides: whatever depends on a finer number differs between them.
+        origin = [-10_000] * len(first)
+        row = np.array(self.row(first, origin))
+        told = []
+        for cell in range(len(first)):
+            other = list(origin)
+            other[cell] = 10_000
+            changed = np.flatnonzero(np.array(self.row(first, other)) != row)
+            # The last quarter of the row has the finer numbers: nothing else may depend on them.
+            if set(changed.tolist()) - {3 * len(first) + cell}:
+                raise LeakError("a decision depends on finer numbers.")
+            told.append(bool(changed.size))
+        return told
+
+    def log_likelihood(self, first, final):
+        """Return the logarithm of the probability of a row, but for factors free of data."""
+        total = np.zeros(len(self.values))
+        for cell, (y1, y) in enumerate(zip(first, final, strict=True)):
+            column = self.values[:, cell]
+            if y is None:
+                total += self.logs[cell][WIDE + y1 - column]
+            else:
+                total -= np.abs(y - column) / self.scales[cell]
+        return total
+
+
+@functools.lru_cache(maxsize=1000)
+def _first_log_law(scale, first_scale, zero):
+    """Return the logarithm of the law of y1 - C, summed over all y."""
+    increment = (1.0 - zero) * _law(first_scale)
+    increment[WIDE] += zero
+    return np.log(np.convolve(_law(scale), increment, mode="same"))
+
+
+def _law(scale):
+    p = math.exp(-1.0 / scale)
+    return (1.0 - p) / (1.0 + p) * np.exp(-np.abs(INTEGERS) / scale)
+
+
+def is_sound(problem, allocation, **options):
+    """Return whether no user loses more than is booked, and nothing is misstated or leaks."""
+    try:
+        worst = ExactCellRangeLoss(problem, allocation, **options).worst
+    except (AssertionError, HexveilError):
+        return False
+    return bool((worst <= allocation.losses() * (1 + 1e-9)).all())

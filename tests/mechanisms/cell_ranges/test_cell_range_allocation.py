@@ -1,0 +1,465 @@
+"""Allocations with a clipping range per cell: rows, replay, resuming, decoding and refusals."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cell_range_laws import AboveCentre, All, allocation_of, tiny_map
+from examples import examples
+from hexveil import Occupancy
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
+    PosteriorRangeSelection,
+    cell_range_losses,
+)
+from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK, FirstLooks
+from hexveil.mechanisms.contract import (
+    UNMETERED,
+    MemoryJournal,
+    Meter,
+    Outputs,
+    PrivateSums,
+    execute,
+    replay,
+)
+from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.smoothing.clipped_posterior import CellDesign, fit
+from hexveil.smoothing.range_selection import SelectedRanges
+from scripted_noise import ScriptedNoise
+
+STEPS = 1000
+WEIGHT = 2**20
+
+
+def town(seed=1, users=120, cells=12, epsilon=4.0, **changed):
+    """Return an allocation and sums of a map whose cells differ in their level."""
+    rng = np.random.default_rng(seed)
+    present = rng.random((users, cells)) < 0.3
+    present[np.arange(users), np.arange(users) % cells] = True
+    occupancy = Occupancy.from_dense(present * rng.integers(1, 5, (users, cells)))
+    level = rng.choice([200, 300, 800], cells)[occupancy.cell]
+    means = np.clip(rng.normal(level, 40.0), 0, STEPS)
+    sums = PrivateSums((means * occupancy.n).astype(np.int64))
+    weight = np.full(occupancy.n_pairs, WEIGHT)
+    most = occupancy.cells_per_user.max()
+    noise = most / (epsilon * occupancy.users_per_cell)
+    allocation = allocation_of(occupancy, weight, noise, STEPS, **changed)
+    design = CellDesign.of(occupancy, weight)
+    select = PosteriorRangeSelection(design, noise, 0.3, (0.0, float(STEPS)))
+    return replace(allocation, **{"select": select} | changed), sums
+
+
+def outputs_of(allocation, sums, source=None, journal=None):
+    """Run a metered release."""
+    meter = Meter(allocation.losses())
+    return execute(allocation, sums, source or VettedNoise(), journal or MemoryJournal(), meter)
+
+
+@pytest.mark.parametrize("select", [AboveCentre(), All(moved=True), All(moved=False)])
+def test_each_user_loses_what_is_booked(select):
+    """The meter's sum is the booking, whichever cells move."""
+    allocation, sums = town(select=select)
+    meter = Meter(allocation.losses())
+    execute(allocation, sums, VettedNoise(), MemoryJournal(), meter)
+    spent, booked = meter._spent, allocation.losses()
+    assert (spent <= booked).all()
+    # Who has fewer votes than others spends less on pooled choices, which are booked in full.
+    least = booked - float(allocation.quantile_epsilon + allocation.spread_epsilon)
+    assert (spent >= least * (1 - 1e-9)).all()
+    assert (spent / booked).max() >= 0.95
+
+
+def test_a_replay_gives_what_was_released():
+    """Rows of a release give the same ranges, looks and estimates; nothing is drawn."""
+    allocation, sums = town()
+    journal = MemoryJournal()
+    outputs = outputs_of(allocation, sums, journal=journal)
+    again = replay(allocation, journal.rows)
+    assert {name: row.tolist() for name, row in again.items()} == {
+        name: row.tolist() for name, row in outputs.items()
+    }
+    for one, other in zip(allocation.looks(outputs), allocation.looks(again), strict=True):
+        for field in ("noisy", "lower", "upper", "scale"):
+            assert (getattr(one, field) == getattr(other, field)).all()
+
+
+def test_a_replay_follows_the_stored_decision():
+    """Another choice of ranges would be made now: the stored one holds."""
+    allocation, sums = town(select=AboveCentre())
+    journal = MemoryJournal()
+    outputs = outputs_of(allocation, sums, journal=journal)
+    moved = allocation.released(outputs).moved
+    assert 0 < moved.sum() < moved.size
+    for select in (All(moved=True), All(moved=False)):
+        changed = replace(allocation, select=select)
+        again = replay(changed, journal.rows)
+        assert (changed.released(again).moved == moved).all()
+        (one,), (other,) = (each.decode(outputs) for each in (allocation, changed))
+        assert (one.estimate == other.estimate).all()
+
+
+class StopsAfter(MemoryJournal):
+    """A journal that fails once it has stored a row of this name."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+
+    def draw_once(self, name, entries, draw):
+        """Store a row, then fail."""
+        super().draw_once(name, entries, draw)
+        if name == self.name:
+            raise KeyboardInterrupt
+        return self.rows[name]
+
+
+@pytest.mark.parametrize("name", ["interval", "spread", FIRST_LOOK, "cells"])
+def test_a_release_that_stopped_goes_on_as_it_began(name):
+    """After a stop behind any row, that row stays, and the meter's sum is that of one release."""
+    allocation, sums = town(select=AboveCentre())
+    journal = StopsAfter(name)
+    with pytest.raises(KeyboardInterrupt):
+        outputs_of(allocation, sums, journal=journal)
+    stored = {key: row.copy() for key, row in journal.rows.items()}
+    journal.name = ""
+    outputs = outputs_of(allocation, sums, journal=journal)
+    assert list(outputs) == ["interval", "spread", FIRST_LOOK, "cells"]
+    for key, row in stored.items():
+        assert (outputs[key] == row).all()
+
+
+class RecordingNoise(VettedNoise):
+    """The noise door, and the numbers that came out of it."""
+
+    def __init__(self):
+        self.drawn = []
+
+    def laplace(self, values, scales):
+        """Draw, and note."""
+        self.drawn.append(super().laplace(values, scales))
+        return self.drawn[-1]
+
+
+def test_the_finer_number_of_a_cell_that_moves_is_not_stored():
+    """Of the numbers drawn for cells that move none is in a row, but its sum with more noise."""
+    allocation, sums = town(select=AboveCentre())
+    source, journal = RecordingNoise(), MemoryJournal()
+    outputs = outputs_of(allocation, sums, source, journal)
+    final = np.split(source.drawn[0][0], 3)[0]
+    looks = allocation.first_looks(outputs)
+    moved = looks.moved
+    assert 0 < moved.sum() < moved.size
+    assert (looks.final[moved] == 0).all()
+    assert (looks.final[~moved] == final[~moved]).all()
+    stored = set(np.concatenate([row.ravel() for row in journal.rows.values()]).tolist())
+    # A noise of 0 was drawn where both numbers are one: then the first of them is published.
+    hidden = final[moved & (looks.first != final)]
+    assert hidden.size
+    assert not stored & set(hidden.tolist())
+
+
+def test_looks_are_those_of_the_release():
+    """Kept cells have one look at all of their loss; others a first and a second one."""
+    allocation, sums = town(select=AboveCentre())
+    outputs = outputs_of(allocation, sums)
+    released, (first, second) = allocation.released(outputs), allocation.looks(outputs)
+    moved, noise = released.moved, allocation.mean.noise
+    width = released.first_range[1] - released.first_range[0]
+    share = np.where(moved, 0.3, 1.0)
+    assert first.scale == pytest.approx(noise * width / share, rel=1e-12)
+    assert np.isinf(second.scale[~moved]).all()
+    own = (released.upper - released.lower) * noise / 0.7
+    assert second.scale[moved] == pytest.approx(own[moved], rel=1e-12)
+    assert ((released.lower >= 0) & (released.upper <= STEPS)).all()
+    assert (released.lower < released.upper).all()
+    (decoded,) = allocation.decode(outputs)
+    assert (decoded.estimate[0] == np.where(moved, second.noisy, first.noisy)).all()
+
+
+def test_raw_means_are_those_of_the_records_but_for_noise_and_clipping():
+    """Without noise, means in ranges that cut nothing off are the weighted user means."""
+    allocation, sums = town(select=All(moved=True))
+    outputs = execute(allocation, sums, ScriptedNoise([40, 60, 20]), MemoryJournal(), UNMETERED)
+    occupancy = allocation.mean.occupancy
+    exact = np.bincount(occupancy.cell, sums.total[0] / occupancy.n) / occupancy.users_per_cell
+    assert allocation.decode(outputs)[0].estimate[0] == pytest.approx(exact, rel=1e-5)
+    assert allocation.looks(outputs)[1].noisy == pytest.approx(exact, rel=1e-5)
+
+
+def test_estimates_lie_on_their_grid():
+    """A published mean is a whole number of steps above the start."""
+    allocation, sums = town()
+    outputs = outputs_of(allocation, sums)
+    (decoded,) = allocation.decode(outputs)
+    steps = (decoded.estimate[0] - decoded.grid.start) / decoded.grid.step
+    assert steps == pytest.approx(np.rint(steps), abs=1e-3)
+    assert (np.rint(steps) == allocation.numbers(outputs)["mean"]).all()
+
+
+def test_where_user_means_are_piled_up_no_range_is_used():
+    """Quantiles at one point: every cell has all of the bounds, and none moves."""
+    allocation, sums = town()
+    outputs = execute(allocation, sums, ScriptedNoise([12, 12, 5]), MemoryJournal(), UNMETERED)
+    assert allocation.first_range(outputs) == (0, STEPS)
+    assert not allocation.released(outputs).moved.any()
+    assert "cells" not in outputs
+
+
+def test_the_posterior_of_a_release_is_near_the_truth():
+    """Levels that lie far apart are found: most cells move, and errors are a part of the spread."""
+    allocation, sums = town(seed=3, users=400, epsilon=10.0)
+    outputs = outputs_of(allocation, sums, SimulatedNoise(np.random.default_rng(1), 1))
+    occupancy = allocation.mean.occupancy
+    exact = np.bincount(occupancy.cell, sums.total[0]) / occupancy.records_per_cell
+    design = CellDesign.of(occupancy, allocation.mean.weight)
+    posterior = fit(
+        allocation.looks(outputs), design, allocation.user_mean_spread(outputs), allocation.bounds
+    )
+    assert np.abs(posterior.median() - exact).mean() < 30
+    assert allocation.user_mean_spread(outputs).within == pytest.approx(40, rel=0.4)
+
+
+class Quantised:
+    """All cells move to these ends, in value units."""
+
+    def __init__(self, lower, upper):
+        self.ends = lower, upper
+
+    def __call__(self, look, spread):  # noqa: ARG002  see RangeSelection
+        """Return the ends for every cell."""
+        moved = np.ones(look.noisy.size, dtype=bool)
+        return SelectedRanges(moved, *(np.full(moved.size, end) for end in self.ends))
+
+
+@examples(50)
+@given(st.floats(), st.floats())
+def test_chosen_ranges_are_widened_to_whole_quanta(lower, upper):
+    """Whatever is chosen, ranges are whole, within the bounds, and at least a quantum wide."""
+    _, allocation = tiny_map(span=9, select=Quantised(lower, upper))
+    outputs = Outputs({"interval": np.array([[2, 6]]), "spread": np.array([[0]])})
+    stage = allocation.next_stage(outputs)
+    row = stage.row(np.arange(6)[None], outputs)
+    looks = FirstLooks.of(row[0])
+    assert looks.moved.all()
+    assert ((looks.lower >= 0) & (looks.upper <= 9)).all()
+    if 0 <= lower < upper <= 9:
+        assert (looks.lower <= lower).all()
+        assert (looks.upper >= upper).all()
+        assert (looks.upper - looks.lower <= np.ceil(upper) - np.floor(lower)).all()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ((0.0, 9.0), (0, 9)),
+        ((-5.0, 50.0), (0, 9)),
+        ((4.2, 4.3), (4, 5)),
+        ((4.0, 4.0), (4, 5)),
+        ((9.0, 9.0), (8, 9)),
+        ((np.nan, np.nan), (0, 1)),
+        ((-np.inf, np.inf), (0, 9)),
+    ],
+)
+def test_ranges_in_whole_quanta(chosen, expected):
+    """Ends go outward to whole quanta above the lower bound, in whatever units."""
+    lower, quantum = -10.0, 0.25
+    problem, allocation = tiny_map(
+        span=9,
+        lower=lower,
+        quantum=quantum,
+        select=Quantised(*(lower + quantum * np.array(chosen))),
+    )
+    sums = PrivateSums(problem.data[0])
+    outputs = execute(allocation, sums, ScriptedNoise([2, 7, 0]), MemoryJournal(), UNMETERED)
+    released = allocation.released(outputs)
+    assert (released.lower.tolist(), released.upper.tolist()) == tuple(
+        [end] * 2 for end in expected
+    )
+    second = allocation.looks(outputs)[1]
+    assert second.lower.tolist() == [lower + quantum * expected[0]] * 2
+    assert second.upper.tolist() == [lower + quantum * expected[1]] * 2
+
+
+class Noting(AboveCentre):
+    """A selection that notes what it was given."""
+
+    def __call__(self, look, spread):
+        """Note, and choose."""
+        self.given = look, spread
+        return super().__call__(look, spread)
+
+
+def test_the_selection_sees_the_first_look_in_value_units():
+    """Its number, range and noise; and the spread of user means that was released."""
+    lower, quantum, select = -10.0, 0.25, Noting()
+    occupancy = Occupancy.from_dense([[1, 1], [2, 1], [1, 0]])
+    noise = np.array([0.5, 0.25])
+    allocation = allocation_of(
+        occupancy, [2, 1, 1, 3, 3], noise, 80, lower=lower, quantum=quantum, select=select
+    )
+    means = np.array([30, 40, 50, 35, 45])
+    sums = PrivateSums(means * occupancy.n)
+    outputs = execute(allocation, sums, ScriptedNoise([30, 50, 10]), MemoryJournal(), UNMETERED)
+    look, spread = select.given
+    assert spread == allocation.user_mean_spread(outputs)
+    assert spread.centre == lower + quantum * 40
+    assert spread.below == spread.above == pytest.approx(quantum * 10 / 0.8416, rel=1e-4)
+    low, high = allocation.first_range(outputs)
+    assert (low, high) == (20, 60)
+    assert look.lower.tolist() == [lower + quantum * low] * 2
+    assert look.upper.tolist() == [lower + quantum * high] * 2
+    assert look.scale == pytest.approx(noise * quantum * (high - low) / 0.3, rel=1e-12)
+    exact = lower + quantum * np.array([(2 * 30 + 40 + 50) / 4, 40])
+    assert look.noisy == pytest.approx(exact, rel=1e-12)
+    (decoded,) = allocation.decode(outputs)
+    assert decoded.grid.start.tolist() == [lower] * 2
+    assert decoded.grid.step.tolist() == [quantum / 4, quantum / 6]
+    assert allocation.bounds == (lower, lower + quantum * 80)
+
+
+def test_what_first_looks_leave_over_is_no_more_than_second_ones_cost():
+    """In cells that move, 1 - f of the loss of a cell is authorised and not spent."""
+    allocation, sums = town(select=AboveCentre())
+    outputs = outputs_of(allocation, sums)
+    earlier = Outputs({name: outputs[name] for name in list(outputs)[:-1]})
+    stage, mean = allocation.next_stage(earlier), allocation.mean
+    (report,) = stage.sensitivity(earlier)
+    rows = allocation.released(outputs).moved[mean.occupancy.cell]
+    whole = (mean.weight / (mean.noise * mean.totals)[mean.occupancy.cell])[rows]
+    assert report.unspent == pytest.approx(0.7 * whole, rel=1e-9)
+    (request,) = stage.noise(earlier)
+    users = mean.occupancy.n_users
+    assert report.loss_lower_bound(request, users).max() == 0
+    finer = type(request)(0.7 * request.scales)
+    expected = np.bincount(report.report.user, 0.3 * whole, users)
+    assert report.loss_lower_bound(finer, users) == pytest.approx(expected, rel=1e-9)
+
+
+@examples(30)
+@given(st.integers(0, 2**20), st.integers(0, 8), st.integers(1, 9))
+def test_no_neighbour_moves_a_sum_by_more_than_is_reported(seed, low, width):
+    """Sums of the first look and of the second move by at most the stated sensitivity."""
+    rng = np.random.default_rng(seed)
+    occupancy = Occupancy.from_dense([[2, 1, 0], [1, 3, 1], [0, 2, 4]])
+    weight = rng.integers(1, 50, occupancy.n_pairs)
+    ends = float(low), float(low + width)
+    allocation = allocation_of(occupancy, weight, (1, 1, 1), 20, select=Quantised(*ends))
+    one = rng.integers(0, 20 * occupancy.n + 1)
+    user = rng.integers(3)
+    other = np.where(occupancy.user == user, rng.integers(0, 2) * 20 * occupancy.n, one)
+    both = PrivateSums(np.stack([one, other]))
+    earlier = Outputs({"interval": np.array([[3, 15]]), "spread": np.array([[0]])})
+    for _ in range(2):
+        stage = allocation.next_stage(earlier)
+        report = stage.sensitivity(earlier)[0]
+        report = getattr(report, "report", report)
+        values = stage.measure(both, earlier)[0].integers
+        stated = np.zeros(3, dtype=np.int64)
+        rows = report.user == user
+        np.add.at(stated, report.entry[rows], report.by[rows])
+        assert (np.abs(values[0] - values[1]) <= stated).all()
+        drawn = np.zeros((1, 9), dtype=np.int64)
+        if stage.name == FIRST_LOOK:
+            earlier = earlier.extended(stage.name, 12, stage.row(drawn, earlier))
+
+
+def test_losses_are_rounded_up():
+    """The booked loss is not below the exact one, nor far above it."""
+    _, allocation = tiny_map()
+    mean = allocation.mean
+    totals = [3, 1]
+    exact = [Fraction(3, 4), Fraction(3, 4)]
+    for user, cell, weight in zip(
+        mean.occupancy.user, mean.occupancy.cell, mean.weight, strict=True
+    ):
+        exact[user] += Fraction(int(weight), totals[cell]) / Fraction(float(mean.noise[cell]))
+    losses = cell_range_losses(mean, Fraction(3, 4))
+    for loss, least in zip(losses.tolist(), exact, strict=True):
+        assert least <= Fraction(loss) <= least * (1 + Fraction(1, 10**14))
+
+
+def test_too_fine_a_second_look_is_refused_before_it_is_drawn():
+    """A plan whose shares add up to more than one is stopped by the meter."""
+    allocation, sums = town(select=All(moved=True))
+    changed = replace(allocation, first_share=Fraction(3, 10))
+    journal = MemoryJournal()
+    outputs_of(changed, sums, journal=journal)
+    del journal.rows["cells"]
+    with pytest.raises(HexveilError, match="more than was booked"):
+        outputs_of(replace(allocation, booked=0.9 * allocation.booked), sums, journal=journal)
+    assert "cells" not in journal.rows
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"first_share": Fraction(0)}, "share of epsilon"),
+        ({"first_share": Fraction(1)}, "share of epsilon"),
+        ({"quantile_epsilon": Fraction(0)}, "share of epsilon"),
+        ({"spread_epsilon": Fraction(-1)}, "share of epsilon"),
+        ({"quantiles": (Fraction(1, 2),)}, "a lower and an upper one"),
+    ],
+)
+def test_plans_without_a_proof_are_refused(changed, message):
+    """Shares and quantiles for which the stated loss would not hold."""
+    _, allocation = tiny_map()
+    allocation.check()
+    with pytest.raises(InputError, match=message):
+        replace(allocation, **changed).check()
+
+
+def test_sums_that_could_leave_64_bits_are_refused():
+    """From public facts: weights too large for the bounds, or noise too large, or too small."""
+    _, allocation = tiny_map()
+    allocation.check_room(1.0)
+    _, heavy = tiny_map(weight=(2**60, 2**60, 2**60))
+    _, noisy = tiny_map(noise=(2.0**50, 1.0))
+    for large in (heavy, noisy):
+        with pytest.raises(InputError, match="64 bits"):
+            large.check_room(1.0)
+    _, second = tiny_map(noise=(2.0**48, 1.0), first_share=Fraction(999, 1000))
+    with pytest.raises(InputError, match="64 bits"):
+        second.check_room(1.0)
+    replace(second, first_share=Fraction(1, 2)).check_room(1.0)
+    _, fine = tiny_map(noise=(0.03, 1.0))
+    with pytest.raises(InputError, match="noise of a first look"):
+        fine.check_room(1.0)
+
+
+def ends_of(source, trials):
+    """Return the last numbers of cells in many releases of a tiny map."""
+    problem, allocation = tiny_map(noise=(2.0, 3.0), span=4)
+    sums = PrivateSums(problem.data[7])
+    return np.array(
+        [
+            allocation.numbers(execute(allocation, sums, source, MemoryJournal(), UNMETERED))[
+                "mean"
+            ]
+            for _ in range(trials)
+        ]
+    )
+
+
+def largest_gap(one, other):
+    """Return the largest distance of two samples' distribution functions."""
+    points = np.unique(np.concatenate((one, other)))
+    shares = (np.searchsorted(np.sort(x), points, "right") / x.size for x in (one, other))
+    return np.abs(np.subtract(*shares)).max()
+
+
+@pytest.mark.slow
+def test_releases_have_the_law_that_is_simulated():
+    """Last numbers through the noise door and of simulated noise agree in law; others do not."""
+    trials = 2000
+    vetted = ends_of(VettedNoise(), trials)
+    simulated = ends_of(SimulatedNoise(np.random.default_rng(4), 1), trials)
+    # Each cell fails with odds below 1e-7 (Massart's bound for either sample).
+    allowed = 2 * np.sqrt(np.log(4 / 1e-7) / (2 * trials))
+    for cell in range(2):
+        assert largest_gap(vetted[:, cell], simulated[:, cell]) <= allowed
+        assert largest_gap(vetted[:, cell], 2 * simulated[:, cell]) > allowed

@@ -1,0 +1,114 @@
+"""Contribution of a unit: whole numbers that any records leave within the L1 bound."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from examples import examples
+from hexveil.mechanisms.presence.contribution import (
+    MAX_PRICE,
+    PARTS,
+    CellWindow,
+    positions,
+    split_weights,
+    unit_weights,
+)
+from hexveil.model.private_pairs import MAX_RECORDS, PrivatePairs
+
+N_CELLS, SPAN = 5, 40
+ANY_COUNT = st.one_of(st.integers(1, 30), st.integers(-5, 2**62))
+ANY_TOTAL = st.one_of(st.integers(0, 30 * SPAN), st.integers(-(2**62), 2**62))
+ROWS = st.lists(
+    st.tuples(st.integers(-1, N_CELLS - 1), st.integers(0, 3), ANY_COUNT, ANY_TOTAL), max_size=12
+)
+
+
+def pairs_of(rows):
+    """Return private pairs of rows (cell, unit, n, total)."""
+    return PrivatePairs(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
+
+
+@st.composite
+def windows(draw):
+    """Draw prices, some of them 0, centres, a radius and a cap."""
+    each = {"min_size": N_CELLS, "max_size": N_CELLS}
+    return CellWindow(
+        np.array(draw(st.lists(st.integers(0, MAX_PRICE), **each))),
+        np.array(draw(st.lists(st.integers(0, PARTS), **each))),
+        draw(st.integers(1, PARTS)),
+        draw(st.one_of(st.just(0), st.integers(0, 2**50))),
+    )
+
+
+@examples(200)
+@given(rows=ROWS, own=ROWS, window=windows())
+def test_a_unit_adds_at_most_one_weight_over_all_cells(rows, own, window):
+    """Records of one more unit raise A and B by at most 2^20 together, whatever they are."""
+    others = pairs_of(rows)
+    new = [(cell, 99, n, total) for cell, _, n, total in own]
+    moved = window.sums(pairs_of([*rows, *new]), SPAN) - window.sums(others, SPAN)
+    assert moved.min() >= 0
+    assert moved.sum() <= PARTS
+
+
+@examples(100)
+@given(
+    weight=st.integers(0, PARTS),
+    radius=st.integers(1, PARTS),
+    offsets=st.tuples(*[st.integers(-PARTS, PARTS)] * 2).map(sorted),
+)
+def test_halves_are_monotone_and_add_up(weight, radius, offsets):
+    """A rises with the value from 0 to w, rounded to the nearest whole number; B is the rest."""
+    upper, lower = split_weights(np.full(2, weight), np.array(offsets), radius)
+    assert (upper + lower == weight).all()
+    assert 0 <= upper[0] <= upper[1] <= weight
+    for one, offset in zip(upper, offsets, strict=True):
+        exact = weight * (1 + Fraction(min(max(offset, -radius), radius), radius)) / 2
+        assert abs(int(one) - exact) <= Fraction(1, 2)
+
+
+def test_weights_are_those_of_the_definition():
+    """Weights are floor(P n p / max(Σ n p, τ)), computed pair by pair with exact fractions."""
+    rng = np.random.default_rng(3)
+    rows = [(c, u, int(n), 0) for u in range(4) for c, n in enumerate(rng.integers(1, 400, 5))]
+    prices = np.array([MAX_PRICE, 3, 0, 77_777, 1])
+    for cap in (0, 10**6, 10**9):
+        weights = unit_weights(pairs_of(rows), prices, cap)
+        for unit in range(4):
+            priced = [n * int(prices[c]) for c, u, n, _ in rows if u == unit]
+            expected = [PARTS * x // max(sum(priced), cap) for x in priced]
+            assert weights[5 * unit : 5 * unit + 5].tolist() == expected
+
+
+def test_nothing_overflows_at_the_declared_limits():
+    """Counts, prices and weights at their limits give exact whole numbers."""
+    rows = [(c, 0, 2**62, 0) for c in range(N_CELLS)]
+    pairs = pairs_of(rows)
+    assert pairs.records.tolist() == [MAX_RECORDS] * N_CELLS
+    weights = unit_weights(pairs, np.full(N_CELLS, MAX_PRICE), 0)
+    assert weights.tolist() == [PARTS // N_CELLS] * N_CELLS
+
+
+@examples(60)
+@given(counts=st.tuples(st.integers(1, 9), st.integers(0, 9 * SPAN)), more=st.integers(0, 20))
+def test_positions_are_monotone_and_within_the_bounds(counts, more):
+    """A position is the mean in parts of the span, within half a part, and never falls."""
+    n, total = counts[0], min(counts[1], counts[0] * SPAN)
+    first, second = positions(
+        pairs_of([(0, 0, n, total), (0, 1, n, min(total + more, n * SPAN))]), SPAN
+    )
+    assert 0 <= first <= second <= PARTS
+    assert abs(int(first) - Fraction(total * PARTS, n * SPAN)) <= 1
+
+
+def test_sums_decode_to_weights_and_means():
+    """Without noise, (A - B) / (A + B) is the mean of positions, weighted by records."""
+    pairs = pairs_of([(0, 0, 3, 3 * 10), (0, 1, 1, 20), (2, 1, 1, 40)])
+    window = CellWindow(np.ones(3, dtype=np.int64), np.full(3, PARTS // 2), PARTS // 2)
+    weight, difference = window.decode(window.sums(pairs, SPAN))
+    assert weight == pytest.approx([1.5, 0.0, 0.5], abs=1e-5)
+    assert (1 + difference[0] / weight[0]) / 2 * SPAN == pytest.approx((10 + 0.5 * 20) / 1.5, 1e-4)
+    assert difference[2] / weight[2] == 1.0

@@ -1,0 +1,184 @@
+"""Whole maps with private presence under simulated noise: estimates, intervals, closed cells."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.mechanisms.contract import MemoryJournal, Meter, execute, replay
+from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
+from hexveil.mechanisms.presence.presence_decoding import (
+    decode_map,
+    noise_quantile95,
+    ratio_interval,
+)
+from hexveil.mechanisms.presence.presence_design import OneShot, PrivateCap, ThreeStages
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.model.private_pairs import PrivatePairs
+
+SPAN, N_CELLS, USED = 1000, 40, 30
+FORMS = {
+    "one shot": OneShot(),
+    "three stages": ThreeStages(),
+    "capped": ThreeStages(cap=PrivateCap()),
+}
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    """Return the sums of 4,000 units in 30 of 40 cells, and the true averages."""
+    rng = np.random.default_rng(8)
+    unit = np.repeat(np.arange(4000), 4)
+    cell = rng.integers(0, USED, unit.size)
+    n = rng.integers(1, 6, unit.size)
+    level = rng.uniform(300, 700, USED)
+    mean = np.clip(level[cell] + rng.normal(0, 60, unit.size), 0, SPAN)
+    total = np.rint(mean * n).astype(np.int64)
+    true = np.bincount(cell, total) / np.bincount(cell, n) / SPAN
+    return PresenceSums(PrivatePairs(cell, unit, n, total)), true
+
+
+def released(form, sums, seed, *, false_openings=1.0, source=None):
+    """Return the map of one release at ε = 2."""
+    plan = PresenceAllocation(N_CELLS, SPAN, Fraction(2), form, false_openings)
+    noise = source or SimulatedNoise(np.random.default_rng([6, seed]), 1)
+    journal = MemoryJournal()
+    outputs = execute(plan, sums, noise, journal, Meter(plan.losses()))
+    repeated = plan.decode(replay(plan, journal.rows))
+    decoded = plan.decode(outputs)
+    np.testing.assert_array_equal(decoded.mean, repeated.mean)
+    return decoded
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_map_is_near_the_truth_where_cells_are_open(form, fleet):
+    """Used cells are open and near their averages; empty ones are closed, but for about one."""
+    sums, true = fleet
+    maps = [released(FORMS[form], sums, seed) for seed in range(3)]
+    assert all(one.is_open[:USED].all() for one in maps)
+    assert sum(one.is_open[USED:].sum() for one in maps) <= 6
+    errors = [np.abs(one.mean[:USED] - true).mean() for one in maps]
+    assert max(errors) < 0.25 * np.abs(true - np.median(true)).mean()
+    covered = [(one.mean_low[:USED] <= true) & (true <= one.mean_high[:USED]) for one in maps]
+    assert np.mean(covered) >= 0.9
+
+
+def test_every_cell_of_the_grid_is_in_the_map(fleet):
+    """Closed cells are published as closed: they have a row, without numbers."""
+    decoded = released(FORMS["three stages"], fleet[0], 1)
+    for column in (decoded.mean, decoded.mean_low, decoded.weight, decoded.weight_high):
+        assert column.shape == (N_CELLS,)
+        assert np.isnan(column[~decoded.is_open]).all()
+        assert np.isfinite(column[decoded.is_open]).all()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_records_are_a_map_like_any_other(form):
+    """A data set without a record is released without an error."""
+    empty = PresenceSums(PrivatePairs([], [], [], []))
+    assert released(FORMS[form], empty, 2).is_open.shape == (N_CELLS,)
+    assert released(FORMS[form], empty, 3, false_openings=None).is_open.all()
+
+
+def test_the_vetted_door_draws_it(fleet):
+    """The noise library releases the same stages as simulated noise."""
+    decoded = released(FORMS["capped"], fleet[0], 0, source=VettedNoise())
+    assert decoded.is_open[:USED].all()
+
+
+def test_the_door_refuses_no_records():
+    """At the smallest ε that a plan takes, counts at their limits leave room for the noise."""
+    epsilon = Fraction(PARTS, 2**51) / OneShot().map_share
+    rows = np.arange(300)
+    crowd = PrivatePairs(rows % N_CELLS, rows, np.full(300, 2**62), np.full(300, 2**62))
+    plan = PresenceAllocation(N_CELLS, SPAN, epsilon, OneShot())
+    outputs = execute(
+        plan, PresenceSums(crowd), VettedNoise(), MemoryJournal(), Meter(plan.losses())
+    )
+    assert plan.decode(outputs).is_open.shape == (N_CELLS,)
+    with pytest.raises(InputError, match="epsilon is too small"):
+        _ = PresenceAllocation(N_CELLS, SPAN, epsilon / 2, OneShot()).fine_scale
+
+
+def test_a_smaller_booking_is_refused(fleet):
+    """The meter refuses the stage at which any unit would lose more than was booked."""
+    plan = PresenceAllocation(N_CELLS, SPAN, Fraction(2), ThreeStages())
+    journal = MemoryJournal()
+    with pytest.raises(HexveilError, match="more than was booked"):
+        execute(
+            plan,
+            fleet[0],
+            SimulatedNoise(np.random.default_rng(1), 1),
+            journal,
+            Meter(np.array([1.99])),
+        )
+    assert "fine map" not in journal.rows
+
+
+def test_shares_add_up_to_epsilon():
+    """The stages of each form cost ε together, to the rounding of their scales."""
+    for form in FORMS.values():
+        plan = PresenceAllocation(3, SPAN, Fraction(2), form)
+        journal, meter = MemoryJournal(), Meter(plan.losses())
+        source = SimulatedNoise(np.random.default_rng(2), 1)
+        execute(plan, PresenceSums(PrivatePairs([0], [0], [1], [1])), source, journal, meter)
+        assert meter._spent[0] == pytest.approx(2.0, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: OneShot(range_share=Fraction(1)),
+        lambda: OneShot(range_share=Fraction(0)),
+        lambda: ThreeStages(coarse_share=Fraction("0.9")),
+        lambda: ThreeStages(residual_share=Fraction(-1, 10)),
+        lambda: ThreeStages(cap=PrivateCap(share=Fraction("0.8"))),
+    ],
+)
+def test_shares_that_exceed_epsilon_are_refused(make):
+    """No stage can be paid for with less than nothing."""
+    with pytest.raises(InputError, match="share of epsilon"):
+        make()
+
+
+# ---- intervals ----
+
+
+def test_the_quantile_of_the_noise_of_a_ratio():
+    """The closed form is the 95 % quantile of simulated noise, for several ratios."""
+    rng = np.random.default_rng(4)
+    x, y = rng.laplace(size=(2, 200_000))
+    for z in (0.0, 0.3, 0.8, 1.0):
+        (quantile,) = noise_quantile95(np.array([z]))
+        above = np.abs((1 - z) * x - (1 + z) * y) > quantile
+        # Five standard errors of 200,000 draws at 0.05.
+        assert abs(above.mean() - 0.05) < 0.0025
+
+
+@pytest.mark.parametrize("weight", [0.0, 3.0, 40.0])
+@pytest.mark.parametrize("ratio", [0.0, -0.6, 1.0])
+def test_ratio_intervals_cover_at_any_weight(weight, ratio):
+    """Intervals of the ratio cover in at least 95 % of draws, also where noise is all there is."""
+    rng = np.random.default_rng(5)
+    x, y = rng.laplace(size=(2, 4000))
+    low, high = ratio_interval(weight + x + y, weight * ratio + x - y, 1.0)
+    # Three standard errors of 4,000 draws at 0.05.
+    assert ((low <= ratio) & (ratio <= high)).mean() >= 0.94
+    if weight > 10:
+        assert np.median(high - low) < 0.5
+
+
+def test_intervals_at_the_end_of_the_range_reach_the_bound():
+    """Where all values are clipped, the interval extends to the bound, on that side alone."""
+    window = CellWindow(np.ones(2, dtype=np.int64), np.full(2, PARTS // 2), PARTS // 8)
+    noisy = PARTS * np.array([1000, 500, 0, 500])
+    decoded = decode_map(window, noisy, PARTS / 100)
+    assert decoded.mean_high[0] == 1.0
+    assert 0.5 < decoded.mean_low[0] < 0.625
+    assert decoded.mean[1] == pytest.approx(0.5)
+    assert decoded.mean_high[1] < 0.6
+    assert decoded.weight[0] == pytest.approx(1000)

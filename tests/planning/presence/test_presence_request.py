@@ -1,0 +1,99 @@
+"""Requests with private presence: plans from declarations alone."""
+
+from fractions import Fraction
+
+import pytest
+
+from hexveil.base.errors import InputError
+from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.presence_design import (
+    DeclaredCap,
+    OneShot,
+    PrivateCap,
+    ThreeStages,
+)
+from hexveil.model.cells import Cells, Labels
+from hexveil.model.declared_grid import DeclaredGrid, Polygon
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.presence.presence_request import (
+    FleetDeclaration,
+    PresenceRequest,
+    UnitCountRequest,
+)
+
+LABELS = DeclaredGrid.of_labels(Labels("cell"), [list("abcdefghij")])
+AREA = DeclaredGrid.of_area(Cells(6, None), Polygon.of_box(20.5, 51.9, 21.4, 52.5))
+LATTICE = ValueLattice.of((0, 65), "0.01")
+
+
+def request(units, grid=LABELS, epsilon=1, **more):
+    """Return a request of a fleet of so many units."""
+    return PresenceRequest.of(grid, LATTICE, FleetDeclaration(units), epsilon, **more)
+
+
+def test_the_form_follows_the_declared_fleet():
+    """A small fleet gets one shot, a large one three stages."""
+    assert isinstance(request(999).form(), OneShot)
+    assert isinstance(request(1000).form(), ThreeStages)
+    assert request(10_000, cap=PrivateCap()).form().cap == PrivateCap()
+    assert request(10, cap=DeclaredCap(50)).form().cap == DeclaredCap(50)
+
+
+def test_choices_of_a_large_fleet_are_cheap():
+    """Shares of private choices fall with the declared fleet; all shares stay within one."""
+    forms = [request(n, epsilon="0.5").form() for n in (1000, 20_000, 10**6)]
+    spent = [form.range_share + form.residual_share for form in forms]
+    assert spent == sorted(spent, reverse=True)
+    assert spent[0] == Fraction("0.15")
+    assert spent[-1] == Fraction("0.01")
+    assert all(
+        0 < form.map_share == 1 - form.coarse_share - s
+        for form, s in zip(forms, spent, strict=True)
+    )
+
+
+def test_only_an_area_is_tested_for_weight():
+    """Cells of a list are all open; those of an area open by their noisy weight."""
+    assert request(100).allocation().threshold is None
+    assert request(100, AREA).allocation().threshold > 3 * PARTS
+
+
+def test_a_small_fleet_on_a_fine_grid_clips_more():
+    """The quantile of the radius falls with the noise that is expected from declared numbers."""
+    quantiles = [request(n).allocation().design.radius_quantile for n in (999, 100, 20)]
+    assert quantiles == sorted(quantiles, reverse=True)
+    assert quantiles[0] > quantiles[-1] == Fraction(3, 5)
+
+
+def test_the_whole_epsilon_is_booked_for_any_unit():
+    """The plan has one loss, that of any unit, and it is what was asked for."""
+    (loss,) = request(50, epsilon="0.7").allocation().losses().tolist()
+    assert 0 <= Fraction(loss) - Fraction("0.7") < Fraction(1, 2**50)
+
+
+def test_counts_have_the_declared_cap():
+    """A unit counts fully in as many cells as it is declared to be in, or as there are."""
+    fleet = FleetDeclaration(500, cells_per_unit=4)
+    assert UnitCountRequest(LABELS, fleet, Fraction(1)).allocation().cell_cap == 4
+    fleet = FleetDeclaration(500, cells_per_unit=40)
+    assert UnitCountRequest(LABELS, fleet, Fraction(1)).allocation().cell_cap == 10
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: FleetDeclaration(0), "units"),
+        (lambda: FleetDeclaration(units=True), "units"),
+        (lambda: FleetDeclaration(2**40), "at most"),
+        (lambda: FleetDeclaration(10, cells_per_unit=0), "cells_per_unit"),
+        (lambda: request(10, epsilon=0), "epsilon"),
+        (lambda: request(10, cap=DeclaredCap(0)), "from 1 to"),
+        (lambda: request(10, cap=DeclaredCap(2**41)), "from 1 to"),
+        (lambda: request(10, epsilon="1e-12").allocation(), "epsilon is too small"),
+        (lambda: request(10, cap=PrivateCap()), "declared fleet of at least 1,000"),
+    ],
+)
+def test_wrong_declarations_are_refused(make, message):
+    """Each refusal names the declaration that is wrong."""
+    with pytest.raises(InputError, match=message):
+        make()

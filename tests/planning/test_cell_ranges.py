@@ -1,0 +1,203 @@
+"""Plans with a clipping range per cell: shares of epsilon, losses, errors, and what is refused."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from examples import examples
+from hexveil.accounting.error_model import LN20
+from hexveil.base.errors import InputError
+from hexveil.mechanisms.cell_ranges.pooled_spread import check_quantiles
+from hexveil.planning.allocation import PerCellRange, range_kind
+from hexveil.planning.clipping_range import cell_ranges
+from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs
+from hexveil.planning.comparison.method_comparison import compare_ranges
+from planning.test_saving import cell_of, edited, refused, word
+from publishing.setting import small_city
+from strategies import occupancies
+
+CROWD = hv.Occupancy.from_dense(1 + np.random.default_rng(3).poisson(1.0, (400, 6)))
+
+
+def planned(occupancy=CROWD, **options):
+    """Return a plan with a range per cell, for bounds of width 60."""
+    usual = {"epsilon": 1, "bounds": (0, 60), "clipping_range": "per-cell", "advise": False}
+    return hv.plan(occupancy, **usual | options)
+
+
+def decisions(plan):
+    """Return the decisions on ranges."""
+    return plan.allocation.clipping.plan
+
+
+# ---- shares of epsilon ----
+
+
+@examples(200)
+@given(
+    st.fractions(min_value=1, max_value=10**7, max_denominator=1000),
+    st.fractions(min_value=Fraction(1, 100), max_value=20, max_denominator=1000),
+)
+def test_pooled_quantiles_are_as_precise_as_their_share_allows(votes, epsilon):
+    """Within 2 to 20 percent, and precise to eight scales wherever that suffices."""
+    quantiles, share = cell_ranges.quantile_shares(votes, epsilon)
+    check_quantiles(quantiles)
+    outer, times = quantiles[0], Fraction(5, 4) if len(quantiles) == 3 else 1
+    needed = times * 32 / (outer * votes * epsilon)
+    assert Fraction(2, 100) <= share <= Fraction(20, 100)
+    assert share >= min(needed, Fraction(20, 100))
+    assert share <= max(needed + Fraction(1, 1000), Fraction(2, 100))
+    assert (len(quantiles) == 3) == (5 * 32 / (votes * epsilon) * Fraction(5, 4) <= Fraction(3, 25))
+    # Further out only where it costs little.
+    assert outer == Fraction(1, 5) or needed <= Fraction(8, 100)
+
+
+@examples(100)
+@given(
+    st.fractions(min_value=0, max_value=10**6, max_denominator=1000),
+    st.fractions(min_value=Fraction(1, 100), max_value=20, max_denominator=1000),
+)
+def test_a_spread_that_would_be_dear_is_not_measured(votes, epsilon):
+    """Its share is 1.5 to 8 percent, or nothing."""
+    share = cell_ranges.spread_share(votes, epsilon)
+    assert share == 0 or Fraction(15, 1000) <= share <= Fraction(8, 100)
+    if share:
+        assert share >= 16 / (Fraction(3, 10) * votes * epsilon)
+    else:
+        assert not votes or 16 / (Fraction(3, 10) * votes * epsilon) > Fraction(79, 1000)
+
+
+# ---- losses ----
+
+
+@examples(30)
+@given(occupancies(), st.sampled_from(["0.1", "1", "7"]))
+def test_losses_are_those_of_all_stages(occupancy, epsilon):
+    """In exact fractions: pooled choices in full, and a cell's weight over its noise."""
+    plan = planned(occupancy, epsilon=epsilon)
+    ranges, noise = decisions(plan), plan.mean_noise
+    local = occupancy.local()
+    exact = [ranges.epsilon] * occupancy.n_users
+    totals = ranges.totals(local)
+    for cell, user, weight in zip(local.cell, local.user, ranges.weight, strict=True):
+        share = Fraction(int(weight), int(totals[cell]))
+        exact[user] += share / Fraction(float(noise[cell]))
+    stated = [Fraction(float(one)) for one in plan.losses()]
+    assert all(one >= true for one, true in zip(stated, exact, strict=True))
+    assert all(one - true < Fraction(1, 10**9) for one, true in zip(stated, exact, strict=True))
+    assert Fraction(epsilon) * (1 - Fraction(1, 10**6)) < plan.epsilon <= Fraction(epsilon)
+    assert plan.l0_epsilon >= plan.epsilon * (1 - Fraction(1, 10**12))
+
+
+def test_a_share_that_leaves_nothing_for_the_cells_is_refused():
+    """The spread within cells is paid as well."""
+    crowd = hv.Occupancy.from_dense(np.ones((4000, 2), dtype=int))
+    assert decisions(planned(crowd)).measures_spread
+    assert decisions(planned(crowd, range_share="0.3")).quantile_epsilon == Fraction(3, 10)
+    with pytest.raises(InputError, match="leaves nothing for the cells"):
+        planned(crowd, range_share="0.99")
+
+
+# ---- errors ----
+
+
+def test_errors_are_those_of_the_assumed_width_before_a_release():
+    """Every cell is taken to keep a range of 1.6 deviations of the prior either way."""
+    plan = planned()
+    model, width = plan.error_models["mean"], 60 * 2 * 1.6 / 8
+    assert np.allclose(model.scale, width * plan.mean_noise)
+    assert np.allclose(model.bias, width * decisions(plan).max_bias(CROWD))
+    assert np.allclose(model.bound95, model.bias + model.scale * LN20)
+    assert (model.error > model.scale).all()
+
+
+def released(plan, moved, lower, upper):
+    """Return the plan with ranges that a release might choose, of 600 quanta."""
+    arrays = map(np.array, (moved, lower, upper))
+    outputs = CellRangeOutputs((100, 300), (50, 350), None, *arrays, 600)
+    clipping = PerCellRange(decisions(plan).with_outputs(outputs))
+    return replace(plan, allocation=replace(plan.allocation, clipping=clipping))
+
+
+def test_errors_are_those_of_the_released_ranges_afterwards():
+    """A cell that was measured anew has the rest of its loss for a range of its own."""
+    plan = planned()
+    moved = [False, True, False, True, False, False]
+    lower, upper = [50, 400, 50, 0, 50, 50], [350, 600, 350, 600, 350, 350]
+    model = released(plan, moved, lower, upper).error_models["mean"]
+    width = (np.array(upper) - np.array(lower)) / 10.0
+    share = np.where(moved, 0.7, 1.0)
+    assert np.allclose(model.scale, width * plan.mean_noise / share)
+    assert np.allclose(model.bias, width * decisions(plan).max_bias(CROWD))
+    # Losses do not depend on what was chosen.
+    assert np.array_equal(released(plan, moved, lower, upper).losses(), plan.losses())
+
+
+# ---- which requests have ranges of cells ----
+
+
+def test_ranges_of_cells_are_for_means():
+    """Variances have one range for all cells."""
+    for statistics in (("mean", "sd"), ("variance",)):
+        with pytest.raises(InputError, match="'per-cell' goes with the mean alone"):
+            planned(statistics=statistics)
+
+
+def test_users_suffice_by_their_votes():
+    """No user has more than one; a single cell has no others to differ from."""
+    one = hv.Occupancy.from_dense(np.ones((500, 1), dtype=int))
+    assert not cell_ranges.may_support_cell_ranges(one, Fraction(1))
+    assert cell_ranges.may_support_cell_ranges(CROWD, Fraction(1))
+    assert not cell_ranges.may_support_cell_ranges(CROWD, Fraction(1, 2))
+    votes = cell_ranges.total_votes(CROWD, decisions(planned()).weight)
+    assert 0.75 * 400 < votes <= 400
+
+
+def test_clipping_ranges_are_compared():
+    """A row for each range at one price; a plan stands in its own row as it is."""
+    plan = planned()
+    rows = {row.clipping_range: row for row in compare_ranges(plan)}
+    assert list(rows) == ["bounds", "private", "two-stage", "per-cell"]
+    assert all(row.trouble is None and row.epsilon <= 1 for row in rows.values())
+    assert rows["per-cell"].average == pytest.approx(plan.expected_error)
+    private = planned(clipping_range="private")
+    assert rows["private"].average == pytest.approx(private.expected_error)
+    assert range_kind(private.allocation.clipping) == "private"
+    both = planned(clipping_range="private", statistics=("mean", "sd"))
+    troubles = {row.clipping_range: row.trouble for row in compare_ranges(both)}
+    assert "the mean alone" in troubles["per-cell"]
+    assert troubles["bounds"] is None
+    assert compare_ranges(planned(clipping_range="bounds", objective="max")) == []
+
+
+# ---- saved plans ----
+
+FORGED = [
+    ("pairs.parquet", cell_of("weight", 0, -1), "weights that no plan has"),
+    ("pairs.parquet", cell_of("weight", 1, 1), "states a loss that the rows"),
+    ("pairs.parquet", lambda table: table.drop_columns(["weight"]), "lacks a field"),
+    ("cells.parquet", cell_of("noise_records", 1, 0.0), "without noise|states a loss"),
+    ("plan.json", word("plan", "cell_ranges", "quantiles", to=["0.9", "0.1"]), "quantiles that no"),
+    ("plan.json", word("plan", "cell_ranges", "quantiles", to=["0.1", "0.8"]), "quantiles that no"),
+    ("plan.json", word("plan", "cell_ranges", "quantiles", to=["0.1", "0.4", "0.9"]), "quantiles"),
+    ("plan.json", word("plan", "cell_ranges", "quantile_epsilon", to="-1"), "must be above 0"),
+    ("plan.json", word("plan", "cell_ranges", "quantile_epsilon", to="1/99"), "states a loss"),
+    ("plan.json", word("plan", "cell_ranges", "spread_epsilon", to="-1/9"), "shares of epsilon"),
+    ("plan.json", word("plan", "cell_ranges", "first_share", to="1"), "shares of epsilon"),
+    ("plan.json", word("plan", "cell_ranges", "first_share", to="half"), "lacks a field"),
+    ("plan.json", word("request", "clipping_range", to="private"), "do not fit together"),
+    ("plan.json", word("request", "statistics", to=["mean", "sd"]), "do not fit together|lacks"),
+]
+
+
+@pytest.mark.parametrize(("file", "change", "message"), FORGED)
+def test_ranges_that_no_plan_has_are_refused(file, change, message, tmp_path):
+    """Weights, quantiles and shares are checked as if a stranger had written them."""
+    folder = planned(small_city(), bounds=None, epsilon=8).save(tmp_path / "plan")
+    edited(folder, file, change, sealed=True)
+    refused(folder, message)

@@ -1,0 +1,164 @@
+"""Releases with private presence through a ledger: one balance for any unit, nothing else told."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import BudgetError, InputError
+from hexveil.ledger import hash_losses
+from hexveil.model.cells import Cells, Labels
+from hexveil.model.declared_grid import DeclaredGrid, Polygon
+from hexveil.model.private_pairs import PrivatePairs
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.presence.presence_request import (
+    FleetDeclaration,
+    PresenceRequest,
+    UnitCountRequest,
+)
+from hexveil.publishing.presence import presence_release
+from hexveil.publishing.presence.presence_release import release_with_presence
+from hexveil.publishing.presence.request_identity import identify, request_name
+
+GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9", "12"]])
+LATTICE = ValueLattice.of((0, 60), "0.1")
+MANY, FEW = FleetDeclaration(2000, 100, 3), FleetDeclaration(500, 100, 3)
+REQUESTS = {
+    "three stages": PresenceRequest.of(GRID, LATTICE, MANY, "1.5"),
+    "one shot": PresenceRequest.of(GRID, LATTICE, FEW, "1.5"),
+    "counts": UnitCountRequest(GRID, MANY, Fraction("1.5")),
+}
+
+
+def records(n_units=1800, seed=1):
+    """Return pairs of so many units."""
+    rng = np.random.default_rng(seed)
+    unit = np.repeat(np.arange(n_units), 3)
+    cell = rng.integers(0, 3, unit.size)
+    return PrivatePairs(cell, unit, np.ones(unit.size), 100 + 100 * cell + unit % 50)
+
+
+def ledger_of(tmp_path, name="ledger", budget="2"):
+    """Return a new ledger."""
+    return hv.Ledger(tmp_path / f"{name}.sqlite", dataset="taxis", budget=budget)
+
+
+def facts_of(ledger):
+    """Return all that the ledger says of its bookings, but for noisy numbers and instants."""
+    return [
+        (entry.request, dict(entry.facts), {k: len(v) for k, v in entry.stages.items()})
+        for entry in ledger.entries()
+    ]
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_release_books_epsilon_for_any_unit(name, tmp_path):
+    """The ledger has one balance of ε, and the same request gets the same numbers for nothing."""
+    ledger = ledger_of(tmp_path)
+    request = REQUESTS[name]
+    made = release_with_presence(records(), request, source="taxis, May", ledger=ledger)
+    assert ledger.spend().units == 1
+    assert ledger.spent == Fraction("1.5")
+    assert made.table.num_rows == GRID.n_cells
+    repeated = release_with_presence(records(), request, source="taxis, May", ledger=ledger)
+    assert (made.is_replay, repeated.is_replay) == (False, True)
+    assert repeated.table.equals(made.table)
+    assert ledger.spent == Fraction("1.5")
+
+
+def test_numbers_are_near_the_truth(tmp_path):
+    """Averages in value units lie near those of the records, inside the stated intervals."""
+    table = release_with_presence(
+        records(), REQUESTS["three stages"], source="May", ledger=ledger_of(tmp_path)
+    ).table.to_pydict()
+    true = 10 + 10 * np.arange(3) + 2.45
+    assert table["mean"][:3] == pytest.approx(true, abs=2)
+    assert (
+        np.mean((np.array(table["mean_low"][:3]) <= true) & (table["mean_high"][:3] >= true)) > 0.6
+    )
+    assert table["weight"][:3] == pytest.approx([600] * 3, abs=80)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_nothing_but_noisy_numbers_depends_on_records(name, tmp_path):
+    """No records at all, or others: facts, bookings, stages and their sizes are the same."""
+    told = []
+    for number, pairs in enumerate(
+        (records(), records(1799), PrivatePairs([], [], [], []), records(5, 2))
+    ):
+        ledger = ledger_of(tmp_path, f"{number}")
+        made = release_with_presence(pairs, REQUESTS[name], source="May", ledger=ledger)
+        columns = (made.table.column_names, made.table["cell"].to_pylist())
+        told.append((facts_of(ledger), ledger.spent, made.facts, columns))
+    assert all(one == told[0] for one in told)
+
+
+def test_a_budget_is_refused_for_any_unit(tmp_path):
+    """A second source of the same account adds up, whoever is in it."""
+    ledger = ledger_of(tmp_path)
+    release_with_presence(records(), REQUESTS["one shot"], source="May", ledger=ledger)
+    nobody = PrivatePairs([], [], [], [])
+    with pytest.raises(BudgetError):
+        release_with_presence(nobody, REQUESTS["one shot"], source="June", ledger=ledger)
+    assert ledger.spent == Fraction("1.5")
+
+
+def test_an_account_is_pinned_to_one_model(tmp_path):
+    """An account that promises private presence books no release of public occupancy."""
+    ledger = ledger_of(tmp_path)
+    release_with_presence(records(), REQUESTS["counts"], source="May", ledger=ledger)
+    losses = hash_losses([b"7"], np.array([0.1]), ledger.key, max_loss=Fraction(1))
+    with ledger.drawing(), pytest.raises(InputError, match="presence is private"):
+        ledger.reserve("0" * 64, losses, privacy_unit="user", facts={}, plan=b"{}")
+
+
+def test_a_release_goes_on_after_a_crash(tmp_path, monkeypatch):
+    """Stages that were stored are not drawn again: the release ends with the same numbers."""
+    ledger = ledger_of(tmp_path)
+    door = presence_release.VettedNoise
+
+    class Failing(door):
+        def laplace(self, values, scales):  # noqa: ARG002  see NoiseSource
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(presence_release, "VettedNoise", Failing)
+    with pytest.raises(KeyboardInterrupt):
+        release_with_presence(records(), REQUESTS["one shot"], source="May", ledger=ledger)
+    (before,) = ledger.entries()
+    assert set(before.stages) == {"centre", "radius"}
+    monkeypatch.setattr(presence_release, "VettedNoise", door)
+    # The stage in which it stopped was begun: its draw counts as lost, and the loss is booked anew.
+    with pytest.raises(BudgetError):
+        release_with_presence(records(), REQUESTS["one shot"], source="May", ledger=ledger)
+
+
+def test_a_map_with_nothing_to_say_is_refused(tmp_path):
+    """A grid too fine for the declared fleet costs nothing, unless the noise is accepted."""
+    area = DeclaredGrid.of_area(Cells(8, None), Polygon.of_box(20.9, 52.1, 21.2, 52.3))
+    request = PresenceRequest.of(area, LATTICE, FleetDeclaration(40), 1)
+    ledger = ledger_of(tmp_path)
+    with pytest.raises(InputError, match=r"coarser grid.*accept_noise"):
+        release_with_presence(records(), request, source="May", ledger=ledger)
+    assert ledger.spent == 0
+    made = release_with_presence(records(), request, source="May", ledger=ledger, accept_noise=True)
+    closed = [not one for one in made.table["is_open"].to_pylist()]
+    assert sum(closed) > 0.9 * area.n_cells
+    assert made.table["mean"].null_count == sum(closed)
+
+
+def test_another_plan_is_another_request(monkeypatch):
+    """A version that divides ε otherwise finishes no release that this one began."""
+    request = REQUESTS["one shot"]
+    before = identify(request, "taxis")
+    assert before == identify(request, "taxis")
+    form = replace(request.form(), range_share=Fraction(1, 3))
+    monkeypatch.setattr(PresenceRequest, "form", lambda _: form)
+    assert request_name(identify(request, "taxis")) != request_name(before)
+
+
+def test_a_source_has_a_name(tmp_path):
+    """Without a name two editions of the records would be one request."""
+    with pytest.raises(InputError, match="name the records"):
+        release_with_presence(records(), REQUESTS["counts"], source=" ", ledger=ledger_of(tmp_path))

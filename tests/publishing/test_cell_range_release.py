@@ -1,0 +1,173 @@
+"""Releases with a clipping range per cell: what is booked, published, replayed and verified."""
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.release_allocation import allocation_of, with_outputs
+from hexveil.publishing import pipeline
+from hexveil.publishing.private_sums import private_sums
+from hexveil.publishing.verification import verify
+from publishing.releases import forge_manifest, problems_after
+from publishing.setting import dataset_of, hexagons
+
+CELLS, EPSILON = 14, 20
+MIDDLES = np.array([20, 21, 22, 20, 19, 21, 58, 22, 20, 18, 23, 20, 21, 20])
+"""Typical values of the cells: that numbered 6 differs much from the others."""
+
+
+def uneven_map(users=60):
+    """Return records of users in a few cells each, of which one differs much from the others."""
+    rng = np.random.default_rng(5)
+    counts = rng.poisson(1.2, (users, CELLS))
+    counts[np.arange(users), np.arange(users) % CELLS] += 1
+    dense = np.clip(MIDDLES + rng.normal(0, 2, (users, CELLS)), 0, 60)
+    totals = np.rint(counts * dense * 10).astype(np.int64).T[counts.T > 0]
+    scale = ValueLattice.of((0, 60), "0.1")
+    return dataset_of(counts, totals, scale=scale, cells=hexagons(CELLS), value_unit="km/h")
+
+
+def drawn(seed):
+    """Return noise that is the same in every run."""
+    return SimulatedNoise(np.random.default_rng(seed), 1)
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    """Return the data set and its plan."""
+    dataset = uneven_map()
+    return dataset, hv.plan(dataset, epsilon=EPSILON, clipping_range="per-cell", advise=False)
+
+
+@pytest.fixture(scope="module")
+def made(fleet, tmp_path_factory):
+    """Return a release, its folder and its ledger."""
+    dataset, plan = fleet
+    home = tmp_path_factory.mktemp("ranges")
+    book = hv.Ledger(home / "ledger.sqlite", dataset="buses", budget=100)
+    with pytest.MonkeyPatch.context() as patch:
+        # The same ranges in every run: which cells move depends on the noise.
+        patch.setattr(pipeline, "VettedNoise", partial(drawn, 0))
+        release = hv.release(dataset, plan, ledger=book)
+    return release, release.write(home / "map"), book
+
+
+def test_no_user_loses_more_than_is_booked(fleet):
+    """By the scales that go to the noise library; the pooled choices leave votes unused."""
+    dataset, plan = fleet
+    allocation = allocation_of(plan, dataset.public.lattice)
+    booked = allocation.losses()
+    assert np.array_equal(booked, plan.losses())
+    for seed in range(3):
+        meter, source = Meter(booked), drawn(seed)
+        outputs = execute(allocation, private_sums(dataset), source, MemoryJournal(), meter)
+        spent = meter._spent / booked
+        assert (spent <= 1).all()
+        assert spent.max() > 0.9
+        # A cell that differs much is measured anew; ranges lie within the bounds.
+        ranges = with_outputs(plan, allocation, outputs).allocation.clipping.plan.released()
+        assert ranges.moved[6]
+        assert (ranges.lower >= 0).all()
+        assert (ranges.upper <= 600).all()
+        assert (ranges.lower < ranges.upper).all()
+        kept = ~ranges.moved
+        assert (ranges.lower[kept] == ranges.first_range[0]).all()
+        assert (ranges.upper[kept] == ranges.first_range[1]).all()
+
+
+def test_the_map_shows_the_cell_that_differs(made):
+    """One range for all of them would cut it off."""
+    table = made[0].to_arrow()
+    raw = np.array(table["mean_raw"].to_pylist())
+    assert np.abs(raw - MIDDLES).mean() < 4
+
+
+def test_ranges_and_stages_are_stated(fleet, made):
+    """Every stage with its epsilon, which add up, and the range of each cell."""
+    manifest, plan = made[0].manifest, fleet[1]
+    decided = plan.allocation.clipping.plan
+    steps = manifest["plan"]["privacy_steps"]
+    names = ["pooled_quantiles", "within_spread", "first_look", "cells"]
+    expected = [one for one in names if one != "within_spread" or decided.measures_spread]
+    assert [step["step"] for step in steps] == expected
+    epsilons = [Fraction(step["epsilon"]) for step in steps]
+    assert abs(sum(epsilons) - plan.epsilon) < Fraction(1, 10**11)
+    assert epsilons[0] == decided.quantile_epsilon
+    assert abs(epsilons[-2] / (epsilons[-2] + epsilons[-1]) - Fraction(3, 10)) < Fraction(1, 10**9)
+    ranges = [cell["noised"][0]["clipping_range"] for cell in manifest["cells"]]
+    assert steps[-1]["moved"] == sum(one["moved"] for one in ranges) >= 1
+    for one, noise, cell in zip(ranges, plan.mean_noise, manifest["cells"], strict=True):
+        share = 0.7 if one["moved"] else 1.0
+        scale = (one["upper"] - one["lower"]) * noise / share
+        assert cell["noised"][0]["scale"] == pytest.approx(scale, rel=1e-9)
+    assert manifest["plan"]["request"]["clipping_range"] == "per-cell"
+
+
+def test_a_folder_says_how_averages_were_clipped(made):
+    """README.txt names each step, and the range that most cells have."""
+    text = " ".join((made[1] / "README.txt").read_text("utf-8").split())
+    assert "Quantiles of user averages over the whole map" in text
+    assert "First look at each cell" in text
+    assert "measured anew" in text
+
+
+def test_the_same_request_gets_the_same_numbers(fleet, made):
+    """Ranges and numbers are those that the ledger holds; nothing is drawn again."""
+    dataset, plan = fleet
+    again = hv.release(dataset, plan, ledger=made[2])
+    assert again.replayed
+    assert again.to_arrow().equals(made[0].to_arrow())
+    assert again.manifest == made[0].manifest
+    assert len(made[2].entries()) == 1
+
+
+def change_cell(number, **changes):
+    """Return a change of a cell's stated range."""
+    return lambda manifest: manifest["cells"][number]["noised"][0]["clipping_range"].update(changes)
+
+
+def kept_cell(manifest):
+    """Return the number of a cell that keeps the range of the first look."""
+    ranges = [cell["noised"][0]["clipping_range"] for cell in manifest["cells"]]
+    return next(number for number, one in enumerate(ranges) if not one["moved"])
+
+
+def test_a_folder_is_verified_and_changes_are_found(made, tmp_path):
+    """A range, a flag or a step that was changed does not fit the losses or the first look."""
+    folder, manifest = made[1], made[0].manifest
+    assert verify.find_problems(folder) == ()
+    kept = kept_cell(manifest)
+    steps = {step["step"]: index for index, step in enumerate(manifest["plan"]["privacy_steps"])}
+
+    def change_step(name, **changes):
+        return lambda one: one["plan"]["privacy_steps"][steps[name]].update(changes)
+
+    changes = (
+        change_cell(6, moved=False),
+        change_cell(6, upper=manifest["cells"][6]["noised"][0]["clipping_range"]["upper"] + 1),
+        change_cell(kept, lower=-1.0),
+        change_cell(kept, moved=True),
+        change_step("cells", moved=0),
+        change_step("first_look", lower=0.0),
+        change_step("pooled_quantiles", points=[30.0, 10.0]),
+        lambda one: one["cells"][kept]["noised"][0].pop("clipping_range"),
+    )
+    for number, change in enumerate(changes):
+        forge = partial(forge_manifest, change=change)
+        assert problems_after(forge, folder, tmp_path / f"{number}"), number
+
+
+def test_ranges_go_with_the_bounds_of_the_records(fleet, book):
+    """A plan for narrower bounds is refused before anything is booked."""
+    dataset, plan = fleet
+    narrow = replace(plan, upper=plan.upper - 10.0)
+    with pytest.raises(hv.InputError, match="leave bounds out of the plan"):
+        hv.release(dataset, narrow, ledger=book, accept_noise=True)
+    assert book.entries() == ()

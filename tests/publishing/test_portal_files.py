@@ -1,0 +1,296 @@
+"""Descriptions for portals, checked by the validator of each standard, without a network.
+
+The shapes of DCAT-AP come in no package: those below state its mandatory properties and their
+kinds. With HEXVEIL_DCAT_AP_SHAPES, a folder with the official `.ttl` files, these count as well.
+"""
+
+import csv
+import gzip
+import importlib.util
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import hexveil as hv
+from hexveil.publishing.archive.archive import open_archive
+from hexveil.publishing.archive.current_release import CurrentRelease
+from publishing.releases import release_of
+
+# rdflib's own parser of JSON-LD uses what rdflib deprecates.
+pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated:DeprecationWarning")
+HOLDER = hv.Catalogue(
+    publisher="City of Surat", publisher_url="https://surat.example.org", license="CC-BY-4.0",
+    contact="open@surat.example.org", landing_page="https://data.example.org/buses",
+    keywords=("buses", "speed"), theme=("TRAN", "REGI"), base_url="https://data.example.org/maps",
+    spatial="https://sws.geonames.org/1255364/", temporal=("2023-11-14", "2023-11-15"),
+)  # fmt: skip
+ADDRESS = "https://portal.example.org/map/"
+SHAPES = """
+@prefix sh: <http://www.w3.org/ns/shacl#> .
+@prefix dcat: <http://www.w3.org/ns/dcat#> .
+@prefix dct: <http://purl.org/dc/terms/> .
+@prefix foaf: <http://xmlns.com/foaf/0.1/> .
+@prefix vcard: <http://www.w3.org/2006/vcard/ns#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+[] a sh:NodeShape ; sh:targetClass dcat:Dataset ;
+   sh:property [ sh:path dct:title ; sh:minCount 1 ; sh:nodeKind sh:Literal ] ;
+   sh:property [ sh:path dct:description ; sh:minCount 1 ; sh:nodeKind sh:Literal ] ;
+   sh:property [ sh:path dct:publisher ; sh:maxCount 1 ; sh:class foaf:Agent ] ;
+   sh:property [ sh:path dcat:contactPoint ; sh:class vcard:Kind ] ;
+   sh:property [ sh:path dct:spatial ; sh:class dct:Location ] ;
+   sh:property [ sh:path dct:temporal ; sh:class dct:PeriodOfTime ] ;
+   sh:property [ sh:path dct:provenance ; sh:class dct:ProvenanceStatement ] ;
+   sh:property [ sh:path dcat:temporalResolution ; sh:datatype xsd:duration ] ;
+   sh:property [ sh:path dcat:distribution ; sh:class dcat:Distribution ] .
+[] a sh:NodeShape ; sh:targetClass dcat:Distribution ;
+   sh:property [ sh:path dcat:accessURL ; sh:minCount 1 ; sh:nodeKind sh:IRI ] ;
+   sh:property [ sh:path dct:license ; sh:maxCount 1 ; sh:class dct:LicenseDocument ] ;
+   sh:property [ sh:path dcat:mediaType ; sh:maxCount 1 ; sh:class dct:MediaType ] .
+[] a sh:NodeShape ; sh:targetClass foaf:Agent ;
+   sh:property [ sh:path foaf:name ; sh:minCount 1 ; sh:nodeKind sh:Literal ] .
+[] a sh:NodeShape ; sh:targetClass dcat:Catalog ;
+   sh:property [ sh:path dct:title ; sh:minCount 1 ; sh:nodeKind sh:Literal ] ;
+   sh:property [ sh:path dct:description ; sh:minCount 1 ; sh:nodeKind sh:Literal ] ;
+   sh:property [ sh:path dct:publisher ; sh:minCount 1 ; sh:maxCount 1 ; sh:class foaf:Agent ] ;
+   sh:property [ sh:path dcat:dataset ; sh:class dcat:Dataset ] .
+"""
+
+
+@pytest.fixture(scope="module")
+def portal_tools():
+    """Skip where a validator is not installed; fail where nothing may be skipped."""
+    needed = ("csvw", "frictionless", "pmtiles", "pyogrio", "pyshacl", "pystac", "rdflib")
+    if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
+        reason = f"{missing[0]} is not installed: pip install -r requirements-portal.lock"
+        (pytest.fail if os.environ.get("HEXVEIL_NO_SKIP") else pytest.skip)(reason)
+
+
+@pytest.fixture(scope="module", params=["map", "bare map", "pooled", "labels"])
+def folder(request, portal_tools, tmp_path_factory):
+    """Return a folder of each kind of release, with the holder's facts and without any."""
+    place = tmp_path_factory.mktemp("portal") / "map"
+    release = release_of(place, "means", mapped=request.param != "labels")
+    if request.param == "pooled":
+        release = pooled(place)
+    facts = None if request.param == "bare map" else HOLDER
+    return release.write(place, catalogue=facts, tiles=request.param == "map")
+
+
+@pytest.fixture(scope="module")
+def archive(portal_tools, tmp_path_factory):
+    """Return the folder of an archive with two days."""
+    root = tmp_path_factory.mktemp("archive")
+    release = release_of(root.parent / f"{root.name}-map", "means", mapped=True)
+    place = open_archive(str(root), "buses")
+    for day in ("2024-01-31", "2024-02-01"):
+        pointer = CurrentRelease.of_day(day, release.manifest["request"])
+        facts = HOLDER.below(f"buses/{pointer.path}")
+        place.write_release(
+            pointer, lambda target, facts=facts: release.write(target, catalogue=facts)
+        )
+        place.set_current(pointer)
+    place.update_catalogue()
+    return root
+
+
+def pooled(place):
+    """Return a release of hexagons in hours pooled over all days, up to midnight."""
+    from publishing.releases import records  # noqa: PLC0415  beside its one use
+
+    dataset = hv.read(
+        records(), user="bus", value="speed", time="time", bounds=(0, 60), value_unit="km/h",
+        lat="lat", lon="lon", repeats="keep", cells=hv.Cells(7, "1h", "Etc/GMT-1", "pooled"),
+    )  # fmt: skip
+    book = hv.Ledger(f"{place}2.sqlite", dataset="buses", budget=100)
+    plan = hv.plan(dataset, epsilon=2, advise=False)
+    return hv.release(dataset, plan, ledger=book, accept_noise=True)
+
+
+def graph_of(file, address=ADDRESS):
+    """Return the RDF graph of a JSON-LD file."""
+    import rdflib  # noqa: PLC0415  an extra
+
+    return rdflib.Graph().parse(file, format="json-ld", publicID=address)
+
+
+def violations(graph):
+    """Return what a graph breaks of DCAT-AP, as text; "" if it conforms."""
+    import pyshacl  # noqa: PLC0415  an extra
+    import rdflib  # noqa: PLC0415  an extra
+
+    shapes = rdflib.Graph().parse(data=SHAPES, format="turtle")
+    official = os.environ.get("HEXVEIL_DCAT_AP_SHAPES")
+    for file in sorted(Path(official).glob("*.ttl")) if official else ():
+        if "recommended" not in file.name:
+            shapes.parse(file)
+    conforms, _, text = pyshacl.validate(graph, shacl_graph=shapes)
+    return "" if conforms else text
+
+
+def test_dcat_conforms(folder):
+    """Each release is one dataset of DCAT-AP, whose distributions are the folder's files."""
+    import rdflib  # noqa: PLC0415  an extra
+
+    graph = graph_of(folder / "dcat.jsonld")
+    assert violations(graph) == ""
+    dcat = rdflib.Namespace("http://www.w3.org/ns/dcat#")
+    stated = json.loads((folder / "manifest.json").read_text()).get("catalogue", {})
+    base = stated.get("base_url", ADDRESS)
+    assert [str(node) for node in graph.subjects(rdflib.RDF.type, dcat.Dataset)] == [base]
+    for address in graph.objects(None, dcat.downloadURL):
+        assert (folder / str(address).removeprefix(base)).is_file()
+
+
+def test_a_broken_description_does_not_conform(folder):
+    """The shapes notice a missing title, and a distribution without an address."""
+    import rdflib  # noqa: PLC0415  an extra
+
+    for name in ("http://purl.org/dc/terms/title", "http://www.w3.org/ns/dcat#accessURL"):
+        graph = graph_of(folder / "dcat.jsonld")
+        graph.remove((None, rdflib.URIRef(name), None))
+        assert name.rpartition("#")[2].rpartition("/")[2] in violations(graph)
+
+
+def test_the_archive_conforms(archive):
+    """The catalogues over days and over data sets conform, and list both days in one series."""
+    import rdflib  # noqa: PLC0415  an extra
+
+    assert violations(graph_of(archive / "dcat.jsonld")) == ""
+    graph = graph_of(archive / "buses" / "dcat.jsonld")
+    assert violations(graph) == ""
+    dcat = rdflib.Namespace("http://www.w3.org/ns/dcat#")
+    (series,) = graph.subjects(rdflib.RDF.type, dcat.DatasetSeries)
+    assert len(set(graph.subjects(dcat.inSeries, series))) == 2
+    assert {str(a).split("/maps/")[0] for a in graph.objects(None, dcat.downloadURL)} == {
+        "https://data.example.org"
+    }
+
+
+def test_schema_org_is_json_ld(folder):
+    """It is one Dataset with name, description and the folder's files."""
+    import rdflib  # noqa: PLC0415  an extra
+
+    content = json.loads((folder / "schema-org.jsonld").read_text("utf-8"))
+    # Its context is on another host: the vocabulary alone gives the same terms.
+    assert content["@context"] == "https://schema.org/"
+    content["@context"] = {"@vocab": "https://schema.org/"}
+    graph = rdflib.Graph().parse(data=json.dumps(content), format="json-ld", publicID=ADDRESS)
+    schema = rdflib.Namespace("https://schema.org/")
+    (dataset,) = graph.subjects(rdflib.RDF.type, schema.Dataset)
+    assert 50 <= len(str(graph.value(dataset, schema.description))) <= 5000
+    names = {str(address).rpartition("/")[2] for address in graph.objects(None, schema.contentUrl)}
+    assert names <= {file.name for file in folder.iterdir()}
+    assert "cells.csv" in names
+
+
+def test_the_data_package_is_valid(folder):
+    """Frictionless reads the package, and every row of cells.csv by its types."""
+    import frictionless  # noqa: PLC0415  an extra
+
+    report = frictionless.validate(str(folder / "datapackage.json"))
+    assert report.valid, report.flatten(["type", "note"])
+    (table,) = (task for task in report.tasks if task.name == "cells-csv")
+    assert table.stats["rows"] == len(json.loads((folder / "manifest.json").read_text())["cells"])
+
+
+def test_a_broken_table_is_not_valid(folder, tmp_path):
+    """A count that is no number is noticed by its declared type."""
+    import frictionless  # noqa: PLC0415  an extra
+
+    copy = shutil.copytree(folder, tmp_path / "map")
+    rows = (copy / "cells.csv").read_text("utf-8").splitlines()
+    columns = next(csv.reader(rows[:1]))
+    fields = next(csv.reader(rows[1:2]))
+    fields[columns.index("users")] = "many"
+    rows[1] = ",".join(f'"{field}"' for field in fields)
+    (copy / "cells.csv").write_text("\n".join(rows) + "\n", "utf-8")
+    report = frictionless.validate(str(copy / "datapackage.json"))
+    assert [error[0] for error in report.flatten(["type"])] == ["type-error"]
+
+
+def test_csvw_is_valid(folder):
+    """The CSVW validator accepts metadata and table without a warning, with typed values."""
+    import csvw  # noqa: PLC0415  an extra
+
+    table = csvw.CSVW(
+        str(folder / "cells.csv"), md_url=str(folder / "cells.csv-metadata.json"), validate=True
+    )
+    assert table.is_valid
+    assert [str(warning.message) for warning in table.warnings] == []
+    first = next(iter(table.tables[0]))
+    assert isinstance(first["users"], int)
+    assert isinstance(first["mean_raw"], float)
+
+
+def test_stac_is_valid(folder, archive):
+    """Items, Collection and Catalog are valid by the schemas that pystac brings, and linked."""
+    import pystac  # noqa: PLC0415  an extra
+
+    files = [*folder.glob("stac-item.json"), *archive.rglob("stac-item.json")]
+    for file in files:
+        item = pystac.Item.from_file(str(file))
+        # The extension's schema is on another host; its fields are names, texts and a count.
+        assert item.stac_extensions == [
+            "https://stac-extensions.github.io/table/v1.2.0/schema.json"
+        ]
+        item.stac_extensions = []
+        assert item.validate()
+    catalog = pystac.Catalog.from_file(str(archive / "catalog.json"))
+    catalog.validate()
+    (collection,) = catalog.get_children()
+    collection.validate()
+    items = list(collection.get_items())
+    assert len(items) == 2
+    for item in items:
+        item.stac_extensions = []
+        item.validate()
+        assert item.get_collection().id == "buses"
+
+
+def test_tiles_have_every_cell(portal_tools, tmp_path):
+    """The reader of PMTiles finds tiles whose cells are those of the table, at every zoom."""
+    import pyogrio  # noqa: PLC0415  an extra
+    from pmtiles.reader import MmapSource, Reader, all_tiles  # noqa: PLC0415  an extra
+
+    release = release_of(tmp_path / "map", "means", mapped=True)
+    made = release.write(tmp_path / "map", tiles=True)
+    expected = set(release.table["cell"].to_pylist())
+    with (made / "cells.pmtiles").open("rb") as file:
+        source = MmapSource(file)
+        header = Reader(source).header()
+        found = {zoom: set() for zoom in range(header["min_zoom"], header["max_zoom"] + 1)}
+        for (zoom, *_), data in all_tiles(source):
+            tile = tmp_path / "tile.pbf"
+            tile.write_bytes(gzip.decompress(data))
+            _, table = pyogrio.read_arrow(tile, layer="cells")
+            found[zoom] |= set(table["cell"].to_pylist())
+    assert set(map(frozenset, found.values())) == {frozenset(expected)}
+    west, south, east, north = json.loads((made / "stac-item.json").read_text())["bbox"]
+    for name, degrees in (
+        ("min_lon", west),
+        ("min_lat", south),
+        ("max_lon", east),
+        ("max_lat", north),
+    ):
+        assert header[f"{name}_e7"] / 1e7 == pytest.approx(degrees, abs=0.02)
+
+
+def test_tiles_are_for_large_maps_or_on_request(portal_tools, monkeypatch, tmp_path):
+    """By default they begin at a number of cells; labels have none; without GDAL a line says so."""
+    from hexveil.publishing.catalogue import vector_tiles  # noqa: PLC0415  beside its one use
+
+    table = release_of(tmp_path / "map", "means", mapped=True).table
+    assert not vector_tiles.wants_tiles(table, None)
+    assert vector_tiles.wants_tiles(table, tiles=True)
+    assert not vector_tiles.wants_tiles(table.drop_columns(["hexagon"]), tiles=True)
+    monkeypatch.setattr(vector_tiles, "MIN_CELLS", table.num_rows)
+    assert vector_tiles.wants_tiles(table, None)
+    assert not vector_tiles.wants_tiles(table, tiles=False)
+    monkeypatch.setattr("hexveil.base.optional_packages.is_installed", lambda _: False)
+    monkeypatch.setattr(vector_tiles, "is_installed", lambda _: False)
+    assert not vector_tiles.wants_tiles(table, None)
+    with pytest.raises(hv.InputError, match=r"hexveil\[tiles\]"):
+        vector_tiles.wants_tiles(table, tiles=True)

@@ -1,0 +1,236 @@
+"""Estimates before clipping: what is published of a posterior, and what recipients can check."""
+
+import contextlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.planning.allocation import PerCellRange
+from hexveil.planning.release_allocation import released_quantiles
+from hexveil.publishing.estimates.posterior_estimates import (
+    adopt_intervals,
+    estimate_looks,
+    estimate_means,
+)
+from hexveil.publishing.verification import verify
+from hexveil.smoothing import Smoothed
+from hexveil.smoothing.clipped_posterior import CellDesign, ClippedLook, UserMeanSpread
+from publishing.releases import forge_manifest
+from publishing.test_cut_off import CELLS, FAST, drawing, highway, planned
+from publishing.two_stage_plans import taking
+
+BOUNDS = 0.0, 100.0
+SPREAD = UserMeanSpread(40.0, 8.0, 8.0, 5.0)
+
+
+def design_of(n_cells, users=50):
+    """Return cells of users with equal weights, which are their shares of the records."""
+    same, none = np.full(n_cells, 1.0 / users), np.zeros(n_cells)
+    return CellDesign(np.full(n_cells, users), same, same, none, none)
+
+
+def look_at(noisy, lower=30.0, upper=50.0, scale=0.2):
+    """Return a look at cells, with one range and scale unless they are given by cell."""
+    noisy = np.array(noisy, dtype=float)
+    ends = (np.broadcast_to(np.asarray(one, dtype=float), noisy.shape) for one in (lower, upper))
+    return ClippedLook(noisy, *ends, np.broadcast_to(np.asarray(scale, dtype=float), noisy.shape))
+
+
+def made_of(*looks):
+    """Return the estimates of looks at cells of fifty users."""
+    return estimate_looks(looks, design_of(looks[0].noisy.size), SPREAD, BOUNDS)
+
+
+def test_a_cell_at_an_end_of_its_range_is_cut_off():
+    """Its interval passes the end; a cell in the middle of the range is not cut off."""
+    made = made_of(look_at([49.9, 40.0, 38.0, 30.1, 42.0, 37.0]))
+    assert made.cut_off.above.tolist() == [True, *[False] * 5]
+    assert made.cut_off.below.tolist() == [*[False] * 3, True, False, False]
+    assert made.high[0] > 52.0
+    assert made.low[3] < 28.0
+    assert (made.low <= made.estimate).all()
+    assert (made.estimate <= made.high).all()
+
+
+def test_an_end_at_a_bound_cuts_nothing_off():
+    """No value lies beyond the bounds of the records."""
+    made = made_of(look_at([0.1, 99.9, 40.0, 45.0], *BOUNDS))
+    assert not made.cut_off.either.any()
+
+
+def test_a_number_of_pure_noise_is_not_cut_off():
+    """Of such a number every end is within its noise, and the interval is about the map's."""
+    quiet = [41.0, 40.0, 38.0, 39.0, 42.0, 37.0]
+    made = made_of(look_at([49.0, *quiet], scale=[500.0, *[0.2] * 6]))
+    assert not made.cut_off.either.any()
+    assert 37.0 < made.estimate[0] < 42.0
+
+
+def test_the_last_look_at_a_cell_decides():
+    """A second look in a range of its own replaces the first; a cell without one keeps it."""
+    first = look_at([49.9, 49.9, 40.0, 38.0, 41.0])
+    second = look_at([70.0, 0.0, 0.0, 0.0, 0.0], 55.0, 85.0, [0.2, *[np.inf] * 4])
+    made = made_of(first, second)
+    assert made.cut_off.above.tolist() == [False, True, False, False, False]
+    assert abs(made.estimate[0] - 70.0) < 1.0
+    alone = made_of(first)
+    assert made.expected_error[0] < alone.expected_error[0]
+
+
+def test_the_deviation_is_that_of_a_normal_map():
+    """With hardly any noise it is the standard deviation between cells."""
+    true = np.random.default_rng(8).normal(40.0, 6.0, 300)
+    looks = look_at(np.clip(true, 1.0, 99.0), *BOUNDS, 0.01)
+    made = estimate_looks([looks], design_of(300, users=100_000), SPREAD, BOUNDS)
+    assert made.deviation == pytest.approx(np.std(true), rel=0.12)
+
+
+def test_one_outlying_cell_does_not_make_all_others_good():
+    """The deviation is that of the middle 68 percent: a cell at the far end hardly moves it."""
+    usual = np.linspace(38.0, 42.0, 21)
+    alone = made_of(look_at(usual, *BOUNDS, 0.1)).deviation
+    with_outlier = made_of(look_at([*usual, 95.0], *BOUNDS, 0.1)).deviation
+    assert with_outlier < 1.3 * alone < 3.0
+
+
+def test_a_map_of_one_cell_has_no_deviation():
+    """There is nothing to differ from."""
+    assert made_of(look_at([40.0])).deviation is None
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_truth_as_often_as_stated():
+    """Over 60 maps of the model with a range that cuts, 93 to 99.5 percent are held."""
+    rng, held, errors, expected = np.random.default_rng(12), [], [], []
+    for _ in range(60):
+        n_cells, users = 20, 40
+        true = rng.normal(40.0, 6.0, n_cells)
+        means = true[:, None] + rng.normal(0.0, 5.0, (n_cells, users))
+        noisy = np.clip(means, 28.0, 52.0).mean(axis=1) + rng.laplace(0.0, 0.8, n_cells)
+        made = estimate_looks(
+            [look_at(noisy, 28.0, 52.0, 0.8)], design_of(n_cells, users), SPREAD, BOUNDS
+        )
+        average = means.mean(axis=1)
+        held.append((made.low <= average) & (average <= made.high))
+        errors.append(np.abs(made.estimate - average))
+        expected.append(made.expected_error)
+    assert 0.93 <= np.mean(held) <= 0.995
+    # The model allows for tails that these normal values do not have: it errs on the safe side.
+    assert np.mean(errors) <= np.mean(expected) <= 1.8 * np.mean(errors)
+
+
+def test_smoothed_numbers_are_kept_within_the_intervals():
+    """One interval for a cell: that of the posterior, which counts who is distinguishable."""
+    made = made_of(look_at([49.9, 40.0, 38.0, 41.0]))
+    smoothed = Smoothed(
+        np.array([20.0, 40.0, 38.5, 99.0]), np.zeros(4), np.full(4, 100.0), 0.5, 4, None, {}
+    )
+    kept = adopt_intervals(smoothed, made, planned("private").allocation.clipping)
+    assert kept.estimate.tolist() == [made.low[0], 40.0, 38.5, made.high[3]]
+    assert kept.low.tolist() == made.low.tolist()
+    overall = kept.estimate.mean()
+    outside = (made.low > overall) | (made.high < overall)
+    assert kept.distinguishable == outside.sum() > 0
+    own = adopt_intervals(smoothed, made, PerCellRange(plan=None))
+    assert own.estimate.tolist() == made.estimate.tolist()
+
+
+def published(tmp_path, kind="private", way=None, **options):
+    """Return a seeded release of the highway."""
+    book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=100)
+    with drawing(9), taking(way) if way else contextlib.nullcontext():
+        return hv.release(highway(), planned(kind), ledger=book, **options)
+
+
+@pytest.mark.parametrize("estimates", ["raw", ("raw", "smoothed")], ids=["raw", "smoothed"])
+def test_a_release_under_one_range_has_estimates(tmp_path, estimates):
+    """Estimate, interval and expected error are in the table, and the manifest sums them up."""
+    made = published(tmp_path, estimates=estimates)
+    rows = made.table.to_pylist()
+    (accuracy,) = made.manifest["accuracy"]
+    assert accuracy["basis"] == "posterior"
+    assert accuracy["graded_by"] == "map"
+    assert accuracy["typical_error"] == pytest.approx(
+        np.mean([row["mean_expected_error"] for row in rows])
+    )
+    assert sum(accuracy["grades"].values()) == CELLS
+    for row in rows:
+        assert row["mean_low"] <= row["mean_estimate"] <= row["mean_high"]
+        if "mean_smoothed" in row:
+            assert row["mean_low"] <= row["mean_smoothed"] <= row["mean_high"]
+        if row["mean_quality"] == "good":
+            half = (row["mean_high"] - row["mean_low"]) / 2.0
+            assert half <= accuracy["between_cells"]
+    assert rows[0]["mean_quality"] == "cut off"
+    assert rows[0]["mean_low"] < FAST < rows[0]["mean_high"] == 65.0
+    assert verify.find_problems(made.write(tmp_path / "map")) == ()
+
+
+def test_texts_state_the_typical_error_and_the_differences(tmp_path):
+    """Page and README.txt have both, and say that the noisy numbers gave them."""
+    made = published(tmp_path)
+    folder = made.write(tmp_path / "map")
+    readme = " ".join((folder / "README.txt").read_text("utf-8").split())
+    page = " ".join((folder / "report.html").read_text("utf-8").split())
+    (accuracy,) = made.manifest["accuracy"]
+    error, between = (f"{accuracy[key]:.3g} km/h" for key in ("typical_error", "between_cells"))
+    assert f"Typical error (average): {error}, the mean over cells" in readme
+    assert f"standard deviation of about {between}, estimated from the noisy numbers" in readme
+    assert "estimated from the noisy numbers; 95% intervals per cell below" in page
+    assert "one constant for all cells." not in readme
+
+
+@pytest.mark.parametrize(("kind", "way"), [("bounds", None), ("two-stage", "user_residuals")])
+def test_other_kinds_of_plans_have_no_estimates(tmp_path, kind, way):
+    """Without one range for the map the model does not apply, and the manifest says so."""
+    made = published(tmp_path, kind, way)
+    assert "mean_estimate" not in made.table.column_names
+    (accuracy,) = made.manifest["accuracy"]
+    expected = {"bounds": ("worst case", "bounds"), "two-stage": ("prediction", "map")}
+    assert (accuracy["basis"], accuracy["graded_by"]) == expected[kind]
+    assert accuracy["between_cells"] > 0
+    assert verify.find_problems(made.write(tmp_path / "map")) == ()
+
+
+def test_quantiles_out_of_order_leave_the_prior_of_planning():
+    """Where no range was found all of the bounds are used, and estimates are still made."""
+    plan = planned("private")
+    interval = plan.allocation.clipping.range.with_ends((0, 650), 650)
+    clipping = replace(plan.allocation.clipping, range=interval)
+    whole = replace(plan, allocation=replace(plan.allocation, clipping=clipping))
+    noisy = {"mean": np.full(CELLS, 25.0)}
+    made = estimate_means(whole, (0, 650), noisy)
+    assert not made.cut_off.either.any()
+    assert np.isfinite(made.estimate).all()
+    assert estimate_means(whole, None, noisy) is None
+    assert estimate_means(whole, (0, 650), {"variance": np.zeros(CELLS)}) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("typical_error", 0.01, "the typical error of mean"),
+        ("between_cells", 0.001, "mean_quality is not that of its interval"),
+        ("basis", "prediction", "the basis of the typical error"),
+        ("grades", {"good": 16, "caution": 0, "cut_off": 0, "noise": 0}, "the grades of mean"),
+    ],
+)
+def test_a_forged_statement_is_found(tmp_path, key, value, words):
+    """Errors, grades and differences that are not those of the table are named."""
+    folder = published(tmp_path).write(tmp_path / "map")
+
+    def change(manifest):
+        manifest["accuracy"][0][key] = value
+
+    forge_manifest(folder, change)
+    assert any(words in problem for problem in verify.find_problems(folder))
+
+
+def test_the_quantiles_are_those_before_widening():
+    """A plan without a range has none."""
+    plan = hv.plan(highway(), epsilon=4, clipping_range="bounds", advise=False)
+    from hexveil.planning.release_allocation import allocation_of  # noqa: PLC0415  one test
+
+    assert released_quantiles(allocation_of(plan, highway().public.lattice), {}) is None

@@ -1,0 +1,177 @@
+"""A release in memory: a sequence of rows, columns by name, and tables for other libraries."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import InputError
+from hexveil.publishing import geometry
+from publishing.releases import release_of
+
+
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory):
+    """Return a release of hexagons in two hours, smoothed, with three statistics."""
+    folder = tmp_path_factory.mktemp("mapped")
+    return release_of(folder / "map", "squares", mapped=True, smoothed=True)
+
+
+@pytest.fixture(scope="module")
+def routes(tmp_path_factory):
+    """Return a release of labels, some of which a spreadsheet would take for formulas."""
+    return release_of(tmp_path_factory.mktemp("routes") / "map", "means")
+
+
+def test_a_release_is_a_sequence_of_rows(mapped):
+    """It is as long as it has cells, and each row is a dict of its columns."""
+    rows = list(mapped)
+    assert len(mapped) == len(rows) == mapped.table.num_rows
+    assert rows == mapped.table.to_pylist()
+    assert mapped.columns == mapped.table.column_names
+
+
+def test_columns_have_names(mapped):
+    """A column is an array that cannot be written to; a statistic alone means its raw numbers."""
+    raw = mapped["mean"]
+    assert raw.tolist() == mapped["mean_raw"].tolist() == mapped.table["mean_raw"].to_pylist()
+    assert mapped["sd"].tolist() == mapped.table["sd_raw"].to_pylist()
+    assert mapped["starts_at_utc"].dtype.kind == "M"
+    with pytest.raises(ValueError, match="read-only"):
+        raw[0] = 0.0
+    assert "mean" in mapped
+    assert "mean_raw" in mapped
+    assert "median" not in mapped
+    assert 7 not in mapped
+
+
+def test_several_columns_and_rows_are_arrow_tables(mapped):
+    """A list of names selects columns, an array of truth values rows."""
+    assert mapped[["cell", "mean"]].column_names == ["cell", "mean_raw"]
+    usable = mapped["mean_quality"] != "noise"
+    assert mapped[usable].num_rows == np.count_nonzero(usable)
+    assert mapped[~usable].equals(mapped.table.filter(pa.array(~usable)))
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("mean_row", r"no column 'mean_row'; did you mean 'mean_raw'\?"),
+        ("q", r"no column 'q'; it has cell, hexagon, slot, "),
+        (0, "named by text, got int; for rows use release.table"),
+        (["cell", 0], "named by text, got int"),
+        (np.array([True]), "named by text, got ndarray"),
+        (slice(3), "named by text, got slice"),
+    ],
+)
+def test_other_keys_are_refused(mapped, key, message):
+    """What is neither a column, nor several, nor a choice of all rows ends in a sentence."""
+    with pytest.raises(InputError, match=message):
+        mapped[key]
+
+
+def test_a_label_column_goes_before_a_statistic(book):
+    """Where a label has the name of a statistic, the name means the label."""
+    rows = {"bus": [f"b{i}" for i in range(40)], "sd": ["x", "y"] * 20, "v": [3.0] * 40}
+    data = hv.read(
+        pa.table(rows), user="bus", value="v", bounds=(0, 10), cells=hv.Labels("sd"),
+        accept_single_records=True,
+    )  # fmt: skip
+    plan = hv.plan(data, epsilon=5, advise=False)
+    released = hv.release(data, plan, ledger=book, accept_noise=True)
+    assert released["sd"].tolist() == ["x", "y"]
+
+
+def test_a_data_frame_method_is_one_call_away(mapped):
+    """An attribute of data frames names what has it, a column how it is reached."""
+    with pytest.raises(AttributeError, match=r"'groupby'; release\.to_pandas\(\) and"):
+        _ = mapped.groupby
+    with pytest.raises(AttributeError, match=r"release\['mean_raw'\] is that column"):
+        _ = mapped.mean_raw
+    assert not hasattr(mapped, "_ipython_display_")
+    assert mapped._ipython_key_completions_() == mapped.columns
+
+
+def test_libraries_take_a_release_as_it_is(mapped):
+    """Arrow, pandas and polars make the same table of the object itself."""
+    assert pa.table(mapped).equals(mapped.table)
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    assert pl.DataFrame(mapped).to_dicts() == list(mapped)
+    assert pd.DataFrame(mapped)["mean_raw"].tolist() == mapped["mean"].tolist()
+    assert mapped.head(2)["cell"].tolist() == mapped["cell"][:2].tolist()
+
+
+def test_cells_are_geojson(mapped, routes):
+    """The interface of places is the file that a folder has; labels do not have it."""
+    assert json.loads(json.dumps(mapped.__geo_interface__)) == json.loads(
+        geometry.geojson(mapped.table)
+    )
+    assert not hasattr(routes, "__geo_interface__")
+    with pytest.raises(AttributeError, match="cells of labels have no outlines"):
+        _ = routes.__geo_interface__
+
+
+def test_geopandas_has_the_outlines(mapped):
+    """A GeoDataFrame in longitude and latitude, with a polygon per row and all columns."""
+    pytest.importorskip("geopandas", reason='geopandas is not installed: the extra "geo"')
+    frame = mapped.to_geopandas()
+    assert frame.crs.to_authority() == ("OGC", "CRS84")
+    features = mapped.__geo_interface__["features"]
+    for shape, feature in zip(frame.geometry, features, strict=True):
+        (ring,) = feature["geometry"]["coordinates"]
+        assert list(shape.exterior.coords) == ring
+    assert [name for name in frame.columns if name != "geometry"] == mapped.columns
+    again = frame.from_features(mapped, crs=frame.crs)
+    assert again.geometry.tolist() == frame.geometry.tolist()
+
+
+def test_labels_are_no_geodataframe(routes, monkeypatch):
+    """That is said before the library is loaded."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: True)
+    with pytest.raises(InputError, match=r"no outlines; \.to_pandas\(\) has their numbers"):
+        routes.to_geopandas()
+
+
+@pytest.mark.parametrize(
+    ("call", "extra"),
+    [("to_geopandas", "geo"), ("plot", "plots"), ("head", "pandas"), ("to_polars", "polars")],
+)
+def test_a_missing_library_is_one_sentence(mapped, monkeypatch, call, extra):
+    """It names the line that installs the library."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(InputError, match=rf'pip install "hexveil\[{extra}\]"'):
+        getattr(mapped, call)()
+
+
+def test_plot_returns_axes(mapped, routes):
+    """A statistic, a column and a slot by name; what is not there is named."""
+    pytest.importorskip("matplotlib").use("agg")
+    import matplotlib.pyplot as plt  # noqa: PLC0415  an extra
+
+    slot = mapped["slot"][0]
+    assert mapped.plot(slot=slot).get_title().startswith("Average speed, ")
+    assert mapped.plot("sd").get_title().startswith("Standard deviation of speed, ")
+    assert mapped.plot("mean_smoothed").figure.axes[1].get_ylabel() == "mean_smoothed (km/h)"
+    assert mapped.plot("variance").figure.axes[1].get_ylabel() == "variance_raw ((km/h)\u00b2)"
+    axes = plt.figure().add_subplot()
+    assert routes.plot(ax=axes) is axes
+    with pytest.raises(InputError, match="no column 'speed'; it has"):
+        mapped.plot("speed")
+    with pytest.raises(InputError, match="has no timeslots"):
+        routes.plot(slot=slot)
+    plt.close("all")
+
+
+def test_a_notebook_shows_promise_picture_and_rows(mapped, routes):
+    """The numbers of the page are those of the table, rounded."""
+    for released, shape in ((mapped, "<polygon"), (routes, "<circle")):
+        page = released._repr_html_()
+        assert shape in page
+        assert released.manifest["guarantee"]["promise"] in page
+        cells = page.partition("<tbody>")[2].split("</td>")[:5]
+        row = next(iter(released))
+        shown = [cell.rpartition("<td>")[2] for cell in cells]
+        assert shown[1:3] == [str(row["users"]), f"{row['mean_raw']:.4g}"]

@@ -1,0 +1,127 @@
+"""Second ranges: who moves, where to, and that noise alone moves nobody."""
+
+import math
+
+import numpy as np
+import pytest
+
+from hexveil.smoothing import range_selection
+from hexveil.smoothing.clipped_posterior import ClippedLook, UserMeanSpread, fit
+from hexveil.smoothing.range_selection import first_range, is_piled, select_ranges
+from smoothing.clipped_cells import BOUNDS, draw_cells, even_design, look
+
+SHARE = 0.3
+
+
+def selected(numbers, noise, spread, users=60):
+    """Return the ranges of cells with these first numbers, and the first look."""
+    size = len(numbers)
+    low, high = (np.full(size, x) for x in first_range(spread, BOUNDS))
+    design, per_width = even_design([users] * size), np.full(size, noise)
+    seen = ClippedLook(np.array(numbers), low, high, per_width * (high - low) / SHARE)
+    posterior = fit([seen], design, spread, BOUNDS)
+    return select_ranges(posterior, [seen], design, spread, per_width, SHARE, BOUNDS), seen
+
+
+SPREAD = UserMeanSpread(40.0, 10.0, 10.0, 4.0)
+
+
+def test_a_cell_beyond_its_range_moves_to_where_it_is():
+    """Cells whose clipped average is at an end are looked at again beyond that end."""
+    ranges, seen = selected([24.1, 40.0, 41.0, 38.0, 55.9], 3e-3, SPREAD)
+    assert ranges.moved[[0, 4]].all()
+    assert ranges.lower[0] < seen.lower[0]
+    assert ranges.upper[4] > seen.upper[4]
+    assert ranges.upper[0] < 50.0
+    assert ranges.lower[4] > 30.0
+    stay = ~ranges.moved
+    assert np.all(ranges.lower[stay] == seen.lower[stay])
+    assert np.all(ranges.upper[stay] == seen.upper[stay])
+
+
+def test_ranges_lie_within_the_bounds_and_are_not_empty():
+    """Every cell has a range of values, whatever its first number was."""
+    numbers = np.linspace(20.0, 60.0, 15)
+    ranges, _ = selected(numbers, 1e-3, SPREAD)
+    assert np.all(ranges.lower < ranges.upper)
+    assert np.all((ranges.lower >= BOUNDS[0]) & (ranges.upper <= BOUNDS[1]))
+
+
+def test_like_cells_seldom_move():
+    """Where cells are alike and noise is not small, hardly a cell is looked at twice."""
+    rng = np.random.default_rng(1)
+    drawn = draw_cells(rng, 120, between=1.5, within=8.0)
+    low, high = first_range(drawn.spread, BOUNDS)
+    noise = np.full(120, 0.02)
+    seen = look(rng, drawn, low, high, noise * (high - low) / SHARE)
+    posterior = fit([seen], drawn.design, drawn.spread, BOUNDS)
+    ranges = select_ranges(posterior, [seen], drawn.design, drawn.spread, noise, SHARE, BOUNDS)
+    assert ranges.moved.mean() <= 0.05
+
+
+def test_cells_that_differ_gain_by_moving():
+    """Bimodal cells are published with less error by ranges of their own."""
+    rng = np.random.default_rng(2)
+    errors = {}
+    drawn = draw_cells(rng, 60, between=0.5, within=3.0)
+    middles = np.where(np.arange(60) % 2, 15.0, 65.0)
+    users = [u + middle - 40.0 for u, middle in zip(drawn.users, middles, strict=True)]
+    cells = type(drawn)(
+        np.array([u.mean() for u in users]),
+        drawn.design,
+        users,
+        UserMeanSpread(40.0, 30.0, 30.0, 3.0),
+    )
+    low, high = first_range(cells.spread, BOUNDS)
+    noise, width = np.full(60, 0.01), high - low
+    first = look(rng, cells, low, high, noise * width / SHARE)
+    posterior = fit([first], cells.design, cells.spread, BOUNDS)
+    ranges = select_ranges(posterior, [first], cells.design, cells.spread, noise, SHARE, BOUNDS)
+    assert ranges.moved.mean() > 0.9
+    scale = noise * (ranges.upper - ranges.lower) / (1.0 - SHARE)
+    second = look(rng, cells, ranges.lower, ranges.upper, scale)
+    single = look(rng, cells, low, high, noise * width)
+    for name, looks in (("moved", [first, second]), ("kept", [single])):
+        done = fit(looks, cells.design, cells.spread, BOUNDS)
+        errors[name] = np.abs(done.median() - cells.truth).mean()
+    assert errors["moved"] < 0.75 * errors["kept"]
+
+
+def test_piled_values_keep_all_of_the_bounds():
+    """A quantile range is blind to the tail of piled values: none is tried."""
+    spread = UserMeanSpread(0.2, 0.3, 0.3, 0.3)
+    assert is_piled(spread, BOUNDS)
+    assert first_range(spread, BOUNDS) == BOUNDS
+    ranges, _ = selected([0.1, 5.0, 60.0], 1e-5, spread)
+    assert not ranges.moved.any()
+
+
+@pytest.mark.parametrize(
+    ("spread", "ends"),
+    [
+        (UserMeanSpread(40.0, 10.0, 10.0, None), (24.0, 56.0)),
+        (UserMeanSpread(40.0, 6.0, 13.0, None), (40.0 - 13.2, 40.0 + 28.6)),  # strongly skewed
+        (UserMeanSpread(20.0, 20.0, 20.0, None), (0.0, 52.0)),  # cut off at the bound
+    ],
+)
+def test_first_ranges(spread, ends):
+    """The first range reaches a stated number of deviations, more where these differ."""
+    assert first_range(spread, BOUNDS) == pytest.approx(ends)
+
+
+def test_the_criterion_is_the_standard_error_of_a_plain_cell():
+    """Far from both ends a kept cell's error is that of noise and prior, by the printed formula."""
+    noise, users = 1e-3, 10_000
+    spread = UserMeanSpread(50.0, 20.0, 20.0, 1.0)
+    design = even_design([users])
+    one = [np.array([x]) for x in (50.0, 18.0, 82.0)]
+    seen = ClippedLook(*one, np.array([noise * 64.0 / SHARE]))
+    posterior = fit([seen], design, spread, BOUNDS)
+    law = range_selection.UserMeanLaw.of(design, spread, BOUNDS)
+    nodes = np.array([[48.0, 50.0, 52.0]])
+    found = range_selection._information(law, design, law.modes(nodes), seen, seen.scale)
+    assert found == pytest.approx(1.0 / (2.0 * (noise * 64.0 / SHARE) ** 2), rel=1e-3)
+    error = range_selection._expected_error(found)
+    expected = math.sqrt(2.0 / math.pi) * math.sqrt(2.0) * noise * 64.0 / SHARE
+    assert error == pytest.approx(expected, rel=1e-3)
+    assert posterior.mean_abs_error()[0] == pytest.approx(noise * 64.0 / SHARE, rel=0.25)

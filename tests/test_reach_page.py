@@ -1,0 +1,113 @@
+"""The page on how far maps are off: its tables are those of the CSV files."""
+
+import importlib.util
+import re
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def reach_page():
+    """Return the module that writes the tables; nothing stays loaded."""
+    before, path = set(sys.modules), list(sys.path)
+    made = importlib.util.spec_from_file_location("hexveil_bench_page", FOLDER / "reach_page.py")
+    sys.modules[made.name] = module = importlib.util.module_from_spec(made)
+    made.loader.exec_module(module)
+    yield module
+    sys.path[:] = path
+    for name in set(sys.modules) - before:
+        if name.startswith("hexveil_bench_") or name in {"reach", "collection", "clipping_ranges"}:
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def rows(reach_page):
+    """Return the rows of the CSV."""
+    return reach_page.load_rows(reach_page.FIGURES / "clipping-ranges.csv")
+
+
+def test_tables_of_the_page_are_those_of_the_files(reach_page, rows):
+    """The page has every table, as the files make it; another figure would change it."""
+    page = reach_page.PAGE.read_text(encoding="utf-8")
+    assert reach_page.rewrite(page, rows) == page
+    assert set(re.findall("<!-- table: ([^>]+) -->", page)) == set(reach_page.tables(rows))
+    changed = [replace(row, error=2.0 * row.error) for row in rows]
+    assert reach_page.rewrite(page, changed) != page
+
+
+def test_every_judging_set_has_its_rows(reach_page, rows):
+    """Each judging set was measured at each epsilon, in each range and by default."""
+    measured = {(r.set, r.epsilon, r.clipping_range) for r in rows if r.purpose == "judging"}
+    judging = {n for n, one in reach_page.COLLECTION.items() if one.purpose == "judging"}
+    assert measured == {
+        (name, epsilon, kind)
+        for name in judging
+        for epsilon in reach_page.EPSILONS
+        for kind in reach_page.RANGES
+    }
+
+
+def row_of(reach_page, **changes):
+    """Return a row of a judging set."""
+    usual = dict(
+        zip(
+            [field.name for field in fields(reach_page.Row)],
+            ["ships", "judging", "kn", 9, "1", "auto", "bounds", 8, 4.0, 2.0, 3.0, 0.95, 0.5, 1, 0],
+            strict=True,
+        )
+    )
+    return reach_page.Row(**usual | changes)
+
+
+def test_the_summary_counts_and_compares(reach_page):
+    """Against the least error of the fixed ranges; limits belong to what they bound."""
+    errors = {"bounds": 2.0, "private": 1.6, "per-cell": 3.2, "auto": 2.0}
+    made = [
+        row_of(reach_page, epsilon=epsilon, clipping_range=kind, taken=kind, error=error, **more)
+        for kind, error in errors.items()
+        for epsilon, more in (
+            ("1", {"coverage": 0.93, "stated_over_true": 1.3}),
+            ("2", {"coverage": 0.899, "stated_over_true": 0.69}),
+        )
+    ]
+    lines = {line.split(" | ")[0][2:]: line.split(" | ")[1:] for line in reach_page.summary(made)}
+    assert lines["error over the best in hindsight, average"][:2] == ["1.25", "1.25"]
+    assert lines["error over the best in hindsight, largest"][2] == "1.00"
+    assert lines["coverage from 93 to 98%"][0] == "1 of 2"
+    assert lines["coverage below 90%"][0] == "1 of 2"
+    assert lines["coverage, least"][0] == "89.9%"
+    assert lines["typical error within 30% of the true one"][0] == "1 of 2"
+    assert lines["typical error more than 30% too small"][0] == "1 of 2"
+
+
+def test_goals_say_what_was_not_met_or_measured(reach_page):
+    """A goal without a row is not measured; one that is missed is not met."""
+    made = [
+        row_of(reach_page, set="flights", purpose="tuning", error=8.9),
+        row_of(reach_page, set="surat-6-goal", purpose="goal", error=2.4),
+    ]
+    lines = {line.split(" | ")[0][2:]: line for line in reach_page.goals(made)}
+    assert "**not met**" in lines["flights"]
+    assert ", met" in lines["surat-6-goal"]
+    assert "not measured" in lines["demo-city"]
+
+
+def test_rows_measured_again_replace_those_of_the_file(reach_page, tmp_path):
+    """Rows of other sets and epsilons stay, in the order of the collection."""
+    merge = sys.modules["clipping_ranges"].merge
+    old = [row_of(reach_page, set="aircraft"), row_of(reach_page), row_of(reach_page, epsilon="2")]
+    new = [row_of(reach_page, runs=50)]
+    merged = merge(old, new)
+    assert [(row.set, row.epsilon, row.runs) for row in merged] == [
+        ("ships", "1", 50),
+        ("ships", "2", 8),
+        ("aircraft", "1", 8),
+    ]
+    file = tmp_path / "rows.csv"
+    file.write_bytes(sys.modules["measuring"].csv_of_rows(merged))
+    assert reach_page.load_rows(file) == merged

@@ -1,0 +1,46 @@
+"""Take a picture of a release's page for the docs: ``picture.py REPORT.html OUT.png [ADDRESS]``.
+
+ADDRESS is what the page takes after its name, as "#slot=06:00". Needs Chromium, playwright and
+Pillow. The pictures of README and first-map.md are those of `hexveil demo` and
+`hexveil demo --city`.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+SIZE = {"width": 1200, "height": 1000}
+COLOURS = 256
+
+
+def main() -> None:
+    """Write the picture."""
+    report, out, *address = sys.argv[1:]
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport=SIZE)
+        page.goto(Path(report).absolute().as_uri() + "".join(address))
+        page.wait_for_selector("body[data-ready=true]")
+        page.wait_for_timeout(500)
+        end = page.locator(".map-grid").bounding_box()
+        top = page.locator("h1").bounding_box()
+        if end is None or top is None:
+            raise SystemExit("the page has no map.")
+        clip = {"x": 14, "y": top["y"] - 12, "width": SIZE["width"] - 28, "height": 0}
+        clip["height"] = min(end["y"] + end["height"], SIZE["height"]) - clip["y"] + 8
+        taken = Image.open(io.BytesIO(page.screenshot(clip=clip)))
+        browser.close()
+    # This method keeps rare colours: the classes of the map must not run into each other.
+    few = taken.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
+    few.save(out, optimize=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from hexveil.base.optional_packages import skip_pandas
 from hexveil.cli import interrupts
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command() -> None:
     """Run the command as a process of its own, and exit with its code."""
-    skip_pandas()
     with interrupts.watched() as watch:
         code = _run(None, watch)
         # The work is done and has its code: a late signal must not change it.

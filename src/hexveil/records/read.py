@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
-from hexveil.base.optional_packages import admit_pandas
 from hexveil.base.scratch import place
 from hexveil.model.public_metadata import Unit, ValueLattice
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
@@ -207,8 +206,6 @@ def _spark(engine: object, source: object, *, by_file: bool) -> Any:  # noqa: AN
         )
     if find_spec("pyspark") is None:
         raise InputError('engine "spark" needs the package pyspark: pip install "hexveil[spark]".')
-    # Spark itself needs pandas, also in a command.
-    admit_pandas()
     from hexveil.records.spark.session import session_of  # noqa: PLC0415  the engine
 
     return session_of(engine, source)

@@ -1,5 +1,6 @@
 """Help by what one wants to do, and completion: both without the libraries of the commands."""
 
+import importlib
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
+from hexveil.base.optional_packages import admit_pandas, skip_pandas
 from hexveil.cli.app import PANELS, app
 from hexveil.cli.lazy_commands import LaterCommand
 
@@ -172,3 +174,34 @@ def test_every_shell_has_a_script(shell):
     )
     assert "hexveil" in done.stdout
     assert "_HEXVEIL_COMPLETE" in done.stdout
+
+
+def test_a_command_loads_no_pandas(tmp_path):
+    """A process of the command reads and plans without pandas, which pyarrow would load."""
+    records = tmp_path / "buses.csv"
+    records.write_text("bus,speed\n" + "".join(f"b{k % 12},{k}\n" for k in range(40)))
+    arguments = ("plan", records, "--user", "bus", "--value", "speed", "--one-cell",
+                 "--bounds", "0,60", "--epsilon", "2", "--repeats", "keep")  # fmt: skip
+    code = (
+        "import atexit, sys; from hexveil.cli import command; "
+        "atexit.register(lambda: print([sys.modules.get('pandas'), 'pyarrow' in sys.modules])); "
+        "command()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[None, True]"
+
+
+def test_pandas_can_be_admitted_again(monkeypatch):
+    """What a command skips can be imported after all, and a module that is loaded stays."""
+    pandas = pytest.importorskip("pandas")
+    skip_pandas()
+    try:
+        assert importlib.import_module("pandas") is pandas
+        monkeypatch.delitem(sys.modules, "pandas")
+        with pytest.raises(ModuleNotFoundError, match="data frames"):
+            importlib.import_module("pandas")
+    finally:
+        admit_pandas()
+    assert importlib.util.find_spec("pandas").origin == pandas.__file__

@@ -39,9 +39,7 @@ _BUFFERED_ROWS = 200_000
 _BLOCK = "records_of_block"
 
 
-def declarations(
-    used: Sequence[tuple[str, ColumnRef]], request: ReadRequest
-) -> Declarations:
+def declarations(used: Sequence[tuple[str, ColumnRef]], request: ReadRequest) -> Declarations:
     """Return the columns of text that records are made of, and their types.
 
     Parameters

@@ -114,7 +114,8 @@ def _parse(
         table = csv.read_csv(
             buffer(block),
             csv.ReadOptions(column_names=names, use_threads=False, block_size=_PARSED_AT_ONCE),
-            csv.ParseOptions(delimiter=header.mark, quote_char=False, ignore_empty_lines=False),
+            # Lines without a letter are none, as to the engine.
+            csv.ParseOptions(delimiter=header.mark, quote_char=False, ignore_empty_lines=True),
             csv.ConvertOptions(
                 check_utf8=False,  # checked already
                 column_types={names[place]: types[name] for name, place in places.items()},
@@ -188,7 +189,7 @@ def _instants(chunk: pa.FixedSizeBinaryArray, form: bytes) -> pa.TimestampArray 
         times = pa.StringArray.from_buffers(len(chunk), ends, pa.py_buffer(data)).cast(kind)
         # Beyond them other rules hold, and no record is usable.
         numbers = np.frombuffer(times.buffers()[1], np.int64)
-        usable = 0 <= numbers.min() and numbers.max() < END_OF_TIMES * 10**6
+        usable = numbers.min() >= 0 and numbers.max() < END_OF_TIMES * 10**6
         return times if usable else None
     return None
 

@@ -106,7 +106,7 @@ def accepted(texts, *, is_time):
     found = {}
     for text in texts:
         lines = f"{text}|\n{text}|\n".encode()
-        block = typed_block(Block(lines, is_first=True, is_last=True), header, declared)
+        block = typed_block(Block(lines), header, declared)
         ((_, kind),) = block.types
         if kind != "text":
             found.setdefault(kind, ([], []))
@@ -212,11 +212,12 @@ FILES = {
 }
 
 
-def parsed(path, monkeypatch, *, plain, cells=None, size=1_000):
+def parsed(path, monkeypatch, *, plain, cells=None, size=1_000, rows=30):
     """Return the parsed records of a file, and its number of malformed lines."""
     if plain:
         monkeypatch.setattr(parsed_records, "SMALLEST_BLOCK", size)
         monkeypatch.setattr(parsed_records, "LARGEST_BLOCK", size)
+        monkeypatch.setattr(parsed_records, "_ROWS_AT_ONCE", rows)
     else:
         monkeypatch.setattr(parsed_records, "plain_blocks", refuse)
     found = {}
@@ -280,8 +281,7 @@ def test_blocks_make_up_the_file(tmp_path):
         for size in (1, 7, 100, 10_000):
             blocks = list(plain_blocks.plain_blocks(str(path), size))
             assert b"".join(block.text for block in blocks) == text
-            assert [block.is_first for block in blocks] == [True] + [False] * (len(blocks) - 1)
-            assert [block.is_last for block in blocks] == [False] * (len(blocks) - 1) + [True]
+            assert all(block.text for block in blocks)
 
 
 def test_folder_of_plain_and_other_files_is_read_once_each(tmp_path, monkeypatch):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 LARGEST_BLOCK, SMALLEST_BLOCK = 1 << 23, 1 << 20
 _BLOCKS_IN_MEMORY = 64
 """Blocks that the memory limit has room for: a few are read, converted and inserted at once."""
-_BUFFERED_ROWS = 200_000
+_ROWS_AT_ONCE = 400_000
+_BYTES_OF_ROW = 2_000
+"""Rows that are inserted at once, and the bytes of the memory limit that each of them needs."""
 _BLOCK = "records_of_block"
 
 
@@ -104,82 +107,99 @@ def create_parsed(
         session.run(f"INSERT INTO {table} {parse(rest)}")
 
 
-@dataclass
+class _Tables:
+    """Typed tables that wait for being inserted: many small insertions take twice as long."""
+
+    def __init__(self) -> None:
+        self.by_types: dict[Types, list[pa.Table]] = {}
+        self.n_rows = 0
+
+    def add(self, types: Types, table: pa.Table) -> None:
+        """Add a table, which may be empty."""
+        if table.num_rows:
+            self.by_types.setdefault(types, []).append(table)
+            self.n_rows += table.num_rows
+
+    def take(self, others: _Tables) -> None:
+        """Add all tables of others, which have none then."""
+        for types, tables in others.by_types.items():
+            self.by_types.setdefault(types, []).extend(tables)
+        self.n_rows += others.n_rows
+        others.clear()
+
+    def clear(self) -> None:
+        """Remove all tables."""
+        self.by_types, self.n_rows = {}, 0
+
+
 class _Loader:
     """Inserter of the records of plain files, small ones together."""
 
-    session: Session
-    relation: Relation
-    table: str
-    declared: Declarations
-    parse: Callable[[Relation], str]
-    _buffered: dict[Types, list[pa.Table]] = field(default_factory=dict)
-    _n_buffered: int = 0
-    _queries: dict[Types, str] = field(default_factory=dict)
+    def __init__(
+        self,
+        session: Session,
+        relation: Relation,
+        table: str,
+        declared: Declarations,
+        parse: Callable[[Relation], str],
+    ) -> None:
+        self._session, self._relation, self._table = session, relation, table
+        self._declared, self._parse = declared, parse
+        self._small_files = _Tables()
+        self._queries: dict[Types, str] = {}
+        size = int(session.memory / _BLOCKS_IN_MEMORY)
+        self._block_size = min(max(size, SMALLEST_BLOCK), LARGEST_BLOCK)
+        self._rows_at_once = min(_ROWS_AT_ONCE, int(session.memory / _BYTES_OF_ROW))
 
     def load(self, path: str, header: FirstLine) -> bool:
         """Insert the records of a file; return whether it is plain, and inserts none if not."""
-        size = int(self.session.memory / _BLOCKS_IN_MEMORY)
-        size = min(max(size, SMALLEST_BLOCK), LARGEST_BLOCK)
-        in_transaction = False
-        convert = lambda block: typed_block(block, header, self.declared)  # noqa: E731
+        waiting, in_transaction = _Tables(), False
+        convert = partial(typed_block, header=header, declared=self._declared)
         try:
-            for block, typed in _ahead(plain_blocks(path, size), convert):
-                if not block.text:
-                    continue
-                if block.is_first and block.is_last:
-                    self._buffer(typed)
-                    continue
-                if not in_transaction:
-                    self.flush()
-                    self.session.run("BEGIN TRANSACTION")
-                    in_transaction = True
-                self._insert(typed.types, typed.table)
+            for typed in _ahead(plain_blocks(path, self._block_size), convert):
+                waiting.add(typed.types, typed.table)
+                if waiting.n_rows >= self._rows_at_once:
+                    if not in_transaction:
+                        self.flush()
+                        self._session.run("BEGIN TRANSACTION")
+                        in_transaction = True
+                    self._insert(waiting)
         except NotPlainError:
             if in_transaction:
-                self.session.run("ROLLBACK")
+                self._session.run("ROLLBACK")
             return False
         if in_transaction:
-            self.session.run("COMMIT")
+            self._insert(waiting)
+            self._session.run("COMMIT")
+        self._small_files.take(waiting)
+        if self._small_files.n_rows >= self._rows_at_once:
+            self.flush()
         return True
 
     def flush(self) -> None:
-        """Insert the records of small files."""
-        for types, tables in self._buffered.items():
-            self._insert(types, pa.concat_tables(tables))
-        self._buffered.clear()
-        self._n_buffered = 0
+        """Insert the records of small files that wait."""
+        self._insert(self._small_files)
 
-    def _buffer(self, typed: TypedBlock) -> None:
-        self._buffered.setdefault(typed.types, []).append(typed.table)
-        self._n_buffered += typed.table.num_rows
-        if self._n_buffered >= _BUFFERED_ROWS:
-            self.flush()
-
-    def _insert(self, types: Types, table: pa.Table) -> None:
-        if not table.num_rows:
-            return
-        if types not in self._queries:
-            schema = {name: TYPES[kind] for name, kind in types}
-            typed = replace(self.relation, query=f"SELECT * FROM {_BLOCK}", schema=schema)
-            self._queries[types] = self.parse(typed)
-        self.session.register(_BLOCK, table)
-        self.session.run(f"INSERT INTO {self.table} {self._queries[types]}")
-        self.session.forget(_BLOCK)
+    def _insert(self, tables: _Tables) -> None:
+        for types, alike in tables.by_types.items():
+            if types not in self._queries:
+                schema = {name: TYPES[kind] for name, kind in types}
+                typed = replace(self._relation, query=f"SELECT * FROM {_BLOCK}", schema=schema)
+                self._queries[types] = self._parse(typed)
+            self._session.register(_BLOCK, pa.concat_tables(alike))
+            self._session.run(f"INSERT INTO {self._table} {self._queries[types]}")
+            self._session.forget(_BLOCK)
+        tables.clear()
 
 
-def _ahead(
-    blocks: Iterator[Block], convert: Callable[[Block], TypedBlock]
-) -> Iterator[tuple[Block, TypedBlock]]:
+def _ahead(blocks: Iterator[Block], convert: Callable[[Block], TypedBlock]) -> Iterator[TypedBlock]:
     """Yield blocks in order, converted by other threads some ahead of the reader."""
-    n_threads = os.cpu_count() or 1
-    waiting: deque[tuple[Block, Future[TypedBlock]]] = deque()
-    with ThreadPoolExecutor(min(n_threads, 4), "hexveil-text") as pool:
+    n_threads = min(os.cpu_count() or 1, 4)
+    waiting: deque[Future[TypedBlock]] = deque()
+    with ThreadPoolExecutor(n_threads, "hexveil-text") as pool:
         for block in blocks:
-            waiting.append((block, pool.submit(convert, block)))
+            waiting.append(pool.submit(convert, block))
             if len(waiting) > n_threads:
-                first, typed = waiting.popleft()
-                yield first, typed.result()
+                yield waiting.popleft().result()
         while waiting:
-            first, typed = waiting.popleft()
-            yield first, typed.result()
+            yield waiting.popleft().result()

@@ -8,7 +8,6 @@ could differ. Files with anything else are left to the engine's reader.
 from __future__ import annotations
 
 import contextlib
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -34,13 +33,9 @@ class Block:
     Attributes
     ----------
     text : bytes
-    is_first, is_last : bool
-        Whether the file begins or ends with it.
     """
 
     text: bytes
-    is_first: bool
-    is_last: bool
 
 
 def plain_blocks(path: str, size: int) -> Iterator[Block]:
@@ -51,20 +46,15 @@ def plain_blocks(path: str, size: int) -> Iterator[Block]:
     NotPlainError
         If a block is not plain, or the file cannot be read or unpacked to its end.
     """
-    waiting: Block | None = None
+    line_end = b""
     for text in _whole_lines(path, size):
-        if waiting is None:
+        lines = text
+        if not line_end:
             line_end = b"\r\n" if text[: text.find(b"\n") + 1].endswith(b"\r\n") else b"\n"
+            lines = _without_header(text)
         _check(text, line_end)
-        if waiting is None:
-            waiting = Block(_without_header(text), is_first=True, is_last=False)
-        elif waiting.text:
-            yield waiting
-            waiting = Block(text, is_first=False, is_last=False)
-        else:
-            waiting = Block(text, is_first=waiting.is_first, is_last=False)
-    if waiting is not None:
-        yield Block(waiting.text, waiting.is_first, is_last=True)
+        if lines:
+            yield Block(lines)
 
 
 def _whole_lines(path: str, size: int) -> Iterator[bytes]:
@@ -132,6 +122,6 @@ def _is_utf8(block: bytes) -> bool:
     return False
 
 
-def buffer(block: Block) -> io.BytesIO:
-    """Return a block as a file."""
-    return io.BytesIO(block.text)
+def buffer(block: Block) -> pa.BufferReader:
+    """Return a block as a file, without a copy."""
+    return pa.BufferReader(block.text)

@@ -16,6 +16,7 @@ import numpy as np
 from duckdb.func import PythonUDFType
 
 from hexveil.base import scratch as scratch_folder
+from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.records.duckdb import interruptible_queries
 from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
@@ -192,7 +193,7 @@ class Session:
         for batch in self._connection.sql(query).to_arrow_reader(_BATCH):
             if size + len(batch) > limit:
                 return None
-            numbers[size : size + len(batch)] = batch.column(0).to_numpy()
+            numbers[size : size + len(batch)] = to_numpy(batch.column(0))
             size += len(batch)
         return numbers[:size]
 

@@ -318,7 +318,7 @@ def to_occupancy(
     # Packed pairs come in order already: a slice copies nothing.
     order: NDArray[np.int64] | slice = slice(None)
     if not sorted_by_cell(cell, unit):
-        order, key = _sorted(cell.astype(np.int64) * reach + unit)
+        order, key = sort_numbers(cell.astype(np.int64) * reach + unit)
         cell, unit = np.divmod(key, reach)
     place = np.zeros(reach, dtype=np.int64)
     place[used] = np.arange(used.size)
@@ -330,7 +330,7 @@ def to_occupancy(
     return LocalOccupancy(cell, unit, n, n_cells, used.size), sums, used
 
 
-def _sorted(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def sort_numbers(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the sorting order of non-negative keys, and the sorted keys.
 
     Key and position are sorted as one number where they fit: sooner than by position alone.

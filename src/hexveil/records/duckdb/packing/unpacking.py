@@ -184,7 +184,7 @@ def unpack(
     left_out : ndarray of int64
         How many records each reason covers.
     """
-    unit, units = _units_of(pairs.pair, layout.unit_bits)
+    unit, units = rank_units(pairs.pair, layout.unit_bits)
     cell = pairs.pair
     cell >>= np.uint64(layout.unit_bits)
     starts = _run_starts(cell)
@@ -227,7 +227,7 @@ def _columns(fields: Sequence[Field], packed: Numbers) -> tuple[dict[str, Any], 
     return columns, packed
 
 
-def _units_of(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
+def rank_units(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
     """Return the rank of each pair's unit among the distinct units, and the sorted units."""
     unit = np.empty(pair.size, dtype=np.int64)
     for block in _blocks(pair.size):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
+from hexveil.base.arrow_numbers import to_numpy, to_table
 from hexveil.model.cells import DAY, Cells, CellTable, Labels
 from hexveil.model.occupancy import LocalOccupancy, sorted_by_cell
 from hexveil.records.units import Units, first_days
@@ -19,6 +19,7 @@ from hexveil.records.units import Units, first_days
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from hexveil.model.public_metadata import Unit
@@ -199,7 +200,7 @@ def _create_suspects(session: Session, source: ValidatedRecords, n_records: int 
         return bool(session.rows("SELECT 1 FROM suspects LIMIT 1"))
     if not repeated.size:
         return False
-    session.register("repeated_hashes", pa.table({"record_hash": repeated}))
+    session.register("repeated_hashes", to_table({"record_hash": repeated}))
     session.run(f"{create} SELECT record_hash FROM repeated_hashes")
     session.forget("repeated_hashes")
     return True
@@ -277,8 +278,8 @@ def cell_table(session: Session, grid: Cells | Labels, grouping: GroupKeys) -> C
             name: tuple(table[f"label{i}"].to_pylist()) for i, name in enumerate(grid.columns)
         }
         return CellTable(grid, labels=labels)
-    slots = None if grid.seconds is None else table["slot"].to_numpy().astype(np.int64)
-    return CellTable(grid, table["hexagon"].to_numpy().astype(np.uint64), slots)
+    slots = None if grid.seconds is None else to_numpy(table["slot"]).astype(np.int64)
+    return CellTable(grid, to_numpy(table["hexagon"]).astype(np.uint64), slots)
 
 
 def number_units(session: Session, query: str, grouping: GroupKeys) -> None:
@@ -298,7 +299,7 @@ def numbered_units(session: Session) -> pa.Table:
 def to_units(table: pa.Table, unit: Unit) -> Units:
     """Return the ids and days of units from their keys. PRIVATE."""
     keys = [name for name in table.column_names if name in ("day", "week")]
-    days = first_days(table[keys[0]].to_numpy().astype(np.int64), unit) if keys else None
+    days = first_days(to_numpy(table[keys[0]]).astype(np.int64), unit) if keys else None
     return Units(table["user_id"].combine_chunks(), days)
 
 
@@ -309,7 +310,7 @@ def to_occupancy(
 
     Sums are in the order of the occupancy, whose users are the used units in theirs.
     """
-    cell, unit = (pairs[name].to_numpy() for name in ("cell", "unit"))
+    cell, unit = (to_numpy(pairs[name]) for name in ("cell", "unit"))
     # Units are numbered before selection; those without a selected cell are left out, and booked no
     # loss.
     used = np.flatnonzero(np.bincount(unit))
@@ -317,19 +318,19 @@ def to_occupancy(
     # Packed pairs come in order already: a slice copies nothing.
     order: NDArray[np.int64] | slice = slice(None)
     if not sorted_by_cell(cell, unit):
-        order, key = _sorted(cell.astype(np.int64) * reach + unit)
+        order, key = sort_numbers(cell.astype(np.int64) * reach + unit)
         cell, unit = np.divmod(key, reach)
     place = np.zeros(reach, dtype=np.int64)
     place[used] = np.arange(used.size)
-    n = pairs["n"].to_numpy()[order]
+    n = to_numpy(pairs["n"])[order]
     names = [name for name in (TOTAL, SQUARES) if name in pairs.column_names]
-    sums = {name: pairs[name].to_numpy()[order] for name in names}
+    sums = {name: to_numpy(pairs[name])[order] for name in names}
     if used.size < reach:
         unit = place[unit]
     return LocalOccupancy(cell, unit, n, n_cells, used.size), sums, used
 
 
-def _sorted(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def sort_numbers(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the sorting order of non-negative keys, and the sorted keys.
 
     Key and position are sorted as one number where they fit: sooner than by position alone.

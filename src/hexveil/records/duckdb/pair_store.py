@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hexveil.base.arrow_numbers import to_numpy
 from hexveil.records.duckdb.aggregation import (
     ALL_CELLS,
     PAIRS,
@@ -197,4 +198,4 @@ class PackedPairStore:
             f"SELECT place FROM (SELECT {names}, row_number() OVER (ORDER BY {names}) - 1 AS place "
             f"FROM {ALL_CELLS}) JOIN {SELECTED_CELLS} USING ({names}) ORDER BY cell"
         )
-        return np.asarray(selected["place"].to_numpy(), dtype=np.int64)
+        return np.asarray(to_numpy(selected["place"]), dtype=np.int64)

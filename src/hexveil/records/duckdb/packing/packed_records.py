@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells
 from hexveil.records.duckdb.aggregation import deduplicated_query
@@ -124,12 +125,13 @@ def _user_ranges(
     capacity = session.sortable
     if records <= capacity:
         return [_UserRange(0, 0, records, is_last=True)]
-    counts = session.arrow(
+    numbered = session.arrow(
         f"SELECT number, count(*) AS n FROM ({source.raw}) JOIN {USERS} "
         f"USING ({key_column('user_id', source.twins)}) "
         "GROUP BY number ORDER BY number"
-    )["n"].to_numpy()
+    )["n"]
     ranges, start = [], 0
+    counts = to_numpy(numbered)
     ends = np.cumsum(counts)
     while start < counts.size:
         n_before = int(ends[start - 1]) if start else 0
@@ -234,7 +236,7 @@ class _PairBuilder:
         """Return kept records as packed numbers, and count those that are left out."""
         if batch["below"].null_count:
             raise InputError(_CHANGED)
-        columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+        columns = [to_numpy(column) for column in batch.columns]
         below = columns[-1]
         if below.min(initial=0) < 0:
             out = below < 0

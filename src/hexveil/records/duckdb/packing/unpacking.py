@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hexveil.base.arrow_numbers import to_arrow, to_table
 from hexveil.records.duckdb.packing.bit_layout import COMBINATION, LABELS, USERS
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class PackedPairs:
             columns["cell"] = number[self.cell]
             rows = np.flatnonzero(columns["cell"] >= 0)
             columns = {name: column[rows] for name, column in columns.items()}
-        return pa.table(columns)
+        return to_table(columns)
 
     def single_records(self) -> tuple[int, int]:
         """Return the number of users, and of those with a single record."""
@@ -84,10 +85,10 @@ class PackedPairs:
 
     def keyed(self) -> pa.Table:
         """Return the keys of each pair, as the table of pairs has them, and its sums."""
-        cells = self.cells.drop_columns(["users", "records"]).take(pa.array(self.cell))
-        units = self.units.take(pa.array(self.unit))
+        cells = self.cells.drop_columns(["users", "records"]).take(to_arrow(self.cell))
+        units = self.units.take(to_arrow(self.unit))
         keys = {name: table[name] for table in (cells, units) for name in table.column_names}
-        return pa.table({**keys, **self.sums})
+        return to_table({**keys, **self.sums})
 
 
 def merge_sorted(
@@ -183,7 +184,7 @@ def unpack(
     left_out : ndarray of int64
         How many records each reason covers.
     """
-    unit, units = _units_of(pairs.pair, layout.unit_bits)
+    unit, units = rank_units(pairs.pair, layout.unit_bits)
     cell = pairs.pair
     cell >>= np.uint64(layout.unit_bits)
     starts = _run_starts(cell)
@@ -197,7 +198,7 @@ def unpack(
     number = np.repeat(np.arange(starts.size), users)
     reasons = {i: int(left_out[i]) for i in np.flatnonzero(left_out).tolist()}
     return PackedPairs(
-        pa.table(columns), _units(session, units, layout), number, unit, pairs.sums, reasons
+        to_table(columns), _units(session, units, layout), number, unit, pairs.sums, reasons
     )
 
 
@@ -206,7 +207,7 @@ def _labels(session: Session, numbers: Whole) -> dict[str, pa.ChunkedArray]:
     table = session.arrow(f"SELECT * FROM {LABELS} ORDER BY {COMBINATION}")
     texts = [name for name in table.column_names if name.startswith("place")]
     return {
-        f"label{name.removeprefix('place')}": table[name].take(pa.array(numbers)) for name in texts
+        f"label{name.removeprefix('place')}": table[name].take(to_arrow(numbers)) for name in texts
     }
 
 
@@ -214,7 +215,7 @@ def _units(session: Session, units: Numbers, layout: Layout) -> pa.Table:
     """Return the keys of packed units, in order."""
     columns, _ = _columns(layout.unit, units)
     ids = session.arrow(f"SELECT user_id FROM {USERS} ORDER BY number")["user_id"]
-    return pa.table({**columns, "user_id": ids.take(pa.array(columns["user_id"]))})
+    return to_table({**columns, "user_id": ids.take(to_arrow(columns["user_id"]))})
 
 
 def _columns(fields: Sequence[Field], packed: Numbers) -> tuple[dict[str, Any], Numbers]:
@@ -226,7 +227,7 @@ def _columns(fields: Sequence[Field], packed: Numbers) -> tuple[dict[str, Any], 
     return columns, packed
 
 
-def _units_of(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
+def rank_units(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
     """Return the rank of each pair's unit among the distinct units, and the sorted units."""
     unit = np.empty(pair.size, dtype=np.int64)
     for block in _blocks(pair.size):

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
 from hexveil.model.public_metadata import Unit, ValueLattice
+from hexveil.records.declared_reading import Protect, check_protect, declare_facts
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
@@ -27,9 +28,70 @@ if TYPE_CHECKING:
     from hexveil.base.rational import Number
     from hexveil.model.cells import Cells, Labels
     from hexveil.records.dataset import Dataset
+    from hexveil.records.private_dataset import PrivateDataset
     from hexveil.records.sources.versions import Version
 
 _ALL = Select()
+
+
+@overload
+def read(
+    source: object,
+    *,
+    user: str,
+    value: str,
+    bounds: object,
+    lat: str | None = ...,
+    lon: str | None = ...,
+    location: str | None = ...,
+    time: str | None = ...,
+    protect: Literal["values"] = ...,
+    privacy_unit: Unit = ...,
+    cells: Cells | Labels,
+    quantum: Number = ...,
+    select: Select = ...,
+    repeats: Repeats = ...,
+    value_unit: str | None = ...,
+    max_bad_rows: float = ...,
+    accept_single_records: bool = ...,
+    memory: str = ...,
+    engine: object = ...,
+    version: Version | None = ...,
+    timezone: str | None = ...,
+    cache: str | os.PathLike[str] | None = ...,
+    scratch: str | os.PathLike[str] | None = ...,
+    format: RecordFormat = ...,
+) -> Dataset: ...
+
+
+@overload
+def read(
+    source: object,
+    *,
+    user: str,
+    value: str,
+    bounds: object,
+    lat: str | None = ...,
+    lon: str | None = ...,
+    location: str | None = ...,
+    time: str | None = ...,
+    protect: Literal["presence"],
+    privacy_unit: Unit = ...,
+    cells: Cells | Labels,
+    quantum: Number = ...,
+    select: Select = ...,
+    repeats: Repeats = ...,
+    value_unit: str | None = ...,
+    max_bad_rows: float = ...,
+    accept_single_records: bool = ...,
+    memory: str = ...,
+    engine: object = ...,
+    version: Version | None = ...,
+    timezone: str | None = ...,
+    cache: str | os.PathLike[str] | None = ...,
+    scratch: str | os.PathLike[str] | None = ...,
+    format: RecordFormat = ...,
+) -> PrivateDataset: ...
 
 
 def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
@@ -42,6 +104,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     lon: str | None = None,
     location: str | None = None,
     time: str | None = None,
+    protect: Protect = "values",
     privacy_unit: Unit = "user",
     cells: Cells | Labels,
     quantum: Number = "0.001",
@@ -57,7 +120,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     cache: str | os.PathLike[str] | None = None,
     scratch: str | os.PathLike[str] | None = None,
     format: RecordFormat = PLAIN,  # noqa: A002  the field of a run, and what users look for
-) -> Dataset:
+) -> Dataset | PrivateDataset:
     """Read the records of a source as public metadata and private sums per (cell, user).
 
     Sums are of values and of their squares, both exact. `Dataset.has_squares` says whether sums
@@ -90,6 +153,11 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         GeoProperty, text of these, or a pair of columns ending in /0 and /1.
     time : str, optional
         Column of the time: ISO 8601 text, a timestamp, or seconds or milliseconds since 1970.
+    protect : "values" or "presence"
+        Privacy model. With "values" it is public who reported where and when; with "presence" it
+        is private, cells are declared by `area` or `values`, and what is returned is a
+        `PrivateDataset` (docs/use/private-presence.md). max_bad_rows, accept_single_records and
+        min_users then limit nothing, since no refusal may depend on a record.
     privacy_unit : "user", "user-day" or "user-week"
         What is protected.
     cells : Cells, Labels or OneCell
@@ -134,7 +202,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
 
     Returns
     -------
-    Dataset
+    Dataset or PrivateDataset
 
     Raises
     ------
@@ -177,6 +245,8 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         # Resolved now: the working folder may be another one when a capacity table counts again.
         scratch=None if scratch is None else str(place(scratch)),
     )
+    if check_protect(protect, cells):
+        return _read_private(source, request, engine=spark or engine, cache=cache)
     if spark is not None:
         from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415
 
@@ -185,6 +255,18 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
 
     files = resolve_source(source, unpack=cache is None)
     return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
+
+
+def _read_private(
+    source: object, request: ReadRequest, *, engine: object, cache: object
+) -> PrivateDataset:
+    """Read records whose presence is private; declarations are checked before a file is opened."""
+    from hexveil.records.duckdb.private_reading import read_private  # noqa: PLC0415  the engine
+
+    if cache is not None:
+        raise InputError('cache has no use with protect "presence" yet: leave it out.')
+    files = resolve_source(source, unpack=True)
+    return read_private(files, request, declare_facts(request, files.label, engine=engine))
 
 
 def _spark(engine: object, source: object, *, by_file: bool) -> Any:  # noqa: ANN401  pyspark is not loaded

@@ -15,7 +15,6 @@ from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_facts import DeclaredFacts
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.records.select import Select
-from hexveil.records.unambiguous_names import NOT_DECLARED
 
 if TYPE_CHECKING:
     from hexveil.records.read_request import ReadRequest
@@ -50,7 +49,7 @@ def check_protect(protect: str, cells: Cells | Labels) -> bool:
     return False
 
 
-def declare_facts(request: ReadRequest, label: str, *, engine: object = None) -> DeclaredFacts:
+def declare_facts(request: ReadRequest, *, engine: object = None) -> DeclaredFacts:
     """Return the declared facts of a reading; nothing is read.
 
     Raises
@@ -81,7 +80,7 @@ def declare_facts(request: ReadRequest, label: str, *, engine: object = None) ->
         value=request.columns.value,
         value_unit=request.value_unit,
         days=rules.select.days,
-        identity=_identity(request, label),
+        identity=_identity(request),
     )
 
 
@@ -95,10 +94,10 @@ def _refuse_choices_by_records(select: Select) -> None:
         )
 
 
-def _identity(request: ReadRequest, label: str) -> dict[str, str]:
+def _identity(request: ReadRequest) -> dict[str, str]:
     """Return the declared reading as text; no count, and nothing found in the records."""
     select = request.rules.select
-    identity = request.identity(label) | {
+    return request.identity("") | {
         "select": "; ".join(
             (
                 f"hours {'all' if select.hours is None else ','.join(map(str, select.hours))}",
@@ -107,4 +106,3 @@ def _identity(request: ReadRequest, label: str) -> dict[str, str]:
             )
         )
     }
-    return {"version": NOT_DECLARED} | identity

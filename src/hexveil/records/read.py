@@ -265,8 +265,10 @@ def _read_private(
 
     if cache is not None:
         raise InputError('cache has no use with protect "presence" yet: leave it out.')
+    facts = declare_facts(request, engine=engine)
     files = resolve_source(source, unpack=True)
-    return read_private(files, request, declare_facts(request, files.label, engine=engine))
+    named = replace(facts, identity={**facts.identity, "source": files.label})
+    return read_private(files, request, named)
 
 
 def _spark(engine: object, source: object, *, by_file: bool) -> Any:  # noqa: ANN401  pyspark is not loaded

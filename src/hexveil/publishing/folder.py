@@ -172,7 +172,8 @@ def _write_files(
     for name, content in metadata_files.render_metadata(table, manifest, names).items():
         (folder / name).write_bytes(content)
     # The page offers the files that stand beside it.
-    page = report.render(
+    render = report.render_presence if manifest.get("model") == "presence" else report.render
+    page = render(
         table,
         manifest,
         context=context,

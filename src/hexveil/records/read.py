@@ -6,6 +6,7 @@ value (present, finite, a number) is public, as are its user, place and time.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.rational import Number
     from hexveil.model.cells import Cells, Labels
+    from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.records.dataset import Dataset
     from hexveil.records.private_dataset import PrivateDataset
     from hexveil.records.sources.versions import Version
@@ -224,27 +226,15 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     ...      select=Select(min_users=1))
     Dataset('speed', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
-    from hexveil.records.duckdb.session import check_memory  # noqa: PLC0415  the engine
-
     spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
     # All arguments are checked before a file is opened.
-    columns = RecordColumns(user, value, lat, lon, location, time)
-    scale = ValueLattice.of(bounds, quantum)
-    rules = Rules(
-        scale, cells, select, privacy_unit, repeats, timezone, max_bad_rows, accept_single_records
-    )
-    # Quoted, so that no version can be spelled like the placeholder of a missing one.
-    declared = None if isinstance(version, Mapping) or not version else quoted(str(version))
-    request = ReadRequest(
-        columns,
-        rules,
-        check_memory(memory),
-        format,
-        value_unit or "",
-        declared,
-        # Resolved now: the working folder may be another one when a capacity table counts again.
-        scratch=None if scratch is None else str(place(scratch)),
-    )
+    request = _request_of(
+        user=user, value=value, bounds=bounds, lat=lat, lon=lon, location=location, time=time,
+        privacy_unit=privacy_unit, cells=cells, quantum=quantum, select=select, repeats=repeats,
+        value_unit=value_unit, max_bad_rows=max_bad_rows,
+        accept_single_records=accept_single_records, memory=memory, version=version,
+        timezone=timezone, scratch=scratch, format=format,
+    )  # fmt: skip
     if check_protect(protect, cells):
         return _read_private(source, request, engine=spark or engine, cache=cache)
     if spark is not None:
@@ -255,6 +245,86 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
 
     files = resolve_source(source, unpack=cache is None)
     return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
+
+
+def declare(source: object = "", **options: Any) -> DeclaredFacts:  # noqa: ANN401  see `read`
+    """Return the declared facts of a reading with private presence; no record is read.
+
+    A plan needs nothing else, so that it can be made before there are any records.
+
+    Parameters
+    ----------
+    source : object
+        Not looked at.
+    options : keyword arguments
+        As for `read`.
+
+    Raises
+    ------
+    InputError
+        If a declaration is missing or cannot be used.
+
+    Examples
+    --------
+    >>> from hexveil.model.cells import Labels
+    >>> declare(user="car", value="speed", bounds=(0, 130), protect="presence",
+    ...         cells=Labels("road", values=["A4", "A8"])).grid.n_cells
+    2
+    """
+    given = inspect.signature(read).bind(source, **options)
+    given.apply_defaults()
+    named = dict(given.arguments)
+    if not check_protect(named["protect"], named["cells"]):
+        raise InputError('declare is for protect="presence"; otherwise read the records.')
+    engine = named["engine"]
+    for name in ("source", "protect", "engine", "cache"):
+        del named[name]
+    return declare_facts(_request_of(**named), engine=engine)
+
+
+def _request_of(  # noqa: PLR0913  an argument of `read` each
+    *,
+    user: str,
+    value: str,
+    bounds: object,
+    lat: str | None,
+    lon: str | None,
+    location: str | None,
+    time: str | None,
+    privacy_unit: Unit,
+    cells: Cells | Labels,
+    quantum: Number,
+    select: Select,
+    repeats: Repeats,
+    value_unit: str | None,
+    max_bad_rows: float,
+    accept_single_records: bool,
+    memory: str,
+    version: Version | None,
+    timezone: str | None,
+    scratch: str | os.PathLike[str] | None,
+    format: RecordFormat,  # noqa: A002  see `read`
+) -> ReadRequest:
+    """Return the request of a reading, checked."""
+    from hexveil.records.duckdb.session import check_memory  # noqa: PLC0415  the engine
+
+    columns = RecordColumns(user, value, lat, lon, location, time)
+    scale = ValueLattice.of(bounds, quantum)
+    rules = Rules(
+        scale, cells, select, privacy_unit, repeats, timezone, max_bad_rows, accept_single_records
+    )
+    # Quoted, so that no version can be spelled like the placeholder of a missing one.
+    declared = None if isinstance(version, Mapping) or not version else quoted(str(version))
+    return ReadRequest(
+        columns,
+        rules,
+        check_memory(memory),
+        format,
+        value_unit or "",
+        declared,
+        # Resolved now: the working folder may be another one when a capacity table counts again.
+        scratch=None if scratch is None else str(place(scratch)),
+    )
 
 
 def _read_private(

@@ -40,6 +40,8 @@ GRADES = ("good", "caution", "noise", CLOSED)
 GOOD_SHARE, CAUTION_SHARE = 0.25, 1.0
 """Half width of the interval of a number of units, as a share of it, that is good or a caution."""
 NORMAL_95 = 1.96
+MIN_COMPARED = 3
+"""Open cells from which on averages are graded against the differences between them."""
 _TEMPLATE = "presence/columns.txt"
 
 
@@ -107,14 +109,12 @@ def grade_means(
     """
     half = np.where(is_open, (high - low) / 2.0, np.inf)
     rows = np.flatnonzero(is_open)
-    deviation = 0.0
-    if rows.size >= 3:
-        deviation = float(np.sqrt(variance_between(mean[rows], (half[rows] / NORMAL_95) ** 2)))
-    if deviation > 0.0:
-        ends = np.where(is_open, low, 0.0), np.where(is_open, high, np.inf)
-        grades = grade_against_map(ends, deviation, is_open)
-    else:
-        grades = grade(half, np.full(half.size, span), is_open)
+    if rows.size < MIN_COMPARED:
+        return _with_closed(grade(half, np.full(half.size, span), is_open), is_open)
+    # Without a difference between cells, no interval tells more than the map's average.
+    deviation = float(np.sqrt(variance_between(mean[rows], (half[rows] / NORMAL_95) ** 2)))
+    ends = np.where(is_open, low, 0.0), np.where(is_open, high, np.inf)
+    grades = grade_against_map(ends, deviation, is_open)
     return _with_closed(grades, is_open)
 
 

@@ -208,7 +208,7 @@ def _sentence_values(table: pa.Table, shown: _Shown) -> dict[str, Any]:
             {"name": name, "cells": shown.quality.count(name)}
             for name in ("good", "caution", "noise")
         ],
-        "by_map": sum(grade != CLOSED for grade in shown.quality) >= 3,
+        "by_map": n_open >= 3,
     }
 
 

@@ -125,7 +125,19 @@ def planned_files(
     A map that is too large for GeoJSON will not have `cells.geojson`.
     """
     table = pa.table(name_cells(facts))
-    sections = with_statements(cell_sections(facts), catalogue)
+    return list_files(table, cell_sections(facts), catalogue=catalogue, tiles=tiles, signed=signed)
+
+
+def list_files(
+    table: pa.Table,
+    sections: dict[str, Any],
+    *,
+    catalogue: Catalogue | None,
+    tiles: bool | None,
+    signed: bool,
+) -> tuple[str, ...]:
+    """Return the names of the files of a release, from its cells and the manifest about them."""
+    sections = with_statements(sections, catalogue)
     dated = find_coverage(table, sections).start is not None
     optional = {
         "cells.geojson": "hexagon" in table.column_names,

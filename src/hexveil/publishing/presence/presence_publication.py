@@ -93,6 +93,12 @@ def check_presence(
     return ledger
 
 
+def find_replay(book: Ledger, plan: PresencePlan) -> bool:
+    """Return whether the ledger has all numbers of a request already."""
+    booking = book.find(request_name(presence_request(book.dataset, plan)))
+    return booking is not None and booking.complete
+
+
 def _reading(facts: DeclaredFacts) -> dict[str, str]:
     """Return a declared reading without the names of files, which a plan may not know yet."""
     return {name: text for name, text in facts.identity.items() if name != "source"}

@@ -57,7 +57,7 @@ def scan(spark: object, path: str) -> int:
     return len(frame.agg(*looked).collect())
 
 
-def read(spark: object, path: str, repeats: str) -> int:
+def read(spark: object, path: str, repeats: Literal[drop, keep]) -> int:
     """Return how many pairs hexveil finds."""
     import hexveil as hv  # noqa: PLC0415  only where it is used
 
@@ -71,7 +71,7 @@ def read(spark: object, path: str, repeats: str) -> int:
         lon="lon",
         time="at",
         cells=hv.Cells(RESOLUTION, None, "Asia/Kolkata"),
-        repeats=repeats,  # type: ignore[arg-type]
+        repeats=repeats,
     )
     return dataset.occupancy.n_pairs
 

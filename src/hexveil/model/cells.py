@@ -145,10 +145,10 @@ def _declared_values(
     """Return the declared values of each column; those of a single column may stand alone."""
     if values is None:
         return None
-    listed = list(values)
+    listed: list[str | Sequence[str]] = list(values)
     # One column: its values may be written without a list around them.
     if len(columns) == 1 and all(isinstance(one, str) for one in listed):
-        listed = [listed]
+        listed = [tuple(map(str, listed))]
     if len(listed) != len(columns) or any(isinstance(one, str) or not one for one in listed):
         raise InputError(
             f"values must list the values of each label column ({', '.join(columns)}), as a list "

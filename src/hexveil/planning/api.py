@@ -484,11 +484,13 @@ def _numbers(occupancy: Occupancy) -> tuple[str, ...]:
 
 
 def _public_side(
-    source: Occupancy | PublicMetadata | HasPublicMetadata,
+    source: Occupancy | PublicMetadata | HasPublicMetadata | DeclaredFacts | HasDeclaredFacts,
 ) -> tuple[Occupancy, PublicMetadata | None]:
     """Return the occupancy of a source, and its public metadata if it has more to tell."""
     if isinstance(source, PublicMetadata):
         return source.occupancy, source
+    if isinstance(source, DeclaredFacts):
+        raise InputError("declared facts are planned under private presence.")
     if isinstance(source, HasPublicMetadata):
         return source.public.occupancy, source.public
     # isinstance of a protocol with properties would compute them: one method tells.

@@ -90,7 +90,8 @@ def comparable_plans(run: Run) -> Iterator[PresencePlan]:
     coarsest = finest if is_list else max(finest - COARSER, 0)
     slots: tuple[str | None, ...] = (None,)
     if cells.timeslot is not None:
-        slots = tuple(sorted({cells.timeslot, *TIMESLOTS}, key=slot_seconds))
+        lengths: set[str] = {cells.timeslot, *TIMESLOTS}
+        slots = tuple(sorted(lengths, key=slot_seconds))
     for resolution in range(finest, coarsest - 1, -1):
         for slot in slots:
             other = replace(cells, resolution=resolution, timeslot=slot)

@@ -21,7 +21,7 @@ from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.folder import list_files
 from hexveil.publishing.pipeline import release as publish_numbers
 from hexveil.publishing.presence.presence_manifest import presence_sections
-from hexveil.publishing.presence.presence_publication import check_presence, find_replay
+from hexveil.publishing.presence.presence_publication import check_presence, replay_presence
 from hexveil.records.progress import show_progress
 from hexveil.report import read_context
 
@@ -43,12 +43,9 @@ def release_declared(run: Run, *, dry_run: bool, as_json: bool) -> None:
     if dry_run:
         preview(run, plan, account, as_json=as_json)
         return
-    dataset = declared_steps.read_private_records(run)
-    book = Ledger(**account)
     if not as_json:
         typer.echo("\n".join(declared_steps.plan_lines(plan)))
-    with show_progress("Releasing"):
-        published = publish_numbers(dataset, plan, ledger=book, accept_noise=True)
+    published, book = publish_declared(run, plan, account)
     with show_progress("Writing the map"):
         published.write(folder, **folder_options.folder_extras(run))
     written = sorted(folder.iterdir())
@@ -57,6 +54,22 @@ def release_declared(run: Run, *, dry_run: bool, as_json: bool) -> None:
         typer.echo(json.dumps(text, indent=2))
         return
     typer.echo("\n".join(end_lines(run, plan, published, written, book.spend())))
+
+
+def publish_declared(
+    run: Run, plan: PresencePlan, account: dict[str, Any]
+) -> tuple[Release, Ledger]:
+    """Return the release, and its ledger; records are read only where noise is to be drawn."""
+    if receipts.known_spend(account) is not None:
+        book = Ledger(**account)
+        stored = replay_presence(plan, book)
+        if stored is not None:
+            return stored, book
+    # Read before a new ledger is opened: a run that fails leaves no trace in it.
+    dataset = declared_steps.read_private_records(run)
+    book = Ledger(**account)
+    with show_progress("Releasing"):
+        return publish_numbers(dataset, plan, ledger=book, accept_noise=True), book
 
 
 def check_destination(run: Run) -> tuple[Path, dict[str, Any]]:
@@ -82,7 +95,7 @@ def preview(run: Run, plan: PresencePlan, account: dict[str, Any], *, as_json: b
     # A new ledger is opened in memory: on disk it would register the data set and make a key.
     book = Ledger(**(account if spend is not None else in_memory))
     check_presence(plan.facts, plan, book, accept_noise=True)
-    replayed, remaining = find_replay(book, plan), book.remaining
+    replayed, remaining = replay_presence(plan, book) is not None, book.remaining
     price = 0 * plan.epsilon if replayed else plan.epsilon
     names = list_files(
         pa.table(name_columns(plan.facts.cells)),

@@ -55,7 +55,8 @@ def refuse_noise(run: Run, plan: PresencePlan) -> None:
 def read_private_records(run: Run) -> PrivateDataset:
     """Return the run's records; show their counts on the holder's terminal. PRIVATE."""
     source = arguments.source(run)
-    dataset = read_records(source, **arguments.read_arguments(run, read_records))
+    options = arguments.read_arguments(run, read_records) | {"protect": "presence"}
+    dataset: PrivateDataset = read_records(source, **options)
     # Only on a terminal: a file or a log of another's must not have them.
     if sys.stderr.isatty() and not run.privacy.quiet_records:
         for line in dataset.counts.lines():

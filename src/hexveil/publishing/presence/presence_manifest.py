@@ -10,7 +10,7 @@ import importlib.resources
 import json
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, LaplaceNoise, Outputs
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.planning.presence.presence_plan import PresencePlan
 
-MODEL = "presence"
+MODEL: Literal["presence"] = "presence"
 CHOICE, LAPLACE = "permute and flip", "discrete Laplace"
 _SELECTION = ("select", "drop_values", "timezone")
 

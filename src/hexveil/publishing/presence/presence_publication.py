@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.ledger import Ledger
+from hexveil.mechanisms.contract import replay
 from hexveil.planning.presence.presence_plan import PresencePlan
+from hexveil.publishing.ledger_journal import rows_of
 from hexveil.publishing.pinned_unit import unit_of
 from hexveil.publishing.presence.presence_manifest import presence_manifest
 from hexveil.publishing.presence.presence_release import BalanceKey, book_and_draw
 from hexveil.publishing.presence.presence_table import check_label_names, released_table
-from hexveil.publishing.presence.request_identity import identify, request_name
+from hexveil.publishing.presence.request_identity import PRIVATE, identify, request_name
 from hexveil.publishing.published_numbers import Release
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.records.private_dataset import PrivateDataset
 
-PRIVATE = "presence is private"
 _EPOCH = date(1970, 1, 1)
 _THURSDAY = 3
 """Days from the Monday before 1970-01-01 to it."""
@@ -52,15 +54,31 @@ def publish_presence(
             f"records with private presence need a plan made for them, got {type(plan).__name__}."
         )
     book = check_presence(dataset.public, plan, ledger, accept_noise=accept_noise)
-    allocation, facts = plan.request.allocation(), presence_request(book.dataset, plan)
-    account = balance_of(dataset.public)
-    outputs, replayed = book_and_draw(dataset.pairs, allocation, facts, book, account)
-    declared, name = dataset.public, request_name(facts)
-    table = released_table(
-        plan.request, allocation.decode(outputs), declared.value, declared.value_unit
+    facts = presence_request(book.dataset, plan)
+    outputs, replayed = book_and_draw(
+        dataset.pairs, plan.request.allocation(), facts, book, balance_of(dataset.public)
     )
-    position = _position(book, name)
-    manifest = presence_manifest(book.dataset, plan, outputs, name, position)
+    return _decode(plan, outputs, book, replayed=replayed)
+
+
+def replay_presence(plan: PresencePlan, ledger: Ledger) -> Release | None:
+    """Return the release of a request that the ledger has all numbers of; None if it has not.
+
+    No record is read for it, and nothing is spent.
+    """
+    booking = ledger.find(request_name(presence_request(ledger.dataset, plan)))
+    if booking is None or not booking.complete:
+        return None
+    outputs = replay(plan.request.allocation(), rows_of(booking.stages))
+    return _decode(plan, outputs, ledger, replayed=True)
+
+
+def _decode(plan: PresencePlan, outputs: Outputs, book: Ledger, *, replayed: bool) -> Release:
+    """Return the release of stored outputs; post-processing, without records."""
+    declared, name = plan.facts, request_name(presence_request(book.dataset, plan))
+    decoded = plan.request.allocation().decode(outputs)
+    table = released_table(plan.request, decoded, declared.value, declared.value_unit)
+    manifest = presence_manifest(book.dataset, plan, outputs, name, _position(book, name))
     return Release(table, manifest, plan.epsilon, replayed)
 
 
@@ -91,12 +109,6 @@ def check_presence(
     if plan.refusal is not None and not accept_noise:
         raise InputError(f"{plan.refusal} Or accept the noise (accept_noise=True).")
     return ledger
-
-
-def find_replay(book: Ledger, plan: PresencePlan) -> bool:
-    """Return whether the ledger has all numbers of a request already."""
-    booking = book.find(request_name(presence_request(book.dataset, plan)))
-    return booking is not None and booking.complete
 
 
 def _reading(facts: DeclaredFacts) -> dict[str, str]:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from hexveil.planning.presence.presence_request import UnitCountRequest
 
 MODEL = "presence"
-PRIVACY_UNIT = "user; presence is private"
+PRIVATE = "presence is private"
+PRIVACY_UNIT = f"user; {PRIVATE}"
 """Unit that an account pins: releases of the other model are refused in it, and the reverse."""
 STAGES_VERSION = "1"
 """To be raised when the arithmetic of a stage changes without any of its constants."""

@@ -119,11 +119,12 @@ def render_presence(
 
 def _shown(table: pa.Table, view: ManifestView) -> _Shown:
     name = view.statistic
-    numbers = [_floats(table, column) for column in (name, f"{name}_low", f"{name}_high")]
     is_count = name == "users"
     return _Shown(
         view,
-        *numbers,
+        value=_floats(table, name),
+        low=_floats(table, f"{name}_low"),
+        high=_floats(table, f"{name}_high"),
         quality=[str(grade) for grade in table["quality"].to_pylist()],
         unit="" if is_count else view.unit_text,
         decimals=0 if is_count else view.decimals,

@@ -18,6 +18,10 @@ import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hexveil.records.read_request import Repeats
 
 USERS, CELLS, RESOLUTION, ROW_GROUP = 400, 100, 7, 250_000
 TIMES = 4
@@ -57,7 +61,7 @@ def scan(spark: object, path: str) -> int:
     return len(frame.agg(*looked).collect())
 
 
-def read(spark: object, path: str, repeats: Literal[drop, keep]) -> int:
+def read(spark: object, path: str, repeats: Repeats) -> int:
     """Return how many pairs hexveil finds."""
     import hexveil as hv  # noqa: PLC0415  only where it is used
 

@@ -1,4 +1,4 @@
-"""What publishing a day needs to know of it, under either privacy model."""
+"""Plans of single days, as publishing needs them under either privacy model."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypedDict, get_args, overload, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypedDict, cast, get_args, overload, runtime_checkable
 
 import numpy as np
 
@@ -254,7 +254,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         )
     # As printed, CLIP-USER judges a cell by the sum of both errors.
     error = error or ("sum" if clip_user == "printed" else "separate")
-    occupancy, facts = _public_side(source)
+    occupancy, facts = _public_side(cast("Occupancy | PublicMetadata | HasPublicMetadata", source))
     if not occupancy.n_cells:
         raise InputError("there is no cell to plan.")
     lower, upper = _bounds(bounds, facts, occupancy)
@@ -484,13 +484,11 @@ def _numbers(occupancy: Occupancy) -> tuple[str, ...]:
 
 
 def _public_side(
-    source: Occupancy | PublicMetadata | HasPublicMetadata | DeclaredFacts | HasDeclaredFacts,
+    source: Occupancy | PublicMetadata | HasPublicMetadata,
 ) -> tuple[Occupancy, PublicMetadata | None]:
     """Return the occupancy of a source, and its public metadata if it has more to tell."""
     if isinstance(source, PublicMetadata):
         return source.occupancy, source
-    if isinstance(source, DeclaredFacts):
-        raise InputError("declared facts are planned under private presence.")
     if isinstance(source, HasPublicMetadata):
         return source.public.occupancy, source.public
     # isinstance of a protocol with properties would compute them: one method tells.

@@ -190,7 +190,7 @@ def epsilon_text(epsilon: Fraction) -> str:
 
 
 def cell_grid(grid: Cells | Labels) -> dict[str, Any]:
-    """Return what a cell is, as the manifest states it."""
+    """Return the definition of a cell, as the manifest states it."""
     if isinstance(grid, Cells):
         return {
             "kind": "hexagons",

@@ -1,4 +1,4 @@
-"""Requests to read records whose presence is private: what they declare, checked beforehand.
+"""Declarations of a reading with private presence, checked before a file is opened.
 
 Under `protect="presence"` no refusal may depend on a record. Shares of unusable rows, records per
 user and users per cell limit nothing; numbers that could overflow are limited by the bounds, before

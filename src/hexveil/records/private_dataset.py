@@ -1,4 +1,4 @@
-"""A data set whose presence is private: declared facts, and pairs that nothing public can take."""
+"""Data sets with private presence: declared facts, and pairs out of reach of public code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ReadingCounts:
-    """PRIVATE. How many records each rule kept or left out, for the holder's eyes alone.
+    """PRIVATE. Numbers of records by rule, for the holder's eyes alone.
 
     Counts show whether a reading worked, and whether somebody is in the records. They are neither
     shown by the repr nor pickled; only `lines` shows them, marked as private.
@@ -38,7 +38,7 @@ class ReadingCounts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateDataset:
-    """Records aggregated into pairs whose presence is private. A plan sees `public` alone.
+    """Records aggregated into pairs of private presence. A plan sees `public` alone.
 
     Attributes
     ----------

@@ -330,7 +330,7 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
 def _read_private(
     source: object, request: ReadRequest, *, engine: object, cache: object
 ) -> PrivateDataset:
-    """Read records whose presence is private; declarations are checked before a file is opened."""
+    """Read records with private presence; declarations are checked before a file is opened."""
     from hexveil.records.duckdb.private_reading import read_private  # noqa: PLC0415  the engine
 
     if cache is not None:

@@ -25,7 +25,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Load `render` on first use: what it draws with is slow to import."""
+    """Load a name on first use: drawing is slow to import."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found = getattr(importlib.import_module(_HOMES[name]), name)

@@ -55,8 +55,9 @@ def refuse_noise(run: Run, plan: PresencePlan) -> None:
 def read_private_records(run: Run) -> PrivateDataset:
     """Return the run's records; show their counts on the holder's terminal. PRIVATE."""
     source = arguments.source(run)
-    options = arguments.read_arguments(run, read_records) | {"protect": "presence"}
-    dataset: PrivateDataset = read_records(source, **options)
+    options = arguments.read_arguments(run, read_records)
+    del options["protect"]  # named below, where the type of the data set depends on it
+    dataset = read_records(source, protect="presence", **options)
     # Only on a terminal: a file or a log of another's must not have them.
     if sys.stderr.isatty() and not run.privacy.quiet_records:
         for line in dataset.counts.lines():

@@ -1,4 +1,4 @@
-"""Plan of a release with private presence: declared facts, a request, and what it will be worth.
+"""Plan of a release with private presence: declared facts, a request, expected accuracy.
 
 Public: the plan is made before a record is read, and is the same whatever the records are.
 """

@@ -125,7 +125,7 @@ def presence_request(dataset: str, plan: PresencePlan) -> dict[str, str]:
 
 
 def balance_of(facts: DeclaredFacts) -> BalanceKey:
-    """Return what a release is booked for: the unit, and its declared days or weeks.
+    """Return the units of a booking: any unit, on its declared days or weeks.
 
     Units of a day begin by a clock, which is part of what the account pins (`pinned_unit`).
     """

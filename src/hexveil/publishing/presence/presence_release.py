@@ -45,7 +45,7 @@ ANY_UNIT = b"any unit, present or not"
 
 @dataclass(frozen=True)
 class BalanceKey:
-    """What a release with private presence is booked for: public, and the same for any records.
+    """Units of a booking under private presence: public, and the same for any records.
 
     Attributes
     ----------

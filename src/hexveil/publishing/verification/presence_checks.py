@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
-    """Yield what is wrong with the columns and cells of the table; numbers come afterwards."""
+    """Yield the faults of columns and cells of the table; numbers come afterwards."""
     needed = _columns(manifest)
     for name in (*needed, OPEN):
         if name not in table.column_names:
@@ -147,7 +147,7 @@ def _columns(manifest: Json) -> tuple[str, ...]:
 
 
 def _grid(grid: Json) -> Cells | Labels:
-    """Return what a cell is, from the manifest."""
+    """Return the definition of a cell, from the manifest."""
     if grid["kind"] == "labels":
         columns = grid["columns"]
         return OneCell() if columns == ["cell"] and grid["cells"] == 1 else Labels(*columns)

@@ -92,7 +92,11 @@ def task(name: str, paths: list[str]) -> None:
     taken = []
     for path in (paths[0], *paths):
         before = session_cpu()
-        pairs = scan(spark, path) if name == "scan" else read(spark, path, name)
+        pairs = (
+            scan(spark, path)
+            if name == "scan"
+            else read(spark, path, "drop" if name == "drop" else "keep")
+        )
         taken.append(session_cpu() - before)
     print(*taken, pairs)
     spark.stop()

@@ -158,7 +158,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     protect : "values" or "presence"
         Privacy model. With "values" it is public who reported where and when; with "presence" it
         is private, cells are declared by `area` or `values`, and what is returned is a
-        `PrivateDataset` (docs/use/private-presence.md). max_bad_rows, accept_single_records and
+        `PrivateDataset` (docs/how-to/private-presence.md). max_bad_rows, accept_single_records and
         min_users then limit nothing, since no refusal may depend on a record.
     privacy_unit : "user", "user-day" or "user-week"
         What is protected.

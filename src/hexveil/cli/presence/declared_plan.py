@@ -91,7 +91,7 @@ def comparable_plans(run: Run) -> Iterator[PresencePlan]:
     slots: tuple[str | None, ...] = (None,)
     if cells.timeslot is not None:
         lengths: set[str] = {cells.timeslot, *TIMESLOTS}
-        slots = tuple(list[str | None](sorted(lengths, key=slot_seconds)))
+        slots = (*sorted(lengths, key=slot_seconds),)
     for resolution in range(finest, coarsest - 1, -1):
         for slot in slots:
             other = replace(cells, resolution=resolution, timeslot=slot)

@@ -92,6 +92,8 @@ def test_a_release_from_start_to_end(here, call):
     checked = call("verify", "map")
     assert checked.code == 0
     assert "loss of any user, present or not: 2 by the noise of" in " ".join(checked.out.split())
+    written = call("dossier", "map")
+    assert (written.code, "addition or removal" in written.out) == (0, True)
     assert "any unit, present or not" in call("ledger", "show", "ledger.sqlite").out
 
 
@@ -218,7 +220,7 @@ def test_inspect_predicts_on_paper(here, call):
     (here / "run.toml").write_text(MAP.format(cells=CELLS))
     said = call("inspect", "run.toml", "--timeslot", "none", "--json")
     grids = json.loads(said.out)["grids"]
-    assert [grid["resolution"] for grid in grids] == [6, 5, 4]
+    assert [grid["resolution"] for grid in grids] == [6, 5]
     traffic = [grid["prediction"]["open_traffic"] for grid in grids]
     assert traffic == sorted(traffic)
 

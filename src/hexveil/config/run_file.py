@@ -106,7 +106,7 @@ class PrivacySection(Section):
     )
     cells_per_unit: Integer | None = _field("Declared typical number of cells of a unit.", "10")
     user_cap: Text | None = _field(
-        'Records from which on a unit weighs fully: a number, "private" or "none".', "none"
+        'Records from which on a unit weighs fully: a number, "private" or, by default, "none".'
     )
     quiet_records: Switch | None = _field(
         "Do not show the private counts of a reading on the terminal."

@@ -243,10 +243,13 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             clipping_range=None if clipping_range == "auto" else clipping_range,
             clip_user=None if clip_user == "improved" else clip_user,
         )  # fmt: skip
-        return plan_presence(
+        made = plan_presence(
             declared, epsilon=epsilon, fleet=fleet, statistics=statistics, user_cap=user_cap,
             baseline_error=baseline_error, edition=_edition(edition),
         )  # fmt: skip
+        if advise and made.refusal is not None:
+            warnings.warn(made.refusal, GridTooFineWarning, stacklevel=2)
+        return made
     if fleet is not None or user_cap is not None:
         raise InputError(
             'fleet and user_cap go with protect="presence"; leave them out, since the units are '

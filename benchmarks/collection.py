@@ -237,6 +237,7 @@ def buses(
         cells=cells,
         select=hv.Select(min_users=min_users),
         repeats="keep",
+        protect="values",
         **columns,
     )
 

@@ -177,7 +177,7 @@ def buses(file: str, top: int, proposed: hv.Cells) -> Callable[[argparse.Namespa
 
     def read(given: argparse.Namespace) -> hv.Dataset:
         finer = hv.Cells(given.resolution, timeslot=None) if given.resolution else proposed
-        return hv.read(given.data / file, bounds=(0, top), cells=finer, **BUSES)
+        return hv.read(given.data / file, bounds=(0, top), cells=finer, protect="values", **BUSES)
 
     return read
 

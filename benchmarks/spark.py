@@ -18,6 +18,10 @@ import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hexveil.records.read_request import Repeats
 
 USERS, CELLS, RESOLUTION, ROW_GROUP = 400, 100, 7, 250_000
 TIMES = 4
@@ -57,7 +61,7 @@ def scan(spark: object, path: str) -> int:
     return len(frame.agg(*looked).collect())
 
 
-def read(spark: object, path: str, repeats: str) -> int:
+def read(spark: object, path: str, repeats: Repeats) -> int:
     """Return how many pairs hexveil finds."""
     import hexveil as hv  # noqa: PLC0415  only where it is used
 
@@ -71,7 +75,7 @@ def read(spark: object, path: str, repeats: str) -> int:
         lon="lon",
         time="at",
         cells=hv.Cells(RESOLUTION, None, "Asia/Kolkata"),
-        repeats=repeats,  # type: ignore[arg-type]
+        repeats=repeats,
     )
     return dataset.occupancy.n_pairs
 
@@ -88,7 +92,11 @@ def task(name: str, paths: list[str]) -> None:
     taken = []
     for path in (paths[0], *paths):
         before = session_cpu()
-        pairs = scan(spark, path) if name == "scan" else read(spark, path, name)
+        pairs = (
+            scan(spark, path)
+            if name == "scan"
+            else read(spark, path, "drop" if name == "drop" else "keep")
+        )
         taken.append(session_cpu() - before)
     print(*taken, pairs)
     spark.stop()

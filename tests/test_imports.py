@@ -102,10 +102,14 @@ TABLE = {
     "__main__": Room(("cli",)),
     "__init__": Room((EVERY_ROOM,)),
 }
-PRIVATE_PRESENCE = {"PrivatePairs", "PresenceSums", "private_pairs", "place_on_grid"}
+PRIVATE_PRESENCE = {
+    *("PrivatePairs", "PresenceSums", "private_pairs"),
+    *("PrivateDataset", "private_dataset", "read_private", "private_reading"),
+}
 """Names through which records of private presence can be had."""
-SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence")
-"""Rooms that may import them. Planning, accounting, smoothing, report and the rest are public."""
+SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence", "cli/presence")
+"""Rooms that may import them; `cli/presence` shows counts to the holder's terminal. Planning,
+accounting, smoothing, report and the rest are public."""
 RESEARCH = Path(__file__).resolve().parents[1] / "src" / "hexveil_research"
 RESEARCH_PACKAGES = {
     "audit": {"numpy", "pyarrow"},
@@ -277,7 +281,8 @@ def test_private_presence_is_not_handed_to_public_code():
         "import hexveil.model.private_pairs",
         "from hexveil.model import private_pairs",
         "if TYPE_CHECKING:\n    from hexveil.mechanisms.presence.any_unit import PresenceSums",
-        "def f():\n    from hexveil.records.placing import place_on_grid",
+        "def f():\n    from hexveil.records.duckdb.private_reading import read_private",
+        "from hexveil.records.private_dataset import PrivateDataset",
     ],
 )
 def test_imports_of_private_presence_are_found(text):

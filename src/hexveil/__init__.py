@@ -12,7 +12,7 @@ A first tour::
     hv.release(ds, plan, ledger=book).write("map")      # booked, noised, written
 
 Records: `read`, `from_sums`, `Cells`, `Labels`, `OneCell`, `Select`, `RecordFormat`,
-`Dataset`.
+`Dataset`; with private presence also `declare`, `FleetDeclaration`.
 Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`.
 Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`, `FixedQuantile`,
 `OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from hexveil.planning.feasibility.advice import GridTooFineWarning
     from hexveil.planning.feasibility.capacity import Capacity, capacity
     from hexveil.planning.plan import Plan
+    from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.publishing.catalogue.holder_statements import Catalogue
     from hexveil.publishing.pipeline import release
     from hexveil.publishing.published_numbers import Release
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
     from hexveil.publishing.verification.verify import verify
     from hexveil.records.dataset import Dataset
     from hexveil.records.from_sums import from_sums
-    from hexveil.records.read import read
+    from hexveil.records.read import declare, read
     from hexveil.records.select import Select
     from hexveil.records.sources.record_format import RecordFormat
     from hexveil.simulation.evaluation import evaluate
@@ -121,7 +122,9 @@ _HOMES = {
     "RecordFormat": "hexveil.records",
     "Select": "hexveil.records",
     "from_sums": "hexveil.records",
+    "declare": "hexveil.records.read",
     "read": "hexveil.records",
+    "FleetDeclaration": "hexveil.planning.presence.presence_request",
 }
 
 __all__ = [
@@ -137,6 +140,7 @@ __all__ = [
     "Dataset",
     "Drift",
     "FixedQuantile",
+    "FleetDeclaration",
     "Foresight",
     "GridTooFineWarning",
     "Heterogeneous",
@@ -163,6 +167,7 @@ __all__ = [
     "__version__",
     "capacity",
     "compare",
+    "declare",
     "evaluate",
     "from_sums",
     "load",

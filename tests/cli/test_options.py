@@ -19,6 +19,7 @@ DOORS = {
     "values": (hv.read,),
     "read": (hv.read,),
     "cells": (hv.Cells, hv.Labels),
+    "privacy": (hv.read, hv.plan, hv.FleetDeclaration),
     "select": (hv.Select,),
     "format": (hv.RecordFormat,),
     "plan": (hv.plan,),
@@ -28,7 +29,7 @@ DOORS = {
 }
 OURS = {
     ("cells", "labels"), ("cells", "one_cell"), ("release", "out"), ("release", "accept_noise"),
-    ("publish", "wait"), ("publish", "late"),
+    ("publish", "wait"), ("publish", "late"), ("privacy", "quiet_records"),
 }  # fmt: skip
 
 

@@ -236,7 +236,7 @@ def test_cells_that_are_cut_off_have_a_legend_and_a_hatching(ranged):
     assert ".steps.cut-off {" in html
     column = data_of(html)["columns"]["quality"]
     assert [QUALITIES[k] for k in column] == table["mean_quality"].to_pylist()
-    assert f"const flags = {json.dumps(QUALITIES)};" in html
+    assert f"const flags = {json.dumps([*QUALITIES, 'closed'])};" in html
     for mode in ("light", "dark"):
         assert data_of(html)["palette"][mode] == palette(mode)
         assert set(palette(mode)) >= set(QUALITIES)

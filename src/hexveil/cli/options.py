@@ -23,6 +23,7 @@ PANELS = {
     "columns": "Columns",
     "values": "Values",
     "cells": "Cells",
+    "privacy": "Privacy model",
     "select": "Selection by public metadata",
     "read": "Reading",
     "format": "Format of the records",
@@ -51,6 +52,8 @@ SHAPES = (
     (field_types.Numbers, "NUMBER,..."),
     (field_types.Names, "TEXT,..."),
     (field_types.Words, "TEXT,..."),
+    (field_types.Lists, "TEXT,...;..."),
+    (field_types.ProtectName, "TEXT"),
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]

@@ -46,11 +46,31 @@ def to_run_path(path: Path) -> Path:
         return path
 
 
+def missing_out() -> InputError:
+    """Return the error for a run without a folder."""
+    return InputError("out (in [release], or --out) is needed: name a new folder for the map.")
+
+
+def only_raw() -> InputError:
+    """Return the error for estimates that private presence does not have."""
+    return InputError('estimates has "raw" alone with protect = "presence"; leave it out.')
+
+
 def read(run: Run) -> Dataset:
-    """Return the run's records, read into sums."""
+    """Return the run's records, read into sums.
+
+    Raises
+    ------
+    InputError
+        If the run protects presence, which the calling command does not support.
+    """
+    arguments.refuse_declarations(run)
+    if arguments.is_presence_private(run):
+        raise InputError('this command has no use for protect = "presence".')
     # Missing fields are reported before the engine starts.
     source, options = arguments.source(run), arguments.read_arguments(run, read_records)
-    return read_records(source, **options)
+    dataset: Dataset = read_records(source, **options)
+    return dataset
 
 
 def read_facts(run: Run) -> PublicMetadata:

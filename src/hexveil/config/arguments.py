@@ -7,13 +7,17 @@ function.
 from __future__ import annotations
 
 import inspect
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.config.run_file import SECTIONS, option
 from hexveil.mechanisms import parse
+from hexveil.model.areas import area_of
 from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.planning.presence.presence_request import FleetDeclaration
 from hexveil.planning.request import split_of
 from hexveil.planning.request import statistics as known_statistics
 from hexveil.records.sources.record_format import RecordFormat
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
     from hexveil.config.run_file import Run
     from hexveil.mechanisms import CellMechanism
+    from hexveil.model.areas import Area
 
 Arguments = dict[str, Any]
 
@@ -40,6 +45,8 @@ def read_arguments(run: Run, function: Callable[..., object]) -> Arguments:
         **run.read.explicit_fields(),
     }
     complete(function, fields)
+    if run.privacy.protect is not None:
+        fields["protect"] = run.privacy.protect
     check_places(run)
     fields["cells"] = cells(run)
     if isinstance(fields["cells"], Labels) and run.cells.timezone is not None:
@@ -83,6 +90,7 @@ def check_places(run: Run) -> None:
 def cells(run: Run) -> Cells | Labels:
     """Return the definition of a cell; refuse labels, or one cell, with a place or slot."""
     fields = run.cells.explicit_fields()
+    values = fields.pop("values", None)
     labels, one_cell = fields.pop("labels", None), fields.pop("one_cell", False)
     if labels is not None or one_cell:
         fields.pop("timezone", None)  # labels have no slots, but hours, dates and days do
@@ -92,10 +100,86 @@ def cells(run: Run) -> Cells | Labels:
                 f"{'one_cell' if one_cell else 'labels'} and {conflicting[0]} cannot be combined: "
                 "use one of them to define cells."
             )
-        return OneCell() if labels is None else Labels(*labels)
+        return OneCell() if labels is None else Labels(*labels, values=values)
+    if values is not None:
+        raise InputError("values lists the values of labels: name labels too, or use area.")
     if fields.get("timeslot") == "none":
         fields["timeslot"] = None
+    if "area" in fields:
+        fields["area"] = declared_area(fields["area"])
     return Cells(**fields)
+
+
+def declared_area(written: tuple[str, ...]) -> Area:
+    """Return the area of a run: degrees or names as written, or the polygon of a GeoJSON file."""
+    if len(written) != 1 or not written[0].lower().endswith((".geojson", ".json")):
+        return area_of(written)
+    file = Path(written[0])
+    try:
+        content = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        raise InputError(f"area: {file.name!r} cannot be read as GeoJSON.") from None
+    features = content.get("features") if isinstance(content, dict) else None
+    if isinstance(features, list) and len(features) == 1:
+        content = features[0]
+    try:
+        return area_of(content)
+    except InputError:
+        raise InputError(
+            f"area: {file.name!r} must hold one polygon without holes, in longitude and latitude."
+        ) from None
+
+
+def is_presence_private(run: Run) -> bool:
+    """Return whether the run protects presence."""
+    return run.privacy.protect == "presence"
+
+
+def refuse_declarations(run: Run) -> None:
+    """Refuse declarations of private presence where the run does not protect it."""
+    given = set(run.privacy.explicit_fields()) - {"protect", "quiet_records"}
+    if given and not is_presence_private(run):
+        raise InputError(
+            f'{min(given)} (in [privacy]) belongs to protect = "presence"; set that too, or '
+            "leave it out."
+        )
+
+
+_PRESENCE_FIELDS = {"epsilon", "statistics", "baseline_error", "edition"}
+"""Fields of [plan] that have a meaning under private presence."""
+
+
+def presence_arguments(run: Run) -> Arguments:
+    """Return the keyword arguments of `plan` under private presence.
+
+    Raises
+    ------
+    InputError
+        If a declaration is missing, or [plan] has a field without meaning here.
+    """
+    fields = run.plan.explicit_fields()
+    strange = sorted(fields.keys() - _PRESENCE_FIELDS)
+    if strange:
+        raise InputError(
+            f'{strange[0]} (in [plan]) has no meaning with protect = "presence"; leave it out.'
+        )
+    if "epsilon" not in fields:
+        raise InputError(
+            "epsilon (in [plan], or --epsilon) is needed: the loss of any unit, present or not."
+        )
+    declared = run.privacy.explicit_fields()
+    if "fleet" not in declared:
+        raise InputError(
+            "fleet (in [privacy], or --fleet) is needed: the number of units that may be in the "
+            "records, as you would state it in public; a wrong one costs accuracy, not privacy."
+        )
+    sizes = {name: declared[name] for name in _UNIT_SIZES if name in declared}
+    fields["fleet"] = FleetDeclaration(declared["fleet"], **sizes)
+    fields["user_cap"] = declared.get("user_cap")
+    return fields
+
+
+_UNIT_SIZES = ("records_per_unit", "cells_per_unit")
 
 
 def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:

@@ -99,6 +99,16 @@ def _words(value: object) -> tuple[str, ...]:
     return tuple(str(item) for item in _items(value))
 
 
+def _lists(value: object) -> tuple[tuple[str, ...], ...]:
+    """Return lists of text: of one column alone, or one per column, also as "a,b;c,d"."""
+    if isinstance(value, str):
+        return tuple(_names(part) for part in value.split(";"))
+    items = as_list(value)
+    if all(isinstance(item, (list, tuple)) for item in items):
+        return tuple(_names(item) for item in items)
+    return (_names(items),)
+
+
 def _goals(value: object) -> str | dict[str, str]:
     """Return a target as exact text, or one per statistic.
 
@@ -167,4 +177,6 @@ UnfinishedStageName = Annotated[str, BeforeValidator(_one_of(get_args(Unfinished
 ErrorMode = Annotated[str, BeforeValidator(_one_of(get_args(ErrorKind)))]
 RangeMode = Annotated[str, BeforeValidator(_one_of(get_args(ClippingRangeMode)))]
 LatePolicy = Annotated[str, BeforeValidator(_one_of(("keep", "revise")))]
+Lists = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_lists)]
+ProtectName = Annotated[str, BeforeValidator(_one_of(("values", "presence")))]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]

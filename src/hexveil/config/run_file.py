@@ -18,11 +18,13 @@ from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotati
     Goals,
     Integer,
     LatePolicy,
+    Lists,
     MethodName,
     Names,
     Numbers,
     ObjectiveName,
     Paths,
+    ProtectName,
     RangeMode,
     Share,
     Switch,
@@ -80,6 +82,35 @@ class Grid(Section):
     slot: Text | None = _field('"calendar", or "pooled" for the same hour of all days.', "calendar")
     labels: Names | None = _field("Public columns that define a cell, instead of a place.")
     one_cell: Switch | None = _field("One cell of all records, instead of places or labels.")
+    area: Words | None = _field(
+        "Declared area under private presence: west, south, east and north end in degrees, names "
+        "of hexagons, or a GeoJSON file with a polygon."
+    )
+    values: Lists | None = _field(
+        "Declared values of each label under private presence; as an option 4,15 or 4,15;7,8."
+    )
+
+
+class PrivacySection(Section):
+    """The privacy model, and what is declared for private presence."""
+
+    protect: ProtectName | None = _field(
+        'Privacy model: "values", or "presence" to protect also who reported where and when.',
+        "values",
+    )
+    fleet: Integer | None = _field(
+        "Declared number of units that may be in the records, under private presence."
+    )
+    records_per_unit: Integer | None = _field(
+        "Declared typical number of records of a unit.", "100"
+    )
+    cells_per_unit: Integer | None = _field("Declared typical number of cells of a unit.", "10")
+    user_cap: Text | None = _field(
+        'Records from which on a unit weighs fully: a number, "private" or, by default, "none".'
+    )
+    quiet_records: Switch | None = _field(
+        "Do not show the private counts of a reading on the terminal."
+    )
 
 
 class Selection(Section):
@@ -266,6 +297,7 @@ class Run(BaseModel):
     columns: Columns = Columns()
     values: ValuesSection = ValuesSection()
     cells: Grid = Grid()
+    privacy: PrivacySection = PrivacySection()
     select: Selection = Selection()
     read: ReadSection = ReadSection()
     format: Format = Format()

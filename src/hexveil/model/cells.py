@@ -17,9 +17,10 @@ import numpy as np
 
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
+from hexveil.model.areas import Area, area_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -73,14 +74,20 @@ class Cells:
         IANA name of the local clock, needed with a timeslot.
     slot : "calendar" or "pooled"
         Whether the same hour of two days is two slots or one.
+    area : Polygon, HexagonList or None
+        Declared area, for private presence alone; see `hexveil.model.areas.area_of`. It is no part
+        of what a cell is, so neither of the repr.
     """
 
     resolution: int = 8
     timeslot: str | None = "1h"
     timezone: str | None = None
     slot: SlotKind = "calendar"
+    area: Area | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if self.area is not None:
+            object.__setattr__(self, "area", area_of(self.area))
         if isinstance(self.resolution, bool) or not isinstance(self.resolution, int):
             raise InputError(f"resolution must be a whole number, got {self.resolution!r}.")
         if not 0 <= self.resolution <= 15:
@@ -107,6 +114,8 @@ class Cells:
 class Labels:
     """Cells that are combinations of public columns: route, ward, origin and hour.
 
+    `values` declares the values of each column, for private presence alone.
+
     Examples
     --------
     >>> Labels("route_id", "hour").columns
@@ -114,8 +123,11 @@ class Labels:
     """
 
     columns: tuple[str, ...]
+    values: tuple[tuple[str, ...], ...] | None = field(default=None, repr=False)
 
-    def __init__(self, *columns: str) -> None:
+    def __init__(
+        self, *columns: str, values: Sequence[str] | Sequence[Sequence[str]] | None = None
+    ) -> None:
         if not columns or not all(isinstance(c, str) and c for c in columns):
             raise InputError(
                 'Labels needs at least one column name, like Labels("route_id"); OneCell() makes '
@@ -124,6 +136,25 @@ class Labels:
         if len(set(columns)) != len(columns):
             raise InputError(f"Labels names a column twice: {', '.join(columns)}.")
         object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "values", _declared_values(columns, values))
+
+
+def _declared_values(
+    columns: tuple[str, ...], values: Sequence[str] | Sequence[Sequence[str]] | None
+) -> tuple[tuple[str, ...], ...] | None:
+    """Return the declared values of each column; those of a single column may stand alone."""
+    if values is None:
+        return None
+    listed: list[str | Sequence[str]] = list(values)
+    # One column: its values may be written without a list around them.
+    if len(columns) == 1 and all(isinstance(one, str) for one in listed):
+        listed = [tuple(map(str, listed))]
+    if len(listed) != len(columns) or any(isinstance(one, str) or not one for one in listed):
+        raise InputError(
+            f"values must list the values of each label column ({', '.join(columns)}), as a list "
+            "per column."
+        )
+    return tuple(tuple(map(str, column)) for column in listed)
 
 
 ALL_RECORDS = "all"

@@ -7,82 +7,29 @@ declared dates; or a list of labels. Every cell of it is published, open or clos
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base import hexagons
 from hexveil.base.errors import InputError
-from hexveil.model.cells import DAY, Cells, CellTable, Labels
+from hexveil.model.areas import Area, HexagonList, Polygon
+from hexveil.model.cells import DAY, Cells, CellTable, Labels, OneCell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+__all__ = ["Area", "DeclaredGrid", "HexagonList", "Polygon"]
 MAX_GRID_CELLS = 2**22
 """Largest grid; with it no sum of contributions can leave 64 bits."""
+HOUR = 3_600
 _EPOCH = date(1970, 1, 1)
-
-
-@dataclass(frozen=True)
-class Polygon:
-    """Area inside a ring of corners; hexagons whose centres lie in it belong to the grid.
-
-    Attributes
-    ----------
-    corners : tuple of (float, float)
-        Longitude and latitude in degrees, at least three.
-    """
-
-    corners: tuple[tuple[float, float], ...]
-
-    def __post_init__(self) -> None:
-        corners = tuple((float(lon), float(lat)) for lon, lat in self.corners)
-        if len(set(corners)) < 3:
-            raise InputError("a polygon needs at least three different corners.")
-        if not all(-180 <= lon <= 180 and -90 <= lat <= 90 for lon, lat in corners):
-            raise InputError(
-                "corners are (longitude, latitude) in degrees, from -180 to 180 and -90 to 90."
-            )
-        object.__setattr__(self, "corners", corners)
-
-    @classmethod
-    def of_box(cls, west: float, south: float, east: float, north: float) -> Polygon:
-        """Return the area between two longitudes and two latitudes."""
-        if not (west < east and south < north):
-            raise InputError("a box runs from west to east and from south to north.")
-        return cls(((west, south), (east, south), (east, north), (west, north)))
-
-    def hexagons(self, resolution: int) -> NDArray[np.uint64]:
-        """Return the hexagons of the area."""
-        return hexagons.of_polygon(self.corners, resolution)
-
-
-@dataclass(frozen=True)
-class HexagonList:
-    """Hexagons by name. Listing them declares that they are in use.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Canonical H3 indexes.
-    """
-
-    names: tuple[str, ...]
-
-    def hexagons(self, resolution: int) -> NDArray[np.uint64]:
-        """Return the hexagons; raise InputError for a name of another resolution."""
-        for name in self.names:
-            if not hexagons.is_name(name, resolution):
-                raise InputError(f"{name!r} is no hexagon of resolution {resolution}.")
-        return np.array(sorted({int(name, 16) for name in self.names}), dtype=np.uint64)
-
-
-Area: TypeAlias = Polygon | HexagonList
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +58,56 @@ class DeclaredGrid:
     def n_cells(self) -> int:
         """Number of cells."""
         return len(self.table)
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of what a cell is and of the names of all cells."""
+        names = json.dumps([repr(self.table.grid), *self.table.names()]).encode()
+        return hashlib.sha256(names).hexdigest()
+
+    @classmethod
+    def of(
+        cls,
+        cells: Cells | Labels,
+        dates: tuple[str, str] | None = None,
+        hours: tuple[int, ...] | None = None,
+    ) -> DeclaredGrid:
+        """Return the grid that cells with an area, or labels with values, declare.
+
+        Parameters
+        ----------
+        cells : Cells or Labels
+            With `area`, or with `values`.
+        dates : (str, str), optional
+            See `of_area`.
+        hours : tuple of int, optional
+            Local hours that are used; slots without any of them are left out.
+
+        Raises
+        ------
+        InputError
+            If nothing is declared.
+
+        Examples
+        --------
+        >>> DeclaredGrid.of(Labels("route", values=["4", "15"])).table.names()
+        ('4', '15')
+        """
+        if isinstance(cells, OneCell):
+            return cls(CellTable(OneCell(), labels={cells.columns[0]: ("all",)}), is_in_use=True)
+        if isinstance(cells, Labels):
+            if cells.values is None:
+                raise InputError(
+                    "values is needed (in [cells], or --values): under private presence the "
+                    "values of each label are declared, not found in the records."
+                )
+            return cls.of_labels(Labels(*cells.columns), cells.values)
+        if cells.area is None:
+            raise InputError(
+                "area is needed (in [cells], or --area): under private presence the cells are "
+                "declared, as a box, a polygon or a list of hexagons, not found in the records."
+            )
+        grid = cls.of_area(replace(cells, area=None), cells.area, dates)
+        return grid if hours is None else _within_hours(grid, hours)
 
     @classmethod
     def of_area(
@@ -164,6 +161,19 @@ class DeclaredGrid:
         combined = zip(*itertools.product(*values), strict=True)
         columns = dict(zip(labels.columns, map(tuple, combined), strict=True))
         return cls(CellTable(labels, labels=columns), is_in_use=True)
+
+
+def _within_hours(declared: DeclaredGrid, hours: tuple[int, ...]) -> DeclaredGrid:
+    """Return the grid of slots that have a part in these local hours."""
+    grid, slot = declared.table.grid, declared.table.slot
+    if slot is None or not isinstance(grid, Cells) or grid.seconds is None:
+        return declared
+    begins = np.array(hours, dtype=np.int64)[:, None] * HOUR
+    ends, start = begins + HOUR, slot[None] % DAY
+    is_used = ((start < ends) & (start + grid.seconds > begins)).any(axis=0)
+    if not is_used.any():
+        raise InputError("hours leave no timeslot of the grid.")
+    return DeclaredGrid(declared.table.take(np.flatnonzero(is_used)), declared.is_in_use)
 
 
 def _slots(cells: Cells, dates: tuple[str, str] | None) -> NDArray[np.int64]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypedDict, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypedDict, cast, get_args, overload, runtime_checkable
 
 import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_fraction, to_positive_fraction
 from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
+from hexveil.model.declared_facts import DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import cell_mechanism_errors
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
@@ -20,6 +21,7 @@ from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.guarantees import PlanningProblem
 from hexveil.planning.methods import METHODS, allocate
 from hexveil.planning.plan import Plan
+from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
 from hexveil.planning.request import (
     ClipUserForm,
     ErrorKind,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
+    from hexveil.planning.presence.presence_request import FleetDeclaration
 
 
 class _ClipUserFields(TypedDict):
@@ -51,6 +54,15 @@ class _ClipUserFields(TypedDict):
 
 
 @runtime_checkable
+class HasDeclaredFacts(Protocol):
+    """Anything that carries declared facts, such as a data set with private presence."""
+
+    @property
+    def public(self) -> DeclaredFacts:
+        """All that a plan may see."""
+
+
+@runtime_checkable
 class HasPublicMetadata(Protocol):
     """Anything that carries public facts, such as a data set."""
 
@@ -59,8 +71,48 @@ class HasPublicMetadata(Protocol):
         """All that a plan may see."""
 
 
-def plan(  # noqa: PLR0913  a public door; keyword-only
+@overload
+def plan(
+    source: DeclaredFacts | HasDeclaredFacts,
+    *,
+    epsilon: Number | None = ...,
+    statistics: Sequence[str] | str | None = ...,
+    edition: str | None = ...,
+    baseline_error: Number | None = ...,
+    advise: bool = ...,
+    fleet: FleetDeclaration | int | None = ...,
+    user_cap: int | str | None = ...,
+) -> PresencePlan: ...
+
+
+@overload
+def plan(
     source: Occupancy | PublicMetadata | HasPublicMetadata,
+    *,
+    epsilon: Number | None = ...,
+    target_error: object = ...,
+    bounds: object = ...,
+    statistics: Sequence[str] | str | None = ...,
+    method: Method = ...,
+    mechanism: ThresholdMechanism | CellMechanism | str | None = ...,
+    objective: Objective | None = ...,
+    error: ErrorKind | None = ...,
+    split: Number | None = ...,
+    clipping_range: ClippingRangeMode = ...,
+    range_share: Number | None = ...,
+    clip_user: ClipUserForm = ...,
+    cell_epsilon: Number | None = ...,
+    unfinished_stage: UnfinishedStage | None = ...,
+    edition: str | None = ...,
+    baseline_error: Number | None = ...,
+    advise: bool = ...,
+    fleet: None = ...,
+    user_cap: None = ...,
+) -> Plan: ...
+
+
+def plan(  # noqa: PLR0913  a public door; keyword-only
+    source: Occupancy | PublicMetadata | HasPublicMetadata | DeclaredFacts | HasDeclaredFacts,
     *,
     epsilon: Number | None = None,
     target_error: object = None,
@@ -79,15 +131,19 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     edition: str | None = None,
     baseline_error: Number | None = None,
     advise: bool = True,
-) -> Plan:
+    fleet: FleetDeclaration | int | None = None,
+    user_cap: int | str | None = None,
+) -> Plan | PresencePlan:
     """Return a plan for all cells together: within a loss, or within planning errors.
 
     Only public facts enter: occupancy, bounds, the loss or the targets, and the prior. Nothing is
-    spent.
+    spent. Of records that were read with protect="presence" only what was declared enters, the
+    result is a `PresencePlan`, and the arguments are epsilon, fleet, statistics ("mean" or
+    "users"), user_cap, baseline_error and edition.
 
     Parameters
     ----------
-    source : Dataset, PublicMetadata or Occupancy
+    source : Dataset, PublicMetadata, Occupancy, PrivateDataset or DeclaredFacts
         Of a data set only its public facts are looked at.
     epsilon : int, str, Decimal, Fraction or float
         Largest loss of any privacy unit, over all its cells. Either this or `target_error`.
@@ -151,6 +207,11 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     advise : bool
         Warn when the grid is too fine, with an epsilon that is enough. `hv.capacity` finds grids
         that are not.
+    fleet : int or FleetDeclaration, optional
+        For private presence: the declared number of units, which no record decides.
+    user_cap : int, "private" or "none", optional
+        For private presence: records from which on a unit has its full weight; declared, or found
+        privately for large fleets. Default none.
 
     Raises
     ------
@@ -173,9 +234,30 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     >>> float(plan(crowd, bounds=(0, 10), target_error="0.5%").epsilon)
     2.0...
     """
+    declared = _declared_side(source)
+    if declared is not None:
+        _refuse_public_options(
+            target_error=target_error, bounds=bounds, mechanism=mechanism, objective=objective,
+            error=error, split=split, range_share=range_share, cell_epsilon=cell_epsilon,
+            unfinished_stage=unfinished_stage, method=None if method == "joint" else method,
+            clipping_range=None if clipping_range == "auto" else clipping_range,
+            clip_user=None if clip_user == "improved" else clip_user,
+        )  # fmt: skip
+        made = plan_presence(
+            declared, epsilon=epsilon, fleet=fleet, statistics=statistics, user_cap=user_cap,
+            baseline_error=baseline_error, edition=_edition(edition),
+        )  # fmt: skip
+        if advise and made.refusal is not None:
+            warnings.warn(made.refusal, GridTooFineWarning, stacklevel=2)
+        return made
+    if fleet is not None or user_cap is not None:
+        raise InputError(
+            'fleet and user_cap go with protect="presence"; leave them out, since the units are '
+            "counted here."
+        )
     # As printed, CLIP-USER judges a cell by the sum of both errors.
     error = error or ("sum" if clip_user == "printed" else "separate")
-    occupancy, facts = _public_side(source)
+    occupancy, facts = _public_side(cast("Occupancy | PublicMetadata | HasPublicMetadata", source))
     if not occupancy.n_cells:
         raise InputError("there is no cell to plan.")
     lower, upper = _bounds(bounds, facts, occupancy)
@@ -216,6 +298,22 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     if advise and not result.support.beats_constant:
         warnings.warn(brief_advice(result), GridTooFineWarning, stacklevel=2)
     return result
+
+
+def _declared_side(source: object) -> DeclaredFacts | None:
+    """Return the declared facts of records with private presence; None for other sources."""
+    facts = getattr(source, "public", source)
+    return facts if isinstance(facts, DeclaredFacts) else None
+
+
+def _refuse_public_options(**options: object) -> None:
+    """Refuse arguments that have no meaning under private presence."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise InputError(
+            f'{given[0]} has no meaning with protect="presence"; leave it out (docs/use/'
+            "private-presence.md lists what can be chosen)."
+        )
 
 
 def _usual(method: str, target: object) -> Objective:

@@ -125,7 +125,19 @@ def planned_files(
     A map that is too large for GeoJSON will not have `cells.geojson`.
     """
     table = pa.table(name_cells(facts))
-    sections = with_statements(cell_sections(facts), catalogue)
+    return list_files(table, cell_sections(facts), catalogue=catalogue, tiles=tiles, signed=signed)
+
+
+def list_files(
+    table: pa.Table,
+    sections: dict[str, Any],
+    *,
+    catalogue: Catalogue | None,
+    tiles: bool | None,
+    signed: bool,
+) -> tuple[str, ...]:
+    """Return the names of the files of a release, from its cells and the manifest about them."""
+    sections = with_statements(sections, catalogue)
     dated = find_coverage(table, sections).start is not None
     optional = {
         "cells.geojson": "hexagon" in table.column_names,
@@ -172,7 +184,8 @@ def _write_files(
     for name, content in metadata_files.render_metadata(table, manifest, names).items():
         (folder / name).write_bytes(content)
     # The page offers the files that stand beside it.
-    page = report.render(
+    render = report.render_presence if manifest.get("model") == "presence" else report.render
+    page = render(
         table,
         manifest,
         context=context,

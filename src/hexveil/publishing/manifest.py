@@ -110,7 +110,7 @@ def build_manifest(
     """
     return {
         "schema_version": SCHEMA_VERSION,
-        "software": _software(),
+        "software": software_versions(),
         "dataset": _dataset(dataset, facts),
         "guarantee": _guarantee(facts, plan),
         "bounds": {
@@ -139,7 +139,7 @@ def build_manifest(
 def cell_sections(facts: PublicMetadata) -> dict[str, Any]:
     """Return the sections of a manifest about cells that are known before a release."""
     return {
-        "grid": _grid(facts.cells.grid),
+        "grid": cell_grid(facts.cells.grid),
         "selection": {k: facts.identity[k] for k in _SELECTION if k in facts.identity},
     }
 
@@ -150,7 +150,8 @@ def _version(name: str) -> str:
     return importlib.metadata.version(name)
 
 
-def _software() -> dict[str, str]:
+def software_versions() -> dict[str, str]:
+    """Return the versions of hexveil and of the libraries that made a release."""
     return {name: _version(name) for name in ("hexveil", *LIBRARIES)}
 
 
@@ -188,7 +189,8 @@ def epsilon_text(epsilon: Fraction) -> str:
     return decimal_text(Fraction(math.ceil(epsilon * 10**12), 10**12))
 
 
-def _grid(grid: Cells | Labels) -> dict[str, Any]:
+def cell_grid(grid: Cells | Labels) -> dict[str, Any]:
+    """Return the definition of a cell, as the manifest states it."""
     if isinstance(grid, Cells):
         return {
             "kind": "hexagons",

@@ -10,6 +10,7 @@ from hexveil.base.errors import InputError
 from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.planning.presence.presence_plan import PresencePlan
 from hexveil.planning.release_allocation import allocation_of, with_outputs
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.estimates.accuracy import accuracy_statement
@@ -20,9 +21,11 @@ from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import build_manifest, fingerprint, request_of
 from hexveil.publishing.pinned_unit import unit_of
+from hexveil.publishing.presence.presence_publication import publish_presence
 from hexveil.publishing.private_sums import private_sums
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_plan
+from hexveil.records.private_dataset import PrivateDataset
 
 if TYPE_CHECKING:
     from hexveil.ledger import Booking, Ledger
@@ -48,8 +51,8 @@ class _Draw:
 
 
 def release(
-    dataset: Dataset,
-    plan: Plan,
+    dataset: Dataset | PrivateDataset,
+    plan: Plan | PresencePlan,
     *,
     ledger: Ledger | None = None,
     estimates: tuple[str, ...] | str = ("raw",),
@@ -64,9 +67,10 @@ def release(
 
     Parameters
     ----------
-    dataset : Dataset
-        The records that the plan was made for.
-    plan : Plan
+    dataset : Dataset or PrivateDataset
+        The records that the plan was made for. If their presence is private, the loss is booked
+        for any unit, present or not.
+    plan : Plan or PresencePlan
     ledger : Ledger
         Where the loss is booked before any noise is drawn.
     estimates : tuple of str
@@ -99,6 +103,12 @@ def release(
     of each private stage is stored before the next is computed, nothing is drawn twice under one
     booking, and only what the ledger stored is shown.
     """
+    if isinstance(dataset, PrivateDataset):
+        if estimates not in ("raw", ("raw",)):
+            raise InputError('estimates under private presence are ("raw",): leave them out.')
+        return publish_presence(dataset, plan, ledger=ledger, accept_noise=accept_noise)
+    if isinstance(plan, PresencePlan):
+        raise InputError('the plan is for records read with protect="presence".')
     book = check_arguments(dataset, plan, ledger, estimates)
     request = request_of(book.dataset, dataset.public, plan)
     draw = _find_stored(dataset, plan, book, request)

@@ -174,6 +174,11 @@ class Release:
         InputError
             Without matplotlib, or if the release does not have the column or the slot.
         """
+        if self._is_private:
+            raise InputError(
+                ".plot() does not draw maps with private presence yet: report.html does, and "
+                ".to_geopandas().plot('mean') draws the open cells."
+            )
         require_package("matplotlib", "plots")
         # Loaded here: a release must not wait for what only draws.
         from hexveil.report.notebook.cell_picture import picture_of  # noqa: PLC0415
@@ -241,12 +246,21 @@ class Release:
 
     def _repr_html_(self) -> str:
         """Return the promise, a picture and the first rows for a notebook."""
-        from hexveil.report.notebook.release_summary import summarize  # noqa: PLC0415  as in plot
+        from hexveil.report.notebook.release_summary import (  # noqa: PLC0415  as in plot
+            summarize,
+            summarize_presence,
+        )
 
+        if self._is_private:
+            return summarize_presence(self.table, self._view())
         return summarize(self.table, self._view(), self._plotted(None))
 
     def _ipython_key_completions_(self) -> list[str]:
         return self.columns
+
+    @property
+    def _is_private(self) -> bool:
+        return self.manifest.get("model") == "presence"
 
     def _view(self) -> ManifestView:
         from hexveil.report.manifest_view import ManifestView  # noqa: PLC0415  as in plot

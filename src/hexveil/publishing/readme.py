@@ -30,6 +30,8 @@ def render_readme(
     mapped, tiled : bool
         Whether the folder has cells.geojson, and cells.pmtiles.
     """
+    if manifest.get("model") == "presence":
+        return _render_presence(table, manifest, mapped=mapped, tiled=tiled)
     dataset, plan = manifest["dataset"], manifest["plan"]
     guarantee, cells = manifest["guarantee"], table.num_rows
     values = {
@@ -60,6 +62,31 @@ def render_readme(
 
     values |= clipping_text.template_values(plan["privacy_steps"], amount)
     return document("readme.md", values).to_text() + "\n"
+
+
+def _render_presence(
+    table: pa.Table, manifest: dict[str, Any], *, mapped: bool, tiled: bool
+) -> str:
+    """Return the text of README.txt under private presence."""
+    dataset, plan = manifest["dataset"], manifest["plan"]
+    has_weights = plan["statistics"] == ["mean"]
+    values = {
+        "heading": format_heading(plan["statistics"], dataset["value"]),
+        "value_unit": dataset["value_unit"] if has_weights else "",
+        "dataset": dataset["name"],
+        "cells": table.num_rows,
+        "open_cells": sum(table["is_open"].to_pylist()),
+        "has_weights": has_weights,
+        "guarantee": manifest["guarantee"],
+        "plan": plan,
+        "grid": manifest["grid"],
+        "hexagons": "hexagon" in table.column_names,
+        "mapped": mapped,
+        "tiled": tiled,
+        "dated": find_coverage(table, manifest).start is not None,
+        "columns": [_column(field) for field in table.schema],
+    }
+    return document("presence/readme.md", values).to_text() + "\n"
 
 
 def _contributing_records(table: pa.Table, manifest: dict[str, Any]) -> dict[str, str]:

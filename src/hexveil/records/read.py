@@ -6,14 +6,16 @@ value (present, finite, a number) is public, as are its user, place and time.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
 from hexveil.model.public_metadata import Unit, ValueLattice
+from hexveil.records.declared_reading import Protect, check_protect, declare_facts
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
@@ -26,10 +28,72 @@ if TYPE_CHECKING:
 
     from hexveil.base.rational import Number
     from hexveil.model.cells import Cells, Labels
+    from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.records.dataset import Dataset
+    from hexveil.records.private_dataset import PrivateDataset
     from hexveil.records.sources.versions import Version
 
 _ALL = Select()
+
+
+@overload
+def read(
+    source: object,
+    *,
+    user: str,
+    value: str,
+    bounds: object,
+    lat: str | None = ...,
+    lon: str | None = ...,
+    location: str | None = ...,
+    time: str | None = ...,
+    protect: Literal["values"] = ...,
+    privacy_unit: Unit = ...,
+    cells: Cells | Labels,
+    quantum: Number = ...,
+    select: Select = ...,
+    repeats: Repeats = ...,
+    value_unit: str | None = ...,
+    max_bad_rows: float = ...,
+    accept_single_records: bool = ...,
+    memory: str = ...,
+    engine: object = ...,
+    version: Version | None = ...,
+    timezone: str | None = ...,
+    cache: str | os.PathLike[str] | None = ...,
+    scratch: str | os.PathLike[str] | None = ...,
+    format: RecordFormat = ...,
+) -> Dataset: ...
+
+
+@overload
+def read(
+    source: object,
+    *,
+    user: str,
+    value: str,
+    bounds: object,
+    lat: str | None = ...,
+    lon: str | None = ...,
+    location: str | None = ...,
+    time: str | None = ...,
+    protect: Literal["presence"],
+    privacy_unit: Unit = ...,
+    cells: Cells | Labels,
+    quantum: Number = ...,
+    select: Select = ...,
+    repeats: Repeats = ...,
+    value_unit: str | None = ...,
+    max_bad_rows: float = ...,
+    accept_single_records: bool = ...,
+    memory: str = ...,
+    engine: object = ...,
+    version: Version | None = ...,
+    timezone: str | None = ...,
+    cache: str | os.PathLike[str] | None = ...,
+    scratch: str | os.PathLike[str] | None = ...,
+    format: RecordFormat = ...,
+) -> PrivateDataset: ...
 
 
 def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
@@ -42,6 +106,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     lon: str | None = None,
     location: str | None = None,
     time: str | None = None,
+    protect: Protect = "values",
     privacy_unit: Unit = "user",
     cells: Cells | Labels,
     quantum: Number = "0.001",
@@ -57,7 +122,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     cache: str | os.PathLike[str] | None = None,
     scratch: str | os.PathLike[str] | None = None,
     format: RecordFormat = PLAIN,  # noqa: A002  the field of a run, and what users look for
-) -> Dataset:
+) -> Dataset | PrivateDataset:
     """Read the records of a source as public metadata and private sums per (cell, user).
 
     Sums are of values and of their squares, both exact. `Dataset.has_squares` says whether sums
@@ -90,6 +155,11 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         GeoProperty, text of these, or a pair of columns ending in /0 and /1.
     time : str, optional
         Column of the time: ISO 8601 text, a timestamp, or seconds or milliseconds since 1970.
+    protect : "values" or "presence"
+        Privacy model. With "values" it is public who reported where and when; with "presence" it
+        is private, cells are declared by `area` or `values`, and what is returned is a
+        `PrivateDataset` (docs/how-to/private-presence.md). max_bad_rows, accept_single_records and
+        min_users then limit nothing, since no refusal may depend on a record.
     privacy_unit : "user", "user-day" or "user-week"
         What is protected.
     cells : Cells, Labels or OneCell
@@ -134,7 +204,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
 
     Returns
     -------
-    Dataset
+    Dataset or PrivateDataset
 
     Raises
     ------
@@ -156,10 +226,88 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     ...      select=Select(min_users=1))
     Dataset('speed', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
-    from hexveil.records.duckdb.session import check_memory  # noqa: PLC0415  the engine
-
     spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
     # All arguments are checked before a file is opened.
+    request = _request_of(
+        user=user, value=value, bounds=bounds, lat=lat, lon=lon, location=location, time=time,
+        privacy_unit=privacy_unit, cells=cells, quantum=quantum, select=select, repeats=repeats,
+        value_unit=value_unit, max_bad_rows=max_bad_rows,
+        accept_single_records=accept_single_records, memory=memory, version=version,
+        timezone=timezone, scratch=scratch, format=format,
+    )  # fmt: skip
+    if check_protect(protect, cells):
+        return _read_private(source, request, engine=spark or engine, cache=cache)
+    if spark is not None:
+        from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415
+
+        return read_by_spark(spark, resolve_spark_source(source), request)
+    from hexveil.records.duckdb.reading import read_dataset  # noqa: PLC0415  the engine
+
+    files = resolve_source(source, unpack=cache is None)
+    return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
+
+
+def declare(source: object = "", **options: Any) -> DeclaredFacts:  # noqa: ANN401  see `read`
+    """Return the declared facts of a reading with private presence; no record is read.
+
+    A plan needs nothing else, so that it can be made before there are any records.
+
+    Parameters
+    ----------
+    source : object
+        Not looked at.
+    options : keyword arguments
+        As for `read`.
+
+    Raises
+    ------
+    InputError
+        If a declaration is missing or cannot be used.
+
+    Examples
+    --------
+    >>> from hexveil.model.cells import Labels
+    >>> declare(user="car", value="speed", bounds=(0, 130), protect="presence",
+    ...         cells=Labels("road", values=["A4", "A8"])).grid.n_cells
+    2
+    """
+    given = inspect.signature(read).bind(source, **options)
+    given.apply_defaults()
+    named = dict(given.arguments)
+    if not check_protect(named["protect"], named["cells"]):
+        raise InputError('declare is for protect="presence"; otherwise read the records.')
+    engine = named["engine"]
+    for name in ("source", "protect", "engine", "cache"):
+        del named[name]
+    return declare_facts(_request_of(**named), engine=engine)
+
+
+def _request_of(  # noqa: PLR0913  an argument of `read` each
+    *,
+    user: str,
+    value: str,
+    bounds: object,
+    lat: str | None,
+    lon: str | None,
+    location: str | None,
+    time: str | None,
+    privacy_unit: Unit,
+    cells: Cells | Labels,
+    quantum: Number,
+    select: Select,
+    repeats: Repeats,
+    value_unit: str | None,
+    max_bad_rows: float,
+    accept_single_records: bool,
+    memory: str,
+    version: Version | None,
+    timezone: str | None,
+    scratch: str | os.PathLike[str] | None,
+    format: RecordFormat,  # noqa: A002  see `read`
+) -> ReadRequest:
+    """Return the request of a reading, checked."""
+    from hexveil.records.duckdb.session import check_memory  # noqa: PLC0415  the engine
+
     columns = RecordColumns(user, value, lat, lon, location, time)
     scale = ValueLattice.of(bounds, quantum)
     rules = Rules(
@@ -167,7 +315,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     )
     # Quoted, so that no version can be spelled like the placeholder of a missing one.
     declared = None if isinstance(version, Mapping) or not version else quoted(str(version))
-    request = ReadRequest(
+    return ReadRequest(
         columns,
         rules,
         check_memory(memory),
@@ -177,14 +325,20 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         # Resolved now: the working folder may be another one when a capacity table counts again.
         scratch=None if scratch is None else str(place(scratch)),
     )
-    if spark is not None:
-        from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415
 
-        return read_by_spark(spark, resolve_spark_source(source), request)
-    from hexveil.records.duckdb.reading import read_dataset  # noqa: PLC0415  the engine
 
-    files = resolve_source(source, unpack=cache is None)
-    return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
+def _read_private(
+    source: object, request: ReadRequest, *, engine: object, cache: object
+) -> PrivateDataset:
+    """Read records with private presence; declarations are checked before a file is opened."""
+    from hexveil.records.duckdb.private_reading import read_private  # noqa: PLC0415  the engine
+
+    if cache is not None:
+        raise InputError('cache has no use with protect "presence" yet: leave it out.')
+    facts = declare_facts(request, engine=engine)
+    files = resolve_source(source, unpack=True)
+    named = replace(facts, identity={**facts.identity, "source": files.label})
+    return read_private(files, request, named)
 
 
 def _spark(engine: object, source: object, *, by_file: bool) -> Any:  # noqa: ANN401  pyspark is not loaded

@@ -6,21 +6,27 @@ from a public file of lines, so the page costs no privacy.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 from hexveil.report.context import read_context
 
 if TYPE_CHECKING:
     from hexveil.report.page import render
+    from hexveil.report.presence.presence_page import render_presence
 
-__all__ = ["read_context", "render"]
+__all__ = ["read_context", "render", "render_presence"]
+
+
+_HOMES = {
+    "render": "hexveil.report.page",
+    "render_presence": "hexveil.report.presence.presence_page",
+}
 
 
 def __getattr__(name: str) -> object:
-    """Load `render` on first use: what it draws with is slow to import."""
-    if name != "render":
+    """Load a name on first use: drawing is slow to import."""
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from hexveil.report.page import render  # noqa: PLC0415  slow to import
-
-    globals()[name] = render
-    return render
+    globals()[name] = found = getattr(importlib.import_module(_HOMES[name]), name)
+    return found

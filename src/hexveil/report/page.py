@@ -81,11 +81,12 @@ def render(
     has_map, chart = data["map"] is not None, interval_chart(table, view)
     marks = legend.marks(data["colour"]["low"], data["colour"]["high"])
     # The policy allows one style element and no style attribute: positions are rules of it.
-    style = _asset("page.css") + legend.colour_rules() + _placement_rules(marks, chart)
-    scripts = _scripts(with_map=has_map)
+    style = read_asset("page.css") + legend.colour_rules() + placement_rules(marks, chart)
+    scripts = page_scripts(with_map=has_map)
     values = page_text.template_values(table, view) | {
         "qualities": page_text.qualities(table, view),
         "estimator": estimator,
+        "words": "page",
         "title": title,
         "subtitle": subtitle,
         "chart": chart,
@@ -120,7 +121,7 @@ def _check(table: pa.Table, view: ManifestView) -> None:
         raise InputError("the released table has no rows; there is nothing to report.")
 
 
-def _placement_rules(marks: Sequence[tuple[float, str]], chart: Chart | None) -> str:
+def placement_rules(marks: Sequence[tuple[float, str]], chart: Chart | None) -> str:
     """Return the style rules for places: the policy allows no style attributes."""
     rules = [
         f".marks span:nth-child({number}) {{ left: {place}%; }}"
@@ -133,14 +134,15 @@ def _placement_rules(marks: Sequence[tuple[float, str]], chart: Chart | None) ->
     return "\n".join(rules) + "\n"
 
 
-def _scripts(*, with_map: bool) -> list[str]:
+def page_scripts(*, with_map: bool) -> list[str]:
     """Return the text of each script: the map's library, and the page's own."""
     # Labels have no map: their page carries no map library, and is much shorter.
     names = ("page.js", *(_OF_MAP if with_map else ()), "table.js", "start.js")
-    page_script = "\n".join(map(_asset, names))
-    libraries = [_asset("vendor/d3.min.js")] if with_map else []
+    page_script = "\n".join(map(read_asset, names))
+    libraries = [read_asset("vendor/d3.min.js")] if with_map else []
     return [*libraries, f'(function () {{\n"use strict";\n{page_script}}})();\n']
 
 
-def _asset(name: str) -> str:
+def read_asset(name: str) -> str:
+    """Return the text of a file of the page."""
     return (resources.files("hexveil.report") / "assets" / name).read_text(encoding="utf-8")

@@ -48,16 +48,16 @@ def payload(
     geography: bool = True,
 ) -> dict[str, Any]:
     """Return everything the page's scripts need, as plain JSON values."""
-    places, place = _coded(_texts(table, "hexagon"))
-    slots, slot = _coded(_texts(table, "slot"), in_order=True)
+    places, place = code_texts(column_texts(table, "hexagon"))
+    slots, slot = code_texts(column_texts(table, "slot"), in_order=True)
     numbers = _numbers(table, view)
     colour = colour_range(table, view.statistic, view.estimator(table))
-    drawn = _map(places, context, geography=geography)
+    drawn = draw_map(places, context, geography=geography)
     return {
-        "columns": {**_labels(table, view), **numbers},
+        "columns": {**label_texts(table, view), **numbers},
         "hexagon": place,
         "slot": slot,
-        "slots": _slot_names(table, slots),
+        "slots": name_slots(table, slots),
         "slot_starts": slots,
         "start": opening_slot(slot, numbers["quality"]),
         "map": drawn,
@@ -149,13 +149,14 @@ def _nice_step(rough: float) -> float:
     return float(next(m for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999) * power)
 
 
-def _texts(table: pa.Table, column: str) -> list[str] | None:
+def column_texts(table: pa.Table, column: str) -> list[str] | None:
+    """Return a column as texts; None if there is none."""
     if column not in table.column_names:
         return None
     return [str(text) for text in table[column].to_pylist()]
 
 
-def _coded(
+def code_texts(
     texts: list[str] | None, *, in_order: bool = False
 ) -> tuple[list[str], list[int] | None]:
     """Return the distinct texts and, per row, the index of its text."""
@@ -167,17 +168,19 @@ def _coded(
     return distinct, [index[text] for text in texts]
 
 
-def _slot_names(table: pa.Table, slots: Sequence[str]) -> list[str]:
-    ends = _texts(table, "slot_end")
-    starts = _texts(table, "slot") or []
+def name_slots(table: pa.Table, slots: Sequence[str]) -> list[str]:
+    """Return each slot for people."""
+    ends = column_texts(table, "slot_end")
+    starts = column_texts(table, "slot") or []
     end_of = dict(zip(starts, ends, strict=True)) if ends else {}
     return [slot_text(start, end_of.get(start, "")) for start in slots]
 
 
-def _labels(table: pa.Table, view: ManifestView) -> dict[str, list[str]]:
+def label_texts(table: pa.Table, view: ManifestView) -> dict[str, list[str]]:
+    """Return the columns that name a cell in a table without hexagons, and labels."""
     if not view.label_columns and "hexagon" not in table.column_names:
-        return {"label:cell": _texts(table, "cell") or []}
-    return {f"label:{name}": _texts(table, name) or [] for name in view.label_columns}
+        return {"label:cell": column_texts(table, "cell") or []}
+    return {f"label:{name}": column_texts(table, name) or [] for name in view.label_columns}
 
 
 def _numbers(table: pa.Table, view: ManifestView) -> dict[str, list[Any]]:
@@ -186,17 +189,20 @@ def _numbers(table: pa.Table, view: ManifestView) -> dict[str, list[Any]]:
     low, high = view.shown_limits(table)
     quality = [QUALITIES.index(str(q)) for q in table[f"{statistic}_quality"].to_pylist()]
     return {
-        "value": _rounded(view.shown_numbers(table), decimals, np.rint),
-        "bound": _rounded(view.half_widths(table), decimals, np.ceil),
-        "low": _rounded(low, decimals, np.floor),
-        "high": _rounded(high, decimals, np.ceil),
+        "value": round_numbers(view.shown_numbers(table), decimals, np.rint),
+        "bound": round_numbers(view.half_widths(table), decimals, np.ceil),
+        "low": round_numbers(low, decimals, np.floor),
+        "high": round_numbers(high, decimals, np.ceil),
         "users": [int(n) for n in table["users"].to_pylist()],
         "records": [int(n) for n in table["records"].to_pylist()],
         "quality": quality,
     }
 
 
-def _rounded(numbers: NDArray[np.float64], decimals: int, rule: np.ufunc) -> list[float | None]:
+def round_numbers(
+    numbers: NDArray[np.float64], decimals: int, rule: np.ufunc
+) -> list[float | None]:
+    """Return numbers rounded by a rule to so many digits; None where they are not finite."""
     # A hair's tolerance, or 0.3 * 10 = 3.0000000000000004 would be shown as 0.4.
     steps = numbers * 10.0**decimals
     rounded = np.where(np.abs(steps - np.rint(steps)) < 1e-6, np.rint(steps), rule(steps))
@@ -206,9 +212,10 @@ def _rounded(numbers: NDArray[np.float64], decimals: int, rule: np.ufunc) -> lis
     ]
 
 
-def _map(
+def draw_map(
     names: Sequence[str], context: dict[str, Any] | None, *, geography: bool
 ) -> dict[str, Any] | None:
+    """Return the outlines of the map, and its background; None without hexagons."""
     if not names:
         return None
     rings = unwrapped_rings(names)

@@ -18,7 +18,7 @@ from typing import Literal
 from hexveil.base.rational import decimal_text, round_up
 from hexveil.report.templates import render_sentence
 
-Protect = Literal["values"]
+Protect = Literal["values", "presence"]
 """Privacy models."""
 
 _TEMPLATE = "promise.txt"
@@ -57,9 +57,16 @@ def promise(
     )
 
 
-def neighbours(unit: str) -> str:
+def neighbours(unit: str, *, protect: Protect = "values") -> str:
     """Return how two neighbouring data sets differ."""
-    return render_sentence(_TEMPLATE, "neighbours", unit=unit)
+    macro = "neighbours" if protect == "values" else "private_neighbours"
+    return render_sentence(_TEMPLATE, macro, unit=unit)
+
+
+@cache
+def declared() -> str:
+    """Return the sentence on declarations, which are public under private presence."""
+    return render_sentence(_TEMPLATE, "declared")
 
 
 @cache
@@ -80,12 +87,16 @@ def in_common() -> str:
     return render_sentence(_TEMPLATE, "in_common")
 
 
-def not_protected() -> str:
+def not_protected(*, protect: Protect = "values") -> str:
     """Return the limits of the promise."""
+    if protect == "presence":
+        return f"{declared()} {in_common()}"
     return f"{presence()} {exact_counts()} {in_common()}"
 
 
-def assumptions(unit: str, dropped_values: str = "none") -> list[str]:
+def assumptions(
+    unit: str, dropped_values: str = "none", *, protect: Protect = "values"
+) -> list[str]:
     """Return the assumptions of the promise, a sentence or two each.
 
     Parameters
@@ -94,9 +105,14 @@ def assumptions(unit: str, dropped_values: str = "none") -> list[str]:
         The privacy unit.
     dropped_values : str
         The values whose records were dropped before counting, as text; "none" if there are none.
+    protect : str
+        The privacy model. Under private presence a record without a usable value is as private as
+        any other.
     """
-    texts = [render_sentence(_TEMPLATE, "usable_values")]
-    if dropped_values != "none":
+    is_private = protect == "presence"
+    sentence = "declared_beforehand" if is_private else "usable_values"
+    texts = [render_sentence(_TEMPLATE, sentence)]
+    if dropped_values != "none" and not is_private:
         texts.append(render_sentence(_TEMPLATE, "dropped_values", values=dropped_values))
     if unit != "user":
         texts.append(render_sentence(_TEMPLATE, "several_units", unit=unit))

@@ -15,6 +15,7 @@ from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, grid_table, proposal_text, value_check_text
+from hexveil.cli.presence import declared_plan
 from hexveil.config import Run, arguments
 from hexveil.config.run_file_template import draft_run_file
 from hexveil.config.run_file_text import run_file_text
@@ -64,6 +65,14 @@ CheckValues = Annotated[
         "only; nothing is stored.",
     ),
 ]
+FromRecords = Annotated[
+    bool,
+    typer.Option(
+        "--from-records",
+        help="PRIVATE, with protect = presence: read the records and show how many each rule "
+        "kept, on your terminal only.",
+    ),
+]
 Propose = Annotated[
     Path | None,
     typer.Option(
@@ -91,6 +100,7 @@ def inspect(  # noqa: PLR0913  the options of the command
     propose: Propose = None,
     choice: Chosen = None,
     check_values: CheckValues = False,
+    from_records: FromRecords = False,
     as_json: AsJson = False,
 ) -> None:
     """Show public metadata of the records, the grids that this fleet supports, and three runs.
@@ -107,6 +117,14 @@ def inspect(  # noqa: PLR0913  the options of the command
     if sql is not None:
         typer.echo(shared_steps.build_query(run, sql))
         return
+    if arguments.is_presence_private(run) and not check_values:
+        unused = {"--propose": propose is not None, "--choice": choice is not None}
+        declared_plan.inspect_declared(
+            run, unused=unused, from_records=from_records, as_json=as_json
+        )
+        return
+    if from_records:
+        raise InputError('--from-records belongs to protect = "presence".')
     if check_values:
         others = {"--json": as_json, "--propose": propose is not None}
         typer.echo("\n".join(private_lines(run, [name for name, used in others.items() if used])))

@@ -15,7 +15,8 @@ from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotati
 from hexveil.cli.output import clip_user_text, formatting, mechanism_table, method_table, stage_text
 from hexveil.cli.output import error_curve as curves
 from hexveil.cli.output import grid_table as tables
-from hexveil.config import Run  # noqa: TC001  the parser reads annotations
+from hexveil.cli.presence import declared_plan
+from hexveil.config import Run, arguments
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
 from hexveil.planning.allocation import (
@@ -92,6 +93,11 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Show the price and the expected error of a release; nothing is spent."""
+    if arguments.is_presence_private(run):
+        unused = {"--compare": compare_methods, "--grids": bool(grids)}
+        unused |= {"--curve": curve is not None, "--save": save is not None}
+        declared_plan.plan_on_paper(run, unused=unused, as_json=as_json)
+        return
     shared_steps.check_plan_options(run)
     if curve is not None:
         # Checked before the records are read, which may take minutes.

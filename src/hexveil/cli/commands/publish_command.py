@@ -21,8 +21,10 @@ import typer
 from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
 from hexveil.cli import folder_options, interrupts, receipts, shared_steps
 from hexveil.cli.commands import release_command
+from hexveil.cli.days import PlannedDay
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
+from hexveil.cli.presence.declared_days import plan_declared_day
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.cells import zone
@@ -33,9 +35,7 @@ from hexveil.publishing.manifest import fingerprint, request_of
 if TYPE_CHECKING:
     import zoneinfo
 
-    from hexveil.planning import Plan
     from hexveil.publishing import Release
-    from hexveil.records import Dataset
 
 LEFT_OUT = ()
 """Sections of a run that this command has no use for: none, [publish] is its own."""
@@ -104,7 +104,7 @@ def publish(
     if run.select.dates is not None:
         raise InputError("dates (in [select]) and publish cannot be combined: use --date instead.")
     account = arguments.ledger_arguments(run, Ledger)
-    shared_steps.check_plan_options(run)
+    check_plan(run)
     folder_options.folder_extras(run)
     place = open_archive(run.release.out, account["dataset"], run.read.scratch)
     ready = ready_after(run, run.publish.wait or WAIT)
@@ -128,6 +128,15 @@ def publish(
         typer.echo("\n".join(formatting.wrapped("Catalogue", listing)))
     # The gravest code: a scheduler must notice one failed day among many.
     return max(day_date.code for day_date in outcomes)
+
+
+def check_plan(run: Run) -> None:
+    """Refuse plans, and declarations, that are invalid on every day."""
+    arguments.refuse_declarations(run)
+    if arguments.is_presence_private(run):
+        arguments.presence_arguments(run)
+    else:
+        shared_steps.check_plan_options(run)
 
 
 def requested_days(day: str | None, first_day: str | None, last_day: str | None) -> list[date]:
@@ -195,29 +204,37 @@ def _attempt(run: Run, day: str, place: Archive, *, revise: bool, dry_run: bool)
     select = run.select.model_copy(update={"dates": (day, day)})
     of_day = run.model_copy(update={"select": select}).standing_in(run.folder)
     account = arguments.ledger_arguments(run, Ledger)
-    dataset = shared_steps.read(of_day)
-    plan, _ = release_command.select_plan(of_day, dataset)
-    request = fingerprint(request_of(account["dataset"], dataset.public, plan))
-    price = float(plan.epsilon)
+    planned = plan_day(of_day, account["dataset"], dry_run=dry_run)
+    request, price = planned.request, planned.price
     if dry_run:
-        return Outcome(day, "planned", projection(account, dataset, plan, day), price)
+        return Outcome(day, "planned", projection(account, planned, day), price)
     # Before anything is booked: an older ledger would pay for the day again.
     pointer, asked_for = place.current(day), CurrentRelease.of_day(day, request)
     receipts.check_behind(account["url"], place, pointer, place.current(), asked_for)
     if pointer is not None and pointer.request != request and not revise:
         return keep_published(day, place, pointer, price)
-    return _published(of_day, dataset, plan, request, place, pointer)
+    return _published(of_day, planned, place, pointer)
+
+
+def plan_day(run: Run, dataset_name: str, *, dry_run: bool) -> PlannedDay:
+    """Return the plan of a day, under the privacy model of the run."""
+    if arguments.is_presence_private(run):
+        return plan_declared_day(run, dry_run=dry_run)
+    dataset = shared_steps.read(run)
+    plan, _ = release_command.select_plan(run, dataset)
+    return PlannedDay(
+        request=fingerprint(request_of(dataset_name, dataset.public, plan)),
+        epsilon=plan.epsilon,
+        privacy_unit=dataset.public.privacy_unit,
+        publish=lambda book: release_command.publish(run, dataset, plan, book),
+    )
 
 
 def _published(
-    run: Run,
-    dataset: Dataset,
-    plan: Plan,
-    request: str,
-    place: Archive,
-    pointer: CurrentRelease | None,
+    run: Run, planned: PlannedDay, place: Archive, pointer: CurrentRelease | None
 ) -> Outcome:
     """Publish one day now, or return its earlier outcome."""
+    request = planned.request
     assert run.select.dates is not None  # noqa: S101  the day's own
     day = str(run.select.dates[0])
     account = arguments.ledger_arguments(run, Ledger)
@@ -227,7 +244,7 @@ def _published(
     if pointer is not None and pointer.request == request and place.exists(pointer):
         damage = place.find_damage(pointer, folder_options.signer_of(run))
         if damage:
-            published = replay_release(run, dataset, plan, book, damage_text(pointer, damage))
+            published = replay_release(planned, book, damage_text(pointer, damage))
             place.restore(pointer, lambda folder: published.write(folder, **extras))
         place.advance_newest(pointer)  # if a crash came between the two pointers
         if damage:
@@ -238,7 +255,7 @@ def _published(
         return Outcome(day, "published before", f"{place.address}: the same request, at no cost.")
     # Before the booking: a folder that cannot be written must cost nothing.
     place.check(target)
-    published = release_command.publish(run, dataset, plan, book)
+    published = planned.publish(book)
     place.write_release(target, lambda folder: published.write(folder, **extras))
     stand = check_ledger_position(published, place, target)
     if stand is not None:
@@ -246,7 +263,7 @@ def _published(
         book.commit(request)
         place.remember(stand)
     place.set_current(target)
-    price = 0.0 if published.replayed else float(plan.epsilon)
+    price = 0.0 if published.replayed else planned.price
     cost = "no further cost" if published.replayed else f"epsilon {formatting.price(price)}"
     return Outcome(
         day, "published", f"{target.path} at {cost}; {formatting.spent(book.spend())}", price
@@ -273,7 +290,7 @@ def damage_text(pointer: CurrentRelease, damage: tuple[str, ...]) -> str:
     return f"{pointer.path}: {', '.join(damage)}"
 
 
-def replay_release(run: Run, dataset: Dataset, plan: Plan, book: Ledger, why: str) -> Release:
+def replay_release(planned: PlannedDay, book: Ledger, why: str) -> Release:
     """Return a release from the ledger's numbers; a restoration never draws noise.
 
     Raises
@@ -281,14 +298,13 @@ def replay_release(run: Run, dataset: Dataset, plan: Plan, book: Ledger, why: st
     StorageError
         If the ledger does not have them.
     """
-    request = fingerprint(request_of(book.dataset, dataset.public, plan))
-    stored = book.find(request)
-    if plan.epsilon and (stored is None or stored.published is None):
+    stored = book.find(planned.request)
+    if planned.epsilon and (stored is None or stored.published is None):
         raise StorageError(
             f"{why}, and the ledger does not have its numbers, so it cannot be restored here; "
             "restore the folder from a copy."
         )
-    return release_command.publish(run, dataset, plan, book)
+    return planned.publish(book)
 
 
 def check_ledger_position(
@@ -314,26 +330,26 @@ def outcome_text(outcome: Outcome) -> str:
     return f"{outcome.state}: {outcome.message}"
 
 
-def projection(account: dict[str, Any], dataset: Dataset, plan: Plan, day: str) -> str:
+def projection(account: dict[str, Any], planned: PlannedDay, day: str) -> str:
     """Return a day's price, and the end of the budget if every day costs as much."""
-    price = formatting.price(float(plan.epsilon))
-    if not plan.epsilon:
+    price = formatting.price(planned.price)
+    if not planned.epsilon:
         return "no reading is used: the map costs nothing, and shows only constants."
     spend = receipts.known_spend(account)
     if spend is None and "budget" not in account:
         return f"epsilon {price}; there is no ledger yet, and no budget is set."
     budget = Fraction(str(account["budget"])) if spend is None else spend.budget
-    if dataset.public.privacy_unit != "user":
-        period = "week" if dataset.public.privacy_unit == "user-week" else "day"
+    if planned.privacy_unit != "user":
+        period = "week" if planned.privacy_unit == "user-week" else "day"
         return (
-            f"epsilon {price} per {dataset.public.privacy_unit}, of a budget of "
+            f"epsilon {price} per {planned.privacy_unit}, of a budget of "
             f"{formatting.number_text(float(budget))}. Each {period} has its own units, so other "
             f"{period}s do not use up the budget; the owner of a unit on every {period} loses "
             f"{price} per {period}."
         )
     spent = Fraction(0) if spend is None else spend.window
     # Fractions: a float quotient could gain or lose a day.
-    days = int(max(budget - spent, Fraction(0)) / plan.epsilon)
+    days = int(max(budget - spent, Fraction(0)) / planned.epsilon)
     if spend is not None and spend.kind != "lifetime":
         return f"epsilon {price}; at that price this {spend.kind}'s budget lasts {days} more days."
     gone = date.fromisoformat(day) + timedelta(days)

@@ -14,6 +14,7 @@ from hexveil.cli.commands.plan_command import explain_missing_range, price_lines
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.cli.output.ledger_text import spend_json
+from hexveil.cli.presence import declared_plan, declared_release
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.planning import Plan
@@ -60,6 +61,10 @@ def release(
     run: Run, *, from_plan: FromPlan = None, dry_run: DryRun = False, as_json: AsJson = False
 ) -> None:
     """Publish a map: book its price in the ledger, draw the noise once, write the folder."""
+    if arguments.is_presence_private(run):
+        declared_plan.refuse_unused({"--from-plan": from_plan is not None})
+        declared_release.release_declared(run, dry_run=dry_run, as_json=as_json)
+        return
     saved = None if from_plan is None else shared_steps.to_run_path(from_plan)
     reviewed = None if saved is None else Plan.load(saved)
     # Mistakes in the run are reported before the records are read.
@@ -98,7 +103,7 @@ def release(
 def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any]]:
     """Return the new folder and the ledger's arguments; check both early."""
     if run.release.out is None:
-        raise InputError("out (in [release], or --out) is needed: name a new folder for the map.")
+        raise shared_steps.missing_out()
     account = arguments.ledger_arguments(run, Ledger)
     folder = Path(run.release.out)
     if not planned:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
 from hexveil.ledger.unit_losses import PICO_EPSILON
+from hexveil.publishing.presence.request_identity import PRIVATE
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -111,6 +112,8 @@ def standing_lines(status: AccountStatus) -> list[str]:
     spend, this = status.spend, f" in {status.spend.label}" if status.spend.label else ""
     states = ", ".join(f"{many:,} {state}" for state, many in status.releases.items())
     units = f"{spend.units:,} with a privacy loss{this}, {spend.exhausted:,} exhausted"
+    if PRIVATE in status.account.unit:
+        units = "any unit, present or not: one balance for all, since which units exist is private"
     # The sum over all units of one owner: what user-day accounts do not limit.
     ever = f"{loss(spend.lifetime)}, for an owner present throughout"
     return [

@@ -19,6 +19,7 @@ _TYPES: dict[str, str | Node] = {
     "string": "string",
     "integer": "integer",
     "number": "double",
+    "boolean": "boolean",
     "time": {"base": "time", "format": "HH:mm"},
     "datetime": {"base": "dateTime", "format": "yyyy-MM-ddTHH:mm"},
     "instant": {"base": "dateTimeStamp", "format": "yyyy-MM-dd HH:mm:ssX"},
@@ -51,7 +52,7 @@ def table_description(description: ReleaseDescription) -> Node:
 def _column(column: ColumnDescription) -> Node:
     unit = {"schema:unitText": column.unit} if column.unit else {}
     # An empty label is a label, and numbers are never missing.
-    missing: Node = {"null": []} if column.kind == "string" else {"required": True}
+    missing: Node = {"null": []} if column.kind == "string" else {"required": not column.optional}
     return {
         "name": _variable_name(column.name),
         "titles": escape_formula(column.name),

@@ -19,6 +19,7 @@ _TYPES = {
     "string": {"type": "string"},
     "integer": {"type": "integer"},
     "number": {"type": "number"},
+    "boolean": {"type": "boolean"},
     "time": {"type": "time", "format": "%H:%M"},
     "datetime": {"type": "datetime", "format": "%Y-%m-%dT%H:%M"},
     "instant": {"type": "datetime", "format": "%Y-%m-%d %H:%M:%SZ"},
@@ -97,5 +98,7 @@ def _field(column: ColumnDescription) -> Node:
         **_TYPES[column.kind],
         "description": column.text,
         **unit,
-        "constraints": {"required": True} if column.kind != "string" else {},
+        "constraints": {"required": True}
+        if column.kind != "string" and not column.optional
+        else {},
     }

@@ -33,13 +33,17 @@ class ColumnDescription:
     name, text, unit : str
         `unit` is "" where there is none.
     kind : str
-        "string", "integer", "number", "time" (of a pooled slot), "datetime" (local) or "instant".
+        "string", "integer", "number", "boolean", "time" (of a pooled slot), "datetime" (local) or
+        "instant".
+    optional : bool
+        Whether a cell may have no number: closed cells of a map with private presence.
     """
 
     name: str
     text: str
     unit: str
     kind: str
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,8 @@ def describe_release(
     heading = format_heading(manifest["plan"]["statistics"], dataset["value"])
     sentence = {
         "heading": heading,
-        "value_unit": dataset["value_unit"],
+        # Numbers of units have no unit of measure.
+        "value_unit": "" if manifest["plan"]["statistics"] == ["users"] else dataset["value_unit"],
         "dataset": dataset["name"],
         "grid": grid,
         "cells": table.num_rows,
@@ -183,7 +188,8 @@ def describe_release(
         rows=table.num_rows,
         timeslot=_duration(grid.get("timeslot")),
         columns=tuple(
-            _column(field, pooled=grid.get("slot") == "pooled") for field in table.schema
+            _column(field, pooled=grid.get("slot") == "pooled", model=manifest.get("model", ""))
+            for field in table.schema
         ),
         privacy=_privacy(manifest["guarantee"]),
         coverage=find_coverage(table, manifest),
@@ -204,13 +210,14 @@ def _privacy(guarantee: dict[str, Any]) -> PrivacyStatement:
     )
 
 
-def _column(field: pa.Field, *, pooled: bool) -> ColumnDescription:
-    metadata = field.metadata or {}
+def _column(field: pa.Field, *, pooled: bool, model: str) -> ColumnDescription:
+    metadata, kind = field.metadata or {}, _kind(field, pooled=pooled)
     return ColumnDescription(
         field.name,
         metadata.get(b"description", b"").decode(),
         metadata.get(b"unit", b"").decode(),
-        _kind(field, pooled=pooled),
+        kind,
+        optional=model == "presence" and kind == "number",
     )
 
 
@@ -220,7 +227,7 @@ def _kind(field: pa.Field, *, pooled: bool) -> str:
         return "time" if pooled else "datetime"
     if field.name == "starts_at_utc":
         return "instant"
-    kinds = {"int64": "integer", "double": "number"}
+    kinds = {"int64": "integer", "double": "number", "bool": "boolean"}
     return kinds.get(str(field.type), "string")
 
 

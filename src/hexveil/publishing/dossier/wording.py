@@ -37,8 +37,7 @@ def template_values(facts: ReleaseFacts) -> dict[str, Any]:
     """Return everything that the dossier's template names."""
     manifest, loss = facts.manifest, facts.loss
     dataset = manifest["dataset"]
-    # Constants lose nothing, however often: one row says it.
-    repeated = [_at_loss(times, loss) for times in (1, *SPANS[facts.unit]) if times == 1 or loss]
+    repeated = repeated_losses(facts.unit, loss)
     return {
         "manifest": manifest,
         "checksum": facts.checksum,
@@ -79,6 +78,12 @@ def _clipping(facts: ReleaseFacts) -> dict[str, Any]:
     counts = clipping_text.describe_cut_off(manifest["cut_off"], len(manifest["cells"]))
     steps = manifest["plan"]["privacy_steps"]
     return clipping_text.template_values(steps, amount) | {"cut_off": counts}
+
+
+def repeated_losses(unit: str, loss: Fraction) -> list[dict[str, Any]]:
+    """Return what a loss becomes over several releases, days or weeks of a unit's owner."""
+    # Constants lose nothing, however often: one row says it.
+    return [_at_loss(times, loss) for times in (1, *SPANS[unit]) if times == 1 or loss]
 
 
 def _at_loss(times: int, loss: Fraction) -> dict[str, Any]:

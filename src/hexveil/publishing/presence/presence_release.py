@@ -11,37 +11,52 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
+import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import Meter, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.count_map import UnitCountMap
 from hexveil.planning.presence.presence_prediction import predict_counts, predict_map
 from hexveil.planning.presence.presence_request import PresenceRequest
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
+from hexveil.publishing.presence.presence_table import released_table
 from hexveil.publishing.presence.request_identity import PRIVACY_UNIT, identify, request_name
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    import pyarrow as pa
+
     from hexveil.ledger import Ledger
-    from hexveil.mechanisms.contract import Floats, Outputs
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.presence.count_map import CountAllocation
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
-    from hexveil.mechanisms.presence.presence_decoding import PresenceMap
-    from hexveil.model.cells import CellTable
     from hexveil.model.private_pairs import PrivatePairs
-    from hexveil.model.public_metadata import ValueLattice
     from hexveil.planning.presence.presence_request import UnitCountRequest
 
     Request = PresenceRequest | UnitCountRequest
 
 ANY_UNIT = b"any unit, present or not"
+
+
+@dataclass(frozen=True)
+class BalanceKey:
+    """Units of a booking under private presence: public, and the same for any records.
+
+    Attributes
+    ----------
+    unit : str
+        The privacy unit as the account pins it.
+    periods : tuple of str
+        Declared days, or first days of weeks; one empty text where the unit is a user.
+    """
+
+    unit: str = PRIVACY_UNIT
+    periods: tuple[str, ...] = ("",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,22 +116,31 @@ def release_with_presence(
     if refusal is not None and not accept_noise:
         raise InputError(f"{refusal} Or accept the noise (accept_noise=True).")
     facts, plan = identify(request, source), request.allocation()
-    outputs, is_replay = _book_and_draw(pairs, plan, facts, ledger)
-    return PresenceRelease(_table(request, plan.decode(outputs)), facts, request.epsilon, is_replay)
+    outputs, is_replay = book_and_draw(pairs, plan, facts, ledger)
+    table = released_table(request, plan.decode(outputs))
+    return PresenceRelease(table, facts, request.epsilon, is_replay)
 
 
-def _book_and_draw(
+def book_and_draw(
     pairs: PrivatePairs,
     plan: PresenceAllocation | CountAllocation,
     facts: dict[str, str],
     ledger: Ledger,
+    account: BalanceKey | None = None,
 ) -> tuple[Outputs, bool]:
-    """Book the loss; then measure, noise and store stage by stage. Also whether it was there."""
+    """Book the loss; then measure, noise and store stage by stage. Also whether it was there.
+
+    A unit of a day or a week is booked on each declared day or week: any unit of it may be there.
+    """
     name, losses = request_name(facts), plan.losses()
-    booked = hash_losses([ANY_UNIT], losses, ledger.key, max_loss=plan.epsilon)
+    account = account or BalanceKey()
+    booked = hash_losses(
+        [ANY_UNIT] * len(account.periods), np.repeat(losses, len(account.periods)), ledger.key,
+        max_loss=plan.epsilon, periods=account.periods,
+    )  # fmt: skip
     encoded = json.dumps(facts, sort_keys=True).encode()
     with ledger.drawing():
-        booking = ledger.reserve(name, booked, privacy_unit=PRIVACY_UNIT, facts=facts, plan=encoded)
+        booking = ledger.reserve(name, booked, privacy_unit=account.unit, facts=facts, plan=encoded)
         if booking.complete:
             return replay(plan, rows_of(booking.stages)), True
         journal = LedgerJournal(ledger, name)
@@ -131,39 +155,3 @@ def _refusal(request: Request) -> str | None:
     if isinstance(request, PresenceRequest):
         return predict_map(request).refusal
     return predict_counts(request).refusal
-
-
-def _table(request: Request, decoded: PresenceMap | UnitCountMap) -> pa.Table:
-    """Return the table of a decoded map."""
-    columns = _cell_columns(request.grid.table) | {"is_open": decoded.is_open}
-    if isinstance(decoded, UnitCountMap):
-        numbers = {
-            "users": decoded.units,
-            "users_low": decoded.units_low,
-            "users_high": decoded.units_high,
-        }
-    else:
-        assert isinstance(request, PresenceRequest)  # noqa: S101  its allocation decodes to means
-        numbers = {
-            "mean": _values(request.lattice, decoded.mean),
-            "mean_low": _values(request.lattice, decoded.mean_low),
-            "mean_high": _values(request.lattice, decoded.mean_high),
-            "weight": decoded.weight,
-            "weight_low": decoded.weight_low,
-            "weight_high": decoded.weight_high,
-        }
-    nullable = {name: pa.array(column, from_pandas=True) for name, column in numbers.items()}
-    return pa.table(columns | nullable)
-
-
-def _cell_columns(table: CellTable) -> dict[str, Any]:
-    """Return the public description of each cell."""
-    named: dict[str, Any] = {"hexagon": table.hexagon_names(), "slot": table.slot_names()}
-    present = {name: column for name, column in named.items() if column is not None}
-    labels = {name: column for name, column in table.labels.items() if name != "cell"}
-    return {"cell": table.names()} | present | labels
-
-
-def _values(lattice: ValueLattice, shares: Floats) -> Floats:
-    """Return shares of the span in value units."""
-    return float(lattice.lower) + float(lattice.span) * shares

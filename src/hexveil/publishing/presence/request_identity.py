@@ -1,31 +1,72 @@
 """Identity of a request with private presence: declared facts alone, as text.
 
 The identity of a request with public occupancy names the occupancy. Here nothing of the records may
-enter, so a holder names them: another edition of the records is another `source`. Stages, shares of
-ε and candidates are part of it: a version that plans otherwise must not finish what another began,
-since their stages together could lose more than was booked.
+enter, so a holder names them: another edition of the records is another `source`, or another
+version. Stages, shares of ε, candidates and the constants of the mechanism's modules are part of
+it: a version that plans or measures otherwise must not finish what another began, since their
+stages together could lose more than was booked.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
+import pkgutil
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
+from hexveil.mechanisms import presence as mechanism
 from hexveil.planning.presence.presence_request import PresenceRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hexveil.planning.presence.presence_request import UnitCountRequest
 
 MODEL = "presence"
-PRIVACY_UNIT = "user; presence is private"
+PRIVATE = "presence is private"
+PRIVACY_UNIT = f"user; {PRIVATE}"
 """Unit that an account pins: releases of the other model are refused in it, and the reverse."""
+STAGES_VERSION = "1"
+"""To be raised when the arithmetic of a stage changes without any of its constants."""
+POST_PROCESSING = ("presence_decoding",)
+"""Modules after the last stage: estimates and intervals may improve at no cost."""
 
 
-def identify(request: PresenceRequest | UnitCountRequest, source: str) -> dict[str, str]:
+def mechanism_constants() -> dict[str, str]:
+    """Return the constants of the mechanism's modules as text, by module and name.
+
+    Found by name, so that a new module or constant cannot be forgotten here.
+    """
+    constants = {}
+    for module in sorted(pkgutil.iter_modules(mechanism.__path__), key=lambda one: one.name):
+        if module.name in POST_PROCESSING:
+            continue
+        loaded = vars(importlib.import_module(f"{mechanism.__name__}.{module.name}"))
+        for name, value in sorted(loaded.items()):
+            if name.isupper() and isinstance(value, (int, float, str, Fraction, Decimal, tuple)):
+                constants[f"{module.name}.{name}"] = repr(value)
+    return constants
+
+
+def identify(
+    request: PresenceRequest | UnitCountRequest,
+    source: str,
+    declared: Mapping[str, str] | None = None,
+) -> dict[str, str]:
     """Return the declared facts that make a request, in a fixed order.
+
+    Parameters
+    ----------
+    request : PresenceRequest or UnitCountRequest
+    source : str
+        Public name of the records.
+    declared : mapping of str to str, optional
+        The declared reading, without the names of files.
 
     Raises
     ------
@@ -34,19 +75,21 @@ def identify(request: PresenceRequest | UnitCountRequest, source: str) -> dict[s
     """
     if not source.strip():
         raise InputError("name the records (source), such as 'taxis, 2026-11'.")
-    fleet, table = request.fleet, request.grid.table
-    names = json.dumps([repr(table.grid), *table.names()]).encode()
+    fleet = request.fleet
+    # Of fractions and whole numbers: the same text on every processor.
+    plan = [STAGES_VERSION, repr(request.allocation()), mechanism_constants()]
     facts = {
         "model": MODEL,
         "source": source,
         "cells": f"{request.grid.n_cells}",
-        "grid": hashlib.sha256(names).hexdigest(),
+        "grid": request.grid.fingerprint(),
         "in use": "declared" if request.grid.is_in_use else "tested",
         "fleet": f"{fleet.units} units, {fleet.records_per_unit} records and "
         f"{fleet.cells_per_unit} cells each",
         "epsilon": decimal_text(request.epsilon),
-        # Of fractions and whole numbers: the same text on every processor.
-        "plan": hashlib.sha256(repr(request.allocation()).encode()).hexdigest(),
+        "plan": hashlib.sha256(json.dumps(plan).encode()).hexdigest(),
+        # A moved or renamed file holds the same records.
+        **{f"records.{k}": v for k, v in sorted((declared or {}).items()) if k != "source"},
     }
     if not isinstance(request, PresenceRequest):
         return facts | {"statistics": "users"}

@@ -204,6 +204,11 @@ def check_places(table: pa.Table, manifest: Json) -> Iterator[str]:
         return
     if len(set(names)) < len(names):
         yield "a cell stands twice."
+    yield from check_outlines(table, manifest)
+
+
+def check_outlines(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield hexagons that are none of the grid, or have another's outline."""
     if "hexagon" not in table.column_names:
         return
     hexagons_named = set(table["hexagon"].to_pylist())

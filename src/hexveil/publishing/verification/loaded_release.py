@@ -6,6 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.file_comparison import without_geometry
 from hexveil.publishing.verification.untrusted_files import TIME
@@ -41,8 +42,11 @@ def load(folder: str | Path, *, key: str | Path | None = None) -> Release:
         is not as it was written; the message names each. Also if the key cannot be read.
     """
     manifest, table = read_release(Path(folder), key=key)
-    # Verification compares the stated losses with the noise scales of the table.
-    epsilon = Fraction(float(manifest["losses"]["max"]))
+    if manifest.get("model") == MODEL:
+        epsilon = Fraction(manifest["guarantee"]["epsilon_spent"])
+    else:
+        # Verification compares the stated losses with the noise scales of the table.
+        epsilon = Fraction(float(manifest["losses"]["max"]))
     return Release(_as_released(table), manifest, epsilon, replayed=True)
 
 

@@ -140,7 +140,7 @@ def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def read_table(path: Path, rows: int, texts: int) -> pa.Table:
+def read_table(path: Path, rows: int, texts: int, model: str = "") -> pa.Table:
     """Return the table of a Parquet file that has so many rows.
 
     Parameters
@@ -149,6 +149,8 @@ def read_table(path: Path, rows: int, texts: int) -> pa.Table:
     rows : int
     texts : int
         Bytes that all its texts together take at most.
+    model : str
+        "presence" for a release with private presence, whose columns have other types.
 
     Raises
     ------
@@ -161,7 +163,7 @@ def read_table(path: Path, rows: int, texts: int) -> pa.Table:
         file.seek(0)
         source = pa.PythonFile(file, mode="r")
         read = pa.parquet.ParquetFile(source, read_dictionary=_text_columns(source))
-        _check_columns(read.schema_arrow)
+        _check_columns(read.schema_arrow, model)
         table = read.read(use_threads=False)
     table.validate(full=True)
     # Texts stay indexes until their total length is known.
@@ -191,12 +193,12 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
-def _check_columns(schema: pa.Schema) -> None:
+def _check_columns(schema: pa.Schema, model: str) -> None:
     if len(set(schema.names)) < len(schema.names):
         raise ImplausibleError("has a column twice")
     for field in schema:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        expected = expected_type(field.name)
+        expected = expected_type(field.name, model)
         if (kind.id if expected == TIME else kind) != (
             expected.id if expected == TIME else expected
         ):
@@ -204,10 +206,19 @@ def _check_columns(schema: pa.Schema) -> None:
 
 
 TIME = pa.timestamp("s", tz="UTC")
+PRIVATE_PRESENCE = {
+    "is_open": pa.bool_(),
+    **{
+        f"{name}{end}": pa.float64()
+        for name in ("mean", "weight", "users")
+        for end in ("", "_low", "_high")
+    },
+}
+"""Columns of releases with private presence that are no texts."""
 _STATISTICS = ("mean_", "variance_", "sd_")
 
 
-def expected_type(column: str) -> pa.DataType:
+def expected_type(column: str, model: str = "") -> pa.DataType:
     """Return the type of a release's column of this name.
 
     Examples
@@ -215,7 +226,9 @@ def expected_type(column: str) -> pa.DataType:
     >>> [str(expected_type(name)) for name in ("users", "mean_raw", "mean_quality", "route")]
     ['int64', 'double', 'string', 'string']
     """
-    if column in {"users", "records"}:
+    if model == "presence" and column in PRIVATE_PRESENCE:
+        return PRIVATE_PRESENCE[column]
+    if column in {"users", "records"} and model != "presence":
         return pa.int64()
     if column == "geometry":
         return pa.binary()

@@ -29,9 +29,11 @@ from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.folder_files import TILES
 from hexveil.publishing.manifest import SCHEMA_VERSION, schema
 from hexveil.publishing.markup import clean
+from hexveil.publishing.presence.presence_manifest import MODEL, presence_schema
 from hexveil.publishing.verification import (
     accuracy_checks,
     file_comparison,
+    presence_checks,
     recomputed_losses,
     untrusted_files,
 )
@@ -220,6 +222,10 @@ class _FolderCheck:
 
     def describe_losses(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the figures that were recomputed, and those that could not be."""
+        if self._is_private:
+            unread = (TILES_UNREAD,) if TILES in self.names else ()
+            known = presence_checks.describe_presence(self.manifest)
+            return known, (*presence_checks.UNKNOWN, *unread, NOT_IN_FOLDER)
         if self.stated is None:
             return (), ()
         return (*_describe_recomputed(self.stated),), (
@@ -227,6 +233,11 @@ class _FolderCheck:
             *([TILES_UNREAD] if TILES in self.names else []),
             NOT_IN_FOLDER,
         )
+
+    @property
+    def _is_private(self) -> bool:
+        """Whether presence is private in the release."""
+        return self.manifest.get("model") == MODEL
 
     def _regular(self) -> Iterator[str]:
         """Yield the files that cannot be read or are too large."""
@@ -301,14 +312,25 @@ class _FolderCheck:
         """Return the differences of tables and statements from each other."""
         name = "cells.parquet"
         try:
-            texts = (self.folder / "cells.csv").stat().st_size
-            table = untrusted_files.read_table(
-                self.folder / name, len(self.manifest["cells"]), texts
-            )
+            table = self._read_table()
         except untrusted_files.ImplausibleError as error:
             return [f"{name} {error}."]
         except _READ_ERRORS:
             return [f"{name} cannot be read."]
+        if self._is_private:
+            return self._private_contents(table)
+        return self._public_contents(table)
+
+    def _read_table(self) -> pa.Table:
+        texts = (self.folder / "cells.csv").stat().st_size
+        path = self.folder / "cells.parquet"
+        if self._is_private:
+            rows = self.manifest["grid"]["cells"]
+            return untrusted_files.read_table(path, rows, texts, MODEL)
+        return untrusted_files.read_table(path, len(self.manifest["cells"]), texts)
+
+    def _public_contents(self, table: pa.Table) -> list[str]:
+        """Return the differences of tables and statements under public presence."""
         issues: list[str] = []
         with contextlib.suppress(*_READ_ERRORS):
             issues.extend(file_comparison.check_columns(table, self.manifest))
@@ -322,12 +344,31 @@ class _FolderCheck:
             return issues
         return [*issues, "the tables and manifest.json cannot be compared."]
 
-    def _numbers(self, table: pa.Table, issues: list[str]) -> None:
+    def _private_contents(self, table: pa.Table) -> list[str]:
+        """Return the differences of tables and statements under private presence."""
+        with contextlib.suppress(*_READ_ERRORS), np.errstate(all="ignore"):
+            issues = [*presence_checks.check_presence_table(table, self.manifest)]
+            if issues:
+                return issues
+            issues += presence_checks.check_presence_losses(self.manifest)
+            issues += presence_checks.check_presence_numbers(table, self.manifest)
+            issues += self._spellings(table)
+            issues += file_comparison.compare_readme(self.folder, table, self.manifest)
+            issues += file_comparison.compare_metadata(self.folder, table, self.manifest)
+            self.table = table
+            return issues
+        return ["the tables and manifest.json cannot be compared."]
+
+    def _spellings(self, table: pa.Table) -> Iterator[str]:
+        """Yield where CSV and GeoJSON differ from the table."""
         for compared in (file_comparison.compare_csv, file_comparison.compare_geojson):
             try:
-                issues.extend(compared(self.folder, table))
+                yield from compared(self.folder, table)
             except _READ_ERRORS:
-                issues.append(f"cells.{compared.__name__} cannot be read.")
+                yield f"cells.{compared.__name__} cannot be read."
+
+    def _numbers(self, table: pa.Table, issues: list[str]) -> None:
+        issues.extend(self._spellings(table))
         stated = ReleaseStatements.from_release(self.manifest, table)
         issues.extend(file_comparison.check_numbers(table, stated))
         issues.extend(file_comparison.check_cut_off(table, self.manifest))
@@ -369,11 +410,13 @@ def _check_manifest(manifest: Json) -> Iterator[str]:
         return
     from jsonschema import Draft202012Validator  # noqa: PLC0415  only checking needs it
 
-    errors = Draft202012Validator(schema()).iter_errors(manifest)
+    is_private = manifest.get("model") == MODEL
+    rules = presence_schema() if is_private else schema()
+    errors = Draft202012Validator(rules).iter_errors(manifest)
     for error in itertools.islice(errors, MAX_PROBLEMS):
         place = "/".join(map(str, error.absolute_path)) or "its top"
         yield f"manifest.json breaks its schema at {place} ({error.validator})."
-    if not manifest.get("cells"):
+    if not is_private and not manifest.get("cells"):
         yield "manifest.json has no cells."
 
 

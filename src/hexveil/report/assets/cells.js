@@ -9,7 +9,7 @@ function classOf(value, colours) {
 
 /* The difference of a place between two slots, with the limits that both intervals leave it. */
 function difference(place) {
-  const [here, there] = [rowOf(place, state.slot), rowOf(place, state.against)];
+  const [here, there] = [openRow(place, state.slot), openRow(place, state.against)];
   if (here === null || there === null) return null;
   const value = column.value[here] - column.value[there];
   const low = column.low[here] - column.high[there];
@@ -40,7 +40,7 @@ function appearance(palette) {
     });
   }
   return data.names.map((_, place) => {
-    const row = rowOf(place, state.slot);
+    const row = openRow(place, state.slot);
     if (row === null) return null;
     const flag = flagOf(row);
     return { colour: classOf(column.value[row] ?? data.colour.low, palette[flag]), mark: flag };

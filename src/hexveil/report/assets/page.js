@@ -4,7 +4,7 @@ const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const column = data.columns;
 const rows = column.value.length;
-const flags = ["good", "caution", "cut off", "noise"];
+const flags = ["good", "caution", "cut off", "noise", "closed"];
 const flagOf = (row) => flags[column.quality[row]];
 const state = { slot: data.start, against: null, place: null, listeners: [] };
 
@@ -35,6 +35,12 @@ const rowOf = (() => {
   for (let row = 0; row < rows; row += 1) found[data.hexagon[row] * slots + slotOf(row)] = row;
   return (place, slot) => (found[place * slots + slot] < 0 ? null : found[place * slots + slot]);
 })();
+
+/* The row of a place with numbers in a slot; null too where the cell is closed. */
+function openRow(place, slot) {
+  const row = rowOf(place, slot);
+  return row === null || flagOf(row) === "closed" ? null : row;
+}
 
 function element(tag, className, text) {
   const made = document.createElement(tag);

@@ -6,13 +6,15 @@ function describe(place, into) {
   const row = rowOf(place, state.slot);
   into.replaceChildren(element("span", "where", wordsOf(place)));
   if (state.against !== null) describeDifference(place, into);
+  else if (row !== null && flagOf(row) === "closed") into.append(element("p", "", label("closed_cell")));
   else if (row === null) into.append(element("p", "", label("not_published")));
   else {
     into.append(element("strong", "value", withUnit(number(column.value[row]))));
     const lines = [
       label("bound", { amount: withUnit(number(column.bound[row])) }),
       label("interval", { low: number(column.low[row]), high: withUnit(number(column.high[row])) }),
-      label("counts", { users: count(column.users[row]), unit: data.unit + (column.users[row] === 1 ? "" : "s"), records: count(column.records[row]) }),
+      ...(column.users ? [label("counts", { users: count(column.users[row]), unit: data.unit + (column.users[row] === 1 ? "" : "s"), records: count(column.records[row]) })] : []),
+      ...(column.weight ? [label("weight_line", { weight: count(column.weight[row]), low: count(column.weight_low[row]), high: count(column.weight_high[row]), unit: data.unit + "s" })] : []),
     ];
     for (const line of lines) into.append(element("p", "", line));
     if (flagOf(row) !== "good") into.append(element("p", "flag", label(flagOf(row))));
@@ -45,8 +47,9 @@ function drawn2d(tag, attributes) {
 /* The profile: dot and interval of a place in each slot; the shown one is marked. */
 function profile(place) {
   const [width, height, left, top] = [300, 116, 40, 8];
-  const found = data.slots.map((_, slot) => rowOf(place, slot));
+  const found = data.slots.map((_, slot) => openRow(place, slot));
   const all = found.filter((row) => row !== null);
+  if (!all.length) return element("p", "hint", label("closed_cell"));
   const low = Math.min(...all.map((row) => column.low[row]));
   const high = Math.max(...all.map((row) => column.high[row]));
   const step = (width - left) / data.slots.length;
@@ -108,7 +111,7 @@ function drawReadout() {
   }
   describe(state.place, card);
   if (data.slots.length > 1) card.append(element("p", "profile-title", label("profile")), profile(state.place));
-  const row = rowOf(state.place, state.slot);
+  const row = openRow(state.place, state.slot);
   if (row === null || state.against !== null) return;
   const at = (value) => Math.max(0, Math.min(100, 100 * (value - data.colour.low) / (data.colour.high - data.colour.low)));
   const interval = element("i");

@@ -10,14 +10,15 @@ const heads = [
   { key: "low", name: label("from"), by: (row) => column.low[row], text: (row) => number(column.low[row]), spare: true },
   { key: "high", name: label("to"), by: (row) => column.high[row], text: (row) => number(column.high[row]), spare: true },
   { key: "quality", name: label("quality"), by: (row) => column.quality[row], text: flagOf },
-  { key: "users", name: data.unit[0].toUpperCase() + data.unit.slice(1) + "s", by: (row) => column.users[row], text: (row) => count(column.users[row]) },
-  { key: "records", name: label("records"), by: (row) => column.records[row], text: (row) => count(column.records[row]), spare: true },
+  ...(column.weight ? [{ key: "weight", name: label("weight"), by: (row) => column.weight[row], text: (row) => (column.weight[row] === null ? "\u2013" : count(column.weight[row])) }] : []),
+  ...(column.users ? [{ key: "users", name: data.unit[0].toUpperCase() + data.unit.slice(1) + "s", by: (row) => column.users[row], text: (row) => count(column.users[row]) },
+  { key: "records", name: label("records"), by: (row) => column.records[row], text: (row) => count(column.records[row]), spare: true }] : []),
 ];
 const numeric = (head) => head.by && head.key !== "slot" && head.key !== "quality";
 const classes = (head) => [numeric(head) ? "number" : "", head.spare ? "spare" : "", head.wide ? "wide" : "", head.kind ?? ""].join(" ").trim();
 
 /* Grades that a choice of the filter keeps. */
-const kept = { all: [0, 1, 2, 3], readable: [0, 1], good: [0] };
+const kept = { all: [0, 1, 2, 3, 4], open: [0, 1, 2, 3], readable: [0, 1], good: [0] };
 
 /* Rows that match the search and the filters, in the chosen order; equal rows keep their order. */
 function sortRows() {

@@ -18,6 +18,11 @@ TABLE_KEYS = ("raw", "bound95", "quality")
 """Columns of a statistic that the rows have."""
 ESTIMATE_KEYS = ("estimate", "low", "high", "quality")
 """Columns of a statistic with estimates before clipping."""
+PRESENCE_COLUMNS = (
+    *("cell", "is_open", "mean", "mean_low", "mean_high", "weight"),
+    *("users", "users_low", "users_high", "quality"),
+)
+"""Columns of a release with private presence that a notebook shows."""
 MAX_HEXAGONS = 2_000
 """Hexagons of a map: more would make a notebook's file large."""
 
@@ -41,6 +46,16 @@ def summarize(table: pa.Table, view: ManifestView, column: PlottedColumn) -> str
         paragraph(f"{cells}. {view.promise}")
         + _figure(table, view, column)
         + html_table(table.select(names))
+    )
+
+
+def summarize_presence(table: pa.Table, view: ManifestView) -> str:
+    """Return a release with private presence as HTML: its promise, and its open cells first."""
+    n_open = sum(table["is_open"].to_pylist())
+    cells = "1 cell" if table.num_rows == 1 else f"{table.num_rows:,} cells"
+    names = [name for name in PRESENCE_COLUMNS if name in table.column_names]
+    return paragraph(f"{cells}, {n_open:,} open. {view.promise}") + html_table(
+        table.sort_by([("is_open", "descending")]).select(names)
     )
 
 

@@ -129,6 +129,7 @@ def dataset_of(source: object, hour: Hour) -> Dataset:
     columns: dict[str, Any] = dict(hour.columns)
     return read(
         source,
+        protect="values",
         **columns,
         bounds=(0, hour.span),
         cells=Cells(resolution=RESOLUTION, timeslot="1h", timezone=hour.timezone),

@@ -1,0 +1,1 @@
+"""Commands on records whose presence is private."""

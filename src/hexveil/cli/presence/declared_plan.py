@@ -1,0 +1,141 @@
+"""`hexveil plan` and `hexveil inspect` under private presence: predictions on paper."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from hexveil.base.errors import InputError
+from hexveil.cli.output import formatting
+from hexveil.cli.presence import declared_steps
+from hexveil.config import arguments
+from hexveil.model.cells import Cells, slot_seconds
+from hexveil.planning.presence.presence_prediction import PresencePrediction
+from hexveil.records.read import declare
+from hexveil.records.read import read as read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hexveil.config import Run
+    from hexveil.planning.presence.presence_plan import PresencePlan
+
+COMPARED_AT = "1"
+TIMESLOTS = ("1h", "3h", "6h", "1d")
+COARSER = 2
+"""Resolutions below the declared one that are compared."""
+
+
+def plan_on_paper(run: Run, *, unused: dict[str, bool], as_json: bool) -> None:
+    """Print price and prediction of a release; no record is read."""
+    refuse_unused(unused)
+    plan = declared_steps.plan_declared(run, declared_steps.declare_run(run))
+    if as_json:
+        typer.echo(json.dumps(declared_steps.plan_json(plan), indent=2))
+        return
+    typer.echo("\n".join(declared_steps.plan_lines(plan)))
+
+
+def inspect_declared(
+    run: Run, *, unused: dict[str, bool], from_records: bool, as_json: bool
+) -> None:
+    """Print the grids that the declared fleet supports; counts of records on request alone."""
+    refuse_unused(unused)
+    if from_records and (as_json or not sys.stderr.isatty()):
+        raise InputError(
+            "--from-records shows private counts on a terminal only; run it without --json, "
+            "without a pipe and without writing its output to a file."
+        )
+    if run.plan.epsilon is None:
+        run = run.model_copy(update={"plan": run.plan.model_copy(update={"epsilon": COMPARED_AT})})
+        run.plan.model_fields_set.add("epsilon")
+    facts = declared_steps.declare_run(run)
+    declared = declared_steps.plan_declared(run, facts)
+    plans = list(comparable_plans(run))
+    if as_json:
+        grids = [_row_json(plan) for plan in plans]
+        typer.echo(json.dumps(declared_steps.plan_json(declared) | {"grids": grids}, indent=2))
+        return
+    typer.echo("\n".join(declared_steps.plan_lines(declared)))
+    if plans:
+        epsilon = formatting.number_text(float(declared.epsilon))
+        typer.echo(f"\nGrids on paper at epsilon {epsilon}, from declarations alone:")
+        typer.echo("\n".join(_table_lines(plans)))
+    if from_records:
+        dataset = declared_steps.read_private_records(run)
+        if run.privacy.quiet_records:
+            typer.echo("\n".join(dataset.counts.lines()), err=True)
+
+
+def refuse_unused(unused: dict[str, bool]) -> None:
+    """Refuse options that look at records, or at plans of the other model."""
+    given = [name for name, used in unused.items() if used]
+    if given:
+        raise InputError(f'{given[0]} has no use with protect = "presence"; leave it out.')
+
+
+def comparable_plans(run: Run) -> Iterator[PresencePlan]:
+    """Yield plans on the declared area at other resolutions and timeslots; none for labels."""
+    options = arguments.read_arguments(run, read_records)
+    cells = options["cells"]
+    if not isinstance(cells, Cells):
+        return
+    # Names of hexagons have one resolution.
+    finest = cells.resolution
+    is_list = hasattr(cells.area, "names")
+    coarsest = finest if is_list else max(finest - COARSER, 0)
+    slots: tuple[str | None, ...] = (None,)
+    if cells.timeslot is not None:
+        lengths: set[str] = {cells.timeslot, *TIMESLOTS}
+        slots = (*sorted(lengths, key=slot_seconds),)
+    for resolution in range(finest, coarsest - 1, -1):
+        for slot in slots:
+            other = replace(cells, resolution=resolution, timeslot=slot)
+            try:
+                facts = declare(**options | {"cells": other})
+                yield declared_steps.plan_declared(run, facts)
+            except InputError:
+                continue  # too fine to be declared, or too coarse for a cell
+
+
+def _table_lines(plans: list[PresencePlan]) -> list[str]:
+    """Return a line per grid: cells, expected errors, share of traffic in open cells."""
+    head = ("resolution", "timeslot", "cells", "error", "weight off by", "open traffic", "usable")
+    rows = [head, *(_row(plan) for plan in plans)]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
+    return [
+        "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+
+
+def _row(plan: PresencePlan) -> tuple[str, ...]:
+    grid, prediction = plan.facts.grid.table.grid, plan.prediction
+    assert isinstance(grid, Cells)  # noqa: S101  see comparable_plans
+    usable = "no" if plan.refusal else "yes"
+    place = (str(grid.resolution), grid.timeslot or "none", f"{plan.facts.grid.n_cells:,}")
+    if not isinstance(prediction, PresencePrediction):
+        return (*place, "", f"{prediction.count_error:.3g}", "", usable)
+    return (
+        *place,
+        f"{prediction.mean_error:.2g}",
+        f"{prediction.weight_error:.2g} of {prediction.typical_weight:.3g}",
+        f"{prediction.open_traffic:.0%}",
+        usable,
+    )
+
+
+def _row_json(plan: PresencePlan) -> dict[str, Any]:
+    grid = plan.facts.grid.table.grid
+    assert isinstance(grid, Cells)  # noqa: S101  see comparable_plans
+    return {
+        "resolution": grid.resolution,
+        "timeslot": grid.timeslot,
+        "cells": plan.facts.grid.n_cells,
+        "prediction": dict(vars(plan.prediction)),
+        "usable": plan.refusal is None,
+    }

@@ -1,0 +1,168 @@
+"""`hexveil release` under private presence: plan on paper, read, book, draw, write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import typer
+
+from hexveil.cli import folder_options, receipts, shared_steps
+from hexveil.cli.output import formatting
+from hexveil.cli.output.ledger_text import spend_json
+from hexveil.cli.presence import declared_steps
+from hexveil.config import arguments
+from hexveil.ledger import Ledger
+from hexveil.ledger.storage.databases import MEMORY
+from hexveil.publishing import check_writable
+from hexveil.publishing.estimates.table import name_columns
+from hexveil.publishing.folder import list_files
+from hexveil.publishing.pipeline import release as publish_numbers
+from hexveil.publishing.presence.presence_manifest import presence_sections
+from hexveil.publishing.presence.presence_publication import check_presence, replay_presence
+from hexveil.records.progress import show_progress
+from hexveil.report import read_context
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from hexveil.config import Run
+    from hexveil.ledger import Spend
+    from hexveil.planning.presence.presence_plan import PresencePlan
+    from hexveil.publishing import Release
+
+
+def release_declared(run: Run, *, dry_run: bool, as_json: bool) -> None:
+    """Publish a map whose grid and price follow from declarations."""
+    folder, account = check_destination(run)
+    facts = declared_steps.declare_run(run)
+    plan = declared_steps.plan_declared(run, facts)
+    declared_steps.refuse_noise(run, plan)
+    if dry_run:
+        preview(run, plan, account, as_json=as_json)
+        return
+    if not as_json:
+        typer.echo("\n".join(declared_steps.plan_lines(plan)))
+    published, book = publish_declared(run, plan, account)
+    with show_progress("Writing the map"):
+        published.write(folder, **folder_options.folder_extras(run))
+    written = sorted(folder.iterdir())
+    if as_json:
+        text = release_json(run, plan, published, written, book.spend())
+        typer.echo(json.dumps(text, indent=2))
+        return
+    typer.echo("\n".join(end_lines(run, plan, published, written, book.spend())))
+
+
+def publish_declared(
+    run: Run, plan: PresencePlan, account: dict[str, Any]
+) -> tuple[Release, Ledger]:
+    """Return the release, and its ledger; records are read only where noise is to be drawn."""
+    if receipts.known_spend(account) is not None:
+        book = Ledger(**account)
+        stored = replay_presence(plan, book)
+        if stored is not None:
+            return stored, book
+    # Read before a new ledger is opened: a run that fails leaves no trace in it.
+    dataset = declared_steps.read_private_records(run)
+    book = Ledger(**account)
+    with show_progress("Releasing"):
+        return publish_numbers(dataset, plan, ledger=book, accept_noise=True), book
+
+
+def check_destination(run: Run) -> tuple[Path, dict[str, Any]]:
+    """Return the new folder and the ledger's arguments; check all that needs no record."""
+    if run.release.out is None:
+        raise shared_steps.missing_out()
+    account = arguments.ledger_arguments(run, Ledger)
+    arguments.presence_arguments(run)
+    if run.release.estimates not in (None, ("raw",)):
+        raise shared_steps.only_raw()
+    folder = Path(run.release.out)
+    check_writable(folder)
+    if run.release.context is not None:
+        read_context(run.release.context)
+    folder_options.folder_extras(run)
+    return folder, account
+
+
+def preview(run: Run, plan: PresencePlan, account: dict[str, Any], *, as_json: bool) -> None:
+    """Print what a release of this plan would book and write; no record is read."""
+    spend = receipts.known_spend(account)
+    in_memory = {name: one for name, one in account.items() if name != "key"} | {"url": MEMORY}
+    # A new ledger is opened in memory: on disk it would register the data set and make a key.
+    book = Ledger(**(account if spend is not None else in_memory))
+    check_presence(plan.facts, plan, book, accept_noise=True)
+    replayed, remaining = replay_presence(plan, book) is not None, book.remaining
+    price = 0 * plan.epsilon if replayed else plan.epsilon
+    names = list_files(
+        pa.table(name_columns(plan.facts.cells)),
+        presence_sections(plan.facts),
+        catalogue=folder_options.catalogue_of(run),
+        tiles=run.release.tiles,
+        signed=run.release.sign is not None,
+    )
+    place = shared_steps.resolve_path(run, Path(str(run.release.out)))
+    if as_json:
+        content = declared_steps.plan_json(plan) | {
+            "dry_run": True,
+            "replayed": replayed,
+            "would_book": float(price),
+            "remaining": float(remaining),
+            "fits": bool(price <= remaining),
+            "files": [str(place / name) for name in names],
+        }
+        typer.echo(json.dumps(content, indent=2))
+        return
+    lines = [
+        *declared_steps.plan_lines(plan),
+        *formatting.wrapped("Ledger", _booking_text(price, remaining, replayed=replayed)),
+        *formatting.wrapped("Would write", f"{place}: {', '.join(names)}"),
+        *formatting.wrapped("Dry run", "nothing was read, booked, drawn or written."),
+    ]
+    typer.echo("\n".join(lines))
+
+
+def _booking_text(price: Fraction, remaining: Fraction, *, replayed: bool) -> str:
+    """Describe the booking that a release would make."""
+    if replayed:
+        return "would book nothing: this request was answered before."
+    left = formatting.at_least(float(remaining))
+    booked = f"would book {formatting.price(float(price))} for any unit, present or not, of {left}"
+    return f"{booked}." if price <= remaining else f"{booked}, which is too little."
+
+
+def release_json(
+    run: Run, plan: PresencePlan, published: Release, written: list[Path], spend: Spend
+) -> dict[str, Any]:
+    """Return the release and the spending as JSON data."""
+    return declared_steps.plan_json(plan) | {
+        "replayed": published.replayed,
+        "open_cells": sum(published.table["is_open"].to_pylist()),
+        "ledger": spend_json(spend),
+        "files": [str(shared_steps.resolve_path(run, path)) for path in written],
+    }
+
+
+def end_lines(
+    run: Run, plan: PresencePlan, published: Release, written: list[Path], spend: Spend
+) -> list[str]:
+    """Return lines about the map, the booking and the files; made from noisy numbers."""
+    n_open = sum(published.table["is_open"].to_pylist())
+    if published.replayed:
+        summary = "this request was answered before: the same numbers again, at no cost."
+    else:
+        price = formatting.price(float(plan.epsilon))
+        summary = f"{price} was booked for any unit before any noise was drawn."
+    names = ", ".join(path.name for path in written)
+    return [
+        *formatting.wrapped(
+            "Released", f"{n_open:,} of {published.table.num_rows:,} cells are open."
+        ),
+        *formatting.wrapped("Ledger", f"{summary} In total: {formatting.spent(spend)}"),
+        *formatting.wrapped(
+            "Written", f"{shared_steps.resolve_path(run, written[0].parent)}: {names}"
+        ),
+    ]

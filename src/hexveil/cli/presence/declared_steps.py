@@ -1,0 +1,122 @@
+"""Steps that commands share under private presence: declare, plan, read, describe.
+
+What is printed on stdout, and the exit code, follow from declarations and noisy numbers. Counts of
+a reading go to the holder's terminal alone, each line marked PRIVATE.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from hexveil.base.errors import InputError
+from hexveil.cli.output import formatting
+from hexveil.config import arguments
+from hexveil.planning.api import plan as make_plan
+from hexveil.planning.presence.presence_prediction import PresencePrediction
+from hexveil.records.read import declare
+from hexveil.records.read import read as read_records
+from hexveil.report.promise import promise
+
+if TYPE_CHECKING:
+    from hexveil.config import Run
+    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.planning.presence.presence_plan import PresencePlan
+    from hexveil.records.private_dataset import PrivateDataset
+
+
+def declare_run(run: Run) -> DeclaredFacts:
+    """Return the declared facts of the run; no record is read."""
+    return declare(**arguments.read_arguments(run, read_records))
+
+
+def plan_declared(run: Run, facts: DeclaredFacts) -> PresencePlan:
+    """Return the plan of the run, made from declarations alone."""
+    return make_plan(facts, **arguments.presence_arguments(run), advise=False)
+
+
+def refuse_noise(run: Run, plan: PresencePlan) -> None:
+    """Raise InputError for a map that is predicted to say nothing, unless the noise is accepted.
+
+    Raises
+    ------
+    InputError
+        From declarations alone, before a record is read.
+    """
+    if plan.refusal is not None and not run.release.accept_noise:
+        raise InputError(
+            f"nothing was spent: {plan.refusal.removesuffix('.')}; --accept-noise releases the "
+            "map anyway."
+        )
+
+
+def read_private_records(run: Run) -> PrivateDataset:
+    """Return the run's records; show their counts on the holder's terminal. PRIVATE."""
+    source = arguments.source(run)
+    options = arguments.read_arguments(run, read_records)
+    del options["protect"]  # named below, where the type of the data set depends on it
+    dataset = read_records(source, protect="presence", **options)
+    # Only on a terminal: a file or a log of another's must not have them.
+    if sys.stderr.isatty() and not run.privacy.quiet_records:
+        for line in dataset.counts.lines():
+            typer.echo(line, err=True)
+    return dataset
+
+
+def declared_lines(facts: DeclaredFacts) -> list[str]:
+    """Return the declared grid as text."""
+    grid = facts.grid
+    tested = "declared to be in use" if grid.is_in_use else "some may be closed"
+    return formatting.wrapped(
+        "Cells",
+        f"{grid.n_cells:,} declared: {formatting.grid_words(grid.table.grid)}; {tested}.",
+    )
+
+
+def plan_lines(plan: PresencePlan) -> list[str]:
+    """Return cells, price, promise and prediction of a plan as text."""
+    unit, fleet = plan.facts.privacy_unit, plan.request.fleet
+    price = formatting.price(float(plan.epsilon))
+    sentence = promise(unit, plan.epsilon, protect="presence")
+    lines = [
+        *declared_lines(plan.facts),
+        *formatting.wrapped(
+            "Fleet",
+            f"{fleet.units:,} {unit}s declared, typically {fleet.records_per_unit:,} records and "
+            f"{fleet.cells_per_unit:,} cells each.",
+        ),
+        *formatting.wrapped("Price", f"{price} (epsilon), for any {unit}. {sentence}"),
+        *_prediction_lines(plan),
+    ]
+    if plan.refusal is not None:
+        lines += formatting.wrapped("Warning", plan.refusal)
+    return lines
+
+
+def _prediction_lines(plan: PresencePlan) -> list[str]:
+    """Return the expected accuracy as text: on paper, from declarations."""
+    prediction, unit = plan.prediction, plan.facts.privacy_unit
+    label = "On paper"
+    if not isinstance(prediction, PresencePrediction):
+        return formatting.wrapped(
+            label,
+            f"the number of {unit}s in a cell is expected to be off by "
+            f"{prediction.count_error:.3g}, where typically {prediction.typical_count:.3g} are.",
+        )
+    measure = f" {plan.facts.value_unit}" if plan.facts.value_unit else ""
+    return formatting.wrapped(
+        label,
+        f"averages of open cells are expected to be off by {prediction.mean_error:.2g}{measure} "
+        f"(one number for all cells: {prediction.baseline_error:.2g}{measure}); weights by "
+        f"{prediction.weight_error:.2g}, where typically {prediction.typical_weight:.3g} are; "
+        f"{prediction.open_cells:,.0f} cells are expected to be open, with "
+        f"{prediction.open_traffic:.0%} of the traffic.",
+    )
+
+
+def plan_json(plan: PresencePlan) -> dict[str, Any]:
+    """Return a plan as JSON data, with its promise."""
+    sentence = promise(plan.facts.privacy_unit, plan.epsilon, protect="presence")
+    return plan.to_json() | {"promise": sentence}

@@ -1,0 +1,132 @@
+"""Declared areas: a polygon, a box, or hexagons by name. Public, and never made from records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from hexveil.base import hexagons
+from hexveil.base.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_FORMS = (
+    "area must be a box (west, south, east, north in degrees), a polygon of (longitude, latitude) "
+    "corners, a GeoJSON polygon, or names of hexagons"
+)
+
+
+@dataclass(frozen=True)
+class Polygon:
+    """Area inside a ring of corners; hexagons whose centres lie in it belong to the grid.
+
+    Attributes
+    ----------
+    corners : tuple of (float, float)
+        Longitude and latitude in degrees, at least three.
+    """
+
+    corners: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        corners = tuple((float(lon), float(lat)) for lon, lat in self.corners)
+        if len(set(corners)) < 3:
+            raise InputError("a polygon needs at least three different corners.")
+        if not all(-180 <= lon <= 180 and -90 <= lat <= 90 for lon, lat in corners):
+            raise InputError(
+                "corners are (longitude, latitude) in degrees, from -180 to 180 and -90 to 90."
+            )
+        object.__setattr__(self, "corners", corners)
+
+    @classmethod
+    def of_box(cls, west: float, south: float, east: float, north: float) -> Polygon:
+        """Return the area between two longitudes and two latitudes."""
+        if not (west < east and south < north):
+            raise InputError("a box runs from west to east and from south to north.")
+        return cls(((west, south), (east, south), (east, north), (west, north)))
+
+    def hexagons(self, resolution: int) -> NDArray[np.uint64]:
+        """Return the hexagons of the area."""
+        return hexagons.of_polygon(self.corners, resolution)
+
+
+@dataclass(frozen=True)
+class HexagonList:
+    """Hexagons by name. Listing them declares that they are in use.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Canonical H3 indexes.
+    """
+
+    names: tuple[str, ...]
+
+    def hexagons(self, resolution: int) -> NDArray[np.uint64]:
+        """Return the hexagons; raise InputError for a name of another resolution."""
+        for name in self.names:
+            if not hexagons.is_name(name, resolution):
+                raise InputError(f"{name!r} is no hexagon of resolution {resolution}.")
+        return np.array(sorted({int(name, 16) for name in self.names}), dtype=np.uint64)
+
+
+Area: TypeAlias = Polygon | HexagonList
+
+
+def area_of(given: object) -> Area:
+    """Return the area that a caller wrote.
+
+    Parameters
+    ----------
+    given : Polygon, HexagonList, mapping or sequence
+        A GeoJSON Polygon (its outer ring), four degrees, corners, or names of hexagons.
+
+    Raises
+    ------
+    InputError
+        If it is none of these.
+
+    Examples
+    --------
+    >>> area_of((72.7, 21.0, 73.0, 21.4)).corners[0]
+    (72.7, 21.0)
+    >>> area_of(["8642c8d37ffffff"])
+    HexagonList(names=('8642c8d37ffffff',))
+    """
+    if isinstance(given, (Polygon, HexagonList)):
+        return given
+    try:
+        return _parsed(given)
+    except (TypeError, ValueError, KeyError, IndexError):
+        raise InputError(f"{_FORMS}, got {given!r}."[:400]) from None
+
+
+def _parsed(given: object) -> Area:
+    """Return the area of a value of plain Python; raise any error of a conversion."""
+    if isinstance(given, Mapping):
+        geometry = given.get("geometry", given)
+        if geometry["type"] != "Polygon" or len(geometry["coordinates"]) != 1:
+            raise ValueError("not a polygon of one ring")
+        return Polygon(tuple((float(p[0]), float(p[1])) for p in geometry["coordinates"][0]))
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise TypeError("not a sequence")
+    if all(isinstance(one, (list, tuple)) for one in given):
+        return Polygon(tuple((float(lon), float(lat)) for lon, lat in given))
+    if len(given) == 4 and all(_is_degree(one) for one in given):
+        west, south, east, north = map(float, given)
+        return Polygon.of_box(west, south, east, north)
+    if not all(isinstance(one, str) for one in given):
+        raise TypeError("not names")
+    return HexagonList(tuple(given))
+
+
+def _is_degree(value: object) -> bool:
+    """Return whether a value is a number from -180 to 180, also as text."""
+    try:
+        return abs(float(value)) <= 180.0  # type: ignore[arg-type]  # any value
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,50 @@
+"""Declared facts of a data set with private presence: all that a plan may see of it.
+
+The counterpart of `PublicMetadata`. Every fact is declared by the holder before any record is read:
+nothing here is counted, so nothing here tells who is in the records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hexveil.model.cells import CellTable
+    from hexveil.model.declared_grid import DeclaredGrid
+    from hexveil.model.public_metadata import Unit, ValueLattice
+
+
+@dataclass(frozen=True, eq=False)
+class DeclaredFacts:
+    """Declared facts of a data set; using them costs no privacy.
+
+    Attributes
+    ----------
+    grid : DeclaredGrid
+    lattice : ValueLattice
+        Bounds and quantum of the values.
+    privacy_unit : str
+        The privacy unit, whose presence is private.
+    value, value_unit : str
+        Name of the value column, and its unit of measure ("" if not stated).
+    days : (int, int) or None
+        First and last declared local day, counted from 1970-01-01.
+    identity : mapping of str to str
+        The declared reading: columns, repeats, selection, version; no count of anything.
+    """
+
+    grid: DeclaredGrid
+    lattice: ValueLattice
+    privacy_unit: Unit = "user"
+    value: str = "value"
+    value_unit: str = ""
+    days: tuple[int, int] | None = None
+    identity: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cells(self) -> CellTable:
+        """Cells of the declared grid."""
+        return self.grid.table

@@ -1,0 +1,211 @@
+"""Manifest of a release with private presence: declared facts, stages and their exact losses.
+
+It holds no count of records, users or bad rows, no fingerprint of an occupancy, no per-unit loss:
+under this model these are private. Everything in it was declared, or follows from noisy numbers.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from hexveil.base.rational import decimal_text
+from hexveil.mechanisms.contract import DONE, LaplaceNoise, Outputs
+from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS
+from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.count_map import CountAllocation, laplace_quantile
+from hexveil.mechanisms.presence.presence_design import DeclaredCap, OneShot, PrivateCap
+from hexveil.planning.presence.presence_request import PresenceRequest
+from hexveil.publishing.manifest import SCHEMA_VERSION, cell_grid, epsilon_text, software_versions
+from hexveil.publishing.presence.presence_table import COLUMNS
+from hexveil.report.promise import (
+    assumptions,
+    neighbours,
+    not_protected,
+    probability_factor,
+    promise,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hexveil.mechanisms.contract import Stage
+    from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
+    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.planning.presence.presence_plan import PresencePlan
+
+MODEL: Literal["presence"] = "presence"
+CHOICE, LAPLACE = "permute and flip", "discrete Laplace"
+_SELECTION = ("select", "drop_values", "timezone")
+
+
+def presence_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a manifest with private presence."""
+    text = (
+        importlib.resources.files("hexveil.publishing.presence")
+        .joinpath("presence_manifest.schema.json")
+        .read_text("utf-8")
+    )
+    return dict(json.loads(text))
+
+
+def presence_manifest(
+    dataset: str,
+    plan: PresencePlan,
+    outputs: Outputs,
+    request: str,
+    ledger: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Return the manifest as it is written to `manifest.json`.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of the data set in the ledger.
+    plan : PresencePlan
+    outputs : Outputs
+        Released numbers of all stages.
+    request : str
+        Fingerprint of the request.
+    ledger : mapping or None
+        Position of the release in the ledger.
+    """
+    facts = plan.facts
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "model": MODEL,
+        "software": software_versions(),
+        "dataset": _dataset(dataset, facts),
+        "guarantee": _guarantee(plan),
+        "bounds": {
+            "lower": decimal_text(facts.lattice.lower),
+            "upper": decimal_text(facts.lattice.upper),
+            "quantum": decimal_text(facts.lattice.quantum),
+        },
+        **presence_sections(facts),
+        "plan": _plan(plan, outputs),
+        "request": request,
+        "ledger": None if ledger is None else dict(ledger),
+    }
+
+
+def presence_sections(facts: DeclaredFacts) -> dict[str, Any]:
+    """Return the sections of a manifest about cells, which are declared before a release."""
+    grid = facts.grid
+    return {
+        "grid": cell_grid(grid.table.grid)
+        | {"cells": grid.n_cells, "fingerprint": grid.fingerprint(), "in_use": grid.is_in_use},
+        "selection": {k: facts.identity[k] for k in _SELECTION if k in facts.identity},
+    }
+
+
+def _dataset(name: str, facts: DeclaredFacts) -> dict[str, Any]:
+    return {
+        "name": name,
+        "version": facts.identity.get("version"),
+        "sources": [facts.identity.get("source", "not named")],
+        "columns": facts.identity.get("columns", ""),
+        "repeats": facts.identity.get("repeats", ""),
+        "value": facts.value,
+        "value_unit": facts.value_unit,
+    }
+
+
+def _guarantee(plan: PresencePlan) -> dict[str, Any]:
+    unit, spent = plan.facts.privacy_unit, epsilon_text(plan.epsilon)
+    factor = probability_factor(Fraction(spent))
+    return {
+        "protect": MODEL,
+        "privacy_unit": unit,
+        "promise": promise(unit, Fraction(spent), protect=MODEL),
+        "neighbours": neighbours(unit, protect=MODEL),
+        "epsilon_requested": decimal_text(plan.epsilon),
+        "epsilon_spent": spent,
+        "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
+        "assumptions": assumptions(unit, protect=MODEL),
+        "not_protected": not_protected(protect=MODEL),
+    }
+
+
+def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
+    request, allocation = plan.request, plan.request.allocation()
+    fleet = request.fleet
+    return {
+        "statistics": list(plan.statistics),
+        "columns": [name for one in plan.statistics for name in COLUMNS[one]],
+        "fleet": {
+            "units": fleet.units,
+            "records_per_unit": fleet.records_per_unit,
+            "cells_per_unit": fleet.cells_per_unit,
+        },
+        "form": _form(allocation),
+        "user_cap": _user_cap(plan),
+        "parts": PARTS,
+        "scale": allocation.scale
+        if isinstance(allocation, CountAllocation)
+        else allocation.fine_scale,
+        "open_from": _threshold(allocation),
+        "false_openings": allocation.false_openings,
+        "prediction": {
+            name: float(number) for name, number in sorted(vars(plan.prediction).items())
+        },
+        "stages": list(_stages(allocation, outputs)),
+    }
+
+
+def _form(allocation: PresenceAllocation | CountAllocation) -> str:
+    if isinstance(allocation, CountAllocation):
+        return "counts"
+    return "one shot" if isinstance(allocation.form, OneShot) else "three stages"
+
+
+def _user_cap(plan: PresencePlan) -> str:
+    """Return the cap on users as text: none, private, or the declared records."""
+    if not isinstance(plan.request, PresenceRequest):
+        return f"{plan.request.allocation().cell_cap} cells"
+    cap = plan.request.cap
+    if isinstance(cap, DeclaredCap):
+        return f"{cap.records} records"
+    return "private" if isinstance(cap, PrivateCap) else "none"
+
+
+def _threshold(allocation: PresenceAllocation | CountAllocation) -> float | None:
+    """Return the noisy weight or number from which a cell is open, in units; None without one."""
+    if isinstance(allocation, CountAllocation):
+        if allocation.false_openings is None:
+            return None
+        tail = min(allocation.false_openings / allocation.n_cells, 0.5)
+        return laplace_quantile(tail, allocation.scale) / PARTS
+    threshold = allocation.threshold
+    return None if threshold is None else threshold / PARTS
+
+
+def _stages(
+    allocation: PresenceAllocation | CountAllocation, outputs: Outputs
+) -> Iterator[dict[str, Any]]:
+    """Yield each stage with its noise, its sensitivity and its loss, in order."""
+    earlier = Outputs()
+    while (stage := allocation.next_stage(earlier)) is not DONE:
+        yield _stage(stage, earlier)
+        earlier = earlier.extended(stage.name, stage.entries, outputs[stage.name])
+
+
+def _stage(stage: Stage, earlier: Outputs) -> dict[str, Any]:
+    ((noise,), (report,)) = stage.noise(earlier), stage.sensitivity(earlier)
+    is_laplace = isinstance(noise, LaplaceNoise)
+    scale = float(noise.scales.min()) if isinstance(noise, LaplaceNoise) else float(noise.scale)
+    # Twice the sensitivity for a choice, since some scores rise while others fall. The report
+    # rounds losses down by less than half a part.
+    twice = 1 if is_laplace else 2
+    loss = float(report.loss_lower_bound(noise, N_ACCOUNTS)[0])
+    by = round(loss * scale / twice)
+    return {
+        "stage": stage.name,
+        "noise": LAPLACE if is_laplace else CHOICE,
+        "scale": scale,
+        "sensitivity": by,
+        "epsilon": twice * by / scale,
+    }

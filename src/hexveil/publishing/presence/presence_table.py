@@ -1,0 +1,164 @@
+"""The released table of a map with private presence: a row for every declared cell.
+
+Made from released numbers and declared facts alone. Numbers of closed cells are null: which cells
+are closed was decided by noisy numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.base.errors import InputError
+from hexveil.mechanisms.presence.count_map import UnitCountMap
+from hexveil.mechanisms.presence.map_refinement import variance_between
+from hexveil.planning.presence.presence_request import PresenceRequest
+from hexveil.publishing.estimates.quality_grades import grade, grade_against_map
+from hexveil.publishing.estimates.table import name_columns
+from hexveil.report.templates import render_sentence
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms.contract import Floats
+    from hexveil.mechanisms.presence.presence_decoding import PresenceMap
+    from hexveil.model.cells import CellTable
+    from hexveil.model.public_metadata import ValueLattice
+    from hexveil.planning.presence.presence_request import UnitCountRequest
+
+OPEN = "is_open"
+COLUMNS = {
+    "mean": ("mean", "mean_low", "mean_high", "quality", "weight", "weight_low", "weight_high"),
+    "users": ("users", "users_low", "users_high", "quality"),
+}
+"""Columns of each statistic, after the cell and whether it is open."""
+PLACE = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc")
+CLOSED = "closed"
+GRADES = ("good", "caution", "noise", CLOSED)
+GOOD_SHARE, CAUTION_SHARE = 0.25, 1.0
+"""Half width of the interval of a number of units, as a share of it, that is good or a caution."""
+NORMAL_95 = 1.96
+MIN_COMPARED = 3
+"""Open cells from which on averages are graded against the differences between them."""
+_TEMPLATE = "presence/columns.txt"
+
+
+def released_table(
+    request: PresenceRequest | UnitCountRequest,
+    decoded: PresenceMap | UnitCountMap,
+    value: str = "value",
+    value_unit: str = "",
+) -> pa.Table:
+    """Return the table of a decoded map, with descriptions and units of measure.
+
+    Parameters
+    ----------
+    request : PresenceRequest or UnitCountRequest
+    decoded : PresenceMap or UnitCountMap
+    value, value_unit : str
+        Name of the value column, and its unit of measure.
+    """
+    columns = name_columns(request.grid.table) | {OPEN: decoded.is_open}
+    if isinstance(decoded, UnitCountMap):
+        columns |= _count_columns(decoded)
+    else:
+        assert isinstance(request, PresenceRequest)  # noqa: S101  its allocation decodes to means
+        columns |= _mean_columns(request.lattice, decoded)
+    table = pa.table(columns)
+    fields = [
+        field.with_metadata(
+            {"description": describe(field.name)}
+            | ({"unit": value_unit} if value_unit and field.name.startswith("mean") else {})
+        )
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields, metadata={"value": value}))
+
+
+def describe(name: str) -> str:
+    """Return the description of a column.
+
+    Examples
+    --------
+    >>> describe("route")
+    'public label of the cell'
+    """
+    return render_sentence(_TEMPLATE, "column", name=name)
+
+
+def check_label_names(cells: CellTable) -> None:
+    """Refuse label columns with names that the released table needs for itself."""
+    needed = {*PLACE, OPEN, *(name for names in COLUMNS.values() for name in names)}
+    taken = [name for name in cells.labels if name in needed and list(cells.labels) != ["cell"]]
+    if taken:
+        raise InputError(
+            f"the label column {taken[0]!r} has the name of a released column; rename it in the "
+            "records."
+        )
+
+
+def grade_means(
+    low: Floats, high: Floats, mean: Floats, span: float, is_open: NDArray[np.bool_]
+) -> list[str]:
+    """Return the quality of averages, from released numbers alone; closed cells are closed.
+
+    Half of each interval is compared with the standard deviation between open cells, estimated
+    from their averages and intervals; with fewer than three, with the bounds.
+    """
+    half = np.where(is_open, (high - low) / 2.0, np.inf)
+    rows = np.flatnonzero(is_open)
+    if rows.size < MIN_COMPARED:
+        return _with_closed(grade(half, np.full(half.size, span), is_open), is_open)
+    # Without a difference between cells, no interval tells more than the map's average.
+    deviation = float(np.sqrt(variance_between(mean[rows], (half[rows] / NORMAL_95) ** 2)))
+    ends = np.where(is_open, low, 0.0), np.where(is_open, high, np.inf)
+    grades = grade_against_map(ends, deviation, is_open)
+    return _with_closed(grades, is_open)
+
+
+def grade_counts(low: Floats, high: Floats, units: Floats, is_open: NDArray[np.bool_]) -> list[str]:
+    """Return the quality of numbers of units: half of the interval, as a share of the number."""
+    share = np.divide(
+        (high - low) / 2.0, units, out=np.full(units.size, np.inf), where=is_open & (units > 0)
+    )
+    named = np.select([share <= GOOD_SHARE, share <= CAUTION_SHARE], ["good", "caution"], "noise")
+    return _with_closed(named.tolist(), is_open)
+
+
+def _with_closed(grades: list[str], is_open: NDArray[np.bool_]) -> list[str]:
+    return [one if is_there else CLOSED for one, is_there in zip(grades, is_open, strict=True)]
+
+
+def _mean_columns(lattice: ValueLattice, decoded: PresenceMap) -> dict[str, pa.Array]:
+    """Return averages in value units, weights, and their intervals."""
+    lower, span = float(lattice.lower), float(lattice.span)
+    mean, low, high = (
+        lower + span * share for share in (decoded.mean, decoded.mean_low, decoded.mean_high)
+    )
+    grades = grade_means(low, high, mean, span, decoded.is_open)
+    return {
+        "mean": _nullable(mean),
+        "mean_low": _nullable(low),
+        "mean_high": _nullable(high),
+        "quality": pa.array(grades, type=pa.string()),
+        "weight": _nullable(decoded.weight),
+        "weight_low": _nullable(decoded.weight_low),
+        "weight_high": _nullable(decoded.weight_high),
+    }
+
+
+def _count_columns(decoded: UnitCountMap) -> dict[str, pa.Array]:
+    """Return numbers of units and their intervals."""
+    numbers = decoded.units_low, decoded.units_high, decoded.units
+    return {
+        "users": _nullable(decoded.units),
+        "users_low": _nullable(decoded.units_low),
+        "users_high": _nullable(decoded.units_high),
+        "quality": pa.array(grade_counts(*numbers, decoded.is_open), type=pa.string()),
+    }
+
+
+def _nullable(numbers: Floats) -> pa.Array:
+    return pa.array(numbers, from_pandas=True)

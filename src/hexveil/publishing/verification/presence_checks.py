@@ -1,0 +1,240 @@
+"""Checks of a release with private presence: its table, and its losses by its stages.
+
+Recomputed from the manifest: the loss of each stage from sensitivity and scale, their sum, the
+weight from which a cell is open, the intervals of weights and numbers of units, and grades.
+Averages, and the choices behind them, leave nothing else to be recomputed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.base.rational import round_up
+from hexveil.mechanisms.presence.cell_opening import opening_threshold
+from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.count_map import COUNT_MAP, laplace_quantile
+from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
+from hexveil.mechanisms.presence.presence_decoding import MISS
+from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.publishing.presence.presence_manifest import LAPLACE
+from hexveil.publishing.presence.presence_table import (
+    COLUMNS,
+    OPEN,
+    PLACE,
+    grade_counts,
+    grade_means,
+)
+from hexveil.publishing.verification.file_comparison import TOLERANCE, check_outlines
+from hexveil.report.promise import (
+    assumptions,
+    neighbours,
+    not_protected,
+    probability_factor,
+    promise,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    Json = dict[str, Any]
+    Floats = NDArray[np.float64]
+
+
+def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield the faults of columns and cells of the table; numbers come afterwards."""
+    needed = _columns(manifest)
+    for name in (*needed, OPEN):
+        if name not in table.column_names:
+            yield f"cells.parquet has no column {name!r}."
+            return
+    labels = manifest["grid"].get("columns", [])
+    strange = sorted({*table.column_names} - {*needed, OPEN, *PLACE, *labels, "geometry"})
+    if strange:
+        yield f"cells.parquet has a column {strange[0]!r}, which no such release has."
+        return
+    names = table["cell"].to_pylist()
+    if len(set(names)) < len(names):
+        yield "a cell stands twice."
+    if manifest["grid"]["kind"] == "hexagons" and "geometry" not in table.column_names:
+        yield "cells.parquet has no column 'geometry'."
+        return
+    yield from check_outlines(table, manifest)
+    described = json.dumps([repr(_grid(manifest["grid"])), *names]).encode()
+    if hashlib.sha256(described).hexdigest() != manifest["grid"]["fingerprint"]:
+        yield "cells.parquet does not have the cells of the declared grid, in that order."
+
+
+def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield numbers that do not follow from each other, or from the manifest."""
+    plan = manifest["plan"]
+    is_open = np.array(table[OPEN].to_pylist(), dtype=bool)
+    numbers = {
+        name: np.asarray(table[name].to_numpy(), dtype=np.float64)
+        for name in _columns(manifest)
+        if name != "quality"
+    }
+    if manifest["grid"]["in_use"] and not is_open.all():
+        yield "a cell that was declared to be in use is closed."
+    for name, column in numbers.items():
+        if (np.isfinite(column) != is_open).any() or np.isinf(column).any():
+            yield f"{name} is there for a closed cell, or missing for an open one."
+            return
+    counted = "weight" if plan["statistics"] == ["mean"] else "users"
+    yield from _check_opening(numbers[counted], is_open, manifest)
+    yield from _check_counts(counted, numbers, is_open, plan)
+    yield from _check_grades(table, numbers, is_open, manifest)
+    if plan["statistics"] == ["mean"]:
+        yield from _check_means(numbers, is_open, manifest)
+
+
+def check_presence_losses(manifest: Json) -> Iterator[str]:
+    """Yield stages and statements that do not agree with the loss that is stated."""
+    plan, guarantee = manifest["plan"], manifest["guarantee"]
+    stages = plan["stages"]
+    if len({stage["stage"] for stage in stages}) < len(stages):
+        yield "a stage stands twice."
+    for stage in stages:
+        if not math.isclose(stage["epsilon"], stage_loss(stage), rel_tol=TOLERANCE):
+            yield f"the loss of the stage {stage['stage'][:40]!r} is not that of its noise."
+    spent = Fraction(guarantee["epsilon_spent"])
+    if recomputed_loss(manifest) > round_up(spent) * (1.0 + TOLERANCE):
+        yield "the losses of the stages add up to more than guarantee/epsilon_spent."
+    last, name = stages[-1], FINE_MAP if plan["statistics"] == ["mean"] else COUNT_MAP
+    if last["stage"] != name or last["scale"] != plan["scale"]:
+        yield "the scale of the plan is not that of the published map."
+    if any(stage["sensitivity"] < PARTS for stage in stages):
+        yield "a stage states a sensitivity below that of one unit."
+    unit = guarantee["privacy_unit"]
+    factor = guarantee["probability_factor"]
+    words = {
+        "promise": promise(unit, spent, protect="presence"),
+        "neighbours": neighbours(unit, protect="presence"),
+        "assumptions": assumptions(unit, protect="presence"),
+        "not_protected": not_protected(protect="presence"),
+    }
+    for key, text in words.items():
+        if guarantee[key] != text:
+            yield f"guarantee/{key} is not that of this model and loss."
+    stated = math.inf if factor is None else factor
+    if not math.isclose(stated, probability_factor(spent), rel_tol=TOLERANCE):
+        yield "guarantee/probability_factor is not e to the power of guarantee/epsilon_spent."
+
+
+def stage_loss(stage: Json) -> float:
+    """Return the loss of a stage by its sensitivity and scale, in epsilon."""
+    # A choice costs twice: some scores rise while others fall.
+    twice = 1 if stage["noise"] == LAPLACE else 2
+    return float(twice * stage["sensitivity"] / stage["scale"])
+
+
+def recomputed_loss(manifest: Json) -> float:
+    """Return the loss of all stages together."""
+    return math.fsum(map(stage_loss, manifest["plan"]["stages"]))
+
+
+def _columns(manifest: Json) -> tuple[str, ...]:
+    return tuple(name for one in manifest["plan"]["statistics"] for name in COLUMNS[one])
+
+
+def _grid(grid: Json) -> Cells | Labels:
+    """Return the definition of a cell, from the manifest."""
+    if grid["kind"] == "labels":
+        columns = grid["columns"]
+        return OneCell() if columns == ["cell"] and grid["cells"] == 1 else Labels(*columns)
+    return Cells(grid["resolution"], grid["timeslot"], grid["timezone"], grid["slot"])
+
+
+def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
+    """Yield if the threshold is not that of the noise, or an open cell is below it."""
+    plan = manifest["plan"]
+    n_cells, scale = manifest["grid"]["cells"], plan["scale"]
+    if (plan["false_openings"] is None) != (plan["open_from"] is None):
+        yield "open_from and false_openings do not belong together."
+        return
+    if plan["open_from"] is None:
+        return
+    if plan["statistics"] == ["mean"]:
+        expected = opening_threshold(n_cells, scale, plan["false_openings"])
+    else:
+        expected = laplace_quantile(min(plan["false_openings"] / n_cells, 0.5), scale)
+    if not math.isclose(plan["open_from"] * PARTS, expected, rel_tol=TOLERANCE, abs_tol=0.5):
+        yield "open_from is not that of the noise and the number of cells."
+    if (counted[is_open] < plan["open_from"] - TOLERANCE).any():
+        yield "a cell is open below open_from."
+
+
+def _check_counts(
+    name: str, numbers: dict[str, Floats], is_open: NDArray[np.bool_], plan: Json
+) -> Iterator[str]:
+    """Yield if intervals of weights, or of numbers of units, are not those of the noise."""
+    if name == "weight":
+        margin = opening_threshold(1, plan["scale"], MISS / 2) / PARTS
+    else:
+        margin = laplace_quantile(MISS / 2, plan["scale"]) / PARTS
+    middle, low, high = (numbers[one][is_open] for one in (name, f"{name}_low", f"{name}_high"))
+    # Below zero a number is cut at zero, and its upper end with it.
+    exact_high = np.where(middle > 0, middle + margin, high)
+    right = np.allclose(low, np.maximum(middle - margin, 0.0), rtol=TOLERANCE, atol=TOLERANCE)
+    right &= np.allclose(high, exact_high, rtol=TOLERANCE, atol=TOLERANCE)
+    if not right or (middle < 0).any() or (high < middle).any():
+        yield f"{name}_low and {name}_high are not {name} and the quantile of its noise."
+
+
+def _check_grades(
+    table: pa.Table, numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
+) -> Iterator[str]:
+    """Yield if grades are not those of the intervals."""
+    if manifest["plan"]["statistics"] == ["mean"]:
+        bounds = manifest["bounds"]
+        span = float(Fraction(bounds["upper"]) - Fraction(bounds["lower"]))
+        ends = numbers["mean_low"], numbers["mean_high"]
+        grades = grade_means(*ends, numbers["mean"], span, is_open)
+    else:
+        ends = numbers["users_low"], numbers["users_high"]
+        grades = grade_counts(*ends, numbers["users"], is_open)
+    if grades != table["quality"].to_pylist():
+        yield "quality is not that of the intervals."
+
+
+def _check_means(
+    numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
+) -> Iterator[str]:
+    """Yield if averages and their intervals do not lie in order within the bounds."""
+    lower, upper = (float(Fraction(manifest["bounds"][end])) for end in ("lower", "upper"))
+    slack = TOLERANCE * max(1.0, upper - lower)
+    inner = [numbers[one][is_open] for one in ("mean_low", "mean", "mean_high")]
+    ends = [np.full_like(inner[0], lower), *inner, np.full_like(inner[0], upper)]
+    if any((above < below - slack).any() for below, above in itertools.pairwise(ends)):
+        yield "mean_low, mean and mean_high are no interval within the bounds."
+
+
+def describe_presence(manifest: Json) -> tuple[str, ...]:
+    """Return the figures that were recomputed and agree, in words."""
+    guarantee, stages = manifest["guarantee"], manifest["plan"]["stages"]
+    loss = (
+        f"loss of any {guarantee['privacy_unit']}, present or not: "
+        f"{recomputed_loss(manifest):.9g} by the noise of {len(stages)} "
+        f"{'stage' if len(stages) == 1 else 'stages'}, {guarantee['epsilon_spent']} as stated"
+    )
+    return loss, INTERVALS
+
+
+INTERVALS = (
+    "intervals of weights or numbers of units, and the weight from which a cell is open: by the "
+    "law of the noise"
+)
+UNKNOWN = (
+    "averages and their intervals: they follow from noisy numbers that are not in the folder",
+    "the content of report.html: only its checksum was compared",
+)
+"""What a folder does not let anybody recompute."""

@@ -1,0 +1,108 @@
+"""Declarations of a reading with private presence, checked before a file is opened.
+
+Under `protect="presence"` no refusal may depend on a record. Shares of unusable rows, records per
+user and users per cell limit nothing; numbers that could overflow are limited by the bounds, before
+a file is opened.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, get_args
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
+from hexveil.model.cells import Cells, Labels
+from hexveil.model.declared_facts import DeclaredFacts
+from hexveil.model.declared_grid import DeclaredGrid
+from hexveil.records.select import Select
+
+if TYPE_CHECKING:
+    from hexveil.records.read_request import ReadRequest
+
+Protect = Literal["values", "presence"]
+"""Privacy models."""
+PRESENCE: Protect = "presence"
+MAX_SPAN_QUANTA = 2**24
+"""Widest bounds in quanta: sums of 2^38 records fit 64 bits, so that none can overflow."""
+
+
+def check_protect(protect: str, cells: Cells | Labels) -> bool:
+    """Return whether presence is private; refuse unknown words, and areas where it is not.
+
+    Raises
+    ------
+    InputError
+        If the word is unknown, or cells declare an area or values without private presence.
+    """
+    if protect not in get_args(Protect):
+        raise InputError(f'protect must be "values" or "presence", got {protect!r}.')
+    if protect == PRESENCE:
+        return True
+    is_declared = (isinstance(cells, Cells) and cells.area is not None) or (
+        isinstance(cells, Labels) and cells.values is not None
+    )
+    if is_declared:
+        raise InputError(
+            'area and values declare the cells of private presence: use them with protect = "'
+            'presence" (in [privacy], or --protect), or select records by box.'
+        )
+    return False
+
+
+def declare_facts(request: ReadRequest, *, engine: object = None) -> DeclaredFacts:
+    """Return the declared facts of a reading; nothing is read.
+
+    Raises
+    ------
+    InputError
+        If the request lacks a declaration, or has a choice of cells by their records.
+    """
+    rules = request.rules
+    _refuse_choices_by_records(rules.select)
+    if engine not in (None, "duckdb"):
+        raise InputError('protect "presence" reads with DuckDB alone: leave engine out.')
+    if rules.scale.span_quanta > MAX_SPAN_QUANTA:
+        raise InputError(
+            f"quantum {decimal_text(rules.scale.quantum)} is too fine for these bounds under "
+            f"private presence: at most {MAX_SPAN_QUANTA:,} steps lie between them; use a coarser "
+            "quantum."
+        )
+    if rules.privacy_unit != "user" and rules.select.dates is None:
+        raise InputError(
+            f"dates (in [select], or --dates) are needed with the privacy unit "
+            f"{rules.privacy_unit!r} under private presence: the ledger books each declared day."
+        )
+    grid = DeclaredGrid.of(rules.cells, rules.select.dates, rules.select.hours)
+    return DeclaredFacts(
+        grid=grid,
+        lattice=rules.scale,
+        privacy_unit=rules.privacy_unit,
+        value=request.columns.value,
+        value_unit=request.value_unit,
+        days=rules.select.days,
+        identity=_identity(request),
+    )
+
+
+def _refuse_choices_by_records(select: Select) -> None:
+    """Refuse a choice of cells by their users or records, which are private."""
+    # 10 is the default of the other model, which nobody wrote here.
+    if select.top is not None or select.min_users not in (1, Select.min_users):
+        raise InputError(
+            'min_users and top choose cells by their records, which are private with protect "'
+            'presence"; leave them out: cells with too little weight are closed by noisy numbers.'
+        )
+
+
+def _identity(request: ReadRequest) -> dict[str, str]:
+    """Return the declared reading as text; no count, and nothing found in the records."""
+    select = request.rules.select
+    return request.identity("") | {
+        "select": "; ".join(
+            (
+                f"hours {'all' if select.hours is None else ','.join(map(str, select.hours))}",
+                f"dates {'all' if select.dates is None else ' to '.join(select.dates)}",
+                f"box {'none' if select.box is None else ','.join(map(repr, select.box))}",
+            )
+        )
+    }

@@ -1,0 +1,64 @@
+"""Data sets with private presence: declared facts, and pairs out of reach of public code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from hexveil.base.errors import HexveilError
+
+if TYPE_CHECKING:
+    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.model.private_pairs import PrivatePairs
+
+
+class ReadingCounts:
+    """PRIVATE. Numbers of records by rule, for the holder's eyes alone.
+
+    Counts show whether a reading worked, and whether somebody is in the records. They are neither
+    shown by the repr nor pickled; only `lines` shows them, marked as private.
+    """
+
+    __slots__ = ("_counts",)
+
+    def __init__(self, counts: dict[str, int]) -> None:
+        self._counts = dict(counts)
+
+    def lines(self) -> list[str]:
+        """Return the counts as text, each line marked. PRIVATE."""
+        width = max(map(len, self._counts), default=0)
+        return [f"PRIVATE  {rule:<{width}}  {n:>14,}" for rule, n in self._counts.items()]
+
+    def __repr__(self) -> str:
+        return "ReadingCounts(private)"
+
+    def __reduce__(self) -> NoReturn:
+        raise HexveilError("private counts are not pickled.")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateDataset:
+    """Records aggregated into pairs of private presence. A plan sees `public` alone.
+
+    Attributes
+    ----------
+    public : DeclaredFacts
+    pairs : PrivatePairs
+        Private.
+    counts : ReadingCounts
+        Private.
+    """
+
+    public: DeclaredFacts
+    pairs: PrivatePairs
+    counts: ReadingCounts
+
+    def close(self) -> None:
+        """Do nothing: the pairs are in memory."""
+
+    def __repr__(self) -> str:
+        facts = self.public
+        return (
+            f"PrivateDataset({facts.value!r}, privacy_unit={facts.privacy_unit!r}, "
+            f"n_cells={facts.grid.n_cells} declared, records private)"
+        )

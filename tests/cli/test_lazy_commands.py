@@ -1,6 +1,5 @@
 """Help by what one wants to do, and completion: both without the libraries of the commands."""
 
-import importlib
 import os
 import re
 import shutil
@@ -11,7 +10,6 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from hexveil.base.optional_packages import admit_pandas, skip_pandas
 from hexveil.cli.app import PANELS, app
 from hexveil.cli.lazy_commands import LaterCommand
 
@@ -191,17 +189,3 @@ def test_a_command_loads_no_pandas(tmp_path):
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "[None, True]"
-
-
-def test_pandas_can_be_admitted_again(monkeypatch):
-    """What a command skips can be imported after all, and a module that is loaded stays."""
-    pandas = pytest.importorskip("pandas")
-    skip_pandas()
-    try:
-        assert importlib.import_module("pandas") is pandas
-        monkeypatch.delitem(sys.modules, "pandas")
-        with pytest.raises(ModuleNotFoundError, match="data frames"):
-            importlib.import_module("pandas")
-    finally:
-        admit_pandas()
-    assert importlib.util.find_spec("pandas").origin == pandas.__file__

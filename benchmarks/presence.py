@@ -3,18 +3,18 @@
 ``python -m benchmarks.presence tuning|judging|seen|NAME ... [--runs N] [--epsilons E ...]
 [--out FILE]``
 
-The division, written before the judging sets were looked at:
+The division, written before any error on a judging set was computed:
 
 - *tuning*: flights of New York, buses of Surat and Warsaw in their cells of ten users or more, and
   simulated shapes of collection.py. Shares of ε, quantiles, the size below which a fleet is small,
   and the constants of intervals were chosen on them.
-- *judging*: sets of collection.py that judge there and of which no shape was tuned on, as lists of
-  cells. Looked at once, after the last change.
-- *seen*: sets that were judged before a change, and judge no more. The ten million records of
-  big.py had an error of 0.843 at ε = 1 before shares of ε were changed on the tuning sets. The
-  invented city of 10^5 cars had 3.35 weighted by records, with 49 % of them in open cells, before
-  cells were tested by the noise of the published map; whole Warsaw, a grid with many empty cells,
-  84 % at resolution 6 and 9 % at 7.
+- *seen*: sets that judged an earlier version, and judge no more: they may be tuned on. Among them
+  the ten million records of big.py, an invented city of 10^5 cars in squares, whole Warsaw (a grid
+  with many empty cells), and eleven sets of collection.py.
+- *judging*: sets of which no error was looked at before the last constant was chosen: flights by
+  destination, buses of Surat at resolution 7 in used cells and over a whole box, buses of Warsaw by
+  hour, two shapes of collection.py at sizes of their own, and 30,000 cars of `hexveil simulate
+  --vehicles cars` with a seed of their own, hexagons of resolution 7 by hour over a whole box.
 
 Every run is the code of a release with simulated noise in place of the noise door. Fleet and grid
 are declared as they are: a holder who declares other numbers has other errors. Columns: mean
@@ -255,7 +255,7 @@ def _of_collection(name: str) -> PairTable:
     return PairTable.of_dataset(collection.COLLECTION[name].load())
 
 
-JUDGING = (
+SEEN = (
     "carrier-hour",
     "destination-month",
     "warsaw-lines",
@@ -268,6 +268,12 @@ JUDGING = (
     "rare-outliers",
     "uneven-spread",
 )
+"""Sets of collection.py that judged the first version."""
+
+
+def _warsaw_by_hour() -> PairTable:
+    cells = hv.Cells(6, "1h", "Europe/Warsaw")
+    return PairTable.of_dataset(collection.buses(collection.WARSAW, 90, cells, MIN_USERS))
 
 
 def _sets() -> dict[str, PresenceSet]:
@@ -296,8 +302,25 @@ def _sets() -> dict[str, PresenceSet]:
         "whole warsaw, res 6": ("seen", partial(_buses, collection.WARSAW, 90, 6, 110)),
         "whole warsaw, res 7": ("seen", partial(_buses, collection.WARSAW, 90, 7, 767)),
     }
-    for name in JUDGING:
-        loads[name] = ("judging", partial(_of_collection, name))
+    loads |= {name: ("seen", partial(_of_collection, name)) for name in SEEN}
+    loads |= {
+        "destination": (
+            "judging",
+            lambda: PairTable.of_dataset(collection.flights_by("dest", min_users=MIN_USERS)),
+        ),
+        "surat, res 7": ("judging", partial(_buses, collection.SURAT, 65, 7)),
+        # A box of about 35 x 45 km.
+        "whole surat, res 7": ("judging", partial(_buses, collection.SURAT, 65, 7, 305)),
+        "warsaw, res 6 by hour": ("judging", _warsaw_by_hour),
+        "skewed-users": (
+            "judging",
+            partial(_shape, shape(5000, 120), collection.skewed_users, 120.0, 11),
+        ),
+        "heavy-tailed": (
+            "judging",
+            partial(_shape, shape(3000, 150, 10), collection.heavy_tailed, 120.0, 12),
+        ),
+    }
     return {name: PresenceSet(name, *one) for name, one in loads.items()}
 
 

@@ -82,6 +82,8 @@ class PairTable:
     bounds : (float, float)
     is_in_use : bool
         Whether the grid is declared to be in use: a list of cells, not an area.
+    shape : tuple of int
+        Dimensions of the grid, if it is the product of several.
     """
 
     cell: Ints
@@ -91,6 +93,7 @@ class PairTable:
     n_cells: int
     bounds: tuple[float, float]
     is_in_use: bool = True
+    shape: tuple[int, ...] = ()
 
     @classmethod
     def of_records(
@@ -123,7 +126,9 @@ class PairTable:
     def request(self, epsilon: str) -> PresenceRequest:
         """Return the request that a holder who knows fleet and grid would make."""
         names = tuple(map(str, range(self.n_cells)))
-        grid = DeclaredGrid(CellTable(Labels("cell"), labels={"cell": names}), self.is_in_use)
+        grid = DeclaredGrid(
+            CellTable(Labels("cell"), labels={"cell": names}), self.is_in_use, self.shape
+        )
         fleet = FleetDeclaration(int(np.unique(self.user).size))
         return PresenceRequest.of(grid, self.lattice, fleet, epsilon)
 
@@ -157,6 +162,8 @@ class PresenceRow:
     open_cells: float
     coverage: float
     weight_coverage: float
+    smoothed_error: float
+    smoothed_weighted_error: float
     predicted: float
 
 
@@ -200,7 +207,16 @@ def city_of_cars() -> PairTable:
         np.concatenate([getattr(one, name) for one in tables])
         for name in ("cell", "user", "n", "total")
     )
-    return PairTable(cell, user, n, total, across**2 * HOURS, CAR_BOUNDS, is_in_use=False)
+    return PairTable(
+        cell,
+        user,
+        n,
+        total,
+        across**2 * HOURS,
+        CAR_BOUNDS,
+        is_in_use=False,
+        shape=(across**2, HOURS),
+    )
 
 
 def _places(n: int, spread: float, rng: np.random.Generator) -> Floats:
@@ -366,6 +382,8 @@ class MapErrors:
     open_cells: float
     coverage: float
     weight_coverage: float
+    smoothed_error: float
+    smoothed_weighted_error: float
 
 
 def one_run(
@@ -380,6 +398,7 @@ def one_run(
     constant = plan.design.centres().points(outputs[CENTRE][0])[0] / PARTS
     estimate = low + span * np.where(decoded.is_open, decoded.mean, constant)
     error = np.abs(estimate - truth.mean)
+    smoothed_error = np.abs(low + span * decoded.smoothed - truth.mean)
     used = truth.records > 0
     is_open = decoded.is_open & used
     weights = truth.records / truth.records.sum()
@@ -397,6 +416,8 @@ def one_run(
         open_cells=float(decoded.is_open.sum()),
         coverage=float(covered[is_open].mean()) if is_open.any() else np.nan,
         weight_coverage=float(weight_covered[decoded.is_open].mean()) if is_open.any() else np.nan,
+        smoothed_error=float(smoothed_error[truth.judged].mean()),
+        smoothed_weighted_error=float((weights * smoothed_error)[used].sum()),
     )
 
 
@@ -432,7 +453,8 @@ def show(row: PresenceRow) -> None:
     print(
         f"{row.set:20s} ε {row.epsilon:4s} users {row.users:6d} cells {row.cells:5d} constant "
         f"{row.constant:6.3g} error {row.error:6.3g} ± {row.standard_error:.2g} | weighted "
-        f"{row.weighted_constant:.3g} -> {row.weighted_error:.3g} | open cells "
+        f"{row.weighted_constant:.3g} -> {row.weighted_error:.3g} | smoothed "
+        f"{row.smoothed_error:.3g}, weighted {row.smoothed_weighted_error:.3g} | open cells "
         f"{row.open_cells:.0f}, {row.open_records:.0%} of records, error {row.open_error:.3g} | "
         f"covered {row.coverage:.3f}, weight {row.weight_coverage:.3f} | "
         f"predicted {row.predicted:.3g}",

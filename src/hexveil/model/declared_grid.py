@@ -8,6 +8,7 @@ declared dates; or a list of labels. Every cell of it is published, open or clos
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, TypeAlias
@@ -95,12 +96,20 @@ class DeclaredGrid:
     is_in_use : bool
         Whether the declaration says that the cells are in use, so that none needs to be tested for
         weight: true of lists, not of areas.
+    shape : tuple of int
+        Places and slots, or values of each label, where there are two of each at least: cells are
+        their combinations, in C order. Empty otherwise.
     """
 
     table: CellTable
     is_in_use: bool
+    shape: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        shape = tuple(length for length in self.shape if length > 1)
+        object.__setattr__(self, "shape", shape if len(shape) > 1 else ())
+        if self.shape and math.prod(self.shape) != len(self.table):
+            raise ValueError("the dimensions of a grid give another number of cells.")
         if not 1 <= len(self.table) <= MAX_GRID_CELLS:
             raise InputError(
                 f"a declared grid has from 1 to {MAX_GRID_CELLS:,} cells, this one "
@@ -146,7 +155,7 @@ class DeclaredGrid:
         table = CellTable(
             cells, hexagon=np.repeat(places, slots.size), slot=np.tile(slots, places.size)
         )
-        return cls(table, is_list)
+        return cls(table, is_list, (places.size, slots.size))
 
     @classmethod
     def of_labels(cls, labels: Labels, values: Sequence[Sequence[str]]) -> DeclaredGrid:
@@ -163,7 +172,8 @@ class DeclaredGrid:
             raise InputError("a value of a label is listed twice.")
         combined = zip(*itertools.product(*values), strict=True)
         columns = dict(zip(labels.columns, map(tuple, combined), strict=True))
-        return cls(CellTable(labels, labels=columns), is_in_use=True)
+        shape = tuple(map(len, values))
+        return cls(CellTable(labels, labels=columns), is_in_use=True, shape=shape)
 
 
 def _slots(cells: Cells, dates: tuple[str, str] | None) -> NDArray[np.int64]:

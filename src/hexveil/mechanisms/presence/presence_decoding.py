@@ -60,6 +60,9 @@ class PresenceMap(ReadOnlyArrays):
     weight, weight_low, weight_high : ndarray of float, shape (n_cells,)
         Weight of the units in the cell and its 95 % interval; a unit has a weight of at most 1 over
         all cells.
+    smoothed : ndarray of float, shape (n_cells,)
+        An average for every cell, closed ones too: by `cell_effects` on a grid of several
+        dimensions, without an interval; on others the mean, and in closed cells their centre.
     """
 
     is_open: NDArray[np.bool_]
@@ -69,10 +72,15 @@ class PresenceMap(ReadOnlyArrays):
     weight: Floats
     weight_low: Floats
     weight_high: Floats
+    smoothed: Floats
 
 
 def decode_map(
-    window: CellWindow, noisy: Ints, scale: float, threshold: int | None = None
+    window: CellWindow,
+    noisy: Ints,
+    scale: float,
+    threshold: int | None = None,
+    levels: Floats | None = None,
 ) -> PresenceMap:
     """Return the map of noisy halves of weights.
 
@@ -85,6 +93,8 @@ def decode_map(
         b, in parts.
     threshold : int, optional
         Noisy weight in parts below which a cell is closed, where none was closed before.
+    levels : ndarray of float, shape (n_cells,), optional
+        Smoothed averages, in parts of the span.
     """
     weight, difference = window.decode(noisy)
     is_open = window.prices > 0
@@ -98,7 +108,10 @@ def decode_map(
         *(np.clip(number, 0.0, 1.0) for number in means),
         *(np.maximum(weight + shift, 0.0) for shift in (0.0, -margin, margin)),
     ]
-    return PresenceMap(is_open, *(np.where(is_open, column, np.nan) for column in columns))
+    if levels is None:
+        levels = np.where(is_open, window.centres + window.radius * ratio, window.centres)
+    smoothed = np.clip(levels / PARTS, 0.0, 1.0)
+    return PresenceMap(is_open, *(np.where(is_open, one, np.nan) for one in columns), smoothed)
 
 
 def _widened(ratio: Floats, weight: Floats, ends: tuple[Floats, Floats]) -> tuple[Floats, Floats]:

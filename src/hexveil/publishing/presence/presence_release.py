@@ -151,6 +151,7 @@ def _table(request: Request, decoded: PresenceMap | UnitCountMap) -> pa.Table:
             "weight": decoded.weight,
             "weight_low": decoded.weight_low,
             "weight_high": decoded.weight_high,
+            "smoothed": _values(request.lattice, decoded.smoothed),
         }
     nullable = {name: pa.array(column, from_pandas=True) for name, column in numbers.items()}
     return pa.table(columns | nullable)

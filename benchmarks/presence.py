@@ -21,7 +21,8 @@ are declared as they are: a holder who declares other numbers has other errors. 
 absolute error over the cells of ten units or more, where a closed cell has the released centre of
 the range; the same weighted by records over all used cells, and over open cells alone; share of
 records in open cells; share of 95 % intervals of open cells that cover the average of all records,
-and the weight; the error that `predict_map` states on paper. The constant is the median of the true
+and the weight; the error in open cells that `predict_map` states on paper, its range, and the same
+with the true spread declared. The constant is the median of the true
 averages, which nobody may know.
 """
 
@@ -38,17 +39,19 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.base import atomic_files
+from hexveil.base.hexagons import of_places
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.presence_allocation import CENTRE
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import CellTable, Labels
-from hexveil.model.declared_grid import DeclaredGrid
+from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.presence.presence_prediction import predict_map
 from hexveil.planning.presence.presence_request import FleetDeclaration, PresenceRequest
+from hexveil.simulation.cars import car_city
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 import big
@@ -123,6 +126,14 @@ class PairTable:
         """Bounds and quantum."""
         return ValueLattice.of(self.bounds, QUANTUM)
 
+    @property
+    def spread(self) -> float:
+        """Standard deviation of units' averages over the grid, which a holder may declare."""
+        mean = float(self.lattice.quantum) * self.total / self.n
+        weight = 1.0 / np.bincount(self.user)[self.user]
+        middle = np.average(mean, weights=weight)
+        return float(np.sqrt(np.average((mean - middle) ** 2, weights=weight)))
+
     def request(self, epsilon: str) -> PresenceRequest:
         """Return the request that a holder who knows fleet and grid would make."""
         names = tuple(map(str, range(self.n_cells)))
@@ -165,6 +176,9 @@ class PresenceRow:
     smoothed_error: float
     smoothed_weighted_error: float
     predicted: float
+    predicted_low: float
+    predicted_high: float
+    predicted_by_spread: float
 
 
 # ---- sets ----
@@ -216,6 +230,33 @@ def city_of_cars() -> PairTable:
         CAR_BOUNDS,
         is_in_use=False,
         shape=(across**2, HOURS),
+    )
+
+
+def simulated_cars(cars: int, seed: int) -> PairTable:
+    """Return a working day of `hexveil simulate --vehicles cars`, in hexagons of a box by hour."""
+    cells = hv.Cells(7, "1h", car_city.ZONE, "pooled")
+    grid = DeclaredGrid.of_area(cells, Polygon.of_box(*car_city.BOX))
+    hexagons = Polygon.of_box(*car_city.BOX).hexagons(7)
+    tables = []
+    for batch in car_city.CarCity(cars=cars, seed=seed).batches():
+        car = batch["car"].dictionary_encode()
+        numbers = np.array([int(name[1:]) for name in car.dictionary.to_pylist()])
+        user = numbers[car.indices.to_numpy()]
+        hexagon = of_places(batch["lat"], batch["lon"], 7).to_numpy()
+        place = np.minimum(np.searchsorted(hexagons, hexagon), hexagons.size - 1)
+        seconds = batch["time"].cast("int64").to_numpy() + int(car_city.UTC_OFFSET)
+        inside = hexagons[place] == hexagon
+        cell = place * HOURS + seconds // 3600 % HOURS
+        quanta = np.rint(1000 * batch["speed"].to_numpy()).astype(np.int64)
+        rows = cell[inside], user[inside], quanta[inside]
+        tables.append(PairTable.of_records(*rows, grid.n_cells, CAR_BOUNDS))
+    cell, user, n, total = (
+        np.concatenate([getattr(one, name) for one in tables])
+        for name in ("cell", "user", "n", "total")
+    )
+    return PairTable(
+        cell, user, n, total, grid.n_cells, CAR_BOUNDS, is_in_use=False, shape=grid.shape
     )
 
 
@@ -314,6 +355,7 @@ def _sets() -> dict[str, PresenceSet]:
         ),
         "big": ("seen", ten_million),
         "city of cars": ("seen", city_of_cars),
+        "cars": ("seen", partial(simulated_cars, 100_000, 1)),
         # A box of about 60 x 66 km holds so many hexagons.
         "whole warsaw, res 6": ("seen", partial(_buses, collection.WARSAW, 90, 6, 110)),
         "whole warsaw, res 7": ("seen", partial(_buses, collection.WARSAW, 90, 7, 767)),
@@ -328,6 +370,7 @@ def _sets() -> dict[str, PresenceSet]:
         # A box of about 35 x 45 km.
         "whole surat, res 7": ("judging", partial(_buses, collection.SURAT, 65, 7, 305)),
         "warsaw, res 6 by hour": ("judging", _warsaw_by_hour),
+        "cars, seed 2": ("judging", partial(simulated_cars, 30_000, 2)),
         "skewed-users": (
             "judging",
             partial(_shape, shape(5000, 120), collection.skewed_users, 120.0, 11),
@@ -430,7 +473,7 @@ def measure(chosen: PresenceSet, pairs: PairTable, epsilon: str, runs: int) -> P
         field.name: float(np.nanmean([getattr(one, field.name) for one in maps]))
         for field in fields(MapErrors)
     }
-    judged = truth.mean[truth.judged]
+    judged, paper = truth.mean[truth.judged], predict_map(request)
     off = np.abs(truth.mean - np.median(judged))
     weights = truth.records / truth.records.sum()
     return PresenceRow(
@@ -443,7 +486,10 @@ def measure(chosen: PresenceSet, pairs: PairTable, epsilon: str, runs: int) -> P
         constant=float(off[truth.judged].mean()),
         standard_error=float(np.std([one.error for one in maps]) / np.sqrt(runs)),
         weighted_constant=float((weights * off)[truth.records > 0].sum()),
-        predicted=predict_map(request).mean_error,
+        predicted=paper.mean_error,
+        predicted_low=paper.mean_error_low,
+        predicted_high=paper.mean_error_high,
+        predicted_by_spread=predict_map(request, spread=pairs.spread).mean_error,
         **means,
     )
 
@@ -457,7 +503,8 @@ def show(row: PresenceRow) -> None:
         f"{row.smoothed_error:.3g}, weighted {row.smoothed_weighted_error:.3g} | open cells "
         f"{row.open_cells:.0f}, {row.open_records:.0%} of records, error {row.open_error:.3g} | "
         f"covered {row.coverage:.3f}, weight {row.weight_coverage:.3f} | "
-        f"predicted {row.predicted:.3g}",
+        f"predicted {row.predicted:.3g} ({row.predicted_low:.3g} to {row.predicted_high:.3g}), by "
+        f"spread {row.predicted_by_spread:.3g}",
         flush=True,
     )
 

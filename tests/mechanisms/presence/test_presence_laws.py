@@ -83,7 +83,7 @@ def test_a_private_cap_loses_at_most_epsilon(monkeypatch):
     """On one cell, every set of records, with a private cap among few candidates."""
     monkeypatch.setattr("hexveil.mechanisms.presence.presence_design.CAP_CANDIDATES", FEW_CAPS)
     monkeypatch.setattr("hexveil.mechanisms.presence.presence_design.CAP_OCTAVES_BELOW", 0)
-    form = ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1")))
+    form = ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1"), units=40))
     base = ((0, 0, 1, 1), (0, 1, 3, 2))
     found = exact_loss(form, base, step=2, n_cells=1)
     assert found.paths > 30

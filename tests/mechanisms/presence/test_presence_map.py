@@ -182,3 +182,24 @@ def test_intervals_at_the_end_of_the_range_reach_the_bound():
     assert decoded.mean[1] == pytest.approx(0.5)
     assert decoded.mean_high[1] < 0.6
     assert decoded.weight[0] == pytest.approx(1000)
+
+
+@pytest.mark.parametrize("form", ["one shot", "three stages"])
+def test_a_shaped_grid_has_an_average_for_every_cell(form):
+    """Closed cells of a grid of places and slots take after their row and column."""
+    rng = np.random.default_rng(9)
+    places, slots, units = 12, 6, 4000
+    unit = np.repeat(np.arange(units), 4)
+    place = np.minimum(rng.geometric(0.3, unit.size) - 1, places - 1)
+    cell = place * slots + rng.integers(0, slots, unit.size)
+    level = 0.3 + 0.03 * np.repeat(np.arange(places), slots) + 0.02 * np.tile(range(slots), places)
+    total = np.rint(SPAN * np.clip(level[cell] + rng.normal(0, 0.05, unit.size), 0, 1))
+    sums = PresenceSums(PrivatePairs(cell, unit, np.ones(unit.size), total))
+    plan = PresenceAllocation(places * slots, SPAN, Fraction(2), FORMS[form], shape=(places, slots))
+    noise = SimulatedNoise(np.random.default_rng(3), 1)
+    outputs = execute(plan, sums, noise, MemoryJournal(), Meter(plan.losses()))
+    decoded = plan.decode(outputs)
+    assert not decoded.is_open.all()
+    closed = ~decoded.is_open
+    constant = np.abs(level - np.median(level))
+    assert np.abs(decoded.smoothed - level)[closed].mean() < 0.6 * constant[closed].mean()

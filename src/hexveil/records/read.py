@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
 from hexveil.model.public_metadata import Unit, ValueLattice
+from hexveil.model.statistic_terms import distribution_terms
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
@@ -23,6 +24,7 @@ from hexveil.records.unambiguous_names import quoted
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
     from hexveil.base.rational import Number
     from hexveil.model.cells import Cells, Labels
@@ -57,6 +59,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     cache: str | os.PathLike[str] | None = None,
     scratch: str | os.PathLike[str] | None = None,
     format: RecordFormat = PLAIN,  # noqa: A002  the field of a run, and what users look for
+    statistics: Sequence[str] | str = (),
 ) -> Dataset:
     """Read the records of a source as public metadata and private sums per (cell, user).
 
@@ -131,6 +134,10 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     format : RecordFormat
         Decimal comma, format of times, unit after values, nested records, files with different
         columns.
+    statistics : sequence of str, optional
+        Statistics that will be published, if there are quantiles, shares or histograms among them
+        (`hexveil.plan_distribution`): records are then counted by bin of their value as well, with
+        an edge at each threshold. By DuckDB, without `cache`.
 
     Returns
     -------
@@ -158,13 +165,28 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     """
     from hexveil.records.duckdb.session import check_memory  # noqa: PLC0415  the engine
 
+    terms = distribution_terms(statistics)
     spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
     # All arguments are checked before a file is opened.
     columns = RecordColumns(user, value, lat, lon, location, time)
     scale = ValueLattice.of(bounds, quantum)
     rules = Rules(
-        scale, cells, select, privacy_unit, repeats, timezone, max_bad_rows, accept_single_records
+        scale,
+        cells,
+        select,
+        privacy_unit,
+        repeats,
+        timezone,
+        max_bad_rows,
+        accept_single_records,
+        terms,
     )
+    if terms and (spark is not None or cache is not None):
+        raise InputError(
+            f"statistics: {terms[0].text!r} needs records counted by bin, which neither Spark nor "
+            "a cache does yet; read with DuckDB and without a cache, or make the sums where the "
+            "records are (hv.from_sums)."
+        )
     # Quoted, so that no version can be spelled like the placeholder of a missing one.
     declared = None if isinstance(version, Mapping) or not version else quoted(str(version))
     request = ReadRequest(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MAX_TILT = 12.0
 HALVINGS = 40
 N_TERMS = 3
+NEWTON_STEPS, MAX_STEP = 15, 6.0
 ROUNDS = 25
 PSEUDO_CELLS, PSEUDO_VARIANCE = 4.0, 0.25
 
@@ -85,6 +86,10 @@ class TiltFit(ReadOnlyArrays):
     alpha: Floats
     covariance: Floats
 
+    def rows(self, rows: slice) -> TiltFit:
+        """Return the tilts of some cells."""
+        return TiltFit(self.alpha[rows], self.covariance[rows])
+
 
 def fit_bins(
     shares: Floats, noisy: Floats, place: Ints, weight: Floats, variance: Floats
@@ -134,6 +139,28 @@ def fit_bins(
             n_cells + PSEUDO_CELLS
         )
     return TiltFit(alpha, covariance + spread / n_cells)
+
+
+def tilt_to_means(shares: Floats, values: Floats, target: Floats) -> Floats:
+    """Return shares tilted by value, so that each distribution has a given mean.
+
+    Parameters
+    ----------
+    shares : ndarray of float, shape (..., n_bins)
+    values : ndarray of float, shape (n_bins,)
+        Value of each bin, from 0 to 1.
+    target : ndarray of float, shape (...)
+        Means; those that no tilt attains are approached.
+    """
+    slope = np.zeros(target.shape)
+    # With values from 0 to 1 the mean is a smooth rising function of the slope: Newton's steps,
+    # bounded where nearly all mass is in one bin.
+    for _ in range(NEWTON_STEPS):
+        tilted = tilt(shares, values[:, None], slope[..., None])
+        mean = tilted @ values
+        variance = np.maximum(tilted @ values**2 - mean**2, 1e-5)
+        slope = slope + np.clip((target - mean) / variance, -MAX_STEP, MAX_STEP)
+    return tilt(shares, values[:, None], slope[..., None])
 
 
 def quantiles(shares: Floats, level: float, starts: Floats, ends: Floats) -> Floats:

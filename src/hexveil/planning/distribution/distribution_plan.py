@@ -121,6 +121,7 @@ class DistributionPlan:
     weights : mapping of str to Fraction
         Importance of "moments" and "distribution" in the split of ε.
     edition : str or None
+    requested_estimator : "auto", "ranks" or "bins"
     """
 
     facts: PublicMetadata
@@ -131,6 +132,7 @@ class DistributionPlan:
     component: DistributionComponent
     weights: Mapping[str, Fraction] = field(default_factory=dict)
     edition: str | None = None
+    requested_estimator: Estimator = "auto"
 
     def __repr__(self) -> str:
         return (

@@ -142,6 +142,7 @@ class _Request:
             component,
             self.weights,
             edition,
+            self.estimator,
         )
 
     def _distribution_share(self) -> Fraction:

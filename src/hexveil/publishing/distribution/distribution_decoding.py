@@ -6,7 +6,7 @@ and fall with their threshold, and a histogram adds up to 1. A quantile in an en
 beyond the bound", since values beyond the bounds count there.
 
 Intervals are those of draws around each cell's tilt. Their variance is that of the fit times
-`INFLATION`: shapes of cells are not exactly tilts of the pooled one. Constants were chosen on
+an inflation: shapes of cells are not exactly tilts of the pooled one. Constants were chosen on
 tuning sets (benchmarks/distributions.py).
 """
 
@@ -27,10 +27,12 @@ from hexveil.mechanisms.distribution.tilted_shapes import (
     quantiles,
     solve_tilts,
     tilt,
+    tilt_to_means,
 )
 from hexveil.model.statistic_terms import Histogram, Quantile, Share
 from hexveil.planning.distribution.cell_prices import weight_variance
 from hexveil.planning.distribution.distribution_plan import (
+    MOMENTS,
     SCORES,
     SHAPE,
     IndicatorPlan,
@@ -49,10 +51,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-INFLATION = 2.5
-"""Factor of the variance of tilts in intervals."""
-SHAPE_VARIANCE = (0.03, 0.15, 0.1)
+BIN_INFLATION, RANK_INFLATION = 3.0, 1.0
+"""Factor of the variance of tilts in intervals. Intervals of mean ranks are wide already."""
+SHAPE_VARIANCE = (0.0, 0.15, 0.1)
 """Variance between cells of what a mean rank does not say: of each Legendre term."""
+SHARE_ALLOWANCE = 0.02
+"""Part by which intervals of shares are widened: no tilt makes a share exactly 0 or 1."""
 N_DRAWS = 200
 Z95 = 1.959964
 CELLS_AT_ONCE = 64
@@ -76,6 +80,10 @@ class CellEstimates:
     high: Floats
     error: Floats
 
+    def rows(self, rows: slice) -> CellEstimates:
+        """Return the estimates of some cells."""
+        return CellEstimates(self.estimate[rows], self.low[rows], self.high[rows], self.error[rows])
+
 
 def decode_distribution(plan: DistributionPlan, outputs: Outputs) -> dict[str, CellEstimates]:
     """Return the estimates of every statistic of the distribution, by column.
@@ -86,7 +94,15 @@ def decode_distribution(plan: DistributionPlan, outputs: Outputs) -> dict[str, C
         share = _scores(plan, plan.component.plan, outputs)
         return {plan.component.share.column: share}
     shares, fit = fit_tilts(plan, outputs)
-    return _statistics(plan, shares, fit)
+    return _statistics(plan, shares, fit, _released_means(plan, outputs))
+
+
+def _released_means(plan: DistributionPlan, outputs: Outputs) -> CellEstimates | None:
+    """Return the means released beside the distribution; None without any."""
+    if plan.moment_plan is None or "mean" not in plan.moments:
+        return None
+    component = plan.allocation().component(MOMENTS)
+    return decode_mean(plan.moment_plan, component.plan, component.outputs(outputs))
 
 
 def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> tuple[Floats, TiltFit]:
@@ -104,13 +120,13 @@ def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> tuple[Floats, TiltFit
     variance = 2.0 * (binned.scale / PARTS / weight) ** 2 + off
     shares = binned.shares(own)
     fit = fit_bins(shares, binned.noisy_bins(own), binned.place(own), weight, variance)
-    return shares, TiltFit(fit.alpha, INFLATION * fit.covariance)
+    return shares, TiltFit(fit.alpha, BIN_INFLATION * fit.covariance)
 
 
 def _rank_tilts(shares: Floats, rank: CellEstimates) -> TiltFit:
     """Return tilts of one term whose mean ranks were released."""
     middle, low, high = (solve_tilts(shares, x) for x in (rank.estimate, rank.low, rank.high))
-    variance = INFLATION * ((high - low) / (2.0 * Z95)) ** 2
+    variance = RANK_INFLATION * ((high - low) / (2.0 * Z95)) ** 2
     n_terms = len(SHAPE_VARIANCE)
     covariance = np.tile(np.diag(SHAPE_VARIANCE), (middle.size, 1, 1))
     covariance[:, 0, 0] += variance
@@ -144,19 +160,38 @@ def decode_mean(plan: Plan, allocation: Any, outputs: Outputs) -> CellEstimates:
 # ---- statistics of tilted shapes ----
 
 
-def _statistics(plan: DistributionPlan, shares: Floats, fit: TiltFit) -> dict[str, CellEstimates]:
-    terms = legendre_terms(shares, fit.alpha.shape[1])
-    middle = _measured(plan, tilt(shares, terms, fit.alpha))
-    low, high, error = (np.empty_like(middle) for _ in range(3))
+def _bin_values(plan: DistributionPlan) -> Floats:
+    """Return the middle of each fine bin as a part of the span."""
+    bins = plan.facts.bins
+    assert bins is not None  # noqa: S101  see plan_distribution
+    return (bins.starts + bins.ends) / (2.0 * float(plan.facts.lattice.span_quanta))
+
+
+def _means(plan: DistributionPlan, shares: Floats) -> Floats:
+    """Return the means of distributions, in value units."""
+    lattice = plan.facts.lattice
+    return float(lattice.lower) + float(lattice.span) * (shares @ _bin_values(plan))
+
+
+def _with_means(plan: DistributionPlan, shares: Floats, target: Floats) -> Floats:
+    """Return shares with these means, in value units."""
+    values, lattice = _bin_values(plan), plan.facts.lattice
+    parts = (target - float(lattice.lower)) / float(lattice.span)
+    return tilt_to_means(shares, values, np.clip(parts, values[0], values[-1]))
+
+
+def _statistics(
+    plan: DistributionPlan, shares: Floats, fit: TiltFit, mean: CellEstimates | None
+) -> dict[str, CellEstimates]:
     # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
-    normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, fit.alpha.shape[1]))
-    root = np.linalg.cholesky(fit.covariance)
-    for begin in range(0, fit.alpha.shape[0], CELLS_AT_ONCE):
-        rows = slice(begin, begin + CELLS_AT_ONCE)
-        alpha = fit.alpha[rows] + np.einsum("ckl,dl->dck", root[rows], normal)
-        drawn = _measured(plan, tilt(shares, terms, alpha))
-        low[rows], high[rows] = np.quantile(drawn, (0.025, 0.975), axis=0)
-        error[rows] = np.abs(drawn - middle[rows]).mean(axis=0)
+    normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, fit.alpha.shape[1] + 1))
+    chunks = [
+        _chunk(plan, shares, fit.rows(rows), None if mean is None else mean.rows(rows), normal)
+        for begin in range(0, fit.alpha.shape[0], CELLS_AT_ONCE)
+        for rows in (slice(begin, begin + CELLS_AT_ONCE),)
+    ]
+    middle, low, high, error = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+    _widen_shares(plan, low, high)
     # A middle outside its own draws' interval would be no estimate of it.
     low, high = np.minimum(low, middle), np.maximum(high, middle)
     columns = [name for term in plan.terms for name in column_names(term)]
@@ -164,6 +199,53 @@ def _statistics(plan: DistributionPlan, shares: Floats, fit: TiltFit) -> dict[st
         name: CellEstimates(middle[:, i], low[:, i], high[:, i], error[:, i])
         for i, name in enumerate(columns)
     }
+
+
+def _chunk(
+    plan: DistributionPlan,
+    shares: Floats,
+    fit: TiltFit,
+    mean: CellEstimates | None,
+    normal: Floats,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return middles, ends and errors of some cells, shape (n_cells, n_columns) each."""
+    terms = legendre_terms(shares, fit.alpha.shape[1])
+    around = np.einsum("ckl,dl->dck", np.linalg.cholesky(fit.covariance), normal[:, :-1])
+    middle, drawn = tilt(shares, terms, fit.alpha), tilt(shares, terms, fit.alpha + around)
+    if mean is not None:
+        target, deviation = _joined_means(plan, middle, drawn, mean)
+        middle = _with_means(plan, middle, target)
+        drawn = _with_means(plan, drawn, target + normal[:, -1:] * deviation)
+    estimate, estimates = _measured(plan, middle), _measured(plan, drawn)
+    low, high = np.quantile(estimates, (0.025, 0.975), axis=0)
+    return estimate, low, high, np.abs(estimates - estimate).mean(axis=0)
+
+
+def _joined_means(
+    plan: DistributionPlan, middle: Floats, drawn: Floats, mean: CellEstimates
+) -> tuple[Floats, Floats]:
+    """Return the means that shapes are tilted to, and their deviations.
+
+    Shapes have means of their own, and means were released beside them: both count by their
+    precision. Beside a histogram the released means count alone, so that they lie within its reach.
+    """
+    own_deviation = np.maximum(_means(plan, drawn).std(axis=0), 1e-12)
+    deviation = np.maximum((mean.high - mean.low) / (2.0 * Z95), 1e-12)
+    if any(isinstance(term, Histogram) for term in plan.terms):
+        return mean.estimate, deviation
+    precision, own_precision = deviation**-2, own_deviation**-2
+    joined = (precision * mean.estimate + own_precision * _means(plan, middle)) / (
+        precision + own_precision
+    )
+    return joined, 1.0 / np.sqrt(precision + own_precision)
+
+
+def _widen_shares(plan: DistributionPlan, low: Floats, high: Floats) -> None:
+    """Widen the intervals of shares in place, within 0 and 1."""
+    names = [term for term in plan.terms for _ in column_names(term)]
+    is_share = np.array([not isinstance(term, Quantile) for term in names])
+    low[:, is_share] = np.maximum(low[:, is_share] - SHARE_ALLOWANCE, 0.0)
+    high[:, is_share] = np.minimum(high[:, is_share] + SHARE_ALLOWANCE, 1.0)
 
 
 def column_names(term: Term) -> list[str]:

@@ -200,6 +200,8 @@ def test_the_folder_is_whole_and_verified(made, tmp_path):
     assert all(name in readme for name in made.table.column_names)
     with pytest.raises(InputError, match="never changed"):
         made.write(folder)
+    with pytest.raises(InputError, match=r"which hv.verify_distribution checks"):
+        hv.verify(folder)
     path = folder / "cells.csv"
     content = path.read_bytes()
     path.write_bytes(content.replace(b"0", b"1", 1))
@@ -276,3 +278,22 @@ def test_column_names_are_unique(plan):
     names = [name for term in plan.terms for name in column_names(term)]
     assert len(set(names)) == len(names) == 6 + 20
     assert math.isfinite(plan.expected_error["share"])
+
+
+def test_a_cell_unlike_the_map_is_missed():
+    """A cell with two peaks, on a map of single ones, is described by a tilt: its p15 is missed."""
+    rng = np.random.default_rng(5)
+    ward = np.repeat(np.arange(8), 400)
+    speed = rng.normal(30.0, 5.0, ward.size)
+    is_odd = ward == 7
+    speed[is_odd] = rng.normal(30.0, 2.0, is_odd.sum()) + rng.choice([-15, 15], is_odd.sum())
+    table = pa.table(
+        {"bus": (np.arange(ward.size) % 200).astype(str), "ward": ward.astype(str), "speed": speed}
+    )
+    options = {"user": "bus", "value": "speed", "bounds": (0, 80), "cells": hv.Labels("ward")}
+    found = hv.read(table, **options, statistics="p15")
+    plan = hv.plan_distribution(found, statistics="p15", epsilon=400, estimator="ranks")
+    estimate = decode_distribution(plan, simulated(found, plan, 3))["p15"]
+    truth = np.quantile(speed[is_odd], 0.15)
+    assert estimate.estimate[7] > truth + 4.0
+    assert np.abs(estimate.estimate[:7] - np.quantile(speed[~is_odd], 0.15)).max() < 4.0

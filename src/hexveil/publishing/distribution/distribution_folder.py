@@ -18,10 +18,11 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.base.optional_packages import require_package
 from hexveil.model.statistic_terms import Quantile, parse_statistics
 from hexveil.publishing import geometry, receipt
-from hexveil.publishing.distribution.distribution_manifest import KIND, SCHEMA_VERSION
+from hexveil.publishing.distribution.distribution_manifest import SCHEMA_VERSION
 from hexveil.publishing.distribution.distribution_table import column_names
 from hexveil.publishing.folder import GEOJSON_LIMIT, check_writable
 from hexveil.publishing.markup import document
+from hexveil.publishing.verification.verify import DISTRIBUTIONS
 from hexveil.report.promise import promise
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def _find_problem(folder: Path) -> str:
         if receipt.file_digest(folder / name) != stated[name]:
             return f"{name} was changed: its checksum is not the one in {receipt.NAME}."
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    if manifest.get("kind") != KIND or manifest.get("schema_version") != SCHEMA_VERSION:
+    if manifest.get("kind") != DISTRIBUTIONS or manifest.get("schema_version") != SCHEMA_VERSION:
         return "manifest.json is of another kind or version."
     table = pa.parquet.read_table(folder / "cells.parquet")
     if "geometry" in table.column_names:

@@ -16,6 +16,7 @@ from hexveil.base.rational import decimal_text
 from hexveil.planning.distribution.distribution_plan import BinPlan, IndicatorPlan, RankPlan
 from hexveil.publishing.distribution.distribution_table import describe_term
 from hexveil.publishing.manifest import cell_sections, epsilon_text
+from hexveil.publishing.verification.verify import DISTRIBUTIONS
 from hexveil.report.promise import (
     assumptions,
     neighbours,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
 
-KIND = "hexveil release of distributions"
 SCHEMA_VERSION = 1
 
 
@@ -40,7 +40,7 @@ def build_distribution_manifest(
     """Return the manifest as it is written to `manifest.json`."""
     facts = plan.facts
     return {
-        "kind": KIND,
+        "kind": DISTRIBUTIONS,
         "schema_version": SCHEMA_VERSION,
         "software": {"hexveil": importlib.metadata.version("hexveil")},
         "dataset": {

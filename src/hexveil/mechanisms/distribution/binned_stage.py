@@ -164,7 +164,7 @@ class BinnedStage(DrawnRow, ReadOnlyArrays):
     def losses(self, n_users: int) -> Floats:
         """Return each unit's loss Σ 2 M / b, in doubles that are not yet rounded up."""
         terms = 2.0 * self.weight / self.scales[self.target]
-        return np.bincount(self.user, weights=terms, minlength=n_users)
+        return np.asarray(np.bincount(self.user, terms, n_users), dtype=np.float64)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:  # noqa: ARG002
         """Return the summed parts of each bin. PRIVATE."""

@@ -184,7 +184,7 @@ def _statistics(
     plan: DistributionPlan, shares: Floats, fit: TiltFit, mean: CellEstimates | None
 ) -> dict[str, CellEstimates]:
     # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
-    normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, fit.alpha.shape[1] + 1))
+    normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, fit.alpha.shape[1]))
     chunks = [
         _chunk(plan, shares, fit.rows(rows), None if mean is None else mean.rows(rows), normal)
         for begin in range(0, fit.alpha.shape[0], CELLS_AT_ONCE)
@@ -210,34 +210,34 @@ def _chunk(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return middles, ends and errors of some cells, shape (n_cells, n_columns) each."""
     terms = legendre_terms(shares, fit.alpha.shape[1])
-    around = np.einsum("ckl,dl->dck", np.linalg.cholesky(fit.covariance), normal[:, :-1])
+    around = np.einsum("ckl,dl->dck", np.linalg.cholesky(fit.covariance), normal)
     middle, drawn = tilt(shares, terms, fit.alpha), tilt(shares, terms, fit.alpha + around)
     if mean is not None:
-        target, deviation = _joined_means(plan, middle, drawn, mean)
+        own, own_drawn = _means(plan, middle), _means(plan, drawn)
+        target = _joined_means(plan, own, own_drawn.std(axis=0), mean)
+        # Draws keep their own spread: errors of both are not independent, as both come of the same
+        # few vehicles, and intervals of half the variance held too rarely on the tuning sets.
         middle = _with_means(plan, middle, target)
-        drawn = _with_means(plan, drawn, target + normal[:, -1:] * deviation)
+        drawn = _with_means(plan, drawn, own_drawn + target - own)
     estimate, estimates = _measured(plan, middle), _measured(plan, drawn)
     low, high = np.quantile(estimates, (0.025, 0.975), axis=0)
     return estimate, low, high, np.abs(estimates - estimate).mean(axis=0)
 
 
 def _joined_means(
-    plan: DistributionPlan, middle: Floats, drawn: Floats, mean: CellEstimates
-) -> tuple[Floats, Floats]:
-    """Return the means that shapes are tilted to, and their deviations.
+    plan: DistributionPlan, own: Floats, own_deviation: Floats, mean: CellEstimates
+) -> Floats:
+    """Return the means that shapes are tilted to.
 
     Shapes have means of their own, and means were released beside them: both count by their
     precision. Beside a histogram the released means count alone, so that they lie within its reach.
     """
-    own_deviation = np.maximum(_means(plan, drawn).std(axis=0), 1e-12)
-    deviation = np.maximum((mean.high - mean.low) / (2.0 * Z95), 1e-12)
     if any(isinstance(term, Histogram) for term in plan.terms):
-        return mean.estimate, deviation
-    precision, own_precision = deviation**-2, own_deviation**-2
-    joined = (precision * mean.estimate + own_precision * _means(plan, middle)) / (
-        precision + own_precision
-    )
-    return joined, 1.0 / np.sqrt(precision + own_precision)
+        return mean.estimate
+    precision = np.maximum((mean.high - mean.low) / (2.0 * Z95), 1e-12) ** -2
+    own_precision = np.maximum(own_deviation, 1e-12) ** -2
+    joined = (precision * mean.estimate + own_precision * own) / (precision + own_precision)
+    return np.asarray(joined)
 
 
 def _widen_shares(plan: DistributionPlan, low: Floats, high: Floats) -> None:

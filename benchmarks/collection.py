@@ -101,13 +101,16 @@ def simulated(
     seed: int,
     values: Values,
     min_users: int = 3,
+    statistics: tuple[str, ...] = (),
 ) -> hv.Dataset:
     """Return simulated records, read."""
     rng = np.random.default_rng(seed)
     cell, user = pairs(shape, rng)
     value = np.clip(values(cell, user, rng), *bounds)
     table = pa.table({"user": user, "cell": cell.astype(str), "value": value})
-    return labelled(table, "user", "value", bounds, "cell", min_users=min_users)
+    return labelled(
+        table, "user", "value", bounds, "cell", min_users=min_users, statistics=statistics
+    )
 
 
 def around(
@@ -199,6 +202,7 @@ def labelled(
     bounds: tuple[float, float],
     *columns: str,
     min_users: int,
+    statistics: tuple[str, ...] = (),
 ) -> hv.Dataset:
     """Return records in cells of labels."""
     return hv.read(
@@ -209,6 +213,7 @@ def labelled(
         cells=hv.Labels(*columns),
         select=hv.Select(min_users=min_users),
         repeats="keep",
+        statistics=statistics,
     )
 
 
@@ -225,7 +230,12 @@ def _arrivals() -> pa.Table:
 
 
 def buses(
-    file: str, top: int, cells: hv.Cells | hv.Labels, min_users: int, folder: Path = SHARED
+    file: str,
+    top: int,
+    cells: hv.Cells | hv.Labels,
+    min_users: int,
+    folder: Path = SHARED,
+    statistics: tuple[str, ...] = (),
 ) -> hv.Dataset:
     """Return records of buses; a user is a bus for all time."""
     columns: dict[str, Any] = {"user": "user_id", "value": "value"}
@@ -238,11 +248,12 @@ def buses(
         select=hv.Select(min_users=min_users),
         repeats="keep",
         protect="values",
+        statistics=statistics,
         **columns,
     )
 
 
-def city(cells: hv.Cells, min_users: int) -> hv.Dataset:
+def city(cells: hv.Cells, min_users: int, statistics: tuple[str, ...] = ()) -> hv.Dataset:
     """Return records of an invented city's buses."""
     return hv.read(
         pa.Table.from_batches(CITY.batches()),
@@ -253,6 +264,7 @@ def city(cells: hv.Cells, min_users: int) -> hv.Dataset:
         bounds=(0, 65),
         cells=cells,
         select=hv.Select(min_users=min_users),
+        statistics=statistics,
     )
 
 

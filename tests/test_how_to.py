@@ -39,6 +39,7 @@ FOLLOWED = (
     "notebook.md",
     "one-hat.md",
     "clip-user.md",
+    "medians-and-shares.md",
 )
 
 

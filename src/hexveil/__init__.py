@@ -16,6 +16,8 @@ Records: `read`, `from_sums`, `Cells`, `Labels`, `OneCell`, `Select`, `RecordFor
 Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`.
 Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`, `FixedQuantile`,
 `OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
+Quantiles, shares, histograms: `plan_distribution`, `DistributionPlan`, `release_distribution`,
+`DistributionRelease`, `verify_distribution`.
 Publishing: `Ledger`, `release`, `Release`, `Catalogue`; for those who receive a folder: `load`,
 `verify`.
 Comparing them: `evaluate`, on values that are `Normal`, `Uniform`, `UnknownRange`, `PerUser`,
@@ -58,11 +60,18 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import LocalOccupancy as Occupancy
     from hexveil.planning.api import plan
     from hexveil.planning.comparison.method_comparison import compare
+    from hexveil.planning.distribution.distribution_plan import DistributionPlan
+    from hexveil.planning.distribution.plan_distribution import plan_distribution
     from hexveil.planning.feasibility.advice import GridTooFineWarning
     from hexveil.planning.feasibility.capacity import Capacity, capacity
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.publishing.catalogue.holder_statements import Catalogue
+    from hexveil.publishing.distribution.distribution_folder import (
+        DistributionRelease,
+        verify_distribution,
+    )
+    from hexveil.publishing.distribution.distribution_release import release_distribution
     from hexveil.publishing.pipeline import release
     from hexveil.publishing.published_numbers import Release
     from hexveil.publishing.verification.loaded_release import load
@@ -112,7 +121,12 @@ _HOMES = {
     "Plan": "hexveil.planning",
     "capacity": "hexveil.planning",
     "compare": "hexveil.planning.comparison.method_comparison",
+    "DistributionPlan": "hexveil.planning.distribution.distribution_plan",
     "plan": "hexveil.planning",
+    "plan_distribution": "hexveil.planning.distribution.plan_distribution",
+    "DistributionRelease": "hexveil.publishing.distribution.distribution_folder",
+    "release_distribution": "hexveil.publishing.distribution.distribution_release",
+    "verify_distribution": "hexveil.publishing.distribution.distribution_folder",
     "Catalogue": "hexveil.publishing.catalogue.holder_statements",
     "Release": "hexveil.publishing",
     "release": "hexveil.publishing",
@@ -138,6 +152,8 @@ __all__ = [
     "Cells",
     "ColumnError",
     "Dataset",
+    "DistributionPlan",
+    "DistributionRelease",
     "Drift",
     "FixedQuantile",
     "FleetDeclaration",
@@ -172,10 +188,13 @@ __all__ = [
     "from_sums",
     "load",
     "plan",
+    "plan_distribution",
     "read",
     "release",
+    "release_distribution",
     "theory",
     "verify",
+    "verify_distribution",
 ]
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
 from hexveil.model.public_metadata import Unit, ValueLattice
+from hexveil.model.statistic_terms import Term, distribution_terms
 from hexveil.records.declared_reading import Protect, check_protect, declare_facts
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
@@ -25,6 +26,7 @@ from hexveil.records.unambiguous_names import quoted
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
     from hexveil.base.rational import Number
     from hexveil.model.cells import Cells, Labels
@@ -122,6 +124,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     cache: str | os.PathLike[str] | None = None,
     scratch: str | os.PathLike[str] | None = None,
     format: RecordFormat = PLAIN,  # noqa: A002  the field of a run, and what users look for
+    statistics: Sequence[str] | str = (),
 ) -> Dataset | PrivateDataset:
     """Read the records of a source as public metadata and private sums per (cell, user).
 
@@ -201,6 +204,10 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     format : RecordFormat
         Decimal comma, format of times, unit after values, nested records, files with different
         columns.
+    statistics : sequence of str, optional
+        Statistics that will be published, if there are quantiles, shares or histograms among them
+        (`hexveil.plan_distribution`): records are then counted by bin of their value as well, with
+        an edge at each threshold. By DuckDB, without `cache`.
 
     Returns
     -------
@@ -226,6 +233,8 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     ...      select=Select(min_users=1))
     Dataset('speed', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
+    is_private = check_protect(protect, cells)
+    terms = _terms(statistics, is_private=is_private)
     spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
     # All arguments are checked before a file is opened.
     request = _request_of(
@@ -233,9 +242,15 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         privacy_unit=privacy_unit, cells=cells, quantum=quantum, select=select, repeats=repeats,
         value_unit=value_unit, max_bad_rows=max_bad_rows,
         accept_single_records=accept_single_records, memory=memory, version=version,
-        timezone=timezone, scratch=scratch, format=format,
+        timezone=timezone, scratch=scratch, format=format, terms=terms,
     )  # fmt: skip
-    if check_protect(protect, cells):
+    if terms and (spark is not None or cache is not None):
+        raise InputError(
+            f"statistics: {terms[0].text!r} needs records counted by bin, which neither Spark nor "
+            "a cache does yet; read with DuckDB and without a cache, or make the sums where the "
+            "records are (hv.from_sums)."
+        )
+    if is_private:
         return _read_private(source, request, engine=spark or engine, cache=cache)
     if spark is not None:
         from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415
@@ -277,9 +292,23 @@ def declare(source: object = "", **options: Any) -> DeclaredFacts:  # noqa: ANN4
     if not check_protect(named["protect"], named["cells"]):
         raise InputError('declare is for protect="presence"; otherwise read the records.')
     engine = named["engine"]
-    for name in ("source", "protect", "engine", "cache"):
+    _terms(named["statistics"], is_private=True)
+    for name in ("source", "protect", "engine", "cache", "statistics"):
         del named[name]
     return declare_facts(_request_of(**named), engine=engine)
+
+
+def _terms(statistics: Sequence[str] | str, *, is_private: bool) -> tuple[Term, ...]:
+    """Return the statistics for which records are counted by bin; none under private presence."""
+    names = {statistics} if isinstance(statistics, str) else set(statistics)
+    if not is_private:
+        return distribution_terms(statistics)
+    if names - {"mean", "users"}:
+        raise InputError(
+            'statistics: under private presence a release has averages ("mean") or numbers of '
+            f'units ("users"), not {min(names - {"mean", "users"})!r}.'
+        )
+    return ()
 
 
 def _request_of(  # noqa: PLR0913  an argument of `read` each
@@ -304,6 +333,7 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
     timezone: str | None,
     scratch: str | os.PathLike[str] | None,
     format: RecordFormat,  # noqa: A002  see `read`
+    terms: tuple[Term, ...] = (),
 ) -> ReadRequest:
     """Return the request of a reading, checked."""
     from hexveil.records.duckdb.session import check_memory  # noqa: PLC0415  the engine
@@ -311,7 +341,15 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
     columns = RecordColumns(user, value, lat, lon, location, time)
     scale = ValueLattice.of(bounds, quantum)
     rules = Rules(
-        scale, cells, select, privacy_unit, repeats, timezone, max_bad_rows, accept_single_records
+        scale,
+        cells,
+        select,
+        privacy_unit,
+        repeats,
+        timezone,
+        max_bad_rows,
+        accept_single_records,
+        terms,
     )
     # Quoted, so that no version can be spelled like the placeholder of a missing one.
     declared = None if isinstance(version, Mapping) or not version else quoted(str(version))

@@ -14,6 +14,8 @@ import numpy as np
 from hexveil.base.arrow_numbers import to_numpy, to_table
 from hexveil.model.cells import DAY, Cells, CellTable, Labels
 from hexveil.model.occupancy import LocalOccupancy, sorted_by_cell
+from hexveil.model.pair_bins import PairBins
+from hexveil.records.bin_number import bin_number
 from hexveil.records.units import Units, first_days
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from hexveil.model.fine_bins import FineBins
     from hexveil.model.public_metadata import Unit
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.validation import ValidatedRecords
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 
 PAIRS, ALL_CELLS, SELECTED_CELLS = "pairs", "all_cells", "selected_cells"
 """Temporary tables: counts and sums per (cell, privacy unit), all cells, those that are used."""
+PAIR_BINS = "pair_bins"
+"""Temporary table: counts and sums per pair and fine bin of the value, where these are needed."""
 TOTAL, SQUARES = "total", "total_sq"
 """Columns of the sum and of the sum of squares."""
 MAX_PASSES = 8
@@ -93,12 +98,21 @@ def drops_repeats(request: ReadRequest) -> bool:
     return request.rules.repeats == "drop" and request.columns.time is not None
 
 
-def create_pairs(session: Session, query: str, grouping: GroupKeys, *, squares: bool) -> None:
+def create_pairs(
+    session: Session,
+    query: str,
+    grouping: GroupKeys,
+    *,
+    squares: bool,
+    bins: FineBins | None = None,
+) -> None:
     """Create the table of pairs of validated records: keys, n, sum and perhaps sum of squares.
 
     Records that are left out have no cell, and the reason in place of the user: as wide a key as
-    is needed and no wider, since this table is the largest thing in memory.
+    is needed and no wider, since this table is the largest thing in memory. With bins, the table
+    of pairs and bins is created first, in the same pass, and pairs are added up from it.
     """
+    keys = ", ".join(grouping.all)
     columns = _null_if_rejected(grouping.all)
     # The reason takes the place of the user, which a rejected record does not need.
     columns["user_id"] = (
@@ -107,11 +121,26 @@ def create_pairs(session: Session, query: str, grouping: GroupKeys, *, squares: 
     select_list = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
     # No square can overflow where any is asked for, nor can a sum of them: it has 128 bits.
     squared = f", sum(CAST(quanta AS BIGINT) * quanta) AS {SQUARES}" if squares else ""
+    records = (
+        f"(SELECT {select_list}, CASE WHEN reject_reason = 0 THEN quanta END AS quanta "
+        f"FROM ({query}))"
+    )
+    sums = f"count(*) AS n, sum(quanta) AS {TOTAL}{squared}"
+    if bins is None:
+        session.run(
+            f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {keys}, {sums} FROM {records} "
+            f"GROUP BY {keys}"
+        )
+        return
     session.run(
-        f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {', '.join(grouping.all)}, "
-        f"count(*) AS n, sum(quanta) AS {TOTAL}{squared} FROM (SELECT {select_list}, "
-        f"CASE WHEN reject_reason = 0 THEN quanta END AS quanta FROM ({query})) "
-        f"GROUP BY {', '.join(grouping.all)}"
+        f"CREATE OR REPLACE TEMP TABLE {PAIR_BINS} AS SELECT {keys}, "
+        f"{bin_number('quanta', bins.edges.tolist())} AS fine_bin, {sums} FROM {records} "
+        f"GROUP BY {keys}, fine_bin"
+    )
+    squared = f", sum({SQUARES}) AS {SQUARES}" if squares else ""
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {keys}, CAST(sum(n) AS BIGINT) AS n, "
+        f"sum({TOTAL}) AS {TOTAL}{squared} FROM {PAIR_BINS} GROUP BY {keys}"
     )
 
 
@@ -328,6 +357,25 @@ def to_occupancy(
     if used.size < reach:
         unit = place[unit]
     return LocalOccupancy(cell, unit, n, n_cells, used.size), sums, used
+
+
+def to_pair_bins(table: pa.Table, occupancy: LocalOccupancy, used: NDArray[np.int64]) -> PairBins:
+    """Return fetched counts by bin as those of the occupancy's pairs. PRIVATE.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Columns cell, unit, fine_bin and n.
+    occupancy : LocalOccupancy
+    used : ndarray of int64, shape (n_users,)
+        Units of the occupancy's users, by the number they were fetched with.
+    """
+    cell, unit, fine_bin, n = (
+        to_numpy(table[name]).astype(np.int64) for name in ("cell", "unit", "fine_bin", "n")
+    )
+    user = np.searchsorted(used, unit)
+    keys = occupancy.cell * occupancy.n_users + occupancy.user
+    return PairBins.of_rows(np.searchsorted(keys, cell * occupancy.n_users + user), fine_bin, n)
 
 
 def sort_numbers(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -91,11 +91,18 @@ def count_records(
         # cap.
         query, repeats = aggregation.deduplicate(session, records, n_records)
     rules = request.rules
-    packed = pack(session, records, keys, rules, n_records, deduplicated=query != records.query)
+    # Packed records have no room for their values' bins beside everything else.
+    packed = (
+        pack(session, records, keys, rules, n_records, deduplicated=query != records.query)
+        if rules.bins is None
+        else None
+    )
     pairs: PairStore
     if packed is None:
         # If not even one square fits, no sum of squares will: it is not computed at all.
-        aggregation.create_pairs(session, query, keys, squares=squares_fit(1, rules.scale))
+        aggregation.create_pairs(
+            session, query, keys, squares=squares_fit(1, rules.scale), bins=rules.bins
+        )
         pairs = PairTable(session, keys)
     else:
         pairs = PackedPairStore(session, keys, packed)

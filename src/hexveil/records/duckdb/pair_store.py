@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.base.arrow_numbers import to_numpy
+from hexveil.base.errors import HexveilError
 from hexveil.records.duckdb.aggregation import (
     ALL_CELLS,
+    PAIR_BINS,
     PAIRS,
     SELECTED_CELLS,
     number_units,
@@ -59,6 +61,9 @@ class PairStore(Protocol):
 
     def fetch_units(self) -> pa.Table:
         """Return the keys of all numbered units, in order; call `fetch_pairs` first."""
+
+    def fetch_bins(self) -> pa.Table:
+        """Return cell, unit, bin and records of each pair and bin; call `fetch_pairs` first."""
 
     def write(self, columns: str, target: str) -> None:
         """Copy columns of the pairs of kept records to a target of SQL's COPY."""
@@ -116,8 +121,6 @@ class PairTable:
 
     def fetch_pairs(self, sums: Sequence[str]) -> pa.Table:
         """Return cell, unit, n and the named sums of each pair in the selected cells."""
-        on_cell = " AND ".join(f"pair.{name} = selected.{name}" for name in self.keys.cell)
-        on_unit = " AND ".join(f"pair.{name} = units.{name}" for name in self.keys.unit)
         unit_keys = ", ".join(self.keys.unit)
         distinct = f"SELECT DISTINCT {unit_keys} FROM {PAIRS} WHERE {self._is_kept}"
         number_units(self.session, distinct, self.keys)
@@ -126,9 +129,21 @@ class PairTable:
         summed = "".join(f", CAST(pair.{name} AS BIGINT) AS {name}" for name in sums)
         return self.session.arrow(
             "SELECT CAST(selected.cell AS INTEGER) AS cell, CAST(units.unit AS INTEGER) AS unit, "
-            f"pair.n{summed} FROM {PAIRS} pair JOIN {SELECTED_CELLS} selected ON {on_cell} "
-            f"JOIN units ON {on_unit}"
+            f"pair.n{summed} FROM {PAIRS} pair {self._numbered()}"
         )
+
+    def fetch_bins(self) -> pa.Table:
+        """Return cell, unit, bin and records of each pair and bin; call `fetch_pairs` first."""
+        return self.session.arrow(
+            f"SELECT selected.cell, units.unit, fine_bin, n FROM {PAIR_BINS} pair "
+            f"{self._numbered()}"
+        )
+
+    def _numbered(self) -> str:
+        """Return the joins of a table of pairs with the numbers of selected cells and units."""
+        on_cell = " AND ".join(f"pair.{name} = selected.{name}" for name in self.keys.cell)
+        on_unit = " AND ".join(f"pair.{name} = units.{name}" for name in self.keys.unit)
+        return f"JOIN {SELECTED_CELLS} selected ON {on_cell} JOIN units ON {on_unit}"
 
     def fetch_units(self) -> pa.Table:
         """Return the keys of all numbered units, in order; call `fetch_pairs` first."""
@@ -182,6 +197,10 @@ class PackedPairStore:
     def fetch_units(self) -> pa.Table:
         """Return the keys of all units, in order."""
         return self.packed.units
+
+    def fetch_bins(self) -> pa.Table:
+        """Refuse: records are not packed where bins are counted."""
+        raise HexveilError("packed records have no counts by bin.")
 
     def write(self, columns: str, target: str) -> None:
         """Copy columns of the pairs of kept records to a target of SQL's COPY."""

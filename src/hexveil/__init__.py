@@ -17,7 +17,7 @@ Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`.
 Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`, `FixedQuantile`,
 `OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
 Publishing: `Ledger`, `release`, `Release`, `Catalogue`; for those who receive a folder: `load`,
-`verify`.
+`verify`, `compare_releases`, `roll_up`.
 Comparing them: `evaluate`, on values that are `Normal`, `Uniform`, `UnknownRange`, `PerUser`,
 `Heterogeneous`, `StudentT` or `Drift`.
 Formulas: `theory`.
@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from hexveil.planning.feasibility.capacity import Capacity, capacity
     from hexveil.planning.plan import Plan
     from hexveil.publishing.catalogue.holder_statements import Catalogue
+    from hexveil.publishing.derived.release_comparison import compare_releases
+    from hexveil.publishing.derived.roll_up import roll_up
     from hexveil.publishing.pipeline import release
     from hexveil.publishing.published_numbers import Release
     from hexveil.publishing.verification.loaded_release import load
@@ -112,6 +114,8 @@ _HOMES = {
     "capacity": "hexveil.planning",
     "compare": "hexveil.planning.comparison.method_comparison",
     "plan": "hexveil.planning",
+    "compare_releases": "hexveil.publishing.derived.release_comparison",
+    "roll_up": "hexveil.publishing.derived.roll_up",
     "Catalogue": "hexveil.publishing.catalogue.holder_statements",
     "Release": "hexveil.publishing",
     "release": "hexveil.publishing",
@@ -163,12 +167,14 @@ __all__ = [
     "__version__",
     "capacity",
     "compare",
+    "compare_releases",
     "evaluate",
     "from_sums",
     "load",
     "plan",
     "read",
     "release",
+    "roll_up",
     "theory",
     "verify",
 ]

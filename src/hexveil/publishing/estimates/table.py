@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.model.cells import CellTable
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
     from hexveil.publishing.estimates.cut_off import CutOff
@@ -273,7 +274,11 @@ def _root(error: ErrorModel, variance: Mapping[str, Any], span: Floats) -> dict[
 
 def name_cells(facts: PublicMetadata) -> dict[str, Any]:
     """Return the columns that name each cell: its name, and its hexagon and slot, or labels."""
-    cells = facts.cells
+    return name_columns(facts.cells)
+
+
+def name_columns(cells: CellTable) -> dict[str, Any]:
+    """Return the columns that name each cell of a table; see `name_cells`."""
     columns: dict[str, Any] = {"cell": pa.array(cells.names(), type=pa.string())}
     place_names = {
         "hexagon": cells.hexagon_names(),

@@ -98,7 +98,7 @@ def lines(comparison: ReleaseComparison, out: Path | None) -> list[str]:
         *pairing,
         *formatting.wrapped("Rate", texts["discoveries"]),
         *formatting.wrapped("Covered", texts["covers"]),
-        *formatting.wrapped("Not covered", texts["not_covered"]),
+        *formatting.wrapped("Beware", texts["not_covered"]),
         *formatting.wrapped("Cost", texts["cost"]),
         *written,
     ]

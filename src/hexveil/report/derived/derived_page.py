@@ -57,7 +57,7 @@ def render_derived(table: pa.Table, statement: Mapping[str, Any]) -> str:
             "style": Markup(style),  # noqa: S704  our own file, and colours
             "maps": maps[:MAX_MAPS],
             "left_out": max(0, len(maps) - MAX_MAPS),
-            "legend": _legend(classes, digits, is_change=is_change),
+            "legend": _legend(classes, digits, is_change=is_change, any_told=any(told)),
             **_rows(table, told, digits, is_change=is_change),
         }
     )
@@ -158,7 +158,11 @@ def _slot(row: Mapping[str, Any]) -> str:
     return str(row.get("slot", ""))
 
 
-def _legend(classes: ColourClasses, digits: int, *, is_change: bool) -> list[dict[str, str]]:
+def _legend(
+    classes: ColourClasses, digits: int, *, is_change: bool, any_told: bool
+) -> list[dict[str, str]]:
+    if is_change and not any_told:
+        return [{"colour": BLANK, "text": "cannot be told"}]
     edges = classes.edges()
     items = [
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -110,7 +110,7 @@ def lines(averages: RolledUpRelease, out: Path | None) -> list[str]:
 
 def _resolution(text: str | None) -> int | Literal["all"] | None:
     if text is None or text == EVERYTHING:
-        return cast("Literal['all'] | None", text)
+        return text
     if not text.isascii() or not text.isdigit():
         raise InputError(f'--resolution must be a number from 0 to 15 or "all", got {text!r}.')
     return int(text)

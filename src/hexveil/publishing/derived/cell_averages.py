@@ -41,7 +41,7 @@ def average_cells(numbers: CellNumbers, records: Floats, group: NDArray[np.int64
     weight = records / np.bincount(group, records)[group]
 
     def averaged(column: Floats) -> Floats:
-        return np.bincount(group, weight * column)
+        return np.asarray(np.bincount(group, weight * column), dtype=np.float64)
 
     noise = averaged(numbers.noise_low)
     if not numbers.shares_noise:

@@ -13,7 +13,8 @@ it: it adds up linearly. Three kinds of parts:
   number of which it takes the 95 percent bound, as if all cells had it in common. Posterior
   estimates are not averaged: each is shrunk towards the map's centre, and an average of them would
   lose what the averaged cells have in common. Where a range cuts a cell off, the bias extends to
-  the end of the cell's interval. By a model.
+  the posterior's estimate and the 95 percent bound of its expected error, at most to the end of the
+  cell's interval; without a posterior, to that end. By a model.
 
 Releases of the strategy `user_residuals` draw noise for clusters of users, which cells share: their
 noise adds up linearly too.
@@ -127,13 +128,21 @@ def _from_noise(source: ReleaseSource, statistic: str) -> CellNumbers:
     is_single = statistic == "mean" and not shares_noise
     noise = BOUND_PER_SCALE * scale if is_single else np.maximum(bound - bias, 0.0)
     typical = BOUND_PER_MEAN * np.maximum(error - scale, 0.0)
+    below, above = np.maximum(number - low, typical), np.maximum(high - number, typical)
+    if f"{statistic}_estimate" in source.table.column_names:
+        estimate, expected = (
+            _column(source.table, f"{statistic}_{key}") for key in ("estimate", "expected_error")
+        )
+        far = BOUND_PER_MEAN * expected
+        below = np.clip(number - estimate + far, typical, below)
+        above = np.clip(estimate - number + far, typical, above)
     is_cut = np.array(source.table[f"{statistic}_quality"].to_pylist()) == CUT_OFF
     return CellNumbers(
         number,
         noise,
         noise,
-        np.where(is_cut, np.maximum(typical, number - low), typical),
-        np.where(is_cut, np.maximum(typical, high - number), typical),
+        np.where(is_cut, below, typical),
+        np.where(is_cut, above, typical),
         scale if is_single else np.full_like(scale, np.nan),
         "model",
         shares_noise,

@@ -265,10 +265,12 @@ def _range(view: ManifestView, statistic: str) -> tuple[float, float]:
     return 0.0, (span**2 if statistic == "variance" else span) * RANGE[statistic]
 
 
-def _within(change: Change, width: float) -> Change:
+def _within(change_of: Change, width: float) -> Change:
     """Return changes that numbers within their range can have."""
-    parts = (np.clip(part, -width, width) for part in (change.change, change.low, change.high))
-    return Change(*parts, change.p_value)
+    change, low, high = (
+        np.clip(part, -width, width) for part in (change_of.change, change_of.low, change_of.high)
+    )
+    return Change(change, low, high, change_of.p_value)
 
 
 def _table(

@@ -110,6 +110,13 @@ def test_noise_at_the_figures_of_the_plan():
     assert 1 / calibrated_mu(1.0, 1e-9) == pytest.approx(5.50, abs=0.005)
 
 
+def test_cells_from_which_gaussian_noise_is_smaller():
+    """Of a unit in k equal cells: expected noise is k, and with Gaussian noise √(2k/π) over μ."""
+    for delta, cells in ((1e-6, 11.4), (1e-9, 19.2)):
+        break_even = 2 / (math.pi * calibrated_mu(1.0, delta) ** 2)
+        assert break_even == pytest.approx(cells, abs=0.06)
+
+
 @given(st.floats(min_value=0.01, max_value=4.0), st.floats(min_value=1e-12, max_value=0.1))
 def test_conversions_invert_each_other_on_the_safe_side(mu, delta):
     """ε of a μ is enough for δ, and a little less is not; a calibrated μ is within its ε."""

@@ -14,6 +14,7 @@ from hexveil.base.errors import InputError
 from hexveil.publishing.derived.coarser_cells import CoarserGrid
 from hexveil.publishing.derived.laplace_sums import pair_bound, sum_bound
 from hexveil.publishing.derived.roll_up import RolledUpRelease
+from hexveil.report.derived import derived_page
 from publishing.releases import release_of, released
 
 
@@ -198,6 +199,21 @@ def test_the_folder_of_a_comparison(mapped, tmp_path):
         made.write(folder)
     with pytest.raises(InputError, match="there is no folder"):
         made.write(tmp_path / "missing" / "changes")
+
+
+def test_a_page_draws_the_timeslots_with_most_to_tell(mapped, tmp_path, monkeypatch):
+    """Of too many timeslots those with most told cells are drawn, and the rest is counted."""
+    before = hv.load(mapped[0])
+    monkeypatch.setattr(derived_page, "MAX_SHAPES", 7)
+    slots = np.array(before.table["slot"].to_pylist())
+    late = sorted(set(slots.tolist()))[1]
+    change = np.where(slots == late, 12 * before["mean_scale"].max(), 0.0)
+    page = hv.compare_releases(before, moved(before, change)).write(tmp_path / "few")
+    text = (page / "comparison.html").read_text("utf-8")
+    assert text.count("<figure>") == 1
+    assert f"<figcaption>{late}</figcaption>" in text
+    assert f"{len(set(slots.tolist())) - 1} timeslots more in the tables" in text
+    assert " to 0.0" in text
 
 
 def test_what_cannot_be_told_is_left_blank(mapped, tmp_path):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TEXTS = "derived.txt"
-MAX_MAPS, MAX_ROWS = 48, 200
-"""Timeslots and rows that a page has; the tables beside it have all."""
+MAX_MAPS, MAX_SHAPES, MAX_ROWS = 48, 20_000, 200
+"""Timeslots, hexagons of all of them, and rows that a page has; the tables beside it have all."""
 
 
 def render_derived(table: pa.Table, statement: Mapping[str, Any]) -> str:
@@ -49,18 +51,14 @@ def render_derived(table: pa.Table, statement: Mapping[str, Any]) -> str:
     classes = scale(values[np.array(told, dtype=np.bool_)])
     digits = _digits(statement)
     style = _asset("derived.css") + classes.style_rules()
-    maps = _maps(table, number, told, classes, digits) if "hexagon" in table.column_names else []
-    text = (
-        template_values(table, statement)
-        | {
-            "policy": Markup(policy([], style)),  # noqa: S704  base64 and our own words
-            "style": Markup(style),  # noqa: S704  our own file, and colours
-            "maps": maps[:MAX_MAPS],
-            "left_out": max(0, len(maps) - MAX_MAPS),
-            "legend": _legend(classes, digits, is_change=is_change, any_told=any(told)),
-            **_rows(table, told, digits, is_change=is_change),
-        }
-    )
+    legend = _legend(classes, digits, is_change=is_change, any_told=any(told))
+    text = template_values(table, statement) | {
+        "policy": Markup(policy([], style)),  # noqa: S704  base64 and our own words
+        "style": Markup(style),  # noqa: S704  our own file, and colours
+        "legend": legend,
+        **_maps(table, number, told, classes, digits),
+        **_rows(table, told, digits, is_change=is_change),
+    }
     return render_template("derived.html", text)
 
 
@@ -126,36 +124,45 @@ def _comparison_values(statement: Mapping[str, Any]) -> dict[str, str]:
 
 def _maps(
     table: pa.Table, number: str, told: list[bool], classes: ColourClasses, digits: int
-) -> list[dict[str, Any]]:
-    """Return a drawing for each timeslot, with its title."""
-    rows = table.to_pylist()
-    outlines = HexagonOutlines.of([row["hexagon"] for row in rows])
-    by_slot: dict[str, dict[str, tuple[str, str]]] = {}
-    for row, is_told in zip(rows, told, strict=True):
-        ends = [f"{row[f'{number}_{end}']:.{digits}f}" for end in ("low", "high")]
-        description = render_sentence(
-            TEXTS,
-            "cell_title",
-            place=row["hexagon"],
-            number=f"{row[number]:.{digits}f}",
-            low=ends[0],
-            high=ends[1],
-            verdict=row.get("verdict", ""),
-        )
-        colour = classes.style_class(row[number]) if is_told else BLANK
-        by_slot.setdefault(_slot(row), {})[row["hexagon"]] = colour, description
-    return [
-        {"title": slot, "drawing": Markup(outlines.draw(cells, slot))}  # noqa: S704  escaped there
-        for slot, cells in sorted(by_slot.items())
+) -> dict[str, Any]:
+    """Return a drawing for each timeslot with its title; of too many, those with most to tell."""
+    if "hexagon" not in table.column_names:
+        return {"maps": [], "left_out": 0}
+    rows = [(_slot(row), row, one) for row, one in zip(table.to_pylist(), told, strict=True)]
+    outlines = HexagonOutlines.of(table["hexagon"].to_pylist())
+    count = Counter(slot for slot, _, is_told in rows if is_told)
+    slots = sorted({slot for slot, _, _ in rows}, key=lambda slot: (-count[slot], slot))
+    shown = sorted(slots[: max(1, min(MAX_MAPS, MAX_SHAPES // len(outlines.points)))])
+    cells: dict[str, dict[str, tuple[str, str]]] = {slot: {} for slot in shown}
+    for slot, row, is_told in rows:
+        if slot in cells:
+            colour = classes.style_class(row[number]) if is_told else BLANK
+            cells[slot][row["hexagon"]] = colour, _describe_cell(row, number, digits)
+    maps = [
+        {"title": slot, "drawing": Markup(outlines.draw(drawn, slot))}  # noqa: S704  escaped there
+        for slot, drawn in cells.items()
     ]
+    return {"maps": maps, "left_out": len(slots) - len(shown)}
+
+
+def _describe_cell(row: Mapping[str, Any], number: str, digits: int) -> str:
+    """Return a cell's hexagon, number, interval and verdict in words."""
+    keys = {"number": number, "low": f"{number}_low", "high": f"{number}_high"}
+    amounts = {key: f"{row[column]:.{digits}f}" for key, column in keys.items()}
+    verdict = row.get("verdict", "")
+    return render_sentence(TEXTS, "cell_title", place=row["hexagon"], verdict=verdict, **amounts)
 
 
 def _slot(row: Mapping[str, Any]) -> str:
     """Return the timeslot of a row, or both."""
     if "slot_before" in row:
-        slots = {"before": row["slot_before"], "after": row["slot_after"]}
-        return render_sentence(TEXTS, "slot_change", **slots)
+        return _slot_change(row["slot_before"], row["slot_after"])
     return str(row.get("slot", ""))
+
+
+@cache
+def _slot_change(before: str, after: str) -> str:
+    return render_sentence(TEXTS, "slot_change", before=before, after=after)
 
 
 def _legend(
@@ -163,14 +170,11 @@ def _legend(
 ) -> list[dict[str, str]]:
     if is_change and not any_told:
         return [{"colour": BLANK, "text": "cannot be told"}]
-    edges = classes.edges()
+    sign = "+" if is_change else ""
+    # Zero, the middle of differences, has no sign.
+    edges = [f"{edge:{sign if edge else ''}.{digits}f}" for edge in classes.edges()]
     items = [
-        {
-            "colour": f"c{i}",
-            "text": f"{low:+.{digits}f} to {high:+.{digits}f}"
-            if is_change
-            else f"{low:.{digits}f} to {high:.{digits}f}",
-        }
+        {"colour": f"c{i}", "text": f"{low} to {high}"}
         for i, (low, high) in enumerate(itertools.pairwise(edges))
     ]
     return [*items, {"colour": BLANK, "text": "cannot be told"}] if is_change else items

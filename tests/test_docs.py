@@ -33,6 +33,7 @@ NOT_RUN = {
 FOLLOWED = {
     "README.md": "tests/test_docs.py",
     "docs/how-to/medians-and-shares.md": "tests/test_how_to.py",
+    "docs/how-to/compare-releases.md": "tests/test_how_to.py",
     "docs/how-to/notebook.md": "tests/test_how_to.py",
     "docs/how-to/read-a-release.md": "tests/test_how_to.py",
     "docs/how-to/sums-from-a-warehouse.md": "tests/test_how_to.py",

@@ -34,6 +34,7 @@ FOLLOWED = (
     "choose-grid.md",
     "target-errors.md",
     "read-a-release.md",
+    "compare-releases.md",
     "sums-from-a-warehouse.md",
     "use-elsewhere.md",
     "notebook.md",

@@ -19,7 +19,7 @@ Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`,
 Quantiles, shares, histograms: `plan_distribution`, `DistributionPlan`, `release_distribution`,
 `DistributionRelease`, `verify_distribution`.
 Publishing: `Ledger`, `release`, `Release`, `Catalogue`; for those who receive a folder: `load`,
-`verify`.
+`verify`, `compare_releases`, `roll_up`.
 Comparing them: `evaluate`, on values that are `Normal`, `Uniform`, `UnknownRange`, `PerUser`,
 `Heterogeneous`, `StudentT` or `Drift`.
 Formulas: `theory`.
@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.publishing.catalogue.holder_statements import Catalogue
+    from hexveil.publishing.derived.release_comparison import compare_releases
+    from hexveil.publishing.derived.roll_up import roll_up
     from hexveil.publishing.distribution.distribution_folder import (
         DistributionRelease,
         verify_distribution,
@@ -127,6 +129,8 @@ _HOMES = {
     "DistributionRelease": "hexveil.publishing.distribution.distribution_folder",
     "release_distribution": "hexveil.publishing.distribution.distribution_release",
     "verify_distribution": "hexveil.publishing.distribution.distribution_folder",
+    "compare_releases": "hexveil.publishing.derived.release_comparison",
+    "roll_up": "hexveil.publishing.derived.roll_up",
     "Catalogue": "hexveil.publishing.catalogue.holder_statements",
     "Release": "hexveil.publishing",
     "release": "hexveil.publishing",
@@ -183,6 +187,7 @@ __all__ = [
     "__version__",
     "capacity",
     "compare",
+    "compare_releases",
     "declare",
     "evaluate",
     "from_sums",
@@ -192,6 +197,7 @@ __all__ = [
     "read",
     "release",
     "release_distribution",
+    "roll_up",
     "theory",
     "verify",
     "verify_distribution",

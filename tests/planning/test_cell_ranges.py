@@ -52,7 +52,7 @@ def test_pooled_quantiles_are_as_precise_as_their_share_allows(votes, epsilon):
     assert Fraction(2, 100) <= share <= Fraction(20, 100)
     assert share >= min(needed, Fraction(20, 100))
     assert share <= max(needed + Fraction(1, 1000), Fraction(2, 100))
-    assert (len(quantiles) == 3) == (5 * 32 / (votes * epsilon) * Fraction(5, 4) <= Fraction(3, 25))
+    assert (len(quantiles) == 3) == (5 * 32 / (votes * epsilon) * Fraction(3, 2) <= Fraction(3, 25))
     # Further out only where it costs little.
     assert outer == Fraction(1, 5) or needed <= Fraction(8, 100)
 

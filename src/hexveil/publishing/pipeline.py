@@ -16,7 +16,7 @@ from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.cut_off import find_cut_off
 from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
-from hexveil.publishing.estimates.smoothed_estimates import effects_of_cells, smooth_release
+from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import build_manifest, fingerprint, request_of
@@ -194,7 +194,7 @@ def _decode(
     smoothed = smooth_release(plan, facts, values) if smoothing else {}
     cut_off = find_cut_off(plan, draw.allocation.numbers(draw.outputs))
     ranged = range_kind(plan.allocation.clipping) != "bounds"
-    effects = effects_of_cells(plan, facts) if ranged else ()
+    effects = groupings_of(facts.cells) if ranged else ()
     posterior = estimate_outputs(plan, draw.allocation, draw.outputs, values, effects)
     if posterior is not None:
         cut_off["mean"] = posterior.cut_off

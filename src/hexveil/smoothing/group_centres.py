@@ -1,4 +1,4 @@
-"""Centres of cells' priors, predicted from cells of the same group: place, hour, label, or size.
+"""Centres of cells' priors, predicted from cells of the same group: of a place, an hour, a label.
 
 A first posterior, whose prior has one centre for the map, is divided by that prior: what remains is
 about what the looks alone say of a cell, as a number with a variance (one step of expectation

@@ -52,7 +52,8 @@ def smooth_release(
     InputError
         If there is one cell only.
     """
-    size, groupings = effective_users(plan.occupancy), effects_of_cells(plan, facts)
+    size = effective_users(plan.occupancy)
+    groupings = (*groupings_of(facts.cells), *smoothing.group_user_counts(size))
     return {
         name: _smooth_statistic(plan, name, numbers, groupings, size)
         for name, numbers in noisy.items()
@@ -71,12 +72,6 @@ def effective_users(occupancy: Occupancy) -> Floats:
     return np.asarray(
         occupancy.map_cells(contributions.effective_users, (occupancy.records_per_cell,))
     )
-
-
-def effects_of_cells(plan: Plan, facts: PublicMetadata) -> tuple[RandomEffect, ...]:
-    """Return the ways in which cells of a plan resemble each other: place, time, label, size."""
-    size = effective_users(plan.occupancy)
-    return (*groupings_of(facts.cells), *smoothing.group_user_counts(size))
 
 
 def groupings_of(cells: CellTable) -> tuple[RandomEffect, ...]:

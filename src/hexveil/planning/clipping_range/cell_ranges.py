@@ -9,7 +9,7 @@ So weights and noise are planned before any value is read (mechanisms/cell_range
 With W the votes of all users, at most one each, a choice at ε' has the scale 2/ε' votes. The
 quantiles q and 1 - q, at half of ε' each, are eight scales away from the ends of the bounds where
 ε' = `MIN_RANK_PRECISION` / (q W): else one of the many points beyond all user means would often be
-chosen. Three quantiles take `THREE_QUANTILES` times as much, since the median needs less.
+chosen. Three quantiles take `THREE_QUANTILES` times as much: each has a third of ε', not a half.
 
 What is assumed (costs accuracy, never privacy): user means as in
 planning/clipping_range/private_range.py; a range reaches `HALF_WIDTH_SD` deviations either way.
@@ -68,7 +68,7 @@ OUTER_QUANTILES = (Fraction(1, 10), Fraction(3, 20), Fraction(1, 5))
 """Lower quantiles tried; the upper one is as far from the other end."""
 OUTER_SHARE = Fraction(8, 100)
 """A quantile further out is taken where it costs no more than this share of ε."""
-THREE_QUANTILES = Fraction(5, 4)
+THREE_QUANTILES = Fraction(3, 2)
 """Cost of three quantiles relative to two."""
 THREE_QUANTILES_SHARE = Fraction(12, 100)
 """The median is estimated too where three quantiles cost no more than this share of ε."""

@@ -33,6 +33,8 @@ def render_readme(
     dataset, plan = manifest["dataset"], manifest["plan"]
     guarantee, cells = manifest["guarantee"], table.num_rows
     values = {
+        "title": manifest.get("title", ""),
+        "subtitle": manifest.get("subtitle", ""),
         "heading": format_heading(plan["statistics"], dataset["value"]),
         "value_unit": dataset["value_unit"],
         "dataset": dataset["name"],

@@ -156,7 +156,7 @@ class Release:
         """Draw the numbers with matplotlib, and return the axes.
 
         Hexagons are drawn as a map of one slot, labels as dots with their intervals. Colours have
-        one scale for all slots; cells that are uncertain are hatched, and noise is pale.
+        one scale for all slots and are those of the page: paler and fewer the less sure a cell is.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
 """The command line: its sub-commands, and the exit code and message of every error.
 
 Exit 0 done or replayed; 1 the program or the machine failed; 2 wrong use or bad input; 3 refused
-by the budget; 130 interrupted. An error is one line on stderr, or one object with `--json`.
+by the budget; 130 interrupted. An error is one sentence on stderr, or one object with `--json`.
 """
 
 from __future__ import annotations

@@ -227,7 +227,9 @@ class Publishing(Section):
     estimates: Names | None = _field(
         'Columns beside the noisy one: "raw", or "raw,smoothed".', "raw"
     )
-    title: Text | None = _field("Title of the page; by default what is averaged.")
+    title: Text | None = _field(
+        "Title of the map, for page and portals; by default what is averaged."
+    )
     subtitle: Text | None = _field("Line below the title, such as place and time.")
     context: Text | None = _field("GeoJSON file drawn below the map; its names name places.")
     hide_geography: Switch | None = _field(

@@ -65,6 +65,7 @@ def read(
     cache: str | os.PathLike[str] | None = ...,
     scratch: str | os.PathLike[str] | None = ...,
     format: RecordFormat = ...,
+    statistics: Sequence[str] | str = ...,
 ) -> Dataset: ...
 
 
@@ -95,6 +96,7 @@ def read(
     cache: str | os.PathLike[str] | None = ...,
     scratch: str | os.PathLike[str] | None = ...,
     format: RecordFormat = ...,
+    statistics: Sequence[str] | str = ...,
 ) -> PrivateDataset: ...
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hexveil.planning.presence.presence_request import UnitCountRequest
 
 OPEN = "is_open"
+SMOOTHED = "mean_smoothed"
 COLUMNS = {
     "mean": (
         "mean",
@@ -38,7 +39,7 @@ COLUMNS = {
         "weight",
         "weight_low",
         "weight_high",
-        "mean_smoothed",
+        SMOOTHED,
     ),
     "users": ("users", "users_low", "users_high", "quality"),
 }
@@ -154,7 +155,7 @@ def _mean_columns(lattice: ValueLattice, decoded: PresenceMap) -> dict[str, pa.A
         "weight": _nullable(decoded.weight),
         "weight_low": _nullable(decoded.weight_low),
         "weight_high": _nullable(decoded.weight_high),
-        "mean_smoothed": _nullable(smoothed),
+        SMOOTHED: _nullable(smoothed),
     }
 
 

@@ -124,8 +124,8 @@ def least_error_within_bounds(problem: PlanningProblem, epsilon: Fraction) -> fl
 
     Of a cell with noise b and a share d at the middle of the bounds the error is at least
     U (d/2 + b), U the smallest span. Losses of users add up to Σ (1 - d)/b <= L ε, L users, so that
-    the average of b is at least (1 - δ)² G/(L ε), δ the average of d, by Cauchy and Schwarz. The
-    sum with δ/2 is least at δ = 0 or has U/4 at most beyond: min(G/(L ε), 1/4) U bounds it.
+    the average of b is at least (1 - δ)² n with n = G/(L ε), δ the average of d, by Cauchy and
+    Schwarz. For n up to 1/4 that plus δ/2 is least at δ = 0; for larger ones it is above 1/4.
     """
     users, cells = problem.occupancy.n_users, problem.occupancy.n_cells
     noise = cells / (users * float(epsilon))

@@ -10,6 +10,7 @@ from examples import examples
 from hexveil import theory
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
+from hexveil.planning.allocation import range_kind
 from hexveil.planning.guarantees import PlanningProblem
 from hexveil.planning.methods import least_error_within_bounds
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
@@ -186,3 +187,18 @@ def test_no_plan_within_bounds_is_better_than_its_floor(occupancy, epsilon):
     assert only.error_models["mean"].error.mean() == pytest.approx(
         least_error_within_bounds(problem, Fraction(20)), rel=1e-6
     )
+
+
+def test_auto_takes_bounds_only_where_they_say_much():
+    """Of many noisy cells it takes ranges, of one that hundreds of users fill the exact bounds."""
+    rng = np.random.default_rng(3)
+    counts = rng.poisson(0.5, (500, 120))
+    counts[:, 0] += 1
+    table = CellTable(Labels("cell"), labels={"cell": tuple(map(str, range(120)))})
+    lattice = ValueLattice.of((0, 65), "0.001")
+    facts = PublicMetadata(hv.Occupancy.from_dense(counts), table, lattice)
+    kinds = {
+        epsilon: range_kind(hv.plan(facts, epsilon=epsilon, advise=False).allocation.clipping)
+        for epsilon in ("1", "1000")
+    }
+    assert kinds == {"1": "per-cell", "1000": "bounds"}

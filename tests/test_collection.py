@@ -13,7 +13,6 @@ JUDGING = {
     "warsaw-6",
     "warsaw-6-hour",
     "warsaw-lines",
-    "city",
     "city-hours",
     "aircraft",
     "rare-outliers",

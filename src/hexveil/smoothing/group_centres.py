@@ -161,7 +161,7 @@ def _moments(edges: Floats, masses: Floats) -> tuple[Floats, Floats]:
 def _reliability(
     mean: Floats, look: ClippedLook, sds: tuple[float, float], bounds: tuple[float, float]
 ) -> Floats:
-    """Return the factor of each number's precision, below 1 if the mean is near an end of its range."""
+    """Return the factor of each precision, below 1 if the mean is near an end of its range."""
     from scipy.special import ndtr  # noqa: PLC0415  importing hexveil must stay light
 
     # An end at a bound cuts nothing off.

@@ -77,6 +77,10 @@ MIN_SPREAD_SHARE, MAX_SPREAD_SHARE = Fraction(15, 1000), Fraction(8, 100)
 MIN_VOTES_TIMES_EPSILON = 220
 """Votes times ε below which quantiles are mostly noise: a map would lose to one constant."""
 
+MOST_WITHIN_BOUNDS = 1.0 / 16.0
+"""Largest error, as a part of the span, at which a plan within bounds takes the place of ranges:
+half of the deviation of user means by the prior. A worse one says hardly more than a constant."""
+
 
 def total_votes(occupancy: LocalOccupancy, weight: Ints) -> Fraction:
     """Return W: the votes of all users, at most one each."""

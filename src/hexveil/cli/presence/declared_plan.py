@@ -136,6 +136,6 @@ def _row_json(plan: PresencePlan) -> dict[str, Any]:
         "resolution": grid.resolution,
         "timeslot": grid.timeslot,
         "cells": plan.facts.grid.n_cells,
-        "prediction": dict(vars(plan.prediction)),
+        "prediction": plan.figures(),
         "usable": plan.refusal is None,
     }

@@ -81,6 +81,14 @@ class PresencePlan:
         """The sentence that refuses a map with nothing to say; None for a useful one."""
         return self.prediction.refusal
 
+    def figures(self) -> dict[str, float]:
+        """Return the numbers of the prediction by name."""
+        return {
+            name: float(number)
+            for name, number in sorted(vars(self.prediction).items())
+            if isinstance(number, (int, float)) and not isinstance(number, bool)
+        }
+
     def to_json(self) -> dict[str, Any]:
         """Return the plan's figures as JSON data."""
         fleet = self.request.fleet
@@ -96,7 +104,7 @@ class PresencePlan:
                 "records_per_unit": fleet.records_per_unit,
                 "cells_per_unit": fleet.cells_per_unit,
             },
-            "prediction": dict(vars(self.prediction)),
+            "prediction": self.figures(),
             "refusal": self.refusal,
         }
 

@@ -7,6 +7,7 @@ records must leave the same bytes everywhere.
 import json
 import re
 import sqlite3
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -223,6 +224,16 @@ def test_inspect_predicts_on_paper(here, call):
     assert [grid["resolution"] for grid in grids] == [6, 5]
     traffic = [grid["prediction"]["open_traffic"] for grid in grids]
     assert traffic == sorted(traffic)
+
+
+def test_the_run_file_of_the_page_can_be_planned(here, call):
+    """The how-to page shows a run whose map is worth its price."""
+    page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "private-presence.md"
+    (text,) = re.findall(r"^```toml\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    (here / "cars.toml").write_text(text)
+    planned = call("plan", "cars.toml", "--json")
+    assert planned.code == 0, planned.err
+    assert json.loads(planned.out)["refusal"] is None
 
 
 # ---- nothing but noise depends on the records ----

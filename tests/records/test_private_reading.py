@@ -146,6 +146,14 @@ def test_missing_declarations_are_refused(changes, message):
         read("no-such-file.csv", **changes)
 
 
+def test_documents_are_refused(tmp_path):
+    """The columns of documents are those of their records, so that a missing one would tell."""
+    for content in ('{"car": "a", "route": "7", "speed": 1}\n', "{}\n"):
+        (tmp_path / "cars.jsonl").write_text(content)
+        with pytest.raises(InputError, match="reads Parquet, CSV and tables"):
+            read(tmp_path / "cars.jsonl")
+
+
 def test_units_of_days_need_declared_dates():
     """Without declared days the ledger could not name the days that are booked."""
     with pytest.raises(InputError, match="dates"):

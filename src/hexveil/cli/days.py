@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedDay:
-    """A day whose price is known.
+    """A planned day: its request, its price, and the way to publish it.
 
     Attributes
     ----------

@@ -92,7 +92,7 @@ class Grid(Section):
 
 
 class PrivacySection(Section):
-    """The privacy model, and what is declared for private presence."""
+    """The privacy model, and declarations for private presence."""
 
     protect: ProtectName | None = _field(
         'Privacy model: "values", or "presence" to protect also who reported where and when.',

@@ -69,7 +69,7 @@ class DeclaredGrid:
         return len(self.table)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of what a cell is and of the names of all cells."""
+        """Return the SHA-256 of the definition and of the names of all cells."""
         names = json.dumps([repr(self.table.grid), *self.table.names()]).encode()
         return hashlib.sha256(names).hexdigest()
 

@@ -49,7 +49,7 @@ def check_protect(protect: str, cells: Cells | Labels) -> bool:
     return False
 
 
-def declare_facts(request: ReadRequest, *, engine: object = None) -> DeclaredFacts:
+def declare_facts(request: ReadRequest) -> DeclaredFacts:
     """Return the declared facts of a reading; nothing is read.
 
     Raises
@@ -59,8 +59,6 @@ def declare_facts(request: ReadRequest, *, engine: object = None) -> DeclaredFac
     """
     rules = request.rules
     _refuse_choices_by_records(rules.select)
-    if engine not in (None, "duckdb"):
-        raise InputError('protect "presence" reads with DuckDB alone: leave engine out.')
     if rules.scale.span_quanta > MAX_SPAN_QUANTA:
         raise InputError(
             f"quantum {decimal_text(rules.scale.quantum)} is too fine for these bounds under "

@@ -21,7 +21,12 @@ from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Ru
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
-from hexveil.records.sources.source_files import is_spark, resolve_source, resolve_spark_source
+from hexveil.records.sources.source_files import (
+    MemoryTable,
+    is_spark,
+    resolve_source,
+    resolve_spark_source,
+)
 from hexveil.records.unambiguous_names import quoted
 
 if TYPE_CHECKING:
@@ -36,6 +41,8 @@ if TYPE_CHECKING:
     from hexveil.records.sources.versions import Version
 
 _ALL = Select()
+FIXED_COLUMNS = ("parquet", "csv")
+"""Kinds of files whose columns are known whatever records they hold."""
 
 
 @overload
@@ -236,6 +243,8 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     Dataset('speed', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
     is_private = check_protect(protect, cells)
+    if is_private and (engine not in (None, "duckdb") or is_spark(source, "DataFrame")):
+        raise InputError('protect "presence" reads with DuckDB alone: leave engine out.')
     terms = _terms(statistics, is_private=is_private)
     spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
     # All arguments are checked before a file is opened.
@@ -253,7 +262,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
             "records are (hv.from_sums)."
         )
     if is_private:
-        return _read_private(source, request, engine=spark or engine, cache=cache)
+        return _read_private(source, request, cache=cache)
     if spark is not None:
         from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415
 
@@ -293,11 +302,10 @@ def declare(source: object = "", **options: Any) -> DeclaredFacts:  # noqa: ANN4
     named = dict(given.arguments)
     if not check_protect(named["protect"], named["cells"]):
         raise InputError('declare is for protect="presence"; otherwise read the records.')
-    engine = named["engine"]
     _terms(named["statistics"], is_private=True)
     for name in ("source", "protect", "engine", "cache", "statistics"):
         del named[name]
-    return declare_facts(_request_of(**named), engine=engine)
+    return declare_facts(_request_of(**named))
 
 
 def _terms(statistics: Sequence[str] | str, *, is_private: bool) -> tuple[Term, ...]:
@@ -367,16 +375,20 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
     )
 
 
-def _read_private(
-    source: object, request: ReadRequest, *, engine: object, cache: object
-) -> PrivateDataset:
+def _read_private(source: object, request: ReadRequest, *, cache: object) -> PrivateDataset:
     """Read records with private presence; declarations are checked before a file is opened."""
     from hexveil.records.duckdb.private_reading import read_private  # noqa: PLC0415  the engine
 
     if cache is not None:
         raise InputError('cache has no use with protect "presence" yet: leave it out.')
-    facts = declare_facts(request, engine=engine)
+    facts = declare_facts(request)
     files = resolve_source(source, unpack=True)
+    # Columns of documents are those that their records happen to have: a missing one would tell.
+    if not isinstance(files, MemoryTable) and files.kind not in FIXED_COLUMNS:
+        raise InputError(
+            'protect "presence" reads Parquet, CSV and tables, whose columns do not depend on the '
+            "records; convert the documents before."
+        )
     named = replace(facts, identity={**facts.identity, "source": files.label})
     return read_private(files, request, named)
 

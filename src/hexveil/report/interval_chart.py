@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from hexveil.report.manifest_view import ManifestView
+
+    Floats = NDArray[np.float64]
 
 MAX_CELLS = 40
 
@@ -42,18 +47,41 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
     # More bars than that are no overview any more: the table has them all.
     if "hexagon" in table.column_names or table.num_rows > MAX_CELLS:
         return None
-    value = view.shown_numbers(table)
+    names = [name_cell(table, view, row) for row in range(table.num_rows)]
     low, high = view.shown_limits(table)
+    qualities = table[f"{view.statistic}_quality"].to_pylist()
+    return draw_bars(
+        names, (view.shown_numbers(table), low, high), qualities, view.amount, view.interval
+    )
+
+
+def draw_bars(
+    names: Sequence[str],
+    numbers: tuple[Floats, Floats, Floats],
+    qualities: Sequence[object],
+    amount: Callable[[float], str],
+    interval: Callable[[float, float], tuple[str, str]],
+) -> Chart:
+    """Return the chart of some cells, largest number first.
+
+    Parameters
+    ----------
+    names : sequence of str
+    numbers : tuple of ndarray of float, shape (n_cells,) each
+        Number, lower and upper end of each cell.
+    qualities : sequence
+    amount, interval : callable
+        Texts of a number and of the ends of an interval.
+    """
+    value, low, high = numbers
     axis_start, axis_end = float(min(low.min(), value.min())), float(max(high.max(), value.max()))
     # A single constant has an axis without length.
     width = (axis_end - axis_start) or 1.0
-    names = [_name(table, view, row) for row in range(table.num_rows)]
-    qualities = table[f"{view.statistic}_quality"].to_pylist()
     bars = tuple(
         Bar(
             name=names[i],
-            amount=view.amount(float(value[i])),
-            interval=view.interval(float(low[i]), float(high[i])),
+            amount=amount(float(value[i])),
+            interval=interval(float(low[i]), float(high[i])),
             quality=str(qualities[i]),
             dot=_percent(value[i] - axis_start, width),
             start=_percent(low[i] - axis_start, width),
@@ -62,13 +90,14 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
         # Stable, so that equal input gives an equal page.
         for i in np.argsort(-value, kind="stable")
     )
-    return Chart(bars, view.amount(axis_start), view.amount(axis_end))
+    return Chart(bars, amount(axis_start), amount(axis_end))
 
 
 def _percent(length: float, width: float) -> float:
     return round(100.0 * float(length) / width, 2)
 
 
-def _name(table: pa.Table, view: ManifestView, row: int) -> str:
+def name_cell(table: pa.Table, view: ManifestView, row: int) -> str:
+    """Return the name of a cell: its labels."""
     columns = view.label_columns or ("cell",)
     return " \u00b7 ".join(str(table[column][row].as_py()) for column in columns)

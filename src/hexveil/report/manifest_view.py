@@ -183,6 +183,8 @@ class ManifestView:
     @property
     def unit_text(self) -> str:
         """Unit of measure of the statistic shown; "" where not stated."""
+        if self.statistic == "users":
+            return ""  # numbers of units are not measured
         return squared(self.value_unit) if self.statistic == "variance" else self.value_unit
 
     @property

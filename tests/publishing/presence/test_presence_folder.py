@@ -176,7 +176,7 @@ def test_another_model_is_another_door(tmp_path):
         hv.plan(dataset, epsilon=1, fleet=2000, method="per-cell")
     with pytest.raises(InputError, match="fleet"):
         hv.plan(dataset, epsilon=1)
-    with pytest.raises(InputError, match="a plan is made for"):
+    with pytest.raises(InputError, match="needs public presence"):
         hv.capacity(dataset, epsilon=1)
 
 

@@ -1,1 +1,1 @@
-"""Commands on records whose presence is private."""
+"""Commands under private presence."""

@@ -45,6 +45,8 @@ def inspect_declared(
 ) -> None:
     """Print the grids that the declared fleet supports; counts of records on request alone."""
     refuse_unused(unused)
+    if from_records and run.privacy.quiet_records:
+        raise InputError("--from-records and quiet_records cannot be combined.")
     if from_records and (as_json or not sys.stderr.isatty()):
         raise InputError(
             "--from-records shows private counts on a terminal only; run it without --json, "
@@ -66,9 +68,7 @@ def inspect_declared(
         typer.echo(f"\nGrids on paper at epsilon {epsilon}, from declarations alone:")
         typer.echo("\n".join(_table_lines(plans)))
     if from_records:
-        dataset = declared_steps.read_private_records(run)
-        if run.privacy.quiet_records:
-            typer.echo("\n".join(dataset.counts.lines()), err=True)
+        declared_steps.read_private_records(run)
 
 
 def refuse_unused(unused: dict[str, bool]) -> None:
@@ -136,6 +136,6 @@ def _row_json(plan: PresencePlan) -> dict[str, Any]:
         "resolution": grid.resolution,
         "timeslot": grid.timeslot,
         "cells": plan.facts.grid.n_cells,
-        "prediction": dict(vars(plan.prediction)),
+        "prediction": plan.figures(),
         "usable": plan.refusal is None,
     }

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def release_declared(run: Run, *, dry_run: bool, as_json: bool) -> None:
-    """Publish a map whose grid and price follow from declarations."""
+    """Publish a map on a declared grid, or preview it."""
     folder, account = check_destination(run)
     facts = declared_steps.declare_run(run)
     plan = declared_steps.plan_declared(run, facts)
@@ -89,7 +89,7 @@ def check_destination(run: Run) -> tuple[Path, dict[str, Any]]:
 
 
 def preview(run: Run, plan: PresencePlan, account: dict[str, Any], *, as_json: bool) -> None:
-    """Print what a release of this plan would book and write; no record is read."""
+    """Print the booking and the files of a release; no record is read."""
     spend = receipts.known_spend(account)
     in_memory = {name: one for name, one in account.items() if name != "key"} | {"url": MEMORY}
     # A new ledger is opened in memory: on disk it would register the data set and make a key.

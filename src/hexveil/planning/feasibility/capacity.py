@@ -17,7 +17,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
 from hexveil.model.cells import Cells
-from hexveil.model.public_metadata import Unit
+from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.planning.api import HasPublicMetadata, plan
 from hexveil.planning.feasibility import recommendation
 from hexveil.planning.feasibility.advice import UNDER, two_figures_up
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from hexveil.base.rational import Number
     from hexveil.mechanisms import ThresholdMechanism
     from hexveil.model.cells import Labels
-    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.plan import Plan
@@ -197,6 +196,11 @@ def capacity(  # noqa: PLR0913  a public door
         If the data set has no places to count again, or an argument is wrong.
     """
     facts = source.public if isinstance(source, HasPublicMetadata) else source
+    if not isinstance(facts, PublicMetadata):
+        raise InputError(
+            "capacity counts records on other grids, which needs public presence; under private "
+            "presence plan on each declared grid (hv.plan, hexveil inspect)."
+        )
     grids = grids_to_try(facts, resolutions, timeslots, levels)
     result = plan(
         facts,

@@ -81,6 +81,14 @@ class PresencePlan:
         """The sentence that refuses a map with nothing to say; None for a useful one."""
         return self.prediction.refusal
 
+    def figures(self) -> dict[str, float]:
+        """Return the numbers of the prediction by name."""
+        return {
+            name: float(number)
+            for name, number in sorted(vars(self.prediction).items())
+            if isinstance(number, (int, float)) and not isinstance(number, bool)
+        }
+
     def to_json(self) -> dict[str, Any]:
         """Return the plan's figures as JSON data."""
         fleet = self.request.fleet
@@ -96,7 +104,7 @@ class PresencePlan:
                 "records_per_unit": fleet.records_per_unit,
                 "cells_per_unit": fleet.cells_per_unit,
             },
-            "prediction": dict(vars(self.prediction)),
+            "prediction": self.figures(),
             "refusal": self.refusal,
         }
 
@@ -140,7 +148,9 @@ def plan_presence(
             raise InputError("user_cap goes with averages, not with numbers of units alone.")
         request = UnitCountRequest(facts.grid, declared, loss)
     else:
-        request = PresenceRequest.of(facts.grid, facts.lattice, declared, loss, cap_of(user_cap))
+        # Without a cap of the caller's own the request decides.
+        caps = {} if user_cap is None else {"cap": cap_of(user_cap)}
+        request = PresenceRequest.of(facts.grid, facts.lattice, declared, loss, **caps)
     return PresencePlan(facts, request, baseline_error, edition)
 
 
@@ -161,15 +171,15 @@ def statistics_of(given: Sequence[str] | str | None) -> tuple[str, ...]:
     return names
 
 
-def cap_of(given: int | str | None) -> UserCap:
+def cap_of(given: int | str) -> UserCap:
     """Return the cap on users: none, a private one, or a declared number of records.
 
     Examples
     --------
-    >>> cap_of("200"), cap_of(None)
+    >>> cap_of("200"), cap_of("none")
     (DeclaredCap(records=200), NoCap())
     """
-    if given is None or given == "none":
+    if given == "none":
         return NO_CAP
     if given == "private":
         return PrivateCap()

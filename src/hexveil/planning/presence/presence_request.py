@@ -49,7 +49,7 @@ FALSE_OPENINGS = 1.0
 
 @dataclass(frozen=True)
 class FleetDeclaration:
-    """What the holder declares about the fleet; public, not checked against records.
+    """Declared size of the fleet; public, not checked against records.
 
     Attributes
     ----------

@@ -81,7 +81,7 @@ def _clipping(facts: ReleaseFacts) -> dict[str, Any]:
 
 
 def repeated_losses(unit: str, loss: Fraction) -> list[dict[str, Any]]:
-    """Return what a loss becomes over several releases, days or weeks of a unit's owner."""
+    """Return the sums of a loss over several releases, days or weeks of a unit's owner."""
     # Constants lose nothing, however often: one row says it.
     return [_at_loss(times, loss) for times in (1, *SPANS[unit]) if times == 1 or loss]
 

@@ -149,9 +149,7 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
         else allocation.fine_scale,
         "open_from": _threshold(allocation),
         "false_openings": allocation.false_openings,
-        "prediction": {
-            name: float(number) for name, number in sorted(vars(plan.prediction).items())
-        },
+        "prediction": plan.figures(),
         "stages": list(_stages(allocation, outputs)),
     }
 

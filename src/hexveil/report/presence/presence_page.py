@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from hexveil.report import legend
 from hexveil.report.content_security_policy import policy
+from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars, name_cell
 from hexveil.report.manifest_view import ManifestView, with_unit
 from hexveil.report.page import page_scripts, placement_rules, read_asset, structured_data
 from hexveil.report.palette import palette
@@ -92,14 +93,15 @@ def render_presence(
     labels["bound"] = labels.pop("interval_half_width")
     data = _payload(table, shown, context, geography=geography) | {"text": labels}
     marks = legend.marks(data["colour"]["low"], data["colour"]["high"])
-    style = read_asset("page.css") + legend.colour_rules() + placement_rules(marks, None)
+    chart = _chart(table, shown)
+    style = read_asset("page.css") + legend.colour_rules() + placement_rules(marks, chart)
     first, scripts = read_asset("scheme_memory.js"), page_scripts(with_map=data["map"] is not None)
     values = _sentence_values(table, shown) | {
         "words": WORDS,
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
         "description": structured_data(description) if description else "",
-        "chart": None,
+        "chart": chart,
         "marks": marks,
         "labels": labels,
         "timezone": manifest["grid"].get("timezone") or "",
@@ -127,9 +129,26 @@ def _shown(table: pa.Table, view: ManifestView) -> _Shown:
         low=_floats(table, f"{name}_low"),
         high=_floats(table, f"{name}_high"),
         quality=[str(grade) for grade in table["quality"].to_pylist()],
-        unit="" if is_count else view.unit_text,
+        unit=view.unit_text,
         decimals=0 if is_count else view.decimals,
     )
+
+
+def _chart(table: pa.Table, shown: _Shown) -> Chart | None:
+    """Return the chart of open cells, or None where there are hexagons, none or too many."""
+    rows = np.flatnonzero(np.isfinite(shown.value))
+    if "hexagon" in table.column_names or not 1 <= rows.size <= MAX_CELLS:
+        return None
+    numbers = (shown.value[rows], shown.low[rows], shown.high[rows])
+    names = [name_cell(table, shown.view, row) for row in rows.tolist()]
+    grades = [shown.quality[row] for row in rows.tolist()]
+
+    def interval(low: float, high: float) -> tuple[str, str]:
+        scale = 10.0**shown.decimals
+        start = math.floor(low * scale + 1e-6) / scale
+        return f"{start:,.{shown.decimals}f}", shown.amount(_up(high, shown))
+
+    return draw_bars(names, numbers, grades, shown.amount, interval)
 
 
 def _floats(table: pa.Table, name: str) -> Floats:

@@ -1,0 +1,96 @@
+"""The page of a map with private presence: its sentences, its data, its closed cells."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.mechanisms.presence.presence_decoding import PresenceMap
+from hexveil.publishing.presence.presence_manifest import presence_sections
+from hexveil.publishing.presence.presence_table import released_table
+from hexveil.report.presence.presence_page import render_presence
+from hexveil.report.promise import assumptions, neighbours, not_protected, promise
+
+BOX = (20.9, 52.1, 21.1, 52.3)
+
+
+def page_of(cells, n_closed):
+    """Return the page of a made-up map on declared cells, its table and its data."""
+    facts = hv.declare(
+        user="car", value="speed", bounds=(0, 100), value_unit="km/h", protect="presence",
+        lat="lat" if isinstance(cells, hv.Cells) else None,
+        lon="lon" if isinstance(cells, hv.Cells) else None, cells=cells,
+    )  # fmt: skip
+    plan = hv.plan(facts, epsilon=1, fleet=5000, advise=False)
+    is_open = np.arange(facts.grid.n_cells) >= n_closed
+    share, wide = np.linspace(0.2, 0.6, is_open.size), np.full(is_open.size, 0.02)
+    numbers = [share, share - wide, share + wide, 50 * share, 40 * share, 60 * share]
+    decoded = PresenceMap(is_open, *(np.where(is_open, one, np.nan) for one in numbers))
+    table = released_table(plan.request, decoded, "speed", "km/h")
+    manifest = {
+        "model": "presence",
+        "software": {"hexveil": "1"},
+        "dataset": {"name": "cars", "value": "speed", "value_unit": "km/h", "version": "1"},
+        "guarantee": {
+            "privacy_unit": "user",
+            "promise": promise("user", plan.epsilon, protect="presence"),
+            "neighbours": neighbours("user", protect="presence"),
+            "assumptions": assumptions("user", protect="presence"),
+            "not_protected": not_protected(protect="presence"),
+            "epsilon_spent": "1",
+        },
+        "bounds": {"lower": "0", "upper": "100", "quantum": "0.001"},
+        **presence_sections(facts),
+        "plan": plan.to_json()
+        | {"user_cap": "none", "stages": [], "scale": 2.0**20, "parts": 2**20}
+        | {"open_from": 3.0, "false_openings": 1.0},
+    }
+    html = render_presence(table, manifest)
+    return html, table, json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
+
+
+@pytest.fixture(scope="module")
+def mapped():
+    """Return the page of hexagons, of which three are closed."""
+    return page_of(hv.Cells(6, None, area=BOX), 3)
+
+
+def test_closed_cells_have_no_numbers(mapped):
+    """They are in the table, graded closed; their numbers are missing, not zero."""
+    _, table, data = mapped
+    columns = data["columns"]
+    assert len(columns["value"]) == table.num_rows
+    for name in ("value", "bound", "low", "high", "weight"):
+        assert columns[name][:3] == [None] * 3
+        assert None not in columns[name][3:]
+    assert columns["quality"][:3] == [4] * 3
+    assert 4 not in columns["quality"][3:]
+
+
+def test_no_count_of_users_or_records_is_on_the_page(mapped):
+    """What the other model publishes exactly is neither in the data nor in a sentence."""
+    html, _, data = mapped
+    assert not {"users", "records"} & data["columns"].keys()
+    words = " ".join(html.split("<script")[0].split())
+    assert "the places and the times are exact" not in words
+    assert "Whether anybody was in the records is protected." in words
+    assert "had one user not been in the records at all" in words
+    assert "(3 cells): too little weight" in words
+
+
+def test_intervals_are_rounded_outwards(mapped):
+    """The page never shows a narrower interval than the released one."""
+    _, table, data = mapped
+    low, high = (table[name].to_numpy()[3:] for name in ("mean_low", "mean_high"))
+    assert (np.array(data["columns"]["low"][3:]) <= low + 1e-9).all()
+    assert (np.array(data["columns"]["high"][3:]) >= high - 1e-9).all()
+
+
+def test_labels_have_a_chart_of_open_cells():
+    """In the map's place stands a bar for each open cell."""
+    html, _, data = page_of(hv.Labels("road", values=["A4", "A8", "B10"]), 1)
+    assert data["map"] is None
+    assert html.count('<span class="track"') == 2
+    assert '<span class="name">A8</span>' in html

@@ -77,6 +77,7 @@ class Peer:
     buses: Mapping[str, Any] = field(default_factory=dict)
     runs: Mapping[str, int] = field(default_factory=lambda: RUNS)
     is_ranged: bool = False
+    sets: tuple[str, ...] = ("flights", "big")
 
     def settings(self, which: str) -> Mapping[str, Any]:
         """Return the settings for a set."""
@@ -89,6 +90,8 @@ def cut(cells: int, rows: int, **others: str) -> dict[str, Any]:
     return {**others, "cells": cells, "rows": rows}
 
 
+SMALL = ("flights", "surat-6", "warsaw-6")
+"""Sets on which peers are also given our private range."""
 PEERS = {
     "diffprivlib": Peer("diffprivlib", "by_diffprivlib", cut(4, 1), cut(16, 1)),
     "python-dp": Peer("python-dp", "by_python_dp", cut(8, 1), cut(8, 1)),
@@ -101,8 +104,11 @@ PEERS = {
         cut(0, 8, way="query"),
         cut(0, 16, way="query"),
         cut(0, 2, way="query"),
+        sets=works.NAMES,
     ),
-    "pipeline-dp": Peer("pipeline-dp", "by_pipeline_dp", cut(8, 1), cut(8, 1), cut(2, 1)),
+    "pipeline-dp": Peer(
+        "pipeline-dp", "by_pipeline_dp", cut(8, 1), cut(8, 1), cut(2, 1), sets=works.NAMES
+    ),
     "tmlt.analytics": Peer("tmlt.analytics", "by_tmlt_analytics", cut(8, 1), cut(8, 1), cut(2, 1)),
     "smartnoise-sql": Peer("smartnoise-sql", "by_smartnoise_sql", {"rows": 2}, {"rows": 16}),
     "opendp, our range": Peer(
@@ -112,18 +118,26 @@ PEERS = {
         cut(0, 16, way="query"),
         cut(0, 2, way="query"),
         is_ranged=True,
+        sets=SMALL,
     ),
     "pipeline-dp, our range": Peer(
-        "pipeline-dp", "by_pipeline_dp", cut(8, 1), cut(8, 1), cut(2, 1), is_ranged=True
+        "pipeline-dp", "by_pipeline_dp", cut(8, 1), cut(8, 1), cut(2, 1), is_ranged=True, sets=SMALL
     ),
     "tmlt.analytics, our range": Peer(
-        "tmlt.analytics", "by_tmlt_analytics", cut(8, 1), cut(8, 1), cut(2, 1), is_ranged=True
+        "tmlt.analytics",
+        "by_tmlt_analytics",
+        cut(8, 1),
+        cut(8, 1),
+        cut(2, 1),
+        is_ranged=True,
+        sets=SMALL,
     ),
     "hexveil, presence": Peer(
         "hexveil",
         "by_hexveil_presence",
         {"users": 4037},
         {"users": 100_000},
+        sets=works.NAMES,
     ),
     **{
         f"hexveil, {way}": Peer(
@@ -318,7 +332,8 @@ def compare(given: argparse.Namespace) -> None:
         about = {**size, "unit": works.UNITS[which], "constant": round(true.constant, 4)}
         for name in given.tune or ():
             tune(name, work, given)
-        for name in () if given.tune else given.only or PEERS:
+        ways = [name for name, peer in PEERS.items() if which in peer.sets]
+        for name in () if given.tune else given.only or ways:
             row = measure(name, which, work, given)
             if given.commit and not given.quick:
                 pages.commit({which: about}, asdict(row), list(PEERS))

@@ -90,10 +90,11 @@ def buses(name: str) -> pa.Table:
     hexagon = of_places(table["lat"].combine_chunks(), table["lon"].combine_chunks(), 6).to_numpy()
     _, user = np.unique(table["user_id"].to_numpy(zero_copy_only=False), return_inverse=True)
     _, cell = np.unique(hexagon, return_inverse=True)
+    lower, upper = BOUNDS[name]
     pairs = np.unique(cell * (user.max() + 1) + user)
     kept = (np.bincount(pairs // (user.max() + 1)) >= MIN_USERS)[cell]
     _, cell = np.unique(cell[kept], return_inverse=True)
-    value = np.clip(table["value"].to_numpy()[kept], *BOUNDS[name])
+    value = np.clip(table["value"].to_numpy()[kept], lower, upper)
     return pa.table({"user": user[kept], "cell": cell, "value": value})
 
 

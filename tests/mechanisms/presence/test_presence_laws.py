@@ -94,8 +94,10 @@ def test_a_private_cap_loses_at_most_epsilon(monkeypatch):
 @pytest.mark.parametrize("false_openings", [None, 1.0, 0.01])
 @pytest.mark.parametrize("base", [NOBODY, TWO_UNITS, LOPSIDED])
 @pytest.mark.parametrize("form", ["three stages", "three stages, declared cap", "private cap"])
-def test_three_stages_lose_at_most_epsilon_for_every_set(form, base, false_openings, monkeypatch):
-    """The same for every set of records of a unit, with a private cap and without closing too."""
+def test_three_stages_lose_at_most_epsilon_for_every_third_set(
+    form, base, false_openings, monkeypatch
+):
+    """The same for every third set of records of a unit, with a private cap and without closing."""
     monkeypatch.setattr(presence_allocation, "_middle_price", lambda prices: 2**16)
     monkeypatch.setattr("hexveil.mechanisms.presence.presence_design.CAP_CANDIDATES", FEW_CAPS)
     plans = {**FORMS, "private cap": ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1")))}

@@ -13,6 +13,7 @@ from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
+    lowest_weights,
     noise_quantile95,
     ratio_interval,
 )
@@ -206,3 +207,36 @@ def test_a_shaped_grid_has_an_average_for_every_cell(form):
     closed = ~decoded.is_open
     constant = np.abs(level - np.median(level))
     assert np.abs(decoded.smoothed - level)[closed].mean() < 0.6 * constant[closed].mean()
+
+
+@pytest.mark.parametrize("weight", [0.0, 4.0, 9.0, 20.0])
+def test_lowest_weights_cover_given_the_test(weight):
+    """Of cells that reached a threshold, 97.5 % have at least the weight that is stated."""
+    rng = np.random.default_rng(7)
+    noisy = weight + rng.laplace(size=(2, 300_000)).sum(axis=0)
+    seen = noisy[noisy >= 8.0]
+    covered = (lowest_weights(seen, 8.0) <= weight + 1e-9).mean()
+    # Five standard errors.
+    assert covered >= 0.975 - 5 * np.sqrt(0.975 * 0.025 / seen.size)
+
+
+def test_lowest_weights_far_above_the_threshold_are_those_without_it():
+    """The test says nothing about a cell that could not have failed it."""
+    (found,) = lowest_weights(np.array([200.0]), 8.0)
+    assert found == pytest.approx(200.0 - 4.113, abs=0.001)
+
+
+def test_a_cap_prefers_the_smallest_of_like_quantiles():
+    """Where all units have as many records, hardly a cap is far above them."""
+    unit = np.repeat(np.arange(3000), 2)
+    cell = np.tile([0, 1], 3000)
+    sums = PresenceSums(PrivatePairs(cell, unit, np.full(6000, 10), np.full(6000, 5000)))
+    plan = PresenceAllocation(
+        2, SPAN, Fraction(1), ThreeStages(cap=PrivateCap(units=3000)), false_openings=None
+    )
+    weights = []
+    for seed in range(20):
+        source = SimulatedNoise(np.random.default_rng([8, seed]), 1)
+        outputs = execute(plan, sums, source, MemoryJournal(), Meter(plan.losses()))
+        weights.append(plan.decode(outputs).weight.sum())
+    assert min(weights) > 0.2 * 3000

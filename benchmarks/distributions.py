@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 Purpose = Literal["tuning", "judging"]
 PURPOSES: tuple[Purpose, ...] = ("tuning", "judging")
 RUNS, SEED = 10, 20_261_123
+INDICATOR = "indicator"
+"""The last statistic of a set, alone."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +175,14 @@ def measure(
     chosen: DistributionSet, dataset: hv.Dataset, epsilon: str, runs: int, estimator: str
 ) -> list[DistributionRow]:
     """Return a row for each statistic of one set at one epsilon."""
-    statistics = chosen.statistics
-    plan = plan_distribution(dataset, statistics=statistics, epsilon=epsilon, estimator=estimator)
+    # A share asked for alone is the mean of an indicator.
+    statistics = chosen.statistics[-1:] if estimator == INDICATOR else chosen.statistics
+    plan = plan_distribution(
+        dataset,
+        statistics=statistics,
+        epsilon=epsilon,
+        estimator="auto" if estimator == INDICATOR else estimator,
+    )
     print(chosen.name, plan, plan.expected_error, flush=True)
     truth, allocation = truths(dataset, statistics), plan.allocation()
     sums = BinnedSums(dataset.sums.total, dataset.sums.total_sq, dataset.sums.bins)

@@ -18,7 +18,7 @@ from hexveil.model.pair_bins import PairBins
 from hexveil.records.duckdb.packing.bit_layout import COMBINATION, LABELS, USERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 15
 """Numbers of which something is made at once: it stays in a processor's own memory."""
+_MAX_LOOKUP = 1 << 20
+"""Values of which a table of bins is made."""
 _MIN_TABLE = 100_000
 """Numbers of units that may be tabled, however few pairs there are."""
 
@@ -186,6 +188,7 @@ def sum_pairs(
     sums = {name: np.empty(records.size, dtype=np.int64) for name in names}
     size = start = 0
     by_bin: list[tuple[Whole, Whole, Whole]] = []
+    lookup = None if edges is None else _bin_lookup(edges)
     while start < records.size:
         stop = start + _BLOCK
         if stop < records.size:
@@ -202,31 +205,37 @@ def sum_pairs(
         sums["n"][rows.stop - 1] = pair.size - starts[-1]
         # Overflow wraps here, silently; sums of so many records are refused by their number alone.
         np.add.reduceat(k, starts, out=sums["total"][rows])
-        if edges is not None:
-            by_bin.append(_count_bins(k, pair, starts, edges, size))
+        if lookup is not None:
+            by_bin.append(_count_bins(lookup(k), starts, size))
         if squares:
             k *= k
             np.add.reduceat(k, starts, out=sums["total_sq"][rows])
         start, size = stop, rows.stop
     bins = None
-    if edges is not None:
+    if lookup is not None:
         bins = PairBins(*(np.concatenate(columns) for columns in zip(*by_bin, strict=True)))
     return PairSums(records[:size], {name: chunk[:size] for name, chunk in sums.items()}, bins)
 
 
-def _count_bins(
-    k: Whole, pair: Numbers, starts: Whole, edges: Whole, first: int
-) -> tuple[Whole, Whole, Whole]:
+def _bin_lookup(edges: Whole) -> Callable[[Whole], Whole]:
+    """Return a function from values to their fine bins, by a table where it is small."""
+    if edges[-1] >= _MAX_LOOKUP:
+        return lambda k: np.asarray(np.searchsorted(edges, k))
+    table = np.searchsorted(edges, np.arange(int(edges[-1]) + 1)).astype(np.int16)
+    return lambda k: np.asarray(table[k])
+
+
+def _count_bins(fine_bin: Whole, starts: Whole, first: int) -> tuple[Whole, Whole, Whole]:
     """Return pairs, fine bins and records of sorted records, whose pairs begin at `first`."""
-    fine_bin = np.searchsorted(edges, k)
     # Values of a pair are in order, so each of its bins is a run.
-    differs = np.empty(k.size, dtype=np.bool_)
-    differs[0] = True
+    differs = np.empty(fine_bin.size, dtype=np.bool_)
     np.not_equal(fine_bin[1:], fine_bin[:-1], out=differs[1:])
     differs[starts] = True
     begin = np.flatnonzero(differs)
-    number = first + np.searchsorted(starts, begin, side="right") - 1
-    return number, fine_bin[begin], np.diff(begin, append=pair.size)
+    is_pair = np.zeros(fine_bin.size, dtype=np.bool_)
+    is_pair[starts] = True
+    number = first - 1 + np.cumsum(is_pair[begin])
+    return number, fine_bin[begin].astype(np.int64), np.diff(begin, append=fine_bin.size)
 
 
 def unpack(

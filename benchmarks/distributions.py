@@ -31,7 +31,7 @@ from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.distribution.tilted_shapes import quantiles
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.model.statistic_terms import Quantile, parse_statistics
+from hexveil.model.statistic_terms import Quantile, Share, parse_statistics
 from hexveil.planning.distribution.plan_distribution import plan_distribution
 from hexveil.publishing.distribution.distribution_decoding import decode_distribution
 from hexveil.simulation import flights
@@ -45,11 +45,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.model.pair_bins import PairBins
+    from hexveil.planning.distribution.distribution_plan import Estimator
+
     Floats = NDArray[np.float64]
 
 Purpose = Literal["tuning", "judging"]
 PURPOSES: tuple[Purpose, ...] = ("tuning", "judging")
 RUNS, SEED = 10, 20_261_123
+INDICATOR = "indicator"
+"""The last statistic of a set, alone."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class DistributionSet:
     name: str
     purpose: Purpose
     statistics: tuple[str, ...]
-    load: Callable[[tuple[str, ...]], hv.Dataset]
+    load: Callable[..., hv.Dataset]
 
 
 @dataclass(frozen=True)
@@ -141,8 +146,7 @@ def _sets() -> dict[str, DistributionSet]:
         ("uneven-spread", "judging", FEED, partial(feed, collection.uneven_spread, 206)),
     ]
     return {
-        name: DistributionSet(name, purpose, asked, lambda s, f=load: f(statistics=s))
-        for name, purpose, asked, load in made
+        name: DistributionSet(name, purpose, asked, load) for name, purpose, asked, load in made
     }
 
 
@@ -154,30 +158,47 @@ SETS = _sets()
 
 def truths(dataset: hv.Dataset, statistics: tuple[str, ...]) -> dict[str, Floats]:
     """Return the true statistics of each cell, from the counts by fine bin."""
-    bins, facts, pairs = dataset.sums.bins, dataset.public, dataset.occupancy.local()
-    counts = np.zeros((pairs.n_cells, facts.bins.n_bins))
-    np.add.at(counts, (pairs.cell[bins.pair], bins.bin), bins.count)
+    rows, facts, pairs = _rows(dataset), dataset.public, dataset.occupancy.local()
+    assert facts.bins is not None
+    fine, lattice = facts.bins, facts.lattice
+    counts = np.zeros((pairs.n_cells, fine.n_bins))
+    np.add.at(counts, (pairs.cell[rows.pair], rows.bin), rows.count)
     shares = counts / counts.sum(axis=1, keepdims=True)
-    lattice, found = facts.lattice, {}
+    found = {}
     for term in parse_statistics(statistics)[1]:
         if isinstance(term, Quantile):
-            quanta = quantiles(shares, float(term.level), facts.bins.starts, facts.bins.ends)
+            quanta = quantiles(shares, float(term.level), fine.starts, fine.ends)
             found[term.column] = float(lattice.lower) + float(lattice.quantum) * quanta
-        else:
-            above = shares[:, facts.bins.above(term.edge(lattice))].sum(axis=1)
+        elif isinstance(term, Share):
+            above = shares[:, fine.above(term.edge(lattice))].sum(axis=1)
             found[term.column] = above if term.is_above else 1.0 - above
     return found
+
+
+def _rows(dataset: hv.Dataset) -> PairBins:
+    """Return the counts by bin."""
+    assert dataset.sums.bins is not None
+    return dataset.sums.bins
 
 
 def measure(
     chosen: DistributionSet, dataset: hv.Dataset, epsilon: str, runs: int, estimator: str
 ) -> list[DistributionRow]:
     """Return a row for each statistic of one set at one epsilon."""
-    statistics = chosen.statistics
-    plan = plan_distribution(dataset, statistics=statistics, epsilon=epsilon, estimator=estimator)
+    road: Estimator = "auto"
+    if estimator in ("ranks", "bins"):
+        road = "ranks" if estimator == "ranks" else "bins"
+    # A share asked for alone is the mean of an indicator.
+    statistics = chosen.statistics[-1:] if estimator == INDICATOR else chosen.statistics
+    plan = plan_distribution(
+        dataset,
+        statistics=statistics,
+        epsilon=epsilon,
+        estimator=road,
+    )
     print(chosen.name, plan, plan.expected_error, flush=True)
     truth, allocation = truths(dataset, statistics), plan.allocation()
-    sums = BinnedSums(dataset.sums.total, dataset.sums.total_sq, dataset.sums.bins)
+    sums = BinnedSums(dataset.sums.total, dataset.sums.total_sq, _rows(dataset))
     decoded = []
     for run in range(runs):
         source = SimulatedNoise(np.random.default_rng([SEED, run]), 1)
@@ -234,7 +255,7 @@ def main() -> int:
     for chosen in SETS.values():
         if not {chosen.name, chosen.purpose} & set(given.sets):
             continue
-        dataset = chosen.load(chosen.statistics)
+        dataset = chosen.load(statistics=chosen.statistics)
         for epsilon in given.epsilons:
             for estimator in given.estimators:
                 found = measure(chosen, dataset, epsilon, given.runs, estimator)

@@ -13,13 +13,13 @@ A first tour::
 
 Records: `read`, `from_sums`, `Cells`, `Labels`, `OneCell`, `Select`, `RecordFormat`,
 `Dataset`; with private presence also `declare`, `FleetDeclaration`.
-Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`.
+Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`; of quantiles, shares and
+histograms: `plan_distribution`, `DistributionPlan`.
 Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`, `FixedQuantile`,
 `OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
-Quantiles, shares, histograms: `plan_distribution`, `DistributionPlan`, `release_distribution`,
-`DistributionRelease`, `verify_distribution`.
-Publishing: `Ledger`, `release`, `Release`, `Catalogue`; for those who receive a folder: `load`,
-`verify`, `compare_releases`, `roll_up`.
+Publishing: `Ledger`, `release`, `Release`, `Catalogue`; of quantiles, shares and histograms:
+`release_distribution`, `DistributionRelease`, `verify_distribution`; for those who receive a
+folder: `load`, `verify`, `compare_releases`, `roll_up`.
 Comparing them: `evaluate`, on values that are `Normal`, `Uniform`, `UnknownRange`, `PerUser`,
 `Heterogeneous`, `StudentT` or `Drift`.
 Formulas: `theory`.

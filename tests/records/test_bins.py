@@ -12,6 +12,8 @@ from hexveil.model.cells import Labels
 from hexveil.model.pair_bins import PairBins
 from hexveil.records import Select, from_sums, read
 from hexveil.records.bin_number import bin_number
+from hexveil.records.duckdb import session
+from hexveil.records.duckdb.packing import packed_records
 from hexveil.records.sql import sums_query
 
 ASKED = ("mean", "p50", "share<10", "share>30.5", "histogram")
@@ -64,6 +66,28 @@ def test_counts_are_those_of_a_loop(records, binned):
         found[cell, next(k for k, v in number.items() if v == user), place] = count
     assert found == expected
     assert binned.sums.bins.count.sum() == binned.occupancy.n_records
+
+
+@pytest.mark.parametrize("n_ranges", [1, 3])
+def test_packed_records_have_the_same_counts(records, binned, monkeypatch, n_ranges):
+    """Records that are sorted beside the engine are counted as those that it groups."""
+    numbers = records.set_column(2, "speed", records["speed"].fill_null(0.0))
+    plain = read(numbers, **COLUMNS, select=Select(min_users=2), statistics=ASKED, max_bad_rows=0.5)
+    assert rows_of(plain) == rows_of(binned)
+    monkeypatch.setattr(packed_records, "MIN_RECORDS", 1)
+    if n_ranges > 1:
+        monkeypatch.setattr(session, "SORTABLE_PER_BYTE", 230 / 2**30)
+    used = []
+    packing = packed_records.sum_pairs
+    monkeypatch.setattr(
+        packed_records, "sum_pairs", lambda *a, **k: used.append(1) or packing(*a, **k)
+    )
+    packed = read(
+        numbers, **COLUMNS, select=Select(min_users=2), statistics=ASKED, max_bad_rows=0.5
+    )
+    assert len(used) >= n_ranges
+    assert rows_of(packed) == rows_of(binned)
+    assert np.array_equal(packed.sums.total, binned.sums.total)
 
 
 def test_only_what_is_asked_for_is_counted(records, binned):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from hexveil.records.placing import place_on_grid
 
 import hexveil as hv
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.presence.presence_request import FleetDeclaration, PresenceRequest
 from hexveil.publishing.presence.presence_release import release_with_presence
-from hexveil.records.placing import place_on_grid
 from hexveil.simulation.cars import CarCity
 from hexveil.simulation.cars.car_city import BOX, ZONE
 from hexveil_research.pictures import maps

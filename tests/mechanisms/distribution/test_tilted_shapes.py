@@ -1,4 +1,4 @@
-"""Tilted shapes and the pooled shape: closed forms, limits without noise, and shares that add up."""
+"""Tilted shapes and the pooled shape: closed forms, limits without noise, sums of 1."""
 
 from fractions import Fraction
 

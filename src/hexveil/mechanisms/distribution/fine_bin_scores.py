@@ -17,9 +17,13 @@ import numpy as np
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hexveil.mechanisms.contract import Floats, Ints, Outputs
     from hexveil.mechanisms.distribution.combined_stages import Component
     from hexveil.mechanisms.distribution.pooled_shape import PooledShape
+
+    Bools = NDArray[np.bool_]
 
 GRAIN = 1024
 """Score of 1."""
@@ -34,7 +38,7 @@ class IndicatorScores(ReadOnlyArrays):
     counted : ndarray of bool, shape (n_fine_bins,)
     """
 
-    counted: Floats
+    counted: Bools
 
     def scores(self, earlier: Outputs) -> Ints:  # noqa: ARG002  see BinScores.scores
         """Return the indicators."""

@@ -78,7 +78,7 @@ def weight_variance(occupancy: LocalOccupancy, weights: Ints) -> tuple[Floats, F
     records = np.bincount(occupancy.cell, occupancy.n, cells)
     differs = weights / total[occupancy.cell] - occupancy.n / records[occupancy.cell]
     off = BETWEEN_USERS * np.bincount(occupancy.cell, differs**2, cells)
-    return total / PARTS, off
+    return total / PARTS, np.asarray(off, dtype=np.float64)
 
 
 def _errors(occupancy: LocalOccupancy, weights: Ints, epsilon: float) -> Floats:

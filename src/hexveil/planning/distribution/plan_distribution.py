@@ -115,7 +115,7 @@ class _Request:
     terms: tuple[Term, ...]
     epsilon: Fraction
     weights: Mapping[str, Fraction]
-    estimator: str
+    estimator: Estimator
 
     def check_bins(self) -> None:
         """Refuse records that were not counted by the bins of these statistics."""

@@ -18,8 +18,8 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.base.optional_packages import require_package
 from hexveil.model.statistic_terms import Quantile, parse_statistics
 from hexveil.publishing import geometry, receipt
+from hexveil.publishing.distribution.distribution_decoding import column_names
 from hexveil.publishing.distribution.distribution_manifest import SCHEMA_VERSION
-from hexveil.publishing.distribution.distribution_table import column_names
 from hexveil.publishing.folder import GEOJSON_LIMIT, check_writable
 from hexveil.publishing.markup import document
 from hexveil.publishing.verification.verify import DISTRIBUTIONS

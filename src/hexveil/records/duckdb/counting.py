@@ -91,12 +91,7 @@ def count_records(
         # cap.
         query, repeats = aggregation.deduplicate(session, records, n_records)
     rules = request.rules
-    # Packed records have no room for their values' bins beside everything else.
-    packed = (
-        pack(session, records, keys, rules, n_records, deduplicated=query != records.query)
-        if rules.bins is None
-        else None
-    )
+    packed = pack(session, records, keys, rules, n_records, deduplicated=query != records.query)
     pairs: PairStore
     if packed is None:
         # If not even one square fits, no sum of squares will: it is not computed at all.

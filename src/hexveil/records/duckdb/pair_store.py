@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.base.arrow_numbers import to_numpy
-from hexveil.base.errors import HexveilError
 from hexveil.records.duckdb.aggregation import (
     ALL_CELLS,
     PAIR_BINS,
@@ -199,8 +198,8 @@ class PackedPairStore:
         return self.packed.units
 
     def fetch_bins(self) -> pa.Table:
-        """Refuse: records are not packed where bins are counted."""
-        raise HexveilError("packed records have no counts by bin.")
+        """Return cell, unit, bin and records of each pair and bin."""
+        return self.packed.binned(self._selected_rows())
 
     def write(self, columns: str, target: str) -> None:
         """Copy columns of the pairs of kept records to a target of SQL's COPY."""

@@ -108,7 +108,8 @@ def pack(
     if isinstance(rules.cells, Cells):
         pixels = session.pixels(rules.cells.resolution)
         pixels.expected = n_records
-    pairs = _PairBuilder(layout, pixels, squares=squares_fit(1, rules.scale))
+    edges = None if rules.bins is None else rules.bins.edges
+    pairs = _PairBuilder(layout, pixels, squares=squares_fit(1, rules.scale), edges=edges)
     with session.sharing():
         for user_range in ranges:
             if not pairs.add(
@@ -196,10 +197,20 @@ class _PairBuilder:
     pixels : PixelLookup or None
         None where cells are labels.
     squares : bool
+    edges : ndarray of int64, or None
+        Of fine bins, where records are counted by bin.
     """
 
-    def __init__(self, layout: Layout, pixels: PixelLookup | None, *, squares: bool) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        pixels: PixelLookup | None,
+        *,
+        squares: bool,
+        edges: NDArray[np.int64] | None = None,
+    ) -> None:
         self._layout, self._pixels, self._squares = layout, pixels, squares
+        self._edges = edges
         self._left_out = np.zeros(1 << 8, dtype=np.int64)
         self._sorted_pairs: list[PairSums] = []
         self._hexagons_in_order: Numbers | None = None
@@ -228,7 +239,9 @@ class _PairBuilder:
         if only and self._pixels is not None:
             self._hexagons_in_order = renumber(records, self._layout.below, self._hexagons)
         records.sort()
-        pairs = sum_pairs(records, self._layout.value.bits, squares=self._squares)
+        pairs = sum_pairs(
+            records, self._layout.value.bits, squares=self._squares, edges=self._edges
+        )
         # While others are sorted, the room of these records must be free.
         self._sorted_pairs.append(pairs if only else pairs.copy())
 

@@ -326,3 +326,23 @@ def test_parents_group_their_children(mapped):
     assert {row["hexagon"]: row["records"] for row in rows} == expected
     assert made.statement["grid"]["resolution"] == 5
     assert made.statement["grid"]["timeslot"] is None
+
+
+def test_smoothed_estimates_change_no_comparison(tmp_path):
+    """Intervals are those of the noise, whether or not estimates were smoothed."""
+    smoothed = release_of(tmp_path / "map", "squares", mapped=True, smoothed=True)
+    raw = release_of(tmp_path / "map", "squares", mapped=True)
+    assert raw.replayed
+    for statistic in ("mean", "variance", "sd"):
+        made = [
+            hv.compare_releases(release, moved(release), statistic=statistic).table
+            for release in (smoothed, raw)
+        ]
+        low, high = (
+            [table[f"change_{end}"].to_numpy() for table in made] for end in ("low", "high")
+        )
+        assert made[0]["change"].equals(made[1]["change"])
+        # A root has one bound for both sides where the ends in the table are those of smoothing.
+        assert (low[0] <= low[1] + 1e-9).all()
+        assert (high[0] >= high[1] - 1e-9).all()
+        assert statistic == "sd" or low[0] == pytest.approx(low[1])

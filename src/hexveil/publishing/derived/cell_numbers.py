@@ -23,7 +23,7 @@ noise adds up linearly too.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -32,6 +32,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.publishing.derived.laplace_sums import MISS
 from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.manifest_view import ManifestView
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,12 +88,14 @@ def numbers_to_compare(source: ReleaseSource, statistic: str) -> CellNumbers:
         If the statistic was not released, or was released without an interval.
     """
     table = source.table
-    if f"{statistic}_estimate" in table.column_names:
-        return _from_interval(table, statistic, "estimate")
+    view = replace(ManifestView.from_manifest(source.manifest), shown=statistic)
+    if view.has_posterior(table):
+        return _from_interval(table, f"{statistic}_estimate", view.bound_limits(table))
     if f"{statistic}_scale" in table.column_names:
         return _from_noise(source, statistic)
     if f"{statistic}_low" in table.column_names:
-        return _from_interval(table, statistic, "raw")
+        # Not the ends in the table: where estimates were smoothed, those are about another number.
+        return _from_interval(table, f"{statistic}_raw", view.bound_limits(table))
     raise InputError(
         f"the release of {source.identity['dataset']} has no {statistic}; it has "
         f"{', '.join(source.statistics)}."
@@ -149,8 +152,8 @@ def _from_noise(source: ReleaseSource, statistic: str) -> CellNumbers:
     )
 
 
-def _from_interval(table: pa.Table, statistic: str, key: str) -> CellNumbers:
-    number, low, high = (_column(table, f"{statistic}_{part}") for part in (key, "low", "high"))
+def _from_interval(table: pa.Table, column: str, limits: tuple[Floats, Floats]) -> CellNumbers:
+    number, (low, high) = _column(table, column), limits
     zero = np.zeros_like(number)
     unknown = np.full_like(number, np.nan)
     below, above = np.maximum(number - low, 0.0), np.maximum(high - number, 0.0)

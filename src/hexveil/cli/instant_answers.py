@@ -104,7 +104,8 @@ def offered(index: Index, words: Sequence[str], incomplete: str) -> list[tuple[s
         The words before.
     incomplete : str
     """
-    used, waiting = [], list(words)
+    used: list[str] = []
+    waiting = list(words)
     while waiting:
         word = waiting.pop(0)
         if not word.startswith("-"):

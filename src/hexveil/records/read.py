@@ -22,7 +22,9 @@ from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import (
+    Files,
     MemoryTable,
+    check_compressed,
     is_spark,
     resolve_source,
     resolve_spark_source,
@@ -144,8 +146,8 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     Parameters
     ----------
     source : str, path, list of them, or table
-        A Parquet, CSV (.gz) or JSON (array or one document a line) file; a folder or glob of such
-        files with the same columns; a list of files, whose columns may differ; or a table: of
+        A Parquet, CSV (.gz, .zst) or JSON (array or one document a line) file; a folder or glob of
+        such files with the same columns; a list of files, whose columns may differ; or a table: of
         pandas, polars or Arrow, a polars LazyFrame or a DuckDB relation. Such a query runs once,
         and its result is held in memory: select its columns before. Folders of Parquet files
         that are all named like `ward=7` are a column of text, unless the files have it
@@ -269,7 +271,11 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         return read_by_spark(spark, resolve_spark_source(source), request)
     from hexveil.records.duckdb.reading import read_dataset  # noqa: PLC0415  the engine
 
-    files = resolve_source(source, unpack=cache is None)
+    files = resolve_source(source, unpack=False)
+    # Delimited text is checked as it is read, and files of a cache that are new.
+    if cache is None and isinstance(files, Files) and files.kind != "csv":
+        for path in files.paths:
+            check_compressed(path, files.paths)
     return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
 
 

@@ -300,6 +300,30 @@ def test_folder_of_plain_and_other_files_is_read_once_each(tmp_path, monkeypatch
     assert len(ways[0][0]) == 2 * len(CLEAN)
 
 
+@pytest.mark.parametrize("ending", ["gz", "zst"])
+def test_packed_files_are_read_whole_or_refused(ending, tmp_path, monkeypatch):
+    for name in ("clean", "quotes"):
+        text = ("\n".join(FILES[name]) + "\n").encode()
+        (tmp_path / "plain.csv").write_bytes(text)
+        path = tmp_path / f"{name}.csv.{ending}"
+        zstd = pa.Codec("zstd").compress(text, asbytes=True)
+        path.write_bytes(gzip.compress(text) if ending == "gz" else zstd)
+        ways = [
+            parsed(str(one), monkeypatch, plain=plain)[:2]
+            for one, plain in ((path, True), (path, False), (tmp_path / "plain.csv", True))
+        ]
+        assert ways[0] == ways[1] == ways[2]
+        whole = path.read_bytes()
+        damaged = [whole[:-6]]
+        if ending == "gz":  # a checksum is in every such file
+            damaged.append(whole[:-8] + bytes(4) + whole[-4:])
+        for damage in damaged:
+            path.write_bytes(damage)
+            for plain in (True, False):
+                with pytest.raises(InputError, match="damaged"):
+                    parsed(str(path), monkeypatch, plain=plain)
+
+
 def test_declared_format_keeps_text():
     from hexveil.records.sources.record_format import RecordFormat  # noqa: PLC0415
 

@@ -11,11 +11,12 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hexveil.records.duckdb.delimited.plain_blocks import NotPlainError, plain_blocks
+from hexveil.records.duckdb.delimited.plain_blocks import Block, NotPlainError, plain_blocks
 from hexveil.records.duckdb.delimited.typed_columns import TYPES, Declarations, typed_block
 from hexveil.records.sources.source_files import check_compressed
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from hexveil.records.duckdb.delimited.plain_blocks import Block
     from hexveil.records.duckdb.delimited.typed_columns import TypedBlock
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.source import Relation
@@ -94,16 +94,15 @@ def create_parsed(
     """
     session.run(f"CREATE OR REPLACE TEMP TABLE {table} AS {parse(relation)} WITH NO DATA")
     loader = _Loader(session, relation, table, declared, parse)
-    others: dict[str, None] = {}
     for path, header in relation.headers:
         # A file that is listed twice has each record twice.
-        if path not in others and not loader.load(path, header):
-            others[path] = None
-    loader.flush()
-    if others and relation.select_files is not None:
-        for path in others:
+        if path not in loader.others:
+            loader.load(path, header)
+    loader.finish()
+    if loader.others and relation.select_files is not None:
+        for path in loader.others:
             check_compressed(path, [path for path, _ in relation.headers])
-        rest = replace(relation, query=relation.select_files(tuple(others)))
+        rest = replace(relation, query=relation.select_files(tuple(loader.others)))
         session.run(f"INSERT INTO {table} {parse(rest)}")
 
 
@@ -114,18 +113,10 @@ class _Tables:
         self.by_types: dict[Types, list[pa.Table]] = {}
         self.n_rows = 0
 
-    def add(self, types: Types, table: pa.Table) -> None:
-        """Add a table, which may be empty."""
-        if table.num_rows:
-            self.by_types.setdefault(types, []).append(table)
-            self.n_rows += table.num_rows
-
-    def take(self, others: _Tables) -> None:
-        """Add all tables of others, which have none then."""
-        for types, tables in others.by_types.items():
-            self.by_types.setdefault(types, []).extend(tables)
-        self.n_rows += others.n_rows
-        others.clear()
+    def add(self, block: TypedBlock) -> None:
+        """Add the columns of a block."""
+        self.by_types.setdefault(block.types, []).append(block.table)
+        self.n_rows += block.table.num_rows
 
     def clear(self) -> None:
         """Remove all tables."""
@@ -145,40 +136,75 @@ class _Loader:
     ) -> None:
         self._session, self._relation, self._table = session, relation, table
         self._declared, self._parse = declared, parse
-        self._small_files = _Tables()
+        self.others: dict[str, None] = {}
+        """Files that are not plain, of which nothing is inserted."""
+        self._small_files: dict[FirstLine, list[tuple[str, bytes]]] = {}
+        self._n_bytes = 0
+        self._waiting = _Tables()
         self._queries: dict[Types, str] = {}
         size = int(session.memory / _BLOCKS_IN_MEMORY)
         self._block_size = min(max(size, SMALLEST_BLOCK), LARGEST_BLOCK)
         self._rows_at_once = min(_ROWS_AT_ONCE, int(session.memory / _BYTES_OF_ROW))
 
-    def load(self, path: str, header: FirstLine) -> bool:
-        """Insert the records of a file; return whether it is plain, and inserts none if not."""
-        waiting, in_transaction = _Tables(), False
-        convert = partial(typed_block, header=header, declared=self._declared)
+    def load(self, path: str, header: FirstLine) -> None:
+        """Insert the records of a file, or note that it is not plain."""
         try:
-            for typed in _ahead(plain_blocks(path, self._block_size), convert):
-                waiting.add(typed.types, typed.table)
+            blocks = plain_blocks(path, self._block_size)
+            first = list(islice(blocks, 2))
+            if len(first) > 1:
+                self._load_large(chain(first, blocks), header)
+        except NotPlainError:
+            self.others[path] = None
+            return
+        if len(first) == 1:
+            text = first[0].text
+            ended = text if text.endswith(b"\n") else text + b"\n"
+            self._small_files.setdefault(header, []).append((path, ended))
+            self._n_bytes += len(ended)
+        if self._n_bytes >= self._block_size:
+            self._convert_small()
+
+    def finish(self) -> None:
+        """Insert all records that wait."""
+        self._convert_small()
+        self._insert(self._waiting)
+
+    def _load_large(self, blocks: Iterator[Block], header: FirstLine) -> None:
+        convert = partial(typed_block, header=header, declared=self._declared)
+        waiting, in_transaction = _Tables(), False
+        try:
+            for typed in _ahead(blocks, convert):
+                waiting.add(typed)
                 if waiting.n_rows >= self._rows_at_once:
                     if not in_transaction:
-                        self.flush()
                         self._session.run("BEGIN TRANSACTION")
                         in_transaction = True
                     self._insert(waiting)
         except NotPlainError:
             if in_transaction:
                 self._session.run("ROLLBACK")
-            return False
+            raise
+        self._insert(waiting)
         if in_transaction:
-            self._insert(waiting)
             self._session.run("COMMIT")
-        self._small_files.take(waiting)
-        if self._small_files.n_rows >= self._rows_at_once:
-            self.flush()
-        return True
 
-    def flush(self) -> None:
-        """Insert the records of small files that wait."""
-        self._insert(self._small_files)
+    def _convert_small(self) -> None:
+        """Convert small files of one header as one block, or one by one if this fails."""
+        for header, files in self._small_files.items():
+            try:
+                self._convert(b"".join(text for _, text in files), header)
+            except NotPlainError:
+                for path, text in files:
+                    try:
+                        self._convert(text, header)
+                    except NotPlainError:
+                        self.others[path] = None
+        self._small_files, self._n_bytes = {}, 0
+        if self._waiting.n_rows >= self._rows_at_once:
+            self._insert(self._waiting)
+
+    def _convert(self, text: bytes, header: FirstLine) -> None:
+        self._waiting.add(typed_block(Block(text), header, self._declared))
 
     def _insert(self, tables: _Tables) -> None:
         for types, alike in tables.by_types.items():

@@ -14,12 +14,14 @@ from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 
+from hexveil.records.sources.source_files import ZSTD
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LONGEST_LINE = 1 << 20
 """Bytes without a line end that no block has: the engine refuses lines of twice as many."""
-_PACKED = (".gz", ".zst")
+_PACKED = (".gz", ZSTD)
 
 
 class NotPlainError(Exception):

@@ -73,7 +73,7 @@ class Declarations:
 
 @dataclass(frozen=True, repr=False)
 class TypedBlock:
-    """PRIVATE. The columns of a block, and of which type each is."""
+    """PRIVATE. The columns of a block, and their types."""
 
     table: pa.Table
     types: tuple[tuple[str, TypeName], ...]

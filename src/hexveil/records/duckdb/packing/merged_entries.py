@@ -68,7 +68,7 @@ def merge_entries(
 
 
 def _read(path: str) -> pa.Table:
-    """Return a table whose texts keep the numbers that they have in the file."""
+    """Return a table, with texts numbered as in the file."""
     schema = pq.read_schema(path)
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
     with pq.ParquetFile(path, read_dictionary=texts) as file:
@@ -97,7 +97,8 @@ class _Numbering:
             self.values = pa.concat_arrays([self.values, new])
             self.bits = max(len(self.values).bit_length(), self.bits)
             known = pc.index_in(met, self.values)
-        return to_numpy(known)[to_numpy(encoded.indices)].astype(np.int64)
+        numbers = to_numpy(known).astype(np.int64)
+        return np.asarray(numbers[to_numpy(encoded.indices)])
 
     def order(self) -> tuple[Whole, pa.Array]:
         """Return the rank of each number, and the values in order."""
@@ -204,7 +205,7 @@ def _low_bits(column: pa.ChunkedArray) -> Whole:
 
 
 def _summed(pair: Whole, parts: dict[str, list[Whole]]) -> tuple[Whole, dict[str, Whole]]:
-    """Return distinct pairs in order, and their sums; what came in parts is used up."""
+    """Return distinct pairs in order, and their sums; the parts are used up."""
     order, pair = sort_numbers(pair)
     starts = np.flatnonzero(np.diff(pair, prepend=-1))
     sums = {}

@@ -205,7 +205,8 @@ class Release:
         folder : str or Path
             New; an existing folder is never written into.
         context : str or Path, optional
-            GeoJSON file drawn beneath the map; its names of places name the hexagons.
+            GeoJSON file or OpenStreetMap extract drawn beneath the map; its names of places and
+            streets name the hexagons.
         sign : str or Path, optional
             File of the private key that signs the folder (`hexveil ledger keygen`).
         catalogue : Catalogue, optional

@@ -97,6 +97,7 @@ def render(
         "start": data["start"],
         "has_map": has_map,
         "has_context": bool(context),
+        "context_credit": (context or {}).get("attribution", ""),
         "attribution": data["map"]["attribution"] if data["map"] else "",
         "files": list(files),
         "policy": Markup(policy([first, *scripts], style)),  # noqa: S704  base64 and our own words

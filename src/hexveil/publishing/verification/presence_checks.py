@@ -21,7 +21,7 @@ from hexveil.mechanisms.presence.cell_opening import opening_threshold
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, laplace_quantile
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
-from hexveil.mechanisms.presence.presence_decoding import MISS
+from hexveil.mechanisms.presence.presence_decoding import MISS, lowest_weights
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.publishing.presence.presence_manifest import LAPLACE
 from hexveil.publishing.presence.presence_table import (

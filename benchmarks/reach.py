@@ -38,7 +38,7 @@ from hexveil.mechanisms.noise import VettedNoise
 from hexveil.planning.allocation import range_kind
 from hexveil.planning.release_allocation import allocation_of, with_outputs
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
-from hexveil.publishing.estimates.smoothed_estimates import smooth_release
+from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
 from hexveil.publishing.private_sums import private_sums
 from hexveil.simulation.flights import departures
 from hexveil_research.papers import drawing
@@ -209,7 +209,8 @@ def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[d
         shown = with_outputs(plan, allocation, outputs)
         values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
         made = {"raw": np.clip(values["mean"], plan.lower, plan.upper)}
-        posterior = estimate_outputs(shown, allocation, outputs, values)
+        effects = groupings_of(facts.cells)
+        posterior = estimate_outputs(shown, allocation, outputs, values, effects)
         if posterior is not None:
             made["estimate"] = posterior.estimate
         if run < smooth:

@@ -77,6 +77,11 @@ def pytest_configure():
     gc.set_threshold(GARBAGE_THRESHOLD)
 
 
+def pytest_collection_finish():
+    """Leave modules and tests out of every later look for garbage: they live to the end."""
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file():
     """Look for examples in docstrings of the package alone: tests have none."""

@@ -32,6 +32,8 @@ NOT_RUN = {
 """Pages whose lines of Python are not run, and why; those that a test follows are in FOLLOWED."""
 FOLLOWED = {
     "README.md": "tests/test_docs.py",
+    "docs/how-to/medians-and-shares.md": "tests/test_how_to.py",
+    "docs/how-to/compare-releases.md": "tests/test_how_to.py",
     "docs/how-to/notebook.md": "tests/test_how_to.py",
     "docs/how-to/read-a-release.md": "tests/test_how_to.py",
     "docs/how-to/sums-from-a-warehouse.md": "tests/test_how_to.py",

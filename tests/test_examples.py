@@ -32,6 +32,7 @@ def test_examples_scale_by_the_profile(profile):
     assert (*named, settings().max_examples) == SCALED[profile]
     assert settings().deadline is examples(9).deadline is None
     assert examples(9, stateful_step_count=7).stateful_step_count == 7
+    assert settings().derandomize is examples(9).derandomize is (profile == "quick")
 
 
 def test_no_test_has_a_number_that_does_not_scale():

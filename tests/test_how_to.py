@@ -34,11 +34,13 @@ FOLLOWED = (
     "choose-grid.md",
     "target-errors.md",
     "read-a-release.md",
+    "compare-releases.md",
     "sums-from-a-warehouse.md",
     "use-elsewhere.md",
     "notebook.md",
     "one-hat.md",
     "clip-user.md",
+    "medians-and-shares.md",
 )
 
 

@@ -34,12 +34,11 @@ def small(benchmark):
 
 
 def test_judging_sets_are_not_tuned_on(benchmark):
-    """Judging sets judge in the collection too; what was seen before a change judges no more."""
+    """What was seen before a change judges no more; several sets judge."""
     purposes = {name: chosen.purpose for name, chosen in benchmark.SETS.items()}
     judging = {name for name, purpose in purposes.items() if purpose == "judging"}
-    collection = benchmark.collection.COLLECTION
-    assert judging == set(benchmark.JUDGING)
-    assert {collection[name].purpose for name in judging} == {"judging"}
+    assert not judging & set(benchmark.SEEN)
+    assert len(judging) >= 6
     assert purposes["big"] == purposes["city of cars"] == "seen"
     assert purposes["flights"] == purposes["surat, res 6"] == "tuning"
 

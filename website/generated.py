@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from hexveil.cli.app import app
+from hexveil.cli.failures import Failure
 from hexveil.cli.options import PANELS
 from hexveil.config import FIELDS
 from hexveil.config.run_file import option
@@ -185,8 +186,9 @@ def command_page(_: str = "") -> str:
             "--help` shows them. `python website/generated.py` generates this page."
         ),
         (
-            "`hexveil --version` shows the version. An error is one line on stderr. With `--json` "
-            "stdout contains JSON."
+            "`hexveil --version` shows the version. An error is one sentence on stderr. With "
+            '`--json` stdout contains JSON, and an error is an object on stderr, `{"error": ...}`, '
+            f"with {listed([f'`{field.name}`' for field in fields(Failure)])}."
         ),
         table("exit code | when", EXITS),
     ]

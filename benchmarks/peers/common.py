@@ -10,7 +10,7 @@ import argparse
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 EPSILON = 1.0
-"""What a user may lose in all."""
+"""What a user may lose in all; less where a clipping range had a part of it before."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,11 @@ class Work:
         table = schema.empty_table() if itself else pq.read_table(file)
         columns = (table[name].to_numpy() for name in ("user", "cell", "value"))
         return cls(file, *columns, **json.loads(schema.metadata[b"public"]))
+
+    def within(self, lower: float, upper: float) -> Work:
+        """Return the same records with values clipped to narrower bounds."""
+        value = np.clip(self.value, lower, upper)
+        return replace(self, value=value, lower=lower, upper=upper)
 
     @property
     def middle(self) -> float:
@@ -93,6 +98,21 @@ def some_of_each(
     return chosen
 
 
+RANGE = ("lower", "upper", "epsilon")
+
+
+def in_range(work: Work, settings: dict[str, Any]) -> Work:
+    """Return the work within the clipping range of some settings, whose loss is taken off."""
+    global EPSILON  # noqa: PLW0603  scripts of all libraries read it
+    EPSILON = settings.get("epsilon", 1.0)
+    return work.within(settings["lower"], settings["upper"]) if "lower" in settings else work
+
+
+def others(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that are not a clipping range."""
+    return {name: value for name, value in settings.items() if name not in RANGE}
+
+
 def main(averages: Callable[..., ArrayLike], *, itself: bool = False) -> None:
     """Write the averages that the settings on the command line lead to, clamped to the bounds."""
     parser = argparse.ArgumentParser()
@@ -105,7 +125,7 @@ def main(averages: Callable[..., ArrayLike], *, itself: bool = False) -> None:
     parts = []
     for number, settings in enumerate(given.settings):
         for _ in range(given.repeats):
-            means = np.asarray(averages(work, **settings), float)
+            means = np.asarray(averages(in_range(work, settings), **others(settings)), float)
             means = np.where(np.isfinite(means), means, work.middle)
             columns = {
                 "setting": np.full(work.cells, number),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 RESULTS = Path(__file__).resolve().with_name("results.json")
 PAGE = RESULTS.parents[2] / "docs" / "understand" / "other-libraries.md"
 BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"
-KINDS = ("flights", "big", "versions")
+KINDS = ("flights", "big", "surat-6", "warsaw-6", "versions")
 CONSTANT = "one constant, the best there is"
 NOTHING: dict[str, Any] = {"sets": {}, "rows": []}
 
@@ -92,9 +92,13 @@ def settings(row: Found) -> str:
     given = row["settings"]
     if "clipping_range" in given:
         return f'`clipping_range="{given["clipping_range"]}"`'
+    if "users" in given:
+        return "private presence, by default"
     if given.get("cells"):
-        return f"{given['cells']} cells, {given['rows']} record{'s' * (given['rows'] > 1)} in each"
-    return f"{given['rows']} records"
+        words = f"{given['cells']} cells, {given['rows']} record{'s' * (given['rows'] > 1)} in each"
+    else:
+        words = f"{given['rows']} records"
+    return f"{words}, our private range at ε = 0.2" if given.get("is_ranged") else words
 
 
 def versions(results: Found) -> Iterator[str]:

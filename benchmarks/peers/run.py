@@ -28,15 +28,27 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # the files beside this one
 
+import numpy as np  # noqa: E402  a library that is not beside this file
 import pages  # noqa: E402  beside this file
-import pyarrow.parquet as pq  # noqa: E402  a library that is not beside this file
+import pyarrow.parquet as pq  # noqa: E402  as numpy
 import works  # noqa: E402  beside this file
+
+from hexveil.mechanisms.contract import MemoryJournal, Meter, execute  # noqa: E402  as numpy
+from hexveil.mechanisms.presence.any_unit import PresenceSums  # noqa: E402  as numpy
+from hexveil.mechanisms.presence.contribution import PARTS  # noqa: E402  as numpy
+from hexveil.mechanisms.presence.presence_allocation import (  # noqa: E402  as numpy
+    PresenceAllocation,
+)
+from hexveil.mechanisms.presence.presence_design import OneShot  # noqa: E402  as numpy
+from hexveil.mechanisms.simulated_noise import SimulatedNoise  # noqa: E402  as numpy
+from hexveil.model.private_pairs import PrivatePairs  # noqa: E402  as numpy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +59,9 @@ PATIENCE = 10
 """Seconds for processes that a script left behind to end."""
 ADOPT = 36
 """The number of Linux's PR_SET_CHILD_SUBREAPER: processes left behind become this one's."""
-RUNS = {"flights": 10, "big": 1}
+RUNS = {"flights": 10, "big": 1, "surat-6": 10, "warsaw-6": 10}
+RANGE_EPSILON = 0.2
+"""What our private clipping range costs where a peer is given it."""
 QUICK_ROWS = 200_000
 GRID = {"cells": (2, 4, 8, 16, 32), "rows": (1, 2, 4)}
 
@@ -60,7 +74,15 @@ class Peer:
     script: str
     flights: Mapping[str, Any]
     big: Mapping[str, Any]
+    buses: Mapping[str, Any] = field(default_factory=dict)
     runs: Mapping[str, int] = field(default_factory=lambda: RUNS)
+    is_ranged: bool = False
+    sets: tuple[str, ...] = ("flights", "big")
+
+    def settings(self, which: str) -> Mapping[str, Any]:
+        """Return the settings for a set."""
+        of_set = {"flights": self.flights, "big": self.big}
+        return of_set.get(which, self.buses or self.flights)
 
 
 def cut(cells: int, rows: int, **others: str) -> dict[str, Any]:
@@ -68,16 +90,55 @@ def cut(cells: int, rows: int, **others: str) -> dict[str, Any]:
     return {**others, "cells": cells, "rows": rows}
 
 
+SMALL = ("flights", "surat-6", "warsaw-6")
+"""Sets on which peers are also given our private range."""
 PEERS = {
     "diffprivlib": Peer("diffprivlib", "by_diffprivlib", cut(4, 1), cut(16, 1)),
     "python-dp": Peer("python-dp", "by_python_dp", cut(8, 1), cut(8, 1)),
     "opendp, lengths": Peer(
         "opendp", "by_opendp", cut(4, 1, way="lengths"), cut(16, 1, way="lengths")
     ),
-    "opendp, query": Peer("opendp", "by_opendp", cut(0, 8, way="query"), cut(0, 16, way="query")),
-    "pipeline-dp": Peer("pipeline-dp", "by_pipeline_dp", cut(8, 1), cut(8, 1)),
-    "tmlt.analytics": Peer("tmlt.analytics", "by_tmlt_analytics", cut(8, 1), cut(8, 1)),
+    "opendp, query": Peer(
+        "opendp",
+        "by_opendp",
+        cut(0, 8, way="query"),
+        cut(0, 16, way="query"),
+        cut(0, 2, way="query"),
+        sets=works.NAMES,
+    ),
+    "pipeline-dp": Peer(
+        "pipeline-dp", "by_pipeline_dp", cut(8, 1), cut(8, 1), cut(2, 1), sets=works.NAMES
+    ),
+    "tmlt.analytics": Peer("tmlt.analytics", "by_tmlt_analytics", cut(8, 1), cut(8, 1), cut(2, 1)),
     "smartnoise-sql": Peer("smartnoise-sql", "by_smartnoise_sql", {"rows": 2}, {"rows": 16}),
+    "opendp, our range": Peer(
+        "opendp",
+        "by_opendp",
+        cut(0, 8, way="query"),
+        cut(0, 16, way="query"),
+        cut(0, 2, way="query"),
+        is_ranged=True,
+        sets=SMALL,
+    ),
+    "pipeline-dp, our range": Peer(
+        "pipeline-dp", "by_pipeline_dp", cut(8, 1), cut(8, 1), cut(2, 1), is_ranged=True, sets=SMALL
+    ),
+    "tmlt.analytics, our range": Peer(
+        "tmlt.analytics",
+        "by_tmlt_analytics",
+        cut(8, 1),
+        cut(8, 1),
+        cut(2, 1),
+        is_ranged=True,
+        sets=SMALL,
+    ),
+    "hexveil, presence": Peer(
+        "hexveil",
+        "by_hexveil_presence",
+        {"users": 4037},
+        {"users": 100_000},
+        sets=works.NAMES,
+    ),
     **{
         f"hexveil, {way}": Peer(
             "hexveil", "by_hexveil", {"clipping_range": way}, {"clipping_range": way}
@@ -188,15 +249,20 @@ def once(
 def measure(name: str, which: str, work: Path, given: argparse.Namespace) -> Row:
     """Measure one way on one set, each run in a process of its own."""
     peer = PEERS[name]
-    settings = peer.flights if which == "flights" else peer.big
-    row = Row(name, which, peer.library, settings=settings)
+    settings = dict(peer.settings(which))
+    if peer.script == "by_hexveil_presence":
+        settings = {"users": works.truth(work).users}
+    shown = {**settings, "is_ranged": True} if peer.is_ranged else settings
+    row = Row(name, which, peer.library, settings=shown)
     try:
         python = environment(peer.library, given.folder, given.python)
         known = facts(python, peer.library)
-        runs = [once(python, peer, work, [settings]) for _ in range(given.runs or peer.runs[which])]
+        n_runs = given.runs or peer.runs[which]
+        ranges = [private_range(work) if peer.is_ranged else {} for _ in range(n_runs)]
+        runs = [once(python, peer, work, [{**settings, **one}]) for one in ranges]
     except CannotRunError as why:
         print(f"{which:8} {name:18} {why}", flush=True)
-        return Row(name, which, peer.library, settings=settings, failed=str(why))
+        return Row(name, which, peer.library, settings=shown, failed=str(why))
     errors = [round(found[0][0], 4) for found, _ in runs]
     used = [round(seconds, 2) for _, seconds in runs]
     print(
@@ -207,16 +273,38 @@ def measure(name: str, which: str, work: Path, given: argparse.Namespace) -> Row
     return Row(**{**asdict(row), **known, "errors": errors, "cpu": used})
 
 
+def private_range(file: Path) -> dict[str, float]:
+    """Return our private clipping range of a set, as its stages choose it, and the ε left."""
+    schema = pq.read_schema(file)
+    public, table = json.loads(schema.metadata[b"public"]), pq.read_table(file)
+    user, cell = (table[name].to_numpy() for name in ("user", "cell"))
+    quanta = np.rint(1000 * (table["value"].to_numpy() - public["lower"])).astype(np.int64)
+    pairs = PrivatePairs(cell, user, np.ones_like(cell), quanta)
+    span = public["upper"] - public["lower"]
+    form = OneShot(range_share=Fraction(str(RANGE_EPSILON)))
+    plan = PresenceAllocation(public["cells"], round(1000 * span), Fraction(1), form)
+    noise, sums = SimulatedNoise(np.random.default_rng(), 1), PresenceSums(pairs)
+    outputs = execute(plan, sums, noise, MemoryJournal(), Meter(plan.losses()))
+    window = plan.fine_window(outputs)
+    centre, radius = window.centres[0] / PARTS, window.radius / PARTS
+    return {
+        "lower": public["lower"] + span * max(centre - radius, 0.0),
+        "upper": public["lower"] + span * min(centre + radius, 1.0),
+        "epsilon": 1 - RANGE_EPSILON,
+    }
+
+
 def tune(name: str, work: Path, given: argparse.Namespace) -> None:
     """Print the errors of a grid of settings, the best first."""
     peer = PEERS[name]
     python = environment(peer.library, given.folder, given.python)
-    if peer.flights.get("cells"):
+    known = peer.settings(works.NAMES[0])
+    if known.get("cells"):
         names = ("cells", "rows")
         grid = [dict(zip(names, one, strict=True)) for one in itertools.product(*GRID.values())]
     else:
         grid = [{"rows": rows} for rows in (2, 4, 8, 16, 32, 64)]
-    tried = [{**peer.flights, **one} for one in grid]
+    tried = [{**known, **one} for one in grid]
     found, _ = once(python, peer, work, tried, given.runs or 5)
     ranked = sorted(zip(map(statistics.fmean, found), map(str, tried), strict=True))
     for error, settings in ranked:
@@ -244,7 +332,8 @@ def compare(given: argparse.Namespace) -> None:
         about = {**size, "unit": works.UNITS[which], "constant": round(true.constant, 4)}
         for name in given.tune or ():
             tune(name, work, given)
-        for name in () if given.tune else given.only or PEERS:
+        ways = [name for name, peer in PEERS.items() if which in peer.sets]
+        for name in () if given.tune else given.only or ways:
             row = measure(name, which, work, given)
             if given.commit and not given.quick:
                 pages.commit({which: about}, asdict(row), list(PEERS))

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hexveil.base.hexagons import of_places
 from hexveil.simulation.flights import departures
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder above this one
@@ -29,9 +30,18 @@ import big
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NAMES = ("flights", "big")
-BOUNDS = {"flights": (0.0, 600.0), "big": tuple(map(float, big.BOUNDS))}
-UNITS = {"flights": "mph", "big": "km/h"}
+NAMES = ("flights", "big", "surat-6", "warsaw-6")
+BOUNDS = {
+    "flights": (0.0, 600.0),
+    "big": tuple(map(float, big.BOUNDS)),
+    "surat-6": (0.0, 65.0),
+    "warsaw-6": (0.0, 90.0),
+}
+UNITS = {"flights": "mph", "big": "km/h", "surat-6": "km/h", "warsaw-6": "km/h"}
+BUSES = {"surat-6": "surat_itms.parquet", "warsaw-6": "warsaw_buses.parquet"}
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+MIN_USERS = 10
+"""Buses of a hexagon of resolution 6 that is a cell."""
 ROWS = big.ROWS
 
 
@@ -55,7 +65,10 @@ class Truth:
 
 def write(name: str, file: Path, rows: int = ROWS) -> None:
     """Write a set; `rows` is how many records the large one has."""
-    table = flights() if name == "flights" else pa.concat_tables(big.parts(rows))
+    if name in BUSES:
+        table = buses(name)
+    else:
+        table = flights() if name == "flights" else pa.concat_tables(big.parts(rows))
     lower, upper = BOUNDS[name]
     public = {"cells": pc.max(table["cell"]).as_py() + 1, "lower": lower, "upper": upper}
     table = table.replace_schema_metadata({"public": json.dumps(public)})
@@ -69,6 +82,20 @@ def flights() -> pa.Table:
     lower, upper = BOUNDS["flights"]
     speed = pc.min_element_wise(pc.max_element_wise(known["ground speed"], lower), upper)
     return pa.table({"user": codes(known["tailnum"]), "cell": codes(place), "value": speed})
+
+
+def buses(name: str) -> pa.Table:
+    """Return records of buses in hexagons of at least `MIN_USERS` of them."""
+    table = pq.read_table(SHARED / BUSES[name], columns=["user_id", "lat", "lon", "value"])
+    hexagon = of_places(table["lat"].combine_chunks(), table["lon"].combine_chunks(), 6).to_numpy()
+    _, user = np.unique(table["user_id"].to_numpy(zero_copy_only=False), return_inverse=True)
+    _, cell = np.unique(hexagon, return_inverse=True)
+    lower, upper = BOUNDS[name]
+    pairs = np.unique(cell * (user.max() + 1) + user)
+    kept = (np.bincount(pairs // (user.max() + 1)) >= MIN_USERS)[cell]
+    _, cell = np.unique(cell[kept], return_inverse=True)
+    value = np.clip(table["value"].to_numpy()[kept], lower, upper)
+    return pa.table({"user": user[kept], "cell": cell, "value": value})
 
 
 def codes(column: pa.ChunkedArray) -> pa.Array:

@@ -172,3 +172,20 @@ def test_every_shell_has_a_script(shell):
     )
     assert "hexveil" in done.stdout
     assert "_HEXVEIL_COMPLETE" in done.stdout
+
+
+def test_a_command_loads_no_pandas(tmp_path):
+    """A process of the command reads and plans without pandas, which pyarrow would load."""
+    records = tmp_path / "buses.csv"
+    records.write_text("bus,speed\n" + "".join(f"b{k % 12},{k}\n" for k in range(40)))
+    arguments = ("plan", records, "--user", "bus", "--value", "speed", "--one-cell",
+                 "--bounds", "0,60", "--epsilon", "2", "--repeats", "keep")  # fmt: skip
+    code = (
+        "import atexit, sys; from hexveil.cli import command; "
+        "atexit.register(lambda: print([sys.modules.get('pandas'), 'pyarrow' in sys.modules])); "
+        "command()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[None, True]"

@@ -74,10 +74,27 @@ def test_defaults_are_the_librarys(call, here, monkeypatch):
     assert made == [City()]
 
 
+def test_cars_are_written_with_their_statistics(here, call):
+    """--vehicles cars makes private cars; text and --json state how they are used."""
+    cars = ("--vehicles", "cars", "--users", "50", "--seed", "3", "--out", "cars.parquet")
+    said = call("simulate", *cars)
+    assert (said.code, said.err) == (0, "")
+    text = " ".join(said.out.split())
+    assert "the default promise of hexveil does not fit them" in text
+    assert "the busiest tenth has" in text
+    assert max(map(len, said.out.splitlines())) <= 100
+    made = json.loads(call("simulate", *cars, "--json").out)
+    assert made["records"] == pq.read_table(here / "cars.parquet").num_rows
+    assert (made["vehicles"], made["users"], made["days"]) == ("cars", 50, 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((), "--out"),
+        (("--vehicles", "cars", "--out", "a.csv", "--streets", "b.geojson"), "leave --streets out"),
+        (("--vehicles", "cars", "--out", "a.csv", "--users", "0"), "must be a whole number from 1"),
+        (("--vehicles", "ships", "--out", "a.csv"), "--vehicles"),
         (("--out", "city.txt"), "must end in one of .parquet, .csv"),
         (("--out", "no/city.csv"), "there is no folder no"),
         (("--out", "city.csv", "--users", "0"), "users must be a whole number from 1"),

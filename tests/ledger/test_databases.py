@@ -39,6 +39,19 @@ def test_any_file_name_is_one(tmp_path, name):
     assert open_ledger(str(tmp_path / name)).spent == THIRD
 
 
+def test_ledgers_share_what_was_compiled(tmp_path):
+    """A second file compiles no statement that the first one did, and they stay two ledgers."""
+    first = open_ledger(tmp_path / "one")
+    book(first)
+    assert first.spent == THIRD
+    compiled = len(databases._COMPILED)
+    assert compiled > 0
+    second = open_ledger(tmp_path / "two")
+    assert second.spent == 0
+    book(second)
+    assert len(databases._COMPILED) == compiled
+
+
 def test_a_url_and_a_path_are_the_same_ledger(tmp_path):
     """sqlite:/// and the file's path reach the same book."""
     book(open_ledger(f"sqlite:///{tmp_path}/l.sqlite"))

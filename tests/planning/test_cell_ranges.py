@@ -47,12 +47,12 @@ def test_pooled_quantiles_are_as_precise_as_their_share_allows(votes, epsilon):
     """Within 2 to 20 percent, and precise to eight scales wherever that suffices."""
     quantiles, share = cell_ranges.quantile_shares(votes, epsilon)
     check_quantiles(quantiles)
-    outer, times = quantiles[0], Fraction(5, 4) if len(quantiles) == 3 else 1
+    outer, times = quantiles[0], Fraction(3, 2) if len(quantiles) == 3 else 1
     needed = times * 32 / (outer * votes * epsilon)
     assert Fraction(2, 100) <= share <= Fraction(20, 100)
     assert share >= min(needed, Fraction(20, 100))
     assert share <= max(needed + Fraction(1, 1000), Fraction(2, 100))
-    assert (len(quantiles) == 3) == (5 * 32 / (votes * epsilon) * Fraction(5, 4) <= Fraction(3, 25))
+    assert (len(quantiles) == 3) == (5 * 32 / (votes * epsilon) * Fraction(3, 2) <= Fraction(3, 25))
     # Further out only where it costs little.
     assert outer == Fraction(1, 5) or needed <= Fraction(8, 100)
 

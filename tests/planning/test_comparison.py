@@ -5,6 +5,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
+from hexveil.base.errors import InputError
 from hexveil.planning.comparison.mechanism_comparison import compare_mechanisms, explain_absence
 from hexveil.planning.comparison.method_comparison import compare_methods, same_request, shrunk
 from hexveil_research.papers.comp_setting import comp_setting
@@ -183,3 +184,9 @@ def test_large_maps_are_not_compared_by_mechanisms():
     plan = hv.plan(occupancy, bounds=(0, 10), epsilon=1, advise=False)
     assert compare_mechanisms(plan) == []
     assert "on at most 200 cells; here are 201" in explain_absence(plan)
+
+
+def test_what_is_no_plan_is_refused():
+    """Two releases are compared by another function, which the message names."""
+    with pytest.raises(InputError, match=r"compare takes a plan, got int; hv.compare_releases"):
+        hv.compare(3)

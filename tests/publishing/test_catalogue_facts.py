@@ -1,6 +1,7 @@
 """Facts that a folder tells data portals: known, or stated by its holder, and never private."""
 
 import json
+import re
 from datetime import UTC, datetime
 from fractions import Fraction
 
@@ -66,6 +67,39 @@ def test_without_statements_nothing_is_claimed(release):
     assert made["stac-item.json"]["bbox"] == list(
         coverage.find_coverage(release.table, release.manifest).box
     )
+
+
+def test_titles_head_every_description(release, tmp_path):
+    """The holder's title is that of the manifest, the page and each standard; verify agrees."""
+    made = release.write(tmp_path / "map", title="Speed at eight", subtitle="Surat, one week")
+    manifest = hv.verify(made)
+    assert (manifest["title"], manifest["subtitle"]) == ("Speed at eight", "Surat, one week")
+    found = {name: json.loads((made / name).read_text()) for name in metadata_files.NAMES}
+    assert found["dcat.jsonld"]["dct:title"]["@value"] == "Speed at eight"
+    assert found["cells.csv-metadata.json"]["dc:title"] == "Speed at eight"
+    assert found["schema-org.jsonld"]["name"] == found["datapackage.json"]["title"]
+    assert found["stac-item.json"]["properties"]["title"] == "Speed at eight"
+    assert found["datapackage.json"]["description"].startswith("Surat, one week. Average")
+    assert (made / "README.txt").read_text().startswith("Speed at eight\n")
+    page = (made / "report.html").read_text()
+    described = re.search(r'<script type="application/ld\+json">(.*?)</script>', page)[1]
+    assert json.loads(described) == found["schema-org.jsonld"]
+    # Another title for portals alone stays possible, and titles are kept when a copy is written.
+    own = documents(hv.load(made), hv.Catalogue(title="Buses"))
+    assert own["dcat.jsonld"]["dct:title"]["@value"] == "Buses"
+    copy = hv.load(made).write(tmp_path / "copy")
+    assert hv.verify(copy)["title"] == "Speed at eight"
+    (made / "report.html").write_text(page.replace("Speed at eight", "Speed at nine"))
+    seal(made)
+    assert any("does not hold the description" in one for one in verify.find_problems(made))
+
+
+@pytest.mark.parametrize("title", ["two\nlines", "\x1b[31m", "a" * 301, 7])
+def test_a_title_is_one_line_of_text(release, tmp_path, title):
+    """Anything else is refused before a file is written."""
+    with pytest.raises(InputError, match="title must be text on one line"):
+        release.write(tmp_path / "map", title=title)
+    assert not list(tmp_path.iterdir())
 
 
 def test_labels_have_neither_area_nor_item(routes):

@@ -18,7 +18,7 @@ from hexveil.mechanisms import map_quantiles, noise
 from hexveil.planning.allocation import PerCellRange, TwoStageRange, WithinBounds
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
-from hexveil.publishing.estimates.smoothed_estimates import smooth_release
+from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
 from hexveil.simulation.city import City
 from hexveil.simulation.flights import departures
 from publishing.drawing import executed
@@ -160,7 +160,8 @@ def held(dataset, intervals, draws, epsilon=1):
         values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
         clamped = np.clip(values["mean"], shown.lower, shown.upper)
         done = smooth_release(shown, facts, values)["mean"]
-        posterior = estimate_outputs(shown, allocation, outputs, values)
+        effects = groupings_of(facts.cells)
+        posterior = estimate_outputs(shown, allocation, outputs, values, effects)
         if posterior is not None:
             done = adopt_intervals(done, posterior, shown.allocation.clipping)
         off = np.abs(clamped - projected(dataset, shown))

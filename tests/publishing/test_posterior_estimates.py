@@ -234,3 +234,21 @@ def test_the_quantiles_are_those_before_widening():
     from hexveil.planning.release_allocation import allocation_of  # noqa: PLC0415  one test
 
     assert released_quantiles(allocation_of(plan, highway().public.lattice), {}) is None
+
+
+def test_a_narrow_law_within_wide_bounds_is_no_pile():
+    """Air sensors: user means that fill a thirtieth of the bounds keep their precise numbers.
+
+    They were taken for values piled at one point, whose spread nothing is known of: estimates were
+    three times as far off as the raw numbers that they were made from.
+    """
+    rng = np.random.default_rng(5)
+    bounds, n, users = (0.0, 500.0), 44, 14
+    truth = rng.normal(23.0, 5.0, n)
+    noisy = truth + rng.laplace(0.0, 1.5, n) + rng.normal(0.0, 1.0, n)
+    seen = look_at(noisy, 10.0, 40.0, 1.5)
+    narrow = UserMeanSpread(23.4, 8.1, 8.1, None)
+    made = estimate_looks([seen], design_of(n, users), narrow, bounds)
+    raw, estimated = (np.abs(one - truth).mean() for one in (noisy, made.estimate))
+    assert estimated < 1.2 * raw
+    assert ((made.low <= truth) & (truth <= made.high)).mean() > 0.9

@@ -45,6 +45,7 @@ def fleet(cells=None, n_cells=12, users=60):
     )
 
 
+@pytest.mark.usefixtures("seeded_noise")
 @pytest.mark.parametrize("clipping_range", ["bounds", "private"])
 def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, clipping_range):
     """The same request with and without it: one booking, the same raw numbers, more columns."""

@@ -232,6 +232,7 @@ def book(tmp_path):
     return hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=10)
 
 
+@pytest.mark.usefixtures("seeded_noise")
 def test_one_booking_covers_all_three_steps(book, tmp_path):
     """The plan's loss is booked once; the manifest has all steps; the folder verifies."""
     dataset, samples = fleet(2000)
@@ -266,6 +267,7 @@ def test_one_booking_covers_all_three_steps(book, tmp_path):
     assert json.dumps(again.manifest) == json.dumps(made.manifest)
 
 
+@pytest.mark.usefixtures("seeded_noise")
 @pytest.mark.parametrize("statistics", [("variance",), ("sd",)])
 def test_a_variance_alone_pays_for_its_mean(book, tmp_path, statistics):
     """The noisy mean is in the ledger and its part in the manifest; no column shows it."""

@@ -622,14 +622,14 @@ def test_a_full_disk_is_told_and_nothing_is_kept(days, place, monkeypatch):
 
 def test_an_entry_that_goes_while_it_is_added_up_is_told(days, place, monkeypatch):
     """Another process that clears the folder meanwhile makes no wrong sums."""
-    merge = cached_reading._CachedReading._merge
+    merged = cached_reading._CachedReading._merged
 
-    def cleared(self, entries):
+    def cleared(self, entries, left_out):
         for path in place.glob("*.pairs"):
             path.unlink()
-        merge(self, entries)
+        return merged(self, entries, left_out)
 
-    monkeypatch.setattr(cached_reading._CachedReading, "_merge", cleared)
+    monkeypatch.setattr(cached_reading._CachedReading, "_merged", cleared)
     with pytest.raises(StorageError, match="changed by somebody else"):
         ask(days, cache=place)
 

@@ -64,6 +64,17 @@ def test_the_holders_names_come_first():
     assert all(words.endswith("of Depot 7") for words in alone["words"][1:])
 
 
+def test_lines_of_the_context_fit_into_a_page():
+    """A city of streets is thinned until its lines stay within their limit, and some remain."""
+    rng = np.random.default_rng(5)
+    middle = np.array(h3.cell_to_latlng(WARSAW[0]))[::-1]
+    walks = middle + np.cumsum(rng.normal(0, 0.0004, (900, 60, 2)), axis=1)
+    streets = {"type": "MultiLineString", "coordinates": walks.tolist()}
+    drawn = around(WARSAW, streets)["context"]
+    size = len(json.dumps(drawn, separators=(",", ":")))
+    assert module.MAX_CONTEXT_BYTES / 10 < size <= module.MAX_CONTEXT_BYTES
+
+
 def test_small_maps_have_names_but_no_lines():
     """Lines that are off by a kilometre are not drawn on a map of a few."""
     found = around(h3.grid_disk(h3.latlng_to_cell(52.23, 21.0, 9), 3))

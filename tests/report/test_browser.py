@@ -16,7 +16,8 @@ SEVEN = "#slot=2024-02-19T07:00"
 
 @pytest.fixture(scope="module")
 def city_page(city) -> str:
-    return render(city.table, city.manifest, context=city.context)
+    described = {"@context": "https://schema.org/", "@type": "Dataset", "name": "<b>"}
+    return render(city.table, city.manifest, context=city.context, description=described)
 
 
 def fits(page) -> None:
@@ -448,7 +449,10 @@ def test_axe_finds_no_violation(request, show, kind, scheme):
     if kind == "city":
         page.mouse.click(*middle_of_map(page))
         page.locator("#against").select_option("2")
+    page.get_by_role("radio", name="Dark" if scheme == "light" else "Light").check()
     found = axe.Axe().run(page)
+    # Pages of one window remember the choice.
+    page.get_by_role("radio", name="System").check()
     assert [(one["id"], one["nodes"][0]["html"]) for one in found.response["violations"]] == []
 
 
@@ -458,3 +462,55 @@ def test_a_script_that_asks_is_refused(show, city_page):
     failed = page.evaluate("() => fetch('https://example.invalid/x').then(() => false, () => true)")
     assert failed
     assert any(re.search("Content Security Policy", text) for text in page.complaints)
+
+
+@pytest.mark.parametrize("kind", ["city", "wards"])
+def test_the_reader_chooses_light_or_dark(request, show, kind):
+    """By keyboard: the page, its map and the next page are as chosen, else as the system."""
+    release = request.getfixturevalue(kind)
+    html = render(release.table, release.manifest)
+    page = show(html, DESK)
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    drawn = page.locator("#map canvas").evaluate(LIGHTNESS) if kind == "city" else 0
+    group = page.get_by_role("group", name="Colours of the page")
+    group.get_by_role("radio", name="System").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert group.get_by_role("radio", name="Dark").is_checked()
+    assert page.evaluate(ground) != light
+    if kind == "city":
+        page.wait_for_function(
+            "drawn => ("
+            + LIGHTNESS
+            + """)(
+            document.querySelector("#map canvas")) < drawn - 60""",
+            arg=drawn,
+        )
+    kept = page.evaluate("localStorage.getItem('hexveil-scheme')")
+    page.emulate_media(media="print")
+    assert page.evaluate(ground) == light
+    page.emulate_media(media="screen")
+    page.reload()
+    page.wait_for_selector("body[data-ready=true]")
+    assert kept == "dark"
+    assert page.evaluate(ground) != light
+    page.get_by_role("radio", name="System").check()
+    assert page.evaluate(ground) == light
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"light => {ground} !== light", arg=light)
+    fits(page)
+    # The test reads the drawing often, which the browser remarks on.
+    assert [text for text in page.complaints if "Canvas2D" not in text] == []
+
+
+def test_a_page_without_memory_can_be_dark(show, city_page):
+    """Where the browser refuses to remember, the choice lasts while the page is open."""
+    page = show(city_page, DESK)
+    refused = '{ get() { throw new DOMException("refused", "SecurityError"); } }'
+    page.add_init_script(f"Object.defineProperty(window, 'localStorage', {refused})")
+    page.reload()
+    page.wait_for_selector("body[data-ready=true]")
+    page.get_by_role("radio", name="Dark").check()
+    assert page.evaluate("document.documentElement.dataset.scheme") == "dark"
+    assert page.complaints == []

@@ -68,7 +68,7 @@ def test_only_the_scripts_and_the_style_of_the_page_are_allowed(request, kind):
 
     assert rules["script-src"] == hashed("script")
     assert rules["style-src"] == hashed("style")
-    assert len(rules["script-src"]) == (2 if kind == "city" else 1)
+    assert len(rules["script-src"]) == (3 if kind == "city" else 2)
     assert not re.search(r"<[^>]+\s(?:style|on\w+)=", without_scripts(html))
 
 
@@ -177,7 +177,7 @@ def test_labels_that_try_to_be_html_are_text(wards):
     assert "<script>alert" not in html
     assert "<img" not in html
     assert "&lt;img src=x onerror=alert(1)&gt;" in html
-    assert html.count("</script>") == 2  # the data and the page's own
+    assert html.count("</script>") == 3  # the data and the page's own two
     assert data_of(html)["columns"]["label:ward"][0] == "<img src=x onerror=alert(1)>"
 
 
@@ -373,16 +373,25 @@ def test_a_certificate_of_two_statistics_is_about_shares(city):
 
 def test_title_and_subtitle_are_the_publishers(city):
     """They head the page, escaped; without them it is headed by what is averaged."""
-    html = render(
-        city.table, city.manifest, title="A <b> & c", subtitle="<script>alert(1)</script>"
-    )
+    titles = {"title": "A <b> & c", "subtitle": "<script>alert(1)</script>"}
+    html = render(city.table, {**city.manifest, **titles})
     assert "<title>A &lt;b&gt; &amp; c</title>" in html
     assert "<h1>A &lt;b&gt; &amp; c</h1>" in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;</p>" in html
     assert "<script>alert" not in html
-    alone = render(city.table, city.manifest, title="Rivertown at eight")
+    alone = render(city.table, {**city.manifest, "title": "Rivertown at eight"})
     assert '<p class="subtitle">Average speed in km/h · Rivertown buses</p>' in alone
     assert 'class="subtitle"' not in render(city.table, city.manifest)
+
+
+def test_the_page_holds_its_description_for_search_engines(city):
+    """It is JSON-LD that no text can leave; a page without one has no such element."""
+    described = {"@type": "Dataset", "name": "</script><img src=x onerror=alert(1)>"}
+    html = render(city.table, city.manifest, description=described)
+    text = re.search(r'<script type="application/ld\+json">(.*?)</script>', html)[1]
+    assert json.loads(text) == described
+    assert "<img" not in html
+    assert "ld+json" not in render(city.table, city.manifest)
 
 
 def test_the_files_of_the_folder_are_offered(city):

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from hexveil.report.palette import GROUNDS, gradient, palette
+from hexveil.report.palette import GROUNDS, colours_of, gradient, palette
 
 # Machado, Oliveira and Fernandes (2009), full deficiency, on linear RGB.
 VISION = {
@@ -95,3 +95,14 @@ def test_a_gradient_runs_from_end_to_end():
     assert gradient(3)[0] == "#440154"
     assert gradient(3)[-1] == "#fde725"
     assert len(gradient(256)) == 256
+
+
+@MODES
+def test_a_number_has_the_colour_of_its_class(mode):
+    """Equal parts of the scale are a class each; numbers beyond it have the colour of its end."""
+    colours = palette(mode)
+    values = np.array([-3.0, 0.0, 2.49, 2.5, 9.99, 10.0, 99.0])
+    for grade, places in (("good", [0, 0, 1, 2, 7, 7, 7]), ("caution", [0, 0, 0, 1, 3, 3, 3])):
+        found = colours_of(values, [grade] * 7, (0.0, 10.0), mode)
+        assert found == [colours[grade][place] for place in places]
+    assert set(colours_of(values, ["noise"] * 7, (0.0, 10.0), mode)) == set(colours["noise"])

@@ -14,6 +14,8 @@ import h3
 import numpy as np
 import pyarrow as pa
 
+from hexveil.base.arrow_numbers import to_arrow, to_numpy
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -62,8 +64,8 @@ def parents(hexagon: NDArray[np.uint64], resolution: int) -> NDArray[np.uint64]:
     if h3ronpy is None:  # pragma: no cover
         up = [h3.cell_to_parent(h3.int_to_str(int(i)), resolution) for i in hexagon]
         return np.array([h3.str_to_int(i) for i in up], dtype=np.uint64)
-    coarse: Any = h3ronpy.change_resolution(pa.array(hexagon, type=pa.uint64()), resolution)
-    return np.asarray(pa.array(coarse).to_numpy(), dtype=np.uint64)
+    coarse: Any = h3ronpy.change_resolution(to_arrow(hexagon.astype(np.uint64)), resolution)
+    return np.asarray(to_numpy(pa.array(coarse)), dtype=np.uint64)
 
 
 def of_polygon(corners: Iterable[tuple[float, float]], resolution: int) -> NDArray[np.uint64]:

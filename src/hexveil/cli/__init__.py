@@ -5,20 +5,32 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from hexveil.cli import interrupts
+from hexveil.cli.instant_answers import answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hexveil.cli import interrupts
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; 130 and one line if it was interrupted."""
+    code = answer(sys.argv[1:] if arguments is None else arguments)
+    if code is not None:
+        return code
+    from hexveil.cli import interrupts  # noqa: PLC0415  loading takes a moment
+
     with interrupts.watched() as watch:
         return _run(arguments, watch)
 
 
 def command() -> None:
     """Run the command as a process of its own, and exit with its code."""
+    code = answer(sys.argv[1:])
+    if code is not None:
+        sys.exit(code)
+    from hexveil.cli import interrupts  # noqa: PLC0415  loading takes a moment
+
     with interrupts.watched() as watch:
         code = _run(None, watch)
         # The work is done and has its code: a late signal must not change it.
@@ -30,6 +42,8 @@ def command() -> None:
 
 def _run(arguments: Sequence[str] | None, watch: interrupts.Watch) -> int:
     """Return the exit code; when this returns, the watch raises no more."""
+    from hexveil.cli import interrupts  # noqa: PLC0415  loading takes a moment
+
     try:
         try:
             watch.open()

@@ -1,7 +1,7 @@
 """The command line: its sub-commands, and the exit code and message of every error.
 
 Exit 0 done or replayed; 1 the program or the machine failed; 2 wrong use or bad input; 3 refused
-by the budget; 130 interrupted. An error is one line on stderr, or one object with `--json`.
+by the budget; 130 interrupted. An error is one sentence on stderr, or one object with `--json`.
 """
 
 from __future__ import annotations
@@ -71,15 +71,20 @@ class CommandEntry:
             typer_app.command(self.name, epilog=f"Example:  {self.example}")(self._body(module))
         return typer.main.get_command(typer_app)
 
+    @property
+    def _function_name(self) -> str:
+        """Name of the command in Python, which has no hyphens."""
+        return self.name.replace("-", "_")
+
     def _module(self) -> Any:  # noqa: ANN401  a module has any names
         if not self.installed:
-            return import_module(f"hexveil.cli.commands.{self.name}_command")
+            return import_module(f"hexveil.cli.commands.{self._function_name}_command")
         # By entry point: this package imports nothing of research.
         (point,) = entry_points(group="hexveil.commands", name=self.name)
         return import_module(point.module)
 
     def _body(self, module: Any) -> Any:  # noqa: ANN401  a command's function, with its own options
-        body = getattr(module, self.name)
+        body = getattr(module, self._function_name)
         if self.kind == "plain":
             return body
         from hexveil.cli.options import run_command  # noqa: PLC0415  loading takes a moment
@@ -138,6 +143,18 @@ PANELS: dict[str, tuple[CommandEntry, ...]] = {
             "dossier",
             "Write the document that a privacy officer completes and signs.",
             "hexveil dossier map --out dossier.md",
+            "plain",
+        ),
+        CommandEntry(
+            "compare",
+            "Show what changed from one release to another; costs nothing.",
+            "hexveil compare monday tuesday --out changes",
+            "plain",
+        ),
+        CommandEntry(
+            "roll-up",
+            "Average a release over coarser cells; costs nothing.",
+            "hexveil roll-up map --timeslot 1d --out days",
             "plain",
         ),
     ),

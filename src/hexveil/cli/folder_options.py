@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.optional_packages import require_package
 from hexveil.publishing import signing
 from hexveil.publishing.catalogue.holder_statements import Catalogue
+from hexveil.publishing.folder import PageOptions
 
 if TYPE_CHECKING:
     from hexveil.config import Run
@@ -31,6 +32,8 @@ def folder_extras(run: Run, path: str = "") -> dict[str, Any]:
     if run.release.tiles:
         require_package("pyogrio", "tiles")
     names = ("context", "sign", "tiles", "title", "subtitle", "hide_geography")
+    # Refuses a title that the folder would refuse after the budget is spent.
+    PageOptions(run.release.title or "", run.release.subtitle or "")
     extras = {name: getattr(run.release, name) for name in names}
     extras["catalogue"] = catalogue_of(run, path)
     return {name: extra for name, extra in extras.items() if extra is not None}

@@ -227,9 +227,14 @@ class Publishing(Section):
     estimates: Names | None = _field(
         'Columns beside the noisy one: "raw", or "raw,smoothed".', "raw"
     )
-    title: Text | None = _field("Title of the page; by default what is averaged.")
+    title: Text | None = _field(
+        "Title of the map, for page and portals; by default what is averaged."
+    )
     subtitle: Text | None = _field("Line below the title, such as place and time.")
-    context: Text | None = _field("GeoJSON file drawn below the map; its names name places.")
+    context: Text | None = _field(
+        "GeoJSON file or OpenStreetMap extract (.osm, .osm.pbf) drawn below the map; its names are "
+        "those of places and streets."
+    )
     hide_geography: Switch | None = _field(
         "Leave coast, rivers, borders and names of places out of the map."
     )

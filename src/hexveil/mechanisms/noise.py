@@ -7,6 +7,8 @@ so a user's loss over a release is the sum over its cells of its own integer sen
 Its noisy max on integer scores is permute-and-flip, exact as well. The library's `monotonic`
 distance is never asked for: it halves the booked loss of scores that all move one way, which
 scores of ranks do not (ERRATA 12).
+Its discrete Gaussian on integers is exact too. No mechanism asks for it yet: ledger, plans and
+promise are about pure epsilon.
 """
 
 from __future__ import annotations
@@ -17,14 +19,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from opendp.domains import atom_domain, vector_domain
-from opendp.measurements import make_laplace, make_noisy_max
+from opendp.measurements import make_gaussian, make_laplace, make_noisy_max
 from opendp.measures import max_divergence
-from opendp.metrics import l1_distance, linf_distance
+from opendp.metrics import l1_distance, l2_distance, linf_distance
 from opendp.mod import enable_features
 
 from hexveil.base.errors import HexveilError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
     from opendp.mod import Domain, Measurement, Metric
 
@@ -59,6 +63,42 @@ def add_laplace(values: NDArray[np.int64], scales: NDArray[np.float64]) -> NDArr
         If a scale is not positive and finite, or values or noise could leave the integer type;
         nothing has been drawn then.
     """
+    return _add_noise(values, scales, _measurement)
+
+
+def add_gaussian(values: NDArray[np.int64], deviations: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return integers plus independent discrete Gaussian noise, one positive parameter each.
+
+    Privacy
+    -------
+    Neighbours: decided by the caller. Sensitivity: a user who moves entry g by at most d_g
+    (integers). Loss: zCDP of rho = Σ d_g² / (2 deviations[g]²), and the (ε, δ) of
+    `accounting.gaussian_loss`; never a pure epsilon. Relies on the caller for the sensitivities,
+    for having booked the loss, and for calling once.
+
+    Parameters
+    ----------
+    values : ndarray of int64, shape (n,)
+        Private.
+    deviations : ndarray of float64, shape (n,)
+        Parameter of the law, in the same integer units: its standard deviation but for the lattice.
+        Public.
+
+    Raises
+    ------
+    HexveilError
+        If a parameter is not positive and finite, or values or noise could leave the integer type;
+        nothing has been drawn then.
+    """
+    return _add_noise(values, deviations, _gaussian)
+
+
+def _add_noise(
+    values: NDArray[np.int64],
+    scales: NDArray[np.float64],
+    measurement: Callable[[float], Measurement],
+) -> NDArray[np.int64]:
+    """Return integers with the noise of a measurement for each distinct scale."""
     _check(values, scales)
     # Everything was checked before the first draw: what is drawn and then dropped by an error would
     # have been paid for all the same.
@@ -68,7 +108,7 @@ def add_laplace(values: NDArray[np.int64], scales: NDArray[np.float64]) -> NDArr
     order, end = np.argsort(scales, kind="stable"), np.cumsum(count)
     for scale, begin, stop in zip(distinct, end - count, end, strict=True):
         rows = order[begin:stop]
-        noisy[rows] = _measurement(float(scale))(values[rows])
+        noisy[rows] = measurement(float(scale))(values[rows])
     return noisy
 
 
@@ -123,6 +163,11 @@ def _space() -> tuple[Domain, Metric]:
 
 def _measurement(scale: float) -> Measurement:
     return make_laplace(*_space(), scale=scale)
+
+
+def _gaussian(deviation: float) -> Measurement:
+    space = vector_domain(atom_domain(T="i64")), l2_distance(T="f64")
+    return make_gaussian(*space, scale=deviation)
 
 
 @lru_cache(maxsize=64)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -42,12 +43,20 @@ class DeclaredGrid:
     is_in_use : bool
         Whether the declaration says that the cells are in use, so that none needs to be tested for
         weight: true of lists, not of areas.
+    shape : tuple of int
+        Places and slots, or values of each label, where there are two of each at least: cells are
+        their combinations, in C order. Empty otherwise.
     """
 
     table: CellTable
     is_in_use: bool
+    shape: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        shape = tuple(length for length in self.shape if length > 1)
+        object.__setattr__(self, "shape", shape if len(shape) > 1 else ())
+        if self.shape and math.prod(self.shape) != len(self.table):
+            raise ValueError("the dimensions of a grid give another number of cells.")
         if not 1 <= len(self.table) <= MAX_GRID_CELLS:
             raise InputError(
                 f"a declared grid has from 1 to {MAX_GRID_CELLS:,} cells, this one "
@@ -143,7 +152,7 @@ class DeclaredGrid:
         table = CellTable(
             cells, hexagon=np.repeat(places, slots.size), slot=np.tile(slots, places.size)
         )
-        return cls(table, is_list)
+        return cls(table, is_list, (places.size, slots.size))
 
     @classmethod
     def of_labels(cls, labels: Labels, values: Sequence[Sequence[str]]) -> DeclaredGrid:
@@ -160,7 +169,8 @@ class DeclaredGrid:
             raise InputError("a value of a label is listed twice.")
         combined = zip(*itertools.product(*values), strict=True)
         columns = dict(zip(labels.columns, map(tuple, combined), strict=True))
-        return cls(CellTable(labels, labels=columns), is_in_use=True)
+        shape = tuple(map(len, values))
+        return cls(CellTable(labels, labels=columns), is_in_use=True, shape=shape)
 
 
 def _within_hours(declared: DeclaredGrid, hours: tuple[int, ...]) -> DeclaredGrid:
@@ -173,7 +183,10 @@ def _within_hours(declared: DeclaredGrid, hours: tuple[int, ...]) -> DeclaredGri
     is_used = ((start < ends) & (start + grid.seconds > begins)).any(axis=0)
     if not is_used.any():
         raise InputError("hours leave no timeslot of the grid.")
-    return DeclaredGrid(declared.table.take(np.flatnonzero(is_used)), declared.is_in_use)
+    table = declared.table.take(np.flatnonzero(is_used))
+    # Each place has the same slots: those that are left keep the order of the cells.
+    shape = (declared.shape[0], len(table) // declared.shape[0]) if declared.shape else ()
+    return DeclaredGrid(table, declared.is_in_use, shape)
 
 
 def _slots(cells: Cells, dates: tuple[str, str] | None) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.model.cells import Cells, CellTable, Labels
+    from hexveil.model.fine_bins import FineBins
     from hexveil.model.occupancy import Occupancy
 
 Unit = Literal["user", "user-day", "user-week"]
@@ -131,6 +132,8 @@ class PublicMetadata:
         The public request: source names as configured, columns, repeats, selection, version.
     recount : Recount or None
         None where the records are not at hand: sums made elsewhere, saved plans.
+    bins : FineBins or None
+        Bins in which records were counted, for statistics of distributions; None without any.
     """
 
     occupancy: Occupancy
@@ -142,3 +145,4 @@ class PublicMetadata:
     rules: Mapping[str, int] = field(default_factory=dict)
     identity: Mapping[str, str] = field(default_factory=dict)
     recount: Recount | None = field(default=None, repr=False)
+    bins: FineBins | None = field(default=None, repr=False)

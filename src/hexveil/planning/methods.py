@@ -23,6 +23,7 @@ from hexveil.planning.calibration import (
     spend_epsilon,
 )
 from hexveil.planning.clipping_range import private_range, range_allocations
+from hexveil.planning.clipping_range.cell_ranges import MOST_WITHIN_BOUNDS
 from hexveil.planning.guarantees import (
     PlanningProblem,
     error_models,
@@ -91,29 +92,48 @@ def _cell_ranges(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
 def _best_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     """Return the allocation of least predicted error; with ranges only where they can be found.
 
-    Where users suffice for ranges of cells, these alone are compared with the bounds, whose error
-    is a worst case: one range for all cells may be predicted to be better, and fails where cells
-    differ much.
+    Where users suffice for ranges of cells, these alone are compared with the bounds: one range for
+    all cells may be predicted to be better, and fails where cells differ much. Bounds are taken
+    there only if they say much: a plan whose worst case is no better than a constant's publishes
+    the middle of the bounds in many cells.
     """
     occupancy, request = problem.occupancy, problem.request
-    candidates = [_within_bounds(problem, epsilon)]
     if not occupancy.is_local:  # weights of pairs need the pairs at hand
-        return candidates[0]
-    cells = range_allocations.allocate_supported_cell_ranges(occupancy, request, epsilon)
-    if cells is not None:
-        candidates.append(cells)
-    elif private_range.range_is_affordable(occupancy.n_users, epsilon):
-        local = occupancy.local()
-        candidates.append(range_allocations.allocate_with_range(local, request, epsilon))
-        if range_allocations.supports_two_stages(local, request):
-            candidates.append(range_allocations.allocate_two_stage(local, request, epsilon))
+        return _within_bounds(problem, epsilon)
 
     def mean_error(allocation: PlanAllocation) -> float:
         # Without public metadata: fractions of quanta must not decide between kinds of plans.
         models = error_models(problem.without_metadata(), allocation)
         return float(objective_errors(request, problem.span, models).mean())
 
+    cells = range_allocations.allocate_supported_cell_ranges(occupancy, request, epsilon)
+    if cells is not None:
+        most = min(mean_error(cells), float(np.min(problem.span)) * MOST_WITHIN_BOUNDS)
+        # A search that cannot win is left out: it costs more than all others.
+        if least_error_within_bounds(problem, epsilon) >= most:
+            return cells
+        within = _within_bounds(problem, epsilon)
+        return within if mean_error(within) <= most else cells
+    candidates = [_within_bounds(problem, epsilon)]
+    if private_range.range_is_affordable(occupancy.n_users, epsilon):
+        local = occupancy.local()
+        candidates.append(range_allocations.allocate_with_range(local, request, epsilon))
+        if range_allocations.supports_two_stages(local, request):
+            candidates.append(range_allocations.allocate_two_stage(local, request, epsilon))
     return min(candidates, key=mean_error)
+
+
+def least_error_within_bounds(problem: PlanningProblem, epsilon: Fraction) -> float:
+    """Return a lower bound on the average planning error of means without a range.
+
+    Of a cell with noise b and a share d at the middle of the bounds the error is at least
+    U (d/2 + b), U the smallest span. Losses of users add up to Σ (1 - d)/b <= L ε, L users, so that
+    the average of b is at least (1 - δ)² n with n = G/(L ε), δ the average of d, by Cauchy and
+    Schwarz. For n up to 1/4 that plus δ/2 is least at δ = 0; for larger ones it is above 1/4.
+    """
+    users, cells = problem.occupancy.n_users, problem.occupancy.n_cells
+    noise = cells / (users * float(epsilon))
+    return float(np.min(problem.span)) * min(noise, 0.25) * (1.0 - 1e-9)
 
 
 def _per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:

@@ -31,23 +31,41 @@ if TYPE_CHECKING:
 PAGE = "report.html"
 GEOJSON_LIMIT = 50_000_000
 """Bytes; a larger map is left to cells.parquet."""
+TITLES = ("title", "subtitle")
+MAX_TITLE = 300
 
 
 @dataclass(frozen=True)
 class PageOptions:
-    """What report.html is called and shows.
+    """Title of a release, and what its page shows.
 
     Attributes
     ----------
     title, subtitle : str
-        By default what is averaged, and the name of the data set.
+        By default what is averaged, and the name of the data set; on one line each.
     geography : bool
         Whether its map has coast, rivers, borders and names of places from the package.
+
+    Raises
+    ------
+    InputError
+        If a title has a line break or another control character, or is too long.
     """
 
     title: str = ""
     subtitle: str = ""
     geography: bool = True
+
+    def __post_init__(self) -> None:
+        for name, text in self.stated().items():
+            if not (isinstance(text, str) and text.isprintable() and len(text) <= MAX_TITLE):
+                raise InputError(
+                    f"{name} must be text on one line of at most {MAX_TITLE} letters, got {text!r}."
+                )
+
+    def stated(self) -> dict[str, str]:
+        """Return the titles that were stated, as the manifest holds them."""
+        return {name: text for name in TITLES if (text := getattr(self, name))}
 
 
 def check_writable(folder: str | Path) -> Path:
@@ -85,20 +103,24 @@ def write(  # noqa: PLR0913  keyword-only, an input of the folder per argument
     Until the last step they stand under a temporary name. If a step fails, they go, and with them
     the folders above that were made for them. `sign` names the private key that signs them,
     `catalogue` has the facts that the holder states to data portals. `tiles` requests or declines
-    vector tiles; see `vector_tiles.wants_tiles`. `page` says what report.html is called and shows.
+    vector tiles; see `vector_tiles.wants_tiles`. `page` has the titles, which a manifest that was
+    read back keeps unless others are given.
     """
     # Key and context are read first: a mistake in either must not leave a folder behind.
     signer = None if sign is None else signing.read_signing_key(sign)
     lines = None if context is None else report.read_context(context)
     with_tiles = vector_tiles.wants_tiles(table, tiles)
-    manifest = with_statements(manifest, catalogue)
+    page = page or PageOptions()
+    manifest = with_statements(manifest, catalogue, page)
     path = check_writable(folder)
     # Noted before the first is made, so that only our own empty folders are removed.
     missing = [above for above in path.absolute().parents if not above.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_files.folder(path) as temporary:
-            _write_files(temporary, table, manifest, lines, page or PageOptions(), tiles=with_tiles)
+            _write_files(
+                temporary, table, manifest, lines, geography=page.geography, tiles=with_tiles
+            )
             if signer is not None:
                 signer.write(temporary)
     except OSError as error:
@@ -111,10 +133,13 @@ def write(  # noqa: PLR0913  keyword-only, an input of the folder per argument
     return path
 
 
-def with_statements(manifest: dict[str, Any], catalogue: Catalogue | None) -> dict[str, Any]:
-    """Return the manifest with the facts that the holder states; as it is without any."""
-    stated = {} if catalogue is None else catalogue.stated()
-    return manifest | {"catalogue": stated} if stated else manifest
+def with_statements(
+    manifest: dict[str, Any], catalogue: Catalogue | None, page: PageOptions | None = None
+) -> dict[str, Any]:
+    """Return the manifest with the titles and facts that the holder states, if there are any."""
+    titles = {} if page is None else page.stated()
+    facts = {} if catalogue is None else catalogue.stated()
+    return manifest | titles | ({"catalogue": facts} if facts else {})
 
 
 def planned_files(
@@ -162,9 +187,9 @@ def _write_files(
     table: pa.Table,
     manifest: dict[str, Any],
     context: dict[str, Any] | None,
-    options: PageOptions,
     *,
-    tiles: bool = False,
+    geography: bool,
+    tiles: bool,
 ) -> None:
     pa.parquet.write_table(
         geometry.with_geometry(table), folder / "cells.parquet", compression="zstd"
@@ -181,7 +206,8 @@ def _write_files(
     readme = render_readme(table, manifest, mapped=mapped, tiled=tiles)
     (folder / "README.txt").write_text(readme, "utf-8")
     names = frozenset({path.name for path in folder.iterdir()} | {PAGE})
-    for name, content in metadata_files.render_metadata(table, manifest, names).items():
+    descriptions = metadata_files.render_metadata(table, manifest, names)
+    for name, content in descriptions.items():
         (folder / name).write_bytes(content)
     # The page offers the files that stand beside it.
     render = report.render_presence if manifest.get("model") == "presence" else report.render
@@ -189,9 +215,8 @@ def _write_files(
         table,
         manifest,
         context=context,
-        geography=options.geography,
-        title=options.title,
-        subtitle=options.subtitle,
+        geography=geography,
+        description=json.loads(descriptions[metadata_files.SCHEMA_ORG]),
         files=sorted(path.name for path in folder.iterdir()),
     )
     (folder / PAGE).write_text(page, "utf-8")

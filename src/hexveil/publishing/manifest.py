@@ -71,6 +71,11 @@ def request_of(dataset: str, facts: PublicMetadata, plan: Plan) -> dict[str, str
 
     Equal requests replay, so it holds no file name, and no number that a solver found.
     """
+    return record_facts(dataset, facts) | {f"plan.{k}": v for k, v in sorted(goal(plan).items())}
+
+
+def record_facts(dataset: str, facts: PublicMetadata) -> dict[str, str]:
+    """Return the records that a request is about, in words."""
     # A moved or renamed file holds the same records: its name would make it another request.
     identity = {k: v for k, v in facts.identity.items() if k != "source"}
     return {
@@ -83,7 +88,6 @@ def request_of(dataset: str, facts: PublicMetadata, plan: Plan) -> dict[str, str
         "grid": repr(facts.cells.grid),
         "names": hashlib.sha256(json.dumps(facts.cells.names()).encode()).hexdigest(),
         **{f"records.{k}": v for k, v in sorted(identity.items())},
-        **{f"plan.{k}": v for k, v in sorted(goal(plan).items())},
     }
 
 

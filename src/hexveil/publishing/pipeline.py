@@ -10,13 +10,14 @@ from hexveil.base.errors import InputError
 from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.planning.allocation import range_kind
 from hexveil.planning.presence.presence_plan import PresencePlan
 from hexveil.planning.release_allocation import allocation_of, with_outputs
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.cut_off import find_cut_off
 from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
-from hexveil.publishing.estimates.smoothed_estimates import smooth_release
+from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import build_manifest, fingerprint, request_of
@@ -202,7 +203,9 @@ def _decode(
     values = {statistic.statistic: statistic.estimate[0] for statistic in decoded}
     smoothed = smooth_release(plan, facts, values) if smoothing else {}
     cut_off = find_cut_off(plan, draw.allocation.numbers(draw.outputs))
-    posterior = estimate_outputs(plan, draw.allocation, draw.outputs, values)
+    ranged = range_kind(plan.allocation.clipping) != "bounds"
+    effects = groupings_of(facts.cells) if ranged else ()
+    posterior = estimate_outputs(plan, draw.allocation, draw.outputs, values, effects)
     if posterior is not None:
         cut_off["mean"] = posterior.cut_off
         if smoothed:

@@ -156,7 +156,7 @@ class Release:
         """Draw the numbers with matplotlib, and return the axes.
 
         Hexagons are drawn as a map of one slot, labels as dots with their intervals. Colours have
-        one scale for all slots; cells that are uncertain are hatched, and noise is pale.
+        one scale for all slots and are those of the page: paler and fewer the less sure a cell is.
 
         Parameters
         ----------
@@ -205,7 +205,8 @@ class Release:
         folder : str or Path
             New; an existing folder is never written into.
         context : str or Path, optional
-            GeoJSON file drawn beneath the map; its names of places name the hexagons.
+            GeoJSON file or OpenStreetMap extract drawn beneath the map; its names of places and
+            streets name the hexagons.
         sign : str or Path, optional
             File of the private key that signs the folder (`hexveil ledger keygen`).
         catalogue : Catalogue, optional
@@ -214,7 +215,8 @@ class Release:
             Whether to add vector tiles (`cells.pmtiles`); by default for maps of at least 50,000
             cells, where the extra `tiles` is installed.
         title, subtitle : str, optional
-            Of the page; by default what is averaged, and the name of the data set.
+            Of the page and for data portals; by default those of the manifest, else what is
+            averaged, and the name of the data set.
         hide_geography : bool
             Leave coast, rivers, borders and names of places out of the page's map.
 
@@ -222,7 +224,7 @@ class Release:
         ------
         InputError
             If the folder exists or cannot be made, or the context or the key cannot be read, or
-            tiles are requested without the extra `tiles`.
+            tiles are requested without the extra `tiles`, or a title has a line break.
         StorageError
             If writing fails midway; nothing half-written stays.
         """

@@ -35,6 +35,8 @@ def render_readme(
     dataset, plan = manifest["dataset"], manifest["plan"]
     guarantee, cells = manifest["guarantee"], table.num_rows
     values = {
+        "title": manifest.get("title", ""),
+        "subtitle": manifest.get("subtitle", ""),
         "heading": format_heading(plan["statistics"], dataset["value"]),
         "value_unit": dataset["value_unit"],
         "dataset": dataset["name"],
@@ -71,6 +73,8 @@ def _render_presence(
     dataset, plan = manifest["dataset"], manifest["plan"]
     has_weights = plan["statistics"] == ["mean"]
     values = {
+        "title": manifest.get("title", ""),
+        "subtitle": manifest.get("subtitle", ""),
         "heading": format_heading(plan["statistics"], dataset["value"]),
         "value_unit": dataset["value_unit"] if has_weights else "",
         "dataset": dataset["name"],

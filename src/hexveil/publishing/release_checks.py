@@ -40,7 +40,7 @@ def check_arguments(
         )
     _check_estimates(estimates, dataset.public)
     _check_smoothing(estimates, plan)
-    _check_units(dataset)
+    check_units(dataset)
     _check_records(dataset, plan)
     check_labels(dataset.public)
     return ledger
@@ -72,7 +72,7 @@ def _check_smoothing(estimates: tuple[str, ...] | str, plan: Plan) -> None:
             )
 
 
-def _check_units(dataset: Dataset) -> None:
+def check_units(dataset: Dataset) -> None:
     """Refuse privacy units with losses that the ledger could not add up."""
     if dataset.units is None:
         raise InputError(
@@ -94,9 +94,19 @@ def _check_records(dataset: Dataset, plan: Plan) -> None:
         raise InputError(f"a release needs a plan made by hv.plan, got {type(plan).__name__}.")
     if plan.facts is None:
         raise InputError("the plan was made for a bare occupancy; plan the records as read.")
-    read, planned = dataset.public, plan.facts
+    check_same_records(dataset.public, plan.facts)
+
+
+def check_same_records(read: PublicMetadata, planned: PublicMetadata) -> None:
+    """Refuse records that are not those of a plan, by their public metadata.
+
+    Raises
+    ------
+    InputError
+        Naming the most general difference.
+    """
     # One at a time, the most general first: a message names the cause, not its consequences.
-    if plan.occupancy.fingerprint != read.occupancy.fingerprint:
+    if planned.occupancy.fingerprint != read.occupancy.fingerprint:
         differs = "who reported how often where"
     elif planned.lattice != read.lattice:
         differs = "the bounds or the quantum they were read with"

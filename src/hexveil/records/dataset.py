@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Arrays, Occupancy, Pairs
+    from hexveil.model.pair_bins import PairBins
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.records.units import Units
 
@@ -33,10 +34,13 @@ class Sums:
         Sum of the k, from 0 to n * steps, in the order of the occupancy.
     total_sq : ndarray of int64, shape (n_pairs,), or None
         Sum of the squares of the same k; None where it was not given, or could overflow.
+    bins : PairBins or None
+        Records by fine bin; None unless statistics of distributions were asked for.
     """
 
     total: NDArray[np.int64]
     total_sq: NDArray[np.int64] | None = None
+    bins: PairBins | None = None
 
     def __repr__(self) -> str:
         squares = "" if self.total_sq is None else ", with squares"
@@ -85,6 +89,10 @@ class Sums:
         if self.total.shape != n.shape or self.total.dtype != np.int64:
             raise HexveilError("sums and occupancy do not belong together.")
         check_sums(n, self.total, self.total_sq, facts.lattice)
+        if (self.bins is None) != (facts.bins is None):
+            raise HexveilError("counts by bin and public bins do not belong together.")
+        if self.bins is not None and facts.bins is not None:
+            self.bins.check(n, facts.bins.n_bins)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

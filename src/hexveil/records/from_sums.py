@@ -15,7 +15,9 @@ import pyarrow as pa
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.occupancy import LocalOccupancy
+from hexveil.model.pair_bins import PairBins
 from hexveil.model.public_metadata import PublicMetadata, Unit, ValueLattice
+from hexveil.model.statistic_terms import distribution_terms
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.decimals import decimal_format
 from hexveil.records.feasible_sums import (
@@ -32,6 +34,8 @@ from hexveil.records.unambiguous_names import NOT_DECLARED, join_names, quoted
 from hexveil.records.units import refuse_single_records, split_unit_ids
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from hexveil.base.rational import Number
@@ -53,6 +57,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     top: int | None = None,
     version: str | None = None,
     accept_single_records: bool = False,
+    statistics: Sequence[str] | str = (),
 ) -> Dataset:
     """Read a table of sums as public metadata and private sums per (cell, user).
 
@@ -90,6 +95,11 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         Version of the records, as their holder declares it.
     accept_single_records : bool
         Whether nearly every user may have a single record; see `read`.
+    statistics : sequence of str, optional
+        Statistics that will be published, as for `read`. With quantiles, shares or histograms among
+        them the table has a row per cell, user and fine bin of the value, and the number of the bin
+        in the column `bin`. A number that is none counts as the nearest one, in silence: it is
+        private.
 
     Returns
     -------
@@ -123,11 +133,20 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     grid = Labels("cell") if cells is None else cells
     select = Select(min_users=min_users, top=top)
     scale = ValueLattice.of(bounds, quantum)
-    rules = Rules(scale, grid, select, privacy_unit, accept_single_records=accept_single_records)
-    check_labels(grid)
+    rules = Rules(
+        scale,
+        grid,
+        select,
+        privacy_unit,
+        accept_single_records=accept_single_records,
+        terms=distribution_terms(statistics),
+    )
+    check_labels(grid, by_bin=bool(rules.terms))
     source = resolve_source(table)
     form = decimal_format(rules.scale)
-    rows = read_rows(source, grid, None if form is None else 2 * form.places)
+    rows = read_rows(
+        source, grid, None if form is None else 2 * form.places, by_bin=bool(rules.terms)
+    )
     refuse_overflow(rows.n, rules.scale)
     _refuse_single_records(rows, rules)
     occupancy, sums, units, used, counts = _grouped(rows, rules)
@@ -152,6 +171,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
             "privacy_unit": privacy_unit,
             "timezone": rules.clock or "none",
         },
+        bins=rules.bins,
     )
     return Dataset(facts, sums, units)
 
@@ -195,7 +215,16 @@ def _grouped(
     total, squares = _nearest(rows, rules.scale, int(n.max()))
     table = rows.cells_at(order[np.flatnonzero(new_cell)][used])
     counts = selection_counts(used.size, n_used, int(occupancy.n.sum()))
-    sums = Sums(sum_rows(total), None if squares is None else sum_rows(squares))
+    bins = None
+    if rules.bins is not None and rows.fine_bin is not None:
+        # Of each row its pair, and of pairs their place among the selected ones.
+        of_row = (np.cumsum(selected) - 1)[
+            np.repeat(np.arange(starts.size), np.diff(starts, append=order.size))
+        ]
+        inside = np.repeat(selected, np.diff(starts, append=order.size))
+        fine_bin = _nearest_bin(rows.fine_bin, rules.bins.n_bins)[order]
+        bins = PairBins.of_rows(of_row[inside], fine_bin[inside], rows.n[order][inside])
+    sums = Sums(sum_rows(total), None if squares is None else sum_rows(squares), bins)
     return (
         occupancy,
         sums,
@@ -203,6 +232,13 @@ def _grouped(
         table,
         counts,
     )
+
+
+def _nearest_bin(written: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:
+    """Return the nearest number of a bin; the first for one that is missing."""
+    # No error and no dropped row: a bin is private, so nothing public may depend on it.
+    numbers = np.clip(np.nan_to_num(written, nan=0.0), 0, n_bins - 1)
+    return np.asarray(np.rint(numbers), dtype=np.int64)
 
 
 def _nearest(

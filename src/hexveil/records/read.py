@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
 from hexveil.model.public_metadata import Unit, ValueLattice
+from hexveil.model.statistic_terms import Term, distribution_terms
 from hexveil.records.declared_reading import Protect, check_protect, declare_facts
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import (
+    Files,
     MemoryTable,
+    check_compressed,
     is_spark,
     resolve_source,
     resolve_spark_source,
@@ -30,6 +33,7 @@ from hexveil.records.unambiguous_names import quoted
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
     from hexveil.base.rational import Number
     from hexveil.model.cells import Cells, Labels
@@ -70,6 +74,7 @@ def read(
     cache: str | os.PathLike[str] | None = ...,
     scratch: str | os.PathLike[str] | None = ...,
     format: RecordFormat = ...,
+    statistics: Sequence[str] | str = ...,
 ) -> Dataset: ...
 
 
@@ -100,6 +105,7 @@ def read(
     cache: str | os.PathLike[str] | None = ...,
     scratch: str | os.PathLike[str] | None = ...,
     format: RecordFormat = ...,
+    statistics: Sequence[str] | str = ...,
 ) -> PrivateDataset: ...
 
 
@@ -129,6 +135,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     cache: str | os.PathLike[str] | None = None,
     scratch: str | os.PathLike[str] | None = None,
     format: RecordFormat = PLAIN,  # noqa: A002  the field of a run, and what users look for
+    statistics: Sequence[str] | str = (),
 ) -> Dataset | PrivateDataset:
     """Read the records of a source as public metadata and private sums per (cell, user).
 
@@ -139,8 +146,8 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     Parameters
     ----------
     source : str, path, list of them, or table
-        A Parquet, CSV (.gz) or JSON (array or one document a line) file; a folder or glob of such
-        files with the same columns; a list of files, whose columns may differ; or a table: of
+        A Parquet, CSV (.gz, .zst) or JSON (array or one document a line) file; a folder or glob of
+        such files with the same columns; a list of files, whose columns may differ; or a table: of
         pandas, polars or Arrow, a polars LazyFrame or a DuckDB relation. Such a query runs once,
         and its result is held in memory: select its columns before. Folders of Parquet files
         that are all named like `ward=7` are a column of text, unless the files have it
@@ -208,6 +215,10 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     format : RecordFormat
         Decimal comma, format of times, unit after values, nested records, files with different
         columns.
+    statistics : sequence of str, optional
+        Statistics that will be published, if there are quantiles, shares or histograms among them
+        (`hexveil.plan_distribution`): records are then counted by bin of their value as well, with
+        an edge at each threshold. By DuckDB, without `cache`.
 
     Returns
     -------
@@ -236,6 +247,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     is_private = check_protect(protect, cells)
     if is_private and (engine not in (None, "duckdb") or is_spark(source, "DataFrame")):
         raise InputError('protect "presence" reads with DuckDB alone: leave engine out.')
+    terms = _terms(statistics, is_private=is_private)
     spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
     # All arguments are checked before a file is opened.
     request = _request_of(
@@ -243,8 +255,14 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         privacy_unit=privacy_unit, cells=cells, quantum=quantum, select=select, repeats=repeats,
         value_unit=value_unit, max_bad_rows=max_bad_rows,
         accept_single_records=accept_single_records, memory=memory, version=version,
-        timezone=timezone, scratch=scratch, format=format,
+        timezone=timezone, scratch=scratch, format=format, terms=terms,
     )  # fmt: skip
+    if terms and (spark is not None or cache is not None):
+        raise InputError(
+            f"statistics: {terms[0].text!r} needs records counted by bin, which neither Spark nor "
+            "a cache does yet; read with DuckDB and without a cache, or make the sums where the "
+            "records are (hv.from_sums)."
+        )
     if is_private:
         return _read_private(source, request, cache=cache)
     if spark is not None:
@@ -253,7 +271,11 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         return read_by_spark(spark, resolve_spark_source(source), request)
     from hexveil.records.duckdb.reading import read_dataset  # noqa: PLC0415  the engine
 
-    files = resolve_source(source, unpack=cache is None)
+    files = resolve_source(source, unpack=False)
+    # Delimited text is checked as it is read, and files of a cache that are new.
+    if cache is None and isinstance(files, Files) and files.kind != "csv":
+        for path in files.paths:
+            check_compressed(path, files.paths)
     return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
 
 
@@ -286,9 +308,23 @@ def declare(source: object = "", **options: Any) -> DeclaredFacts:  # noqa: ANN4
     named = dict(given.arguments)
     if not check_protect(named["protect"], named["cells"]):
         raise InputError('declare is for protect="presence"; otherwise read the records.')
-    for name in ("source", "protect", "engine", "cache"):
+    _terms(named["statistics"], is_private=True)
+    for name in ("source", "protect", "engine", "cache", "statistics"):
         del named[name]
     return declare_facts(_request_of(**named))
+
+
+def _terms(statistics: Sequence[str] | str, *, is_private: bool) -> tuple[Term, ...]:
+    """Return the statistics for which records are counted by bin; none under private presence."""
+    names = {statistics} if isinstance(statistics, str) else set(statistics)
+    if not is_private:
+        return distribution_terms(statistics)
+    if names - {"mean", "users"}:
+        raise InputError(
+            'statistics: under private presence a release has averages ("mean") or numbers of '
+            f'units ("users"), not {min(names - {"mean", "users"})!r}.'
+        )
+    return ()
 
 
 def _request_of(  # noqa: PLR0913  an argument of `read` each
@@ -313,6 +349,7 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
     timezone: str | None,
     scratch: str | os.PathLike[str] | None,
     format: RecordFormat,  # noqa: A002  see `read`
+    terms: tuple[Term, ...] = (),
 ) -> ReadRequest:
     """Return the request of a reading, checked."""
     from hexveil.records.duckdb.session import check_memory  # noqa: PLC0415  the engine
@@ -320,7 +357,15 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
     columns = RecordColumns(user, value, lat, lon, location, time)
     scale = ValueLattice.of(bounds, quantum)
     rules = Rules(
-        scale, cells, select, privacy_unit, repeats, timezone, max_bad_rows, accept_single_records
+        scale,
+        cells,
+        select,
+        privacy_unit,
+        repeats,
+        timezone,
+        max_bad_rows,
+        accept_single_records,
+        terms,
     )
     # Quoted, so that no version can be spelled like the placeholder of a missing one.
     declared = None if isinstance(version, Mapping) or not version else quoted(str(version))

@@ -10,12 +10,15 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels, OneCell, zone
 from hexveil.model.public_metadata import UNITS, Unit, ValueLattice
+from hexveil.model.statistic_terms import fine_bins
 from hexveil.records.select import Select
 from hexveil.records.sources.columns import strip_value_members
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_pairs
 
 if TYPE_CHECKING:
+    from hexveil.model.fine_bins import FineBins
+    from hexveil.model.statistic_terms import Term
     from hexveil.records.sources.cache import Cache
 
 Repeats = Literal["drop", "keep"]
@@ -92,6 +95,7 @@ class Rules:
     timezone: str | None = None
     max_bad_rows: float = 0.1
     accept_single_records: bool = False
+    terms: tuple[Term, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.cells, (Cells, Labels)):
@@ -115,6 +119,13 @@ class Rules:
             raise InputError(
                 f"accept_single_records must be true or false, got {self.accept_single_records!r}."
             )
+        # Made for its refusals: a threshold that divides nothing is named before a file is opened.
+        _ = self.bins
+
+    @property
+    def bins(self) -> FineBins | None:
+        """Bins in which records are counted; None without statistics of distributions."""
+        return fine_bins(self.scale, self.terms) if self.terms else None
 
     @property
     def clock(self) -> str | None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _MEMORY = "1GB"
 _LARGEST_N = 2.0**53
 _SUMS_COLUMNS = ("user", "n", "sum", "sum_sq")
+_BIN = "bin"
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,6 +61,8 @@ class SumRows:
         How many rows were read, and how many each public rule left out.
     columns : tuple of str
         Names of the columns that were read.
+    fine_bin : ndarray of float, or None
+        Column `bin` as it was written, NaN where there is none; None unless it was asked for.
     """
 
     grid: Cells | Labels
@@ -73,6 +76,7 @@ class SumRows:
     names: tuple[pa.Array, ...] = ()
     rules: Mapping[str, int] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+    fine_bin: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
         return f"SumRows(n_rows={self.n.size}, private)"
@@ -88,11 +92,10 @@ class SumRows:
         return CellTable(self.grid, labels=labels)
 
 
-def check_labels(grid: Cells | Labels) -> None:
+def check_labels(grid: Cells | Labels, *, by_bin: bool = False) -> None:
     """Refuse labels with the name of another column of a table of sums."""
-    clashing = (
-        [name for name in grid.columns if name in _SUMS_COLUMNS] if isinstance(grid, Labels) else []
-    )
+    names = (*_SUMS_COLUMNS, *([_BIN] if by_bin else []))
+    clashing = [name for name in grid.columns if name in names] if isinstance(grid, Labels) else []
     if clashing:
         raise InputError(
             f"cells: the label {clashing[0]!r} has the name of another column of sums; rename it."
@@ -106,7 +109,13 @@ def cell_columns(grid: Cells | Labels) -> tuple[str, ...]:
     return ("hexagon",) if grid.seconds is None else ("hexagon", "slot")
 
 
-def read_rows(source: Files | MemoryTable, grid: Cells | Labels, places: int | None) -> SumRows:
+def read_rows(
+    source: Files | MemoryTable,
+    grid: Cells | Labels,
+    places: int | None,
+    *,
+    by_bin: bool = False,
+) -> SumRows:
     """Return the usable rows of a table of sums.
 
     Parameters
@@ -115,6 +124,8 @@ def read_rows(source: Files | MemoryTable, grid: Cells | Labels, places: int | N
     grid : Cells or Labels
     places : int or None
         Of sums of squares as decimals; None reads them as doubles alone.
+    by_bin : bool
+        Whether to read the column `bin`, the number of the fine bin that a row's values lie in.
 
     Raises
     ------
@@ -124,10 +135,13 @@ def read_rows(source: Files | MemoryTable, grid: Cells | Labels, places: int | N
         If the source cannot be read, a count is not one, a cell is not one of `grid`, or no row
         can be counted.
     """
-    table, malformed = _fetch(source, cell_columns(grid), places)
+    table, malformed = _fetch(source, cell_columns(grid), places, by_bin=by_bin)
     if "inexact_user" in table.column_names:
         refuse_inexact_ids(pc.sum(table["inexact_user"]).as_py() or 0, "user")
-    n = _counts(table)
+    n = _counts(table, by_bin=by_bin)
+    # How many rows a pair has depends on its values where rows are those of bins: then records,
+    # which are public, are counted in their place.
+    weight = n if by_bin else np.ones_like(n)
     sums = [name for name in ("value_sum", "square_sum") if name in table.column_names]
     values = {name: _doubles(table[name]) for name in sums}
     # By usable or not, never by size: which rows are dropped is public, their sums are not.
@@ -137,15 +151,15 @@ def read_rows(source: Files | MemoryTable, grid: Cells | Labels, places: int | N
         [_present(table[name]) for name in table.column_names if name.startswith("place")]
     )
     rules = {
-        "rows read": table.num_rows + malformed,
+        "records read" if by_bin else "rows read": int(weight.sum()) + malformed,
         "unparsable": malformed,
-        "without a usable sum": int((~usable).sum()),
-        "without a user": int((usable & ~user).sum()),
-        "without a usable place": int((usable & user & ~place).sum()),
+        "without a usable sum": int(weight[~usable].sum()),
+        "without a user": int(weight[usable & ~user].sum()),
+        "without a usable place": int(weight[usable & user & ~place].sum()),
     }
     selected = np.flatnonzero(usable & user & place)
     _refuse_nothing(selected.size, rules)
-    keys, names = _keys(table.take(selected), grid)
+    keys, names = _keys(table.take(selected), grid, weight[selected])
     ranks, ids = _ranked(table["user"].take(selected))
     squares = values["square_sum"][selected] if "square_sum" in values else None
     written = (
@@ -165,27 +179,29 @@ def read_rows(source: Files | MemoryTable, grid: Cells | Labels, places: int | N
         keys=keys,
         names=names,
         rules=rules,
-        columns=columns,
+        columns=(*columns, *([_BIN] if by_bin else [])),
+        fine_bin=_doubles(table["fine_bin"])[selected] if by_bin else None,
     )
 
 
 def _fetch(
-    source: Files | MemoryTable, cell: tuple[str, ...], places: int | None
+    source: Files | MemoryTable, cell: tuple[str, ...], places: int | None, *, by_bin: bool
 ) -> tuple[pa.Table, int]:
     """Return the columns as text and numbers, and how many malformed lines were skipped."""
     from hexveil.records.duckdb.session import Session  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415  the engine
 
     with Session(_MEMORY) as session:
-        relation = open_source(session, source, (*cell, *_SUMS_COLUMNS))
-        columns = _columns(session, relation, cell, places)
+        needed = (*cell, *_SUMS_COLUMNS, *([_BIN] if by_bin else []))
+        relation = open_source(session, source, needed)
+        columns = _columns(session, relation, cell, places, by_bin=by_bin)
         select_list = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
         table = session.arrow(f"SELECT {select_list} FROM ({relation.query})")
         return table, relation.skipped(session)
 
 
 def _columns(
-    session: Session, relation: Relation, cell: tuple[str, ...], places: int | None
+    session: Session, relation: Relation, cell: tuple[str, ...], places: int | None, *, by_bin: bool
 ) -> dict[str, str]:
     from hexveil.records.duckdb import canonical_ids, expressions  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.json_documents import DOCUMENT  # noqa: PLC0415  the engine
@@ -203,6 +219,8 @@ def _columns(
     columns |= {"user": user.text, "n": number_of("n"), "value_sum": number_of("sum")}
     if user.inexact is not None:
         columns["inexact_user"] = user.inexact
+    if by_bin:
+        columns["fine_bin"] = number_of(_BIN)
     try:
         columns["square_sum"] = number_of("sum_sq")
     except ColumnError:  # it may be left out
@@ -222,15 +240,16 @@ def _present(column: pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
 
 
-def _counts(table: pa.Table) -> NDArray[np.int64]:
+def _counts(table: pa.Table, *, by_bin: bool) -> NDArray[np.int64]:
     """Return the counts; they are public, so an odd one is refused rather than dropped."""
     n = _doubles(table["n"])
     # Negated as a whole, so that a missing count, which is NaN here, is bad too.
     bad = ~((n >= 1) & (n <= _LARGEST_N) & (np.floor(n) == n))
     if bad.any():
+        rows = "some" if by_bin else f"{int(bad.sum())} of {n.size}"
         raise InputError(
-            f"n: {int(bad.sum())} of {n.size} rows have no whole number of at least 1 there; it "
-            "counts a user's records in a cell."
+            f"n: {rows} rows have no whole number of at least 1 there; it counts a user's records "
+            "in a cell."
         )
     return n.astype(np.int64)
 
@@ -238,10 +257,11 @@ def _counts(table: pa.Table) -> NDArray[np.int64]:
 def _refuse_nothing(selected: int, rules: Mapping[str, int]) -> None:
     if selected:
         return
-    if not rules["rows read"]:
+    read = next(iter(rules.values()))
+    if not read:
         raise InputError("source: there is no row of sums in it.")
     counts = ", ".join(f"{count} are {rule}" for rule, count in list(rules.items())[1:] if count)
-    raise InputError(f"no row of sums can be used: of {rules['rows read']} rows, {counts}.")
+    raise InputError(f"no row of sums can be used: of {read} rows, {counts}.")
 
 
 def _ranked(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
@@ -260,15 +280,15 @@ def _ranked(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
 
 
 def _keys(
-    table: pa.Table, grid: Cells | Labels
+    table: pa.Table, grid: Cells | Labels, weight: NDArray[np.int64]
 ) -> tuple[tuple[NDArray[np.int64], ...], tuple[pa.Array, ...]]:
     columns = cell_columns(grid)
     ranked = [_ranked(table[f"place{i}"]) for i in range(len(columns))]
     if isinstance(grid, Labels):
         return tuple(rank for rank, _ in ranked), tuple(names for _, names in ranked)
-    keys = [_parsed(*ranked[0], lambda t: _hexagon(t, grid.resolution), _NOT_HEXAGON, grid)]
+    keys = [_parsed(*ranked[0], lambda t: _hexagon(t, grid.resolution), _NOT_HEXAGON, grid, weight)]
     if grid.seconds is not None:
-        keys.append(_parsed(*ranked[1], lambda t: _slot(t, grid), _NOT_SLOT, grid))
+        keys.append(_parsed(*ranked[1], lambda t: _slot(t, grid), _NOT_SLOT, grid, weight))
     return tuple(keys), ()
 
 
@@ -284,12 +304,15 @@ def _parsed(
     parse: Callable[[str], int | None],
     refusal: str,
     grid: Cells,
+    weight: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Return the parsed number of each text; refuse texts that have none, which are public."""
     numbers = [parse(text) for text in names.to_pylist()]
     unknown = np.array([number is None for number in numbers])
     if unknown.any():
-        problem = refusal.format(bad=int(unknown[rank].sum()), rows=rank.size, grid=grid)
+        problem = refusal.format(
+            bad=int(weight[unknown[rank]].sum()), rows=int(weight.sum()), grid=grid
+        )
         raise InputError(f"{problem}; write for example {_EXAMPLES[refusal](grid)}.")
     return np.array(numbers, dtype=np.int64)[rank]
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from hexveil.base.arrow_numbers import to_arrow
 from hexveil.base.errors import HexveilError, InputError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Units:
     def take(self, rows: NDArray[np.int64]) -> Units:
         """Return some units, in the order of `rows`."""
         return Units(
-            self.users.take(pa.array(rows)), None if self.days is None else self.days[rows]
+            self.users.take(to_arrow(rows)), None if self.days is None else self.days[rows]
         )
 
     def ids(self) -> list[bytes]:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.report.context import lines_of, named_positions
+from hexveil.report.context import lines_of, named_lines, named_positions
 from hexveil.report.geography import world
 from hexveil.report.geography.location import describe_location, locate
+from hexveil.report.geography.streets import streets_through
 from hexveil.report.projection import align_with
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 MAX_GEOGRAPHY_BYTES = 90_000
 """Of the lines of the package in a page; they are thinned until they fit."""
-MAX_CONTEXT_POINTS = 150_000
+MAX_CONTEXT_BYTES = 150_000
+"""Of the lines of the context in a page, likewise."""
 MAX_LABELS, MAX_STREETS = 300, 400
 """Names on the map: of places, and of lines in the context."""
 SPACING = 90
@@ -83,9 +85,19 @@ def background(
         "labels": _placed(labels, projection),
         "streets": _placed(_labels(streets, 0.0, MAX_STREETS), projection),
         "context": _context(projection, rings, context) if context else [],
-        "words": [describe_location(one, places.names[one.place]) for one in locate(names, places)],
+        "words": _words(names, places, context),
         "attribution": world.ATTRIBUTION if geography else "",
     }
+
+
+def _words(names: Sequence[str], places: world.Places, context: dict[str, Any] | None) -> list[str]:
+    """Return the location of each hexagon in words; streets of the context belong to them."""
+    streets = streets_through(names, named_lines(context)) if context else {}
+    return [
+        # A hexagon with a name of its own needs no street.
+        describe_location(one, places.names[one.place], streets.get(name, "") * bool(one.distance))
+        for name, one in zip(names, locate(names, places), strict=False)
+    ]
 
 
 def encode(line: Steps) -> list[int]:
@@ -207,8 +219,13 @@ def _context(
     step = 1
     while True:
         thin = [_thinned(stretch, step) for stretch in stretches]
-        if sum(stretch.shape[0] for stretch in thin) <= MAX_CONTEXT_POINTS or step > 1 << 20:
-            return [encode(stretch) for stretch in thin]
+        # To write lines that are far too long would take longer than to thin them.
+        if sum(map(len, thin)) * _LEAST_BYTES <= MAX_CONTEXT_BYTES or step > 1 << 20:
+            drawn = [encode(stretch) for stretch in thin]
+            if len(json.dumps(drawn, separators=(",", ":"))) <= MAX_CONTEXT_BYTES:
+                return drawn
+        if step > 1 << 24:
+            return []
         step *= 2
         stretches = [
             stretch

@@ -1,8 +1,8 @@
-"""The optional layer beneath the map: public lines, outlines and points from a GeoJSON file.
+"""The optional layer beneath the map: public lines, outlines and points.
 
-Of the properties only a name is kept. Positions are (longitude, latitude) in degrees (RFC 7946); a
-file in projected coordinates is refused. An extract of OpenStreetMap becomes such a file with
-`osmium export extract.osm.pbf -o extract.geojson`.
+They come from a GeoJSON file, or from an OpenStreetMap extract (openstreetmap.py). Of the
+properties only a name is kept. Positions are (longitude, latitude) in degrees (RFC 7946); a file in
+projected coordinates is refused.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
+from hexveil.report import openstreetmap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,52 +37,79 @@ _NOT_GEOJSON = (
 
 
 def read_context(path: str | Path) -> dict[str, Any]:
-    """Return a GeoJSON file as a FeatureCollection of its geometry and names.
+    """Return a GeoJSON file or OpenStreetMap extract as a FeatureCollection of shapes and names.
 
     Names are text from outside: whoever writes them somewhere must escape them.
 
     Parameters
     ----------
     path : str or Path
-        A GeoJSON file of at most 20 MB with lines, polygons or points in degrees.
+        A GeoJSON file of at most 20 MB with lines, polygons or points in degrees, or an extract of
+        OpenStreetMap, `.osm` or `.osm.pbf`, of at most 100 MB.
+
+    Returns
+    -------
+    dict
+        GeoJSON; with `attribution`, a text, where the data ask for one.
 
     Raises
     ------
     InputError
-        If the file is missing, too large, not GeoJSON, or holds nothing that can be drawn.
+        If the file is missing, too large, of another format, or holds nothing that can be drawn;
+        for an extract without the extra `tiles`.
     """
     if not isinstance(path, (str, Path)):
         raise InputError(
-            f"context must be the path of a GeoJSON file, got a {type(path).__name__}; write it "
-            "to a file first."
+            "context must be the path of a GeoJSON file or an OpenStreetMap extract, got a "
+            f"{type(path).__name__}; write it to a file first."
         )
     file = Path(path)
-    try:
-        size = file.stat().st_size
-        text = file.read_bytes() if file.is_file() and size <= MAX_BYTES else None
-    except OSError:
-        raise InputError(
-            f"context: the file {str(path)!r} cannot be read; name a GeoJSON file."
-        ) from None
-    if text is None:
-        raise InputError(
-            f"context: {str(path)!r} must be a file of at most {MAX_BYTES // 10**6} MB; "
-            "keep only the lines near the map."
-        )
-    features = None
-    with contextlib.suppress(*_NOT_GEOJSON):  # an error that holds the text is not kept
-        features = list(_features(json.loads(text)))
-    if features is None:
-        raise InputError(
-            f"context: {str(path)!r} is not GeoJSON with places as [longitude, latitude] in "
-            "degrees; export the layer as GeoJSON in WGS 84."
-        )
-    if not features:
+    is_extract = openstreetmap.is_extract(file)
+    _check_size(file, openstreetmap.MAX_BYTES if is_extract else MAX_BYTES)
+    if is_extract:
+        collection = {"attribution": openstreetmap.ATTRIBUTION, "features": _extract(file)}
+    else:
+        collection = {"features": _geojson(file)}
+    if not collection["features"]:
         raise InputError(
             f"context: {str(path)!r} holds no line, polygon or point; "
             "export a layer that has geometry."
         )
-    return {"type": "FeatureCollection", "features": features}
+    return {"type": "FeatureCollection", **collection}
+
+
+def _check_size(file: Path, limit: int) -> None:
+    try:
+        fits = file.stat().st_size <= limit and file.is_file()
+    except OSError:
+        raise InputError(
+            f"context: the file {str(file)!r} cannot be read; name a GeoJSON file or an "
+            "OpenStreetMap extract."
+        ) from None
+    if not fits:
+        raise InputError(
+            f"context: {str(file)!r} must be a file of at most {limit // 10**6} MB; "
+            "keep only what is near the map."
+        )
+
+
+def _extract(file: Path) -> list[dict[str, Any]]:
+    """Return the features of an extract, checked as those of GeoJSON are."""
+    features = openstreetmap.read_extract(file)
+    return list(_features({"type": "FeatureCollection", "features": features}))
+
+
+def _geojson(file: Path) -> list[dict[str, Any]]:
+    """Return the features of a GeoJSON file."""
+    features = None
+    with contextlib.suppress(*_NOT_GEOJSON, OSError):  # an error that holds the text is not kept
+        features = list(_features(json.loads(file.read_bytes())))
+    if features is None:
+        raise InputError(
+            f"context: {str(file)!r} is not GeoJSON with places as [longitude, latitude] in "
+            "degrees; export the layer as GeoJSON in WGS 84."
+        )
+    return features
 
 
 def lines_of(context: dict[str, Any]) -> list[Line]:
@@ -115,6 +143,23 @@ def named_positions(context: dict[str, Any]) -> list[tuple[str, tuple[float, flo
         longest = max(lines, key=len)
         found.append((name, longest[len(longest) // 2] if is_line else _middle(longest), is_line))
     return found
+
+
+def named_lines(context: dict[str, Any]) -> list[tuple[str, Line]]:
+    """Return each named line, as of a street, with its name.
+
+    Raises
+    ------
+    InputError
+        If it is not GeoJSON in degrees.
+    """
+    return [
+        (name, line)
+        for feature in _checked(context)
+        if (name := feature["properties"].get("name"))
+        and feature["geometry"]["type"].endswith("LineString")
+        for line in _lines(feature["geometry"])
+    ]
 
 
 def _middle(line: Line) -> tuple[float, float]:

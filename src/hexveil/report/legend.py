@@ -24,13 +24,12 @@ def marks(low: float, high: float) -> list[tuple[float, str]]:
 
 def colour_rules() -> str:
     """Return the style rules of the swatches, for light pages and paper and for dark screens."""
-    dark = f"@media screen and (prefers-color-scheme: dark) {{\n{_rules('dark')}}}\n"
-    return _rules("light") + dark
+    return _rules("light") + f"@media screen {{\n{_rules('dark', '[data-scheme=dark] ')}}}\n"
 
 
-def _rules(mode: str) -> str:
+def _rules(mode: str, within: str = "") -> str:
     return "".join(
-        f".steps.{grade.replace(' ', '-')} {{ background: {_steps(colours)}; }}\n"
+        f"{within}.steps.{grade.replace(' ', '-')} {{ background: {_steps(colours)}; }}\n"
         for grade, colours in palette(mode).items()
     )
 

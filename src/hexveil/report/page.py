@@ -40,8 +40,7 @@ def render(
     *,
     context: dict[str, Any] | None = None,
     geography: bool = True,
-    title: str = "",
-    subtitle: str = "",
+    description: Mapping[str, Any] | None = None,
     files: Sequence[str] = (),
 ) -> str:
     """Return the report of a release as the text of one HTML file.
@@ -51,13 +50,13 @@ def render(
     table : pyarrow.Table
         The released table, a row per cell: released numbers and public facts only.
     manifest : mapping
-        The manifest of the same release, schema version 2.
+        The manifest of the same release, which may have a title and a subtitle for the page.
     context : dict, optional
         Public GeoJSON to draw in thin lines beneath the map, as `read_context` returns it.
     geography : bool
         Whether to draw coast, rivers and borders, and to name places, from the package's own data.
-    title, subtitle : str
-        Of the page; by default what is averaged, and of which data set.
+    description : mapping, optional
+        The release as a dataset of schema.org, which search engines read from the page.
     files : sequence of str
         Names of files beside the page, which it offers.
 
@@ -82,13 +81,14 @@ def render(
     marks = legend.marks(data["colour"]["low"], data["colour"]["high"])
     # The policy allows one style element and no style attribute: positions are rules of it.
     style = read_asset("page.css") + legend.colour_rules() + placement_rules(marks, chart)
-    scripts = page_scripts(with_map=has_map)
+    first, scripts = read_asset("scheme_memory.js"), page_scripts(with_map=has_map)
     values = page_text.template_values(table, view) | {
         "qualities": page_text.qualities(table, view),
         "estimator": estimator,
         "words": "page",
-        "title": title,
-        "subtitle": subtitle,
+        "title": manifest.get("title", ""),
+        "subtitle": manifest.get("subtitle", ""),
+        "description": structured_data(description) if description else "",
         "chart": chart,
         "marks": marks,
         "labels": labels,
@@ -97,14 +97,25 @@ def render(
         "start": data["start"],
         "has_map": has_map,
         "has_context": bool(context),
+        "context_credit": (context or {}).get("attribution", ""),
         "attribution": data["map"]["attribution"] if data["map"] else "",
         "files": list(files),
-        "policy": Markup(policy(scripts, style)),  # noqa: S704  base64 and our own words
+        "policy": Markup(policy([first, *scripts], style)),  # noqa: S704  base64 and our own words
         "style": Markup(style),  # noqa: S704  our own file, and numbers
         "data": Markup(script_json(data)),  # noqa: S704  escaped by script_json
+        "first_script": Markup(first),  # noqa: S704  our own
         "scripts": [Markup(script) for script in scripts],  # noqa: S704  our own, and the library's
     }
     return render_template("report.html", values)
+
+
+def structured_data(description: Mapping[str, Any]) -> Markup:
+    """Return the element that holds a description for search engines.
+
+    It is data, as the payload is: browsers do not run it, so the policy does not judge it.
+    """
+    text = script_json(description)
+    return Markup(f'<script type="application/ld+json">{text}</script>')  # noqa: S704  escaped
 
 
 def _check(table: pa.Table, view: ManifestView) -> None:
@@ -137,7 +148,7 @@ def placement_rules(marks: Sequence[tuple[float, str]], chart: Chart | None) -> 
 def page_scripts(*, with_map: bool) -> list[str]:
     """Return the text of each script: the map's library, and the page's own."""
     # Labels have no map: their page carries no map library, and is much shorter.
-    names = ("page.js", *(_OF_MAP if with_map else ()), "table.js", "start.js")
+    names = ("page.js", "scheme.js", *(_OF_MAP if with_map else ()), "table.js", "start.js")
     page_script = "\n".join(map(read_asset, names))
     libraries = [read_asset("vendor/d3.min.js")] if with_map else []
     return [*libraries, f'(function () {{\n"use strict";\n{page_script}}})();\n']

@@ -10,12 +10,15 @@ two slots run from blue to orange, as sure ones alone.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 ANCHORS = (
     "#440154", "#482878", "#3e4989", "#31688e", "#26828e",
@@ -72,6 +75,39 @@ def palette(mode: str) -> dict[str, list[str]]:
         "difference": DIFFERENCES[mode],
         "unsure": [NOISE[mode]],
     }
+
+
+def colours_of(
+    values: NDArray[np.float64],
+    grades: Sequence[str],
+    scale: tuple[float, float],
+    mode: str = "light",
+) -> list[str]:
+    """Return the colour of each number: of its class among the colours of its grade.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (n,)
+    grades : sequence of str
+        "good", "caution", "cut off" or "noise".
+    scale : tuple of float
+        Ends of the scale; numbers beyond it have the colour of its end.
+    mode : str
+        "light" or "dark".
+
+    Examples
+    --------
+    >>> colours_of(np.array([5.0, 99.0]), ["noise", "noise"], (0.0, 10.0))
+    ['#cfd3d7', '#cfd3d7']
+    """
+    colours, (low, high) = palette(mode), scale
+    shares = (np.asarray(values, dtype=np.float64) - low) / (high - low)
+    return [
+        colours[grade][
+            max(0, min(len(colours[grade]) - 1, math.floor(share * len(colours[grade]))))
+        ]
+        for share, grade in zip(shares.tolist(), grades, strict=True)
+    ]
 
 
 def _parts(colour: str) -> tuple[int, int, int]:

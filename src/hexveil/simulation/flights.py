@@ -76,6 +76,18 @@ def departures() -> pa.Table:
     )
 
 
+def departures_with_delays() -> pa.Table:
+    """Return one row per flight as `departures` does, with its departure delay in minutes.
+
+    Raises
+    ------
+    InputError
+        If the package is not installed.
+    """
+    delay = pc.cast(_flights()["dep_delay"], pa.float64())
+    return departures().append_column("departure delay", delay)
+
+
 def _flights() -> pa.Table:
     missing = pyarrow.csv.ConvertOptions(null_values=["", "NA"], strings_can_be_null=True)
     with (

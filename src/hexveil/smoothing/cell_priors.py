@@ -5,9 +5,11 @@ Given the parameters of the map, the mean of a cell has the law
     0.83 N(m0, v) + 0.15 N(m0, 9 v) + 0.02 U(bounds),    v = τ² / relative users^(2 κ) + s² Σp²
 
 cut off at the bounds. m0 is the centre of the map, τ the deviation between cells of a typical
-number of users, s the deviation of user means within a cell. The parameters are not known:
-(m0, log τ, κ) have a weak prior around what the released quantiles suggest, and nodes of a regular
-grid are weighted by it and by the marginal likelihood of all cells. The grid is laid several times,
+number of users, s the deviation of user means within a cell. Where other cells predict a centre for
+the cell (group_centres.py), m0 is moved by its distance from the map's, and v has its variance too.
+The parameters are not known: (m0, log τ, κ) have a weak prior around what the released quantiles
+suggest, and nodes of a regular grid are weighted by it and by the marginal likelihood of all cells.
+The grid is laid several times,
 each time around the posterior on the one before: figures are smooth in the noisy numbers.
 """
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.smoothing.clipped_observations import CellDesign, UserMeanSpread
+    from hexveil.smoothing.group_centres import GroupCentres
 
     Floats = NDArray[np.float64]
 
@@ -56,12 +59,15 @@ class MapParameters(ReadOnlyArrays):
     Attributes
     ----------
     centre, deviation, exponent, weight : ndarray of float, shape (n_nodes,)
+    log_evidence : float
+        Largest log posterior density of a node, up to a constant of the map.
     """
 
     centre: Floats
     deviation: Floats
     exponent: Floats
     weight: Floats
+    log_evidence: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +81,14 @@ class CellPrior(ReadOnlyArrays):
     own_variance : ndarray of float, shape (n_cells,)
         s²Σp².
     bounds : pair of float
+    centres : GroupCentres or None
+        Centres that other cells predict; None: that of the map for all.
     """
 
     log_users: Floats
     own_variance: Floats
     bounds: tuple[float, float]
+    centres: GroupCentres | None = None
 
     @classmethod
     def of(
@@ -96,7 +105,8 @@ class CellPrior(ReadOnlyArrays):
 
     def rows(self, rows: slice) -> CellPrior:
         """Return the prior of some of the cells."""
-        return CellPrior(self.log_users[rows], self.own_variance[rows], self.bounds)
+        centres = None if self.centres is None else self.centres.rows(rows)
+        return CellPrior(self.log_users[rows], self.own_variance[rows], self.bounds, centres)
 
     def masses(self, edges: Floats, centre: float, deviation: float, exponent: float) -> Floats:
         """Return the probability of each bin of the means, shape (n_cells, n_bins).
@@ -109,7 +119,11 @@ class CellPrior(ReadOnlyArrays):
             m0, τ and κ.
         """
         variance = deviation**2 * np.exp(-2.0 * exponent * self.log_users) + self.own_variance
-        z = (edges - centre) / np.sqrt(variance)[:, None]
+        middle = np.full(variance.shape, centre)
+        if self.centres is not None:
+            variance = variance + self.centres.variance
+            middle = np.clip(centre + self.centres.offset, *self.bounds)
+        z = (edges - middle[:, None]) / np.sqrt(variance)[:, None]
         normal, wide, uniform = SHARES
         span = self.bounds[1] - self.bounds[0]
         return np.asarray(
@@ -185,10 +199,10 @@ def fit_parameters(
     for k in range(ROUNDS):
         m, t, g = hyper.nodes(centres, log_deviations, EXPONENTS if k else FIRST_EXPONENTS)
         cells = _some_cells(blocks, FIRST_CELLS if k == 0 else MOST_CELLS)
-        weight = _weights(cells, hyper, m, t, g)
+        weight, log_evidence = _weights(cells, hyper, m, t, g)
         centres = _around(m, weight, float(centres[1] - centres[0]))
         log_deviations = _around(t, weight, float(log_deviations[1] - log_deviations[0]))
-    return MapParameters(m, np.exp(t), g, weight)
+    return MapParameters(m, np.exp(t), g, weight, log_evidence)
 
 
 def _some_cells(blocks: Sequence[Bins], most: int) -> list[Bins]:
@@ -198,15 +212,18 @@ def _some_cells(blocks: Sequence[Bins], most: int) -> list[Bins]:
     return [(prior.rows(rows), edges[rows], seen[rows]) for prior, edges, seen in blocks]
 
 
-def _weights(cells: list[Bins], hyper: _HyperPrior, m: Floats, t: Floats, g: Floats) -> Floats:
-    """Return the posterior weight of each node."""
+def _weights(
+    cells: list[Bins], hyper: _HyperPrior, m: Floats, t: Floats, g: Floats
+) -> tuple[Floats, float]:
+    """Return the posterior weight of each node, and the largest log density."""
     log_weight = hyper.log_density(m, t)
     for prior, edges, likelihood in cells:
         for k, node in enumerate(zip(m, np.exp(t), g, strict=True)):
             evidence = np.sum(likelihood * prior.masses(edges, *map(float, node)), axis=1)
             log_weight[k] += np.sum(np.log(evidence + 1e-300))
-    weight = np.exp(log_weight - np.max(log_weight))
-    return np.asarray(weight / np.sum(weight))
+    largest = float(np.max(log_weight))
+    weight = np.exp(log_weight - largest)
+    return np.asarray(weight / np.sum(weight)), largest
 
 
 def _around(node: Floats, weight: Floats, step: float) -> Floats:

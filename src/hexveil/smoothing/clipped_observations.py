@@ -45,9 +45,10 @@ SMALLEST_SPREAD = 1.0 / 256.0
 """Smallest deviation of user means, as a part of the span: half a step of the pooled quantiles."""
 WEIGHT_DRIFT = 0.25
 """Deviations by which users whose weight rises may differ from those whose weight falls."""
-PILED_SHARE, PILED_STEP = 1.0 / 32.0, 1.01 / 128.0
+PILED_SHARE, PILED_STEP = 1.0 / 64.0, 1.01 / 128.0
 """Distances up to which values count as piled up at a point, as parts of the span: of the released
-outer quantiles, and of either from the median or from a bound."""
+outer quantiles, and of either from the median. They are two steps and one step of these quantiles:
+a law that is merely narrow within wide bounds is not piled."""
 PILED_SPREAD = 0.125
 """Smallest deviation within a cell where values are piled up, as a part of the span."""
 QUANTILE_SD = 0.8416
@@ -173,14 +174,12 @@ class UserMeanSpread:
     def is_piled(self, bounds: tuple[float, float]) -> bool:
         """Return whether many user means are at one point, as far as the quantiles show.
 
-        So it is where the released quantiles are close together, or an outer one is at a bound.
+        So it is where the released quantiles are close together. An outer one at a bound is no
+        such sign: the law is censored there, and the other quantiles show how far it reaches.
         """
         span = bounds[1] - bounds[0]
         below, above = QUANTILE_SD * self.below, QUANTILE_SD * self.above
-        nearest = min(
-            below, above, self.centre - below - bounds[0], bounds[1] - self.centre - above
-        )
-        return below + above < PILED_SHARE * span or nearest <= PILED_STEP * span
+        return below + above < PILED_SHARE * span or min(below, above) <= PILED_STEP * span
 
     def within_cells(self, bounds: tuple[float, float]) -> tuple[float, float]:
         """Return the deviations below and above within a cell, as asymmetric as the pooled ones."""

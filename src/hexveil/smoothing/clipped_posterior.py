@@ -1,7 +1,9 @@
 """Posteriors of cell means from noisy averages of clipped user means.
 
 The likelihood is that of `clipped_observations`, the prior that of `cell_priors`; each cell has a
-grid of its own. It is laid three times: evenly in the mode of the cell's law, then where the
+grid of its own. Where cells have groups the prior is a mixture of two: with one centre for all
+cells, and with centres that the other cells of a cell's groups predict (`group_centres`). The grid
+is laid three times: evenly in the mode of the cell's law, then where the
 likelihood is, then where the posterior is. Looks at one cell are independent given the values.
 Where one noisy number was made from another by more noise, only the finer one is a look: two noisy
 versions of one draw would count it twice.
@@ -12,7 +14,8 @@ no comparison that a published number jumps at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,11 +30,14 @@ from hexveil.smoothing.clipped_observations import (
     invert_rows,
     mixed_likelihood,
 )
+from hexveil.smoothing.group_centres import CellNumbers, predict_centres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from hexveil.smoothing.random_effects import RandomEffect
 
     Floats = NDArray[np.float64]
 
@@ -43,6 +49,8 @@ EVEN_SHARE = 0.2
 """Share of the bins of a later grid that stay evenly spaced."""
 BLOCK_CELLS = 256
 """Cells whose grids are held in a processor's cache at once."""
+MOST_OF_GROUPS = 0.8
+"""Largest weight of the prior whose centres other cells predict."""
 ROUNDING = 2.0**-36
 """Step of published numbers, as a part of the span."""
 END_LEVEL, END_RATIOS = 0.01, (0.2, 0.45)
@@ -121,6 +129,7 @@ def fit(
     design: CellDesign,
     spread: UserMeanSpread,
     bounds: tuple[float, float],
+    effects: Sequence[RandomEffect] = (),
 ) -> CellPosterior:
     """Return the posterior of the mean of each cell's records.
 
@@ -132,6 +141,8 @@ def fit(
     spread : UserMeanSpread
     bounds : pair of float
         Bounds of the values.
+    effects : sequence of RandomEffect
+        Groups of cells that resemble each other; without them all have one prior.
 
     Examples
     --------
@@ -148,18 +159,90 @@ def fit(
         _Block.of([_some(look, rows) for look in looks], design.rows(rows), spread, bounds)
         for rows in _blocks(design.users.size)
     ]
-    priors = [prior.rows(rows) for rows in _blocks(design.users.size)]
-    bins = [(own, *block.bins(block.first)) for own, block in zip(priors, blocks, strict=True)]
-    parameters = fit_parameters(bins, spread, bounds)
-    answers = []
-    for own, block, (_, edges, likelihood) in zip(priors, blocks, bins, strict=True):
-        rough = posterior_masses(own, parameters, edges, likelihood)
-        refined, seen = block.bins(refine(block.first, rough))
-        answers.append((refined, posterior_masses(own, parameters, refined, seen)))
-    if not answers:
+    if not blocks:
         return CellPosterior(np.zeros((0, BINS + 1)), np.zeros((0, BINS)), bounds)
+    seen = [block.bins(block.first) for block in blocks]
+    alike = _FittedPrior.of(prior, seen, spread, bounds)
+    models = [(1.0, alike)]
+    centres = predict_centres(
+        alike.numbers(seen), last_look(looks), design, spread, bounds, effects
+    )
+    if centres is not None:
+        grouped = _FittedPrior.of(replace(prior, centres=centres), seen, spread, bounds)
+        share = _share_of_groups(alike.parameters, grouped.parameters)
+        models = [(1.0 - share, alike), (share, grouped)]
+    answers = []
+    for k, (block, bins) in enumerate(zip(blocks, seen, strict=True)):
+        rough = _mixed([(weight, model.masses(k, *bins)) for weight, model in models])
+        edges, likelihood = block.bins(refine(block.first, rough))
+        masses = [(weight, model.masses(k, edges, likelihood)) for weight, model in models]
+        answers.append((edges, _mixed(masses)))
     edges, probability = (np.concatenate(column) for column in zip(*answers, strict=True))
     return CellPosterior(edges, probability, bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class _FittedPrior:
+    """The prior of each block of cells, and the parameters of the map under it."""
+
+    priors: Sequence[CellPrior]
+    parameters: MapParameters
+
+    @classmethod
+    def of(
+        cls,
+        prior: CellPrior,
+        seen: Sequence[tuple[Floats, Floats]],
+        spread: UserMeanSpread,
+        bounds: tuple[float, float],
+    ) -> _FittedPrior:
+        priors = [prior.rows(rows) for rows in _blocks(prior.log_users.size)]
+        bins = [(own, *block) for own, block in zip(priors, seen, strict=True)]
+        return cls(priors, fit_parameters(bins, spread, bounds))
+
+    def masses(self, block: int, edges: Floats, likelihood: Floats) -> Floats:
+        """Return the posterior probability of each bin of a block's cells."""
+        return posterior_masses(self.priors[block], self.parameters, edges, likelihood)
+
+    def numbers(self, seen: Sequence[tuple[Floats, Floats]]) -> CellNumbers:
+        """Return what the looks at each cell say without this prior."""
+        parts = [
+            CellNumbers.of(
+                edges,
+                self.masses(k, edges, np.ones_like(likelihood)),
+                self.masses(k, edges, likelihood),
+            )
+            for k, (edges, likelihood) in enumerate(seen)
+        ]
+        return CellNumbers(
+            np.concatenate([one.number for one in parts]),
+            np.concatenate([one.variance for one in parts]),
+            np.concatenate([one.mean for one in parts]),
+        )
+
+
+def _share_of_groups(alike: MapParameters, grouped: MapParameters) -> float:
+    """Return the weight of the model with groups, by the evidence of both."""
+    difference = grouped.log_evidence - alike.log_evidence
+    # Of a thousand cells the evidence is overwhelming for either, and no model is quite right.
+    return MOST_OF_GROUPS / (1.0 + math.exp(-min(max(difference, -50.0), 50.0)))
+
+
+def _mixed(parts: Sequence[tuple[float, Floats]]) -> Floats:
+    total = np.zeros_like(parts[0][1])
+    for weight, masses in parts:
+        total += weight * masses
+    return total
+
+
+def last_look(looks: Sequence[ClippedLook]) -> ClippedLook:
+    """Return the last look at each cell that has noise of finite scale."""
+    last, *earlier = reversed(looks)
+    for look in earlier:
+        missing = np.isinf(last.scale)
+        columns = ((getattr(look, f.name), getattr(last, f.name)) for f in fields(ClippedLook))
+        last = ClippedLook(*(np.where(missing, before, after) for before, after in columns))
+    return last
 
 
 @dataclass(frozen=True, eq=False)

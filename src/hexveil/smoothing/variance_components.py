@@ -55,7 +55,9 @@ class FittedModel:
     variances: Floats
 
 
-def fit_model(design: Design, y: Floats, scale: Floats, prior_width: Floats) -> FittedModel:
+def fit_model(
+    design: Design, y: Floats, scale: Floats, prior_width: Floats, steps: int | None = None
+) -> FittedModel:
     """Return the fitted variances and the effects under them.
 
     Parameters
@@ -66,6 +68,8 @@ def fit_model(design: Design, y: Floats, scale: Floats, prior_width: Floats) -> 
         Scale of the Laplace noise; 0 for a constant, which carries no information.
     prior_width : ndarray of float, shape (n_cells,)
         Variance of each cell's own deviation, as a multiple of the fitted one.
+    steps : int, optional
+        Number of steps; default until variances hardly change.
     """
     has_noise = scale > 0
     own_variance, variances = _first_guesses(y[has_noise], scale[has_noise], design.sizes.size)
@@ -76,7 +80,7 @@ def fit_model(design: Design, y: Floats, scale: Floats, prior_width: Floats) -> 
     )
     weights = tuple(np.ones(int(n)) for n in design.sizes)
     prior_exponent = _PRIOR_EXPONENT / (1 + design.sizes.size)
-    for _ in range(_MAX_STEPS):
+    for _ in range(steps or _MAX_STEPS):
         effects = design.solve(y, p, variances, weights)
         misfit = (y - effects.mean) ** 2 + effects.variance
         p[has_noise], excess, expected = _score_sums(
@@ -93,7 +97,7 @@ def fit_model(design: Design, y: Floats, scale: Floats, prior_width: Floats) -> 
             prior_exponent,
         )
         variances, own_variance = updated[:-1], float(updated[-1])
-        if np.max(np.abs(np.sqrt(updated) - np.sqrt(previous))) < _TOLERANCE:
+        if not steps and np.max(np.abs(np.sqrt(updated) - np.sqrt(previous))) < _TOLERANCE:
             break
         weights = _weights(design, effects, variances)
     return FittedModel(design.solve(y, p, variances, weights), p, own_variance, variances)

@@ -82,7 +82,7 @@ def simulated_bound(
     # One generator for both inputs: the two counts must be independent for their bounds to be.
     generator = np.random.default_rng(seed)
     outcomes = (subject.simulate(values, generator, SIMULATED) for values in case.pair)
-    return _largest(_counts(case, outcomes), SIMULATED, level)
+    return largest_bound(_counts(case, outcomes), SIMULATED, level)
 
 
 def vetted_bound(
@@ -94,16 +94,40 @@ def vetted_bound(
     each input, by default `VETTED`.
     """
     trials = trials or VETTED
+    return largest_bound(vetted_counts(case, trials, weakening), trials, level)
+
+
+def vetted_counts(case: Case, trials: int, weakening: Weakening | None = None) -> Counts:
+    """Return how often the vetted noise brings about each event, under either input.
+
+    Raises
+    ------
+    TypeError
+        If the subject is not the release of a cell.
+    """
     subject = _subject(case, weakening)
     if not isinstance(subject, AuditedRelease):
         raise TypeError("only the release of a cell takes vetted noise.")
     outcomes = (subject.outcomes(values, VettedTrials(trials)) for values in case.pair)
-    return _largest(_counts(case, outcomes), trials, level)
+    return _counts(case, outcomes)
+
+
+def largest_bound(counts: Counts, trials: int, level: float) -> float:
+    """Return the largest loss that counts under two inputs prove, over events and directions."""
+    pairs = [*zip(*counts, strict=True), *zip(*reversed(counts), strict=True)]
+    return max(loss_bound(k, other_k, trials, level) for k, other_k in pairs)
 
 
 def exact_loss(case: Case, weakening: Weakening | None = None) -> float:
     """Return the largest |ln(p/q)| over the events of a case, from exact laws."""
-    return max(abs(math.log(p / q)) for p, q in _chances(case, weakening))
+    return max(abs(math.log(p / q)) for p, q in event_chances(case, weakening))
+
+
+def event_chances(case: Case, weakening: Weakening | None = None) -> list[tuple[float, float]]:
+    """Return the exact chances of each event under the two inputs."""
+    subject = _audited(case) if weakening is None else _audited(case).weakened(weakening)
+    original, changed = (subject.mixture(values) for values in case.pair)
+    return [(original.chance(event), changed.chance(event)) for event in case.events]
 
 
 def power(case: Case, weakening: Weakening, level: float, trials: int = SIMULATED) -> float:
@@ -113,7 +137,7 @@ def power(case: Case, weakening: Weakening, level: float, trials: int = SIMULATE
     """
     return max(
         detection(max(pair), min(pair), trials, level, case.claim)
-        for pair in _chances(case, weakening)
+        for pair in event_chances(case, weakening)
     )
 
 
@@ -167,20 +191,7 @@ def _audited(case: Case) -> AuditedRelease:
     return case.subject
 
 
-def _chances(case: Case, weakening: Weakening | None) -> list[tuple[float, float]]:
-    """Return the exact chances of each event under the two inputs."""
-    subject = _audited(case) if weakening is None else _audited(case).weakened(weakening)
-    original, changed = (subject.mixture(values) for values in case.pair)
-    return [(original.chance(event), changed.chance(event)) for event in case.events]
-
-
 def _counts(case: Case, outcomes: Iterable[Floats]) -> Counts:
     """Return how often each event occurs, under one input and under the other."""
     original, changed = ([event.count(released) for event in case.events] for released in outcomes)
     return original, changed
-
-
-def _largest(counts: Counts, trials: int, level: float) -> float:
-    """Return the largest bound over events and directions."""
-    pairs = [*zip(*counts, strict=True), *zip(*reversed(counts), strict=True)]
-    return max(loss_bound(k, other_k, trials, level) for k, other_k in pairs)

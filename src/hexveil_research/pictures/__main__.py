@@ -9,12 +9,12 @@ from pathlib import Path
 
 from hexveil.base.errors import HexveilError
 from hexveil.simulation import figure_style
-from hexveil_research.pictures import gallery, privacy
+from hexveil_research.pictures import car_map, gallery, privacy
 
 
 def main(words: list[str] | None = None) -> None:
     """Write all pictures, or those named, into a folder."""
-    names = [*gallery.NAMES, *privacy.NAMES]
+    names = [*gallery.NAMES, car_map.CAR_PICTURE.name, *privacy.NAMES]
     parser = argparse.ArgumentParser(prog="pictures", description=__doc__)
     parser.add_argument("folder", type=Path, help="for the pictures")
     parser.add_argument("names", nargs="*", help=f"of {', '.join(names)}; all if none is named")
@@ -29,6 +29,8 @@ def main(words: list[str] | None = None) -> None:
         work = arguments.work or Path(scratch)
         work.mkdir(parents=True, exist_ok=True)
         gallery.make(arguments.folder, work, [name for name in selected if name in gallery.NAMES])
+        if car_map.CAR_PICTURE.name in selected:
+            car_map.make(arguments.folder, work)
     privacy.make(arguments.folder, [name for name in selected if name in privacy.NAMES])
 
 

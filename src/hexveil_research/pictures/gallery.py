@@ -9,7 +9,7 @@ import numpy as np
 
 from hexveil.base import hexagons
 from hexveil_research.pictures import gallery_settings, labels, maps, releases
-from hexveil_research.pictures.png_files import save
+from hexveil_research.pictures.svg_files import save
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,13 +29,13 @@ def make(out: Path, work: Path, names: Sequence[str]) -> None:
         streets = json.loads((work / "streets.geojson").read_text("utf-8"))
     for picture in pictures:
         contents = [_map_content(work, panel) for panel in picture.panels]
-        save(maps.draw(picture, contents, streets), out / f"{picture.name}.png")
+        save(maps.draw(picture, contents, streets), out / f"{picture.name}.svg")
     if gallery_settings.LABELS.name in names:
         releases.prepare_flights(work, gallery_settings.FLIGHTS)
         (panel,) = gallery_settings.LABELS.panels
         table = releases.release(work, "flights.toml", panel.options)
         save(
-            labels.draw(gallery_settings.LABELS, table), out / f"{gallery_settings.LABELS.name}.png"
+            labels.draw(gallery_settings.LABELS, table), out / f"{gallery_settings.LABELS.name}.svg"
         )
 
 
@@ -49,10 +49,13 @@ def _map_content(work: Path, panel: MapPanel) -> maps.MapContent:
         statistics = releases.truth(
             work, table["cell"].to_pylist(), hexagons.resolution_of(places[0])
         )
+        true = statistics[panel.column]
         return maps.MapContent(
-            panel.title, places, statistics[panel.column], ["good"] * len(places)
+            panel.title, places, true, ["good"] * len(places), np.zeros(len(places), dtype=bool)
         )
     kind = panel.column.split("_", maxsplit=1)[0]
     column = releases.published_average(table) if panel.column == "mean" else panel.column
     values = np.asarray(table[column].to_numpy(), dtype=np.float64)
-    return maps.MapContent(panel.title, places, values, table[f"{kind}_quality"].to_pylist())
+    low, high = (table[f"{kind}_{end}"].to_numpy() for end in ("low", "high"))
+    quality = table[f"{kind}_quality"].to_pylist()
+    return maps.MapContent(panel.title, places, values, quality, high - values >= values - low)

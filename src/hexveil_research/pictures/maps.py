@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hexveil.base import hexagons
+from hexveil.report.notebook import graded_hexagons
+from hexveil.report.payload import ticks
 from hexveil.simulation import figure_style
 
 if TYPE_CHECKING:
@@ -22,28 +24,26 @@ if TYPE_CHECKING:
 GROUND, STREET = "#f5f6f7", "#c9ced4"
 SIZE = 11.0
 """Of letters: a picture is shown at two thirds of its width on a phone."""
-PALETTE = "viridis"
-HATCHES = {"good": "", "caution": "///", "cut off": "---", "noise": "xxxx"}
 WORDS = {
     "caution": "caution: read with care",
     "cut off": "cut off: the true number may lie far beyond",
     "noise": "noise: says next to nothing",
 }
-INK = {"caution": "#ffffffb0", "cut off": "#ffffffd0", "noise": "#4b535b"}
-FAINT = 0.3
-"""Opacity of a cell that is noise."""
 MARGIN = 0.03
+FINE = 1 / 150
+"""Part of a map's longer side below which corners of a street are left out."""
 WIDTH, AROUND, LINE = 5.8, 1.15, 0.22
 """Inches: of a picture; of titles and scale above and below its maps; of a line of the legend."""
 
 
 class MapContent(NamedTuple):
-    """One map: its title, hexagons, numbers, and the grade of each."""
+    """One map: its title, hexagons and numbers; of each its grade, and where its truth may lie."""
 
     title: str
     hexagons: list[int]
     values: NDArray[np.float64]
     quality: list[str]
+    lies_above: NDArray[np.bool_]
 
 
 def draw(picture: Picture, contents: Sequence[MapContent], streets: Mapping[str, Any]) -> Figure:
@@ -51,41 +51,29 @@ def draw(picture: Picture, contents: Sequence[MapContent], streets: Mapping[str,
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
 
     with figure_style.style():
-        kinds = [kind for kind in WORDS if any(kind in content.quality for content in contents)]
+        grades = {grade for content in contents for grade in content.quality}
+        entries = graded_hexagons.legend_entries(sorted(grades))
         tall = max(_shape(content.hexagons) for content in contents) * WIDTH / len(contents)
-        height = tall + AROUND + LINE * len(kinds)
+        height = tall + AROUND + LINE * len(entries.get("labels", ()))
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         panels = figure.subplots(1, len(contents), squeeze=False)
         for axes, content in zip(panels.flat, contents, strict=True):
-            outlines = [hexagons.outline(place) for place in content.hexagons]
-            # A hatch belongs to a whole collection in matplotlib: one for each grade.
-            for kind in (kind for kind in HATCHES if kind in content.quality):
-                of_kind = np.flatnonzero(np.equal(content.quality, kind))
-                _cells(axes, [outlines[i] for i in of_kind], content.values[of_kind], kind, picture)
+            graded_hexagons.add_hexagons(
+                axes,
+                [hexagons.outline(place) for place in content.hexagons],
+                values=content.values,
+                grades=content.quality,
+                scale=picture.ends,
+                lies_above=content.lies_above,
+            )
             _ground(axes, content.hexagons, streets)
             axes.set_title(content.title, fontsize=SIZE + 1)
         _scale(figure, picture)
-        _legend(figure, kinds)
+        if entries:
+            entries["labels"] = [WORDS[grade] for grade in entries["labels"]]
+            where = {"loc": "outside lower center", "frameon": False, "fontsize": SIZE - 1}
+            figure.legend(**entries, **where, handlelength=3.0)
     return figure
-
-
-def _cells(
-    axes: Axes,
-    outlines: list[list[tuple[float, float]]],
-    values: NDArray[np.float64],
-    kind: str,
-    picture: Picture,
-) -> None:
-    """Draw the hexagons of one quality."""
-    from matplotlib.collections import PolyCollection  # noqa: PLC0415  as above
-
-    cells = PolyCollection(outlines, array=values, cmap=PALETTE, clim=picture.ends)
-    cells.set(edgecolor="white", linewidth=0.7, alpha=FAINT if kind == "noise" else 1.0)
-    axes.add_collection(cells)
-    if HATCHES[kind]:
-        lines = PolyCollection(outlines, facecolor="none", hatch=HATCHES[kind])
-        lines.set(edgecolor=INK[kind], linewidth=0.0)
-        axes.add_collection(lines)
 
 
 def _frame(places: Sequence[int]) -> tuple[tuple[float, float], tuple[float, float], float]:
@@ -106,13 +94,31 @@ def _shape(places: Sequence[int]) -> float:
 
 def _ground(axes: Axes, places: Sequence[int], streets: Mapping[str, Any]) -> None:
     """Lay streets beneath the hexagons, and frame them so that a kilometre is one both ways."""
-    from matplotlib.collections import LineCollection  # noqa: PLC0415  as above
+    from matplotlib.patches import PathPatch  # noqa: PLC0415  as above
+    from matplotlib.path import Path  # noqa: PLC0415
 
     across, up, longer = _frame(places)
-    axes.add_collection(LineCollection(lines_of(streets), colors=STREET, linewidths=0.4, zorder=0))
+    low, high = np.transpose([across, up])
+    near = [
+        Path(_thinned(line, FINE * (high - low).max()))
+        for line in map(np.asarray, lines_of(streets))
+        if (line.max(axis=0) >= low).all() and (line.min(axis=0) <= high).all()
+    ]
+    if near:
+        # One path of all streets: a file would repeat the style for each.
+        path = Path.make_compound_path(*near)
+        axes.add_patch(PathPatch(path, fill=False, edgecolor=STREET, linewidth=0.4, zorder=0))
     axes.set(xlim=across, ylim=up, xticks=[], yticks=[], facecolor=GROUND)
     axes.set_aspect(longer)
     axes.spines[:].set_visible(False)
+
+
+def _thinned(line: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+    """Return a line without corners in the same square of a grid as the one before."""
+    moves = np.any(np.diff(np.floor(line / step), axis=0) != 0, axis=1)
+    # The last corner is where another street begins.
+    moves[-1] = True
+    return line[np.concatenate([[True], moves])]
 
 
 def lines_of(streets: Mapping[str, Any]) -> list[list[list[float]]]:
@@ -125,25 +131,16 @@ def lines_of(streets: Mapping[str, Any]) -> list[list[list[float]]]:
 
 
 def _scale(figure: Figure, picture: Picture) -> None:
-    from matplotlib.cm import ScalarMappable  # noqa: PLC0415  as above
-    from matplotlib.colors import Normalize  # noqa: PLC0415  as above
-
-    colours = ScalarMappable(Normalize(*picture.ends), PALETTE)
     bar = figure.colorbar(
-        colours, ax=figure.axes, location="bottom", shrink=0.9, aspect=40, pad=0.02, extend="both"
+        graded_hexagons.colour_scale(picture.ends),
+        ax=figure.axes,
+        location="bottom",
+        shrink=0.9,
+        aspect=40,
+        pad=0.02,
+        ticks=ticks(*picture.ends),
     )
+    bar.minorticks_off()
     bar.set_label(picture.label, fontsize=SIZE)
     bar.ax.tick_params(labelsize=SIZE - 1)
     bar.outline.set_visible(False)
-
-
-def _legend(figure: Figure, kinds: Sequence[str]) -> None:
-    from matplotlib.patches import Patch  # noqa: PLC0415  as above
-
-    patches = [
-        Patch(hatch=HATCHES[kind], facecolor="#d9dde2", edgecolor=INK["noise"], linewidth=0)
-        for kind in kinds
-    ]
-    words = [WORDS[kind] for kind in kinds]
-    if kinds:
-        figure.legend(patches, words, loc="outside lower center", frameon=False, fontsize=SIZE - 1)

@@ -16,7 +16,7 @@ from hexveil.accounting.suppression_bias import midpoint_mean_bias, user_midpoin
 from hexveil.mechanisms import ArrayAveraging, Baseline
 from hexveil.simulation import figure_style
 from hexveil_research.pictures import example_fleet
-from hexveil_research.pictures.png_files import save
+from hexveil_research.pictures.svg_files import save
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ def make(out: Path, names: Sequence[str]) -> None:
     for name in names:
         with figure_style.style():
             figure = PICTURES[name]()
-        save(figure, out / f"{name}.png")
+        save(figure, out / f"{name}.svg")
 
 
 def _figure(height: float, across: int = 1) -> tuple[Figure, list[Axes]]:

@@ -13,6 +13,7 @@ from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
+    lowest_weights,
     noise_quantile95,
     ratio_interval,
 )
@@ -85,9 +86,12 @@ def test_no_records_are_a_map_like_any_other(form):
 
 
 def test_the_vetted_door_draws_it(fleet):
-    """The noise library releases the same stages as simulated noise."""
+    """The noise library releases the same stages as simulated noise.
+
+    Even where each draw is off by 17 scales (a chance below 1e-7 each) one cell of 30 closes.
+    """
     decoded = released(FORMS["capped"], fleet[0], 0, source=VettedNoise())
-    assert decoded.is_open[:USED].all()
+    assert decoded.is_open[:USED].sum() >= USED - 2
 
 
 def test_the_door_refuses_no_records():
@@ -182,3 +186,57 @@ def test_intervals_at_the_end_of_the_range_reach_the_bound():
     assert decoded.mean[1] == pytest.approx(0.5)
     assert decoded.mean_high[1] < 0.6
     assert decoded.weight[0] == pytest.approx(1000)
+
+
+@pytest.mark.parametrize("form", ["one shot", "three stages"])
+def test_a_shaped_grid_has_an_average_for_every_cell(form):
+    """Closed cells of a grid of places and slots take after their row and column."""
+    rng = np.random.default_rng(9)
+    places, slots, units = 12, 6, 4000
+    unit = np.repeat(np.arange(units), 4)
+    place = np.minimum(rng.geometric(0.3, unit.size) - 1, places - 1)
+    cell = place * slots + rng.integers(0, slots, unit.size)
+    level = 0.3 + 0.03 * np.repeat(np.arange(places), slots) + 0.02 * np.tile(range(slots), places)
+    total = np.rint(SPAN * np.clip(level[cell] + rng.normal(0, 0.05, unit.size), 0, 1))
+    sums = PresenceSums(PrivatePairs(cell, unit, np.ones(unit.size), total))
+    plan = PresenceAllocation(places * slots, SPAN, Fraction(2), FORMS[form], shape=(places, slots))
+    noise = SimulatedNoise(np.random.default_rng(3), 1)
+    outputs = execute(plan, sums, noise, MemoryJournal(), Meter(plan.losses()))
+    decoded = plan.decode(outputs)
+    assert not decoded.is_open.all()
+    closed = ~decoded.is_open
+    constant = np.abs(level - np.median(level))
+    assert np.abs(decoded.smoothed - level)[closed].mean() < 0.6 * constant[closed].mean()
+
+
+@pytest.mark.parametrize("weight", [0.0, 4.0, 9.0, 20.0])
+def test_lowest_weights_cover_given_the_test(weight):
+    """Of cells that reached a threshold, 97.5 % have at least the weight that is stated."""
+    rng = np.random.default_rng(7)
+    noisy = weight + rng.laplace(size=(2, 300_000)).sum(axis=0)
+    seen = noisy[noisy >= 8.0]
+    covered = (lowest_weights(seen, 8.0) <= weight + 1e-9).mean()
+    # Five standard errors.
+    assert covered >= 0.975 - 5 * np.sqrt(0.975 * 0.025 / seen.size)
+
+
+def test_lowest_weights_far_above_the_threshold_are_those_without_it():
+    """The test says nothing about a cell that could not have failed it."""
+    (found,) = lowest_weights(np.array([200.0]), 8.0)
+    assert found == pytest.approx(200.0 - 4.113, abs=0.001)
+
+
+def test_a_cap_prefers_the_smallest_of_like_quantiles():
+    """Where all units have as many records, hardly a cap is far above them."""
+    unit = np.repeat(np.arange(3000), 2)
+    cell = np.tile([0, 1], 3000)
+    sums = PresenceSums(PrivatePairs(cell, unit, np.full(6000, 10), np.full(6000, 5000)))
+    plan = PresenceAllocation(
+        2, SPAN, Fraction(1), ThreeStages(cap=PrivateCap(units=3000)), false_openings=None
+    )
+    weights = []
+    for seed in range(20):
+        source = SimulatedNoise(np.random.default_rng([8, seed]), 1)
+        outputs = execute(plan, sums, source, MemoryJournal(), Meter(plan.losses()))
+        weights.append(plan.decode(outputs).weight.sum())
+    assert min(weights) > 0.2 * 3000

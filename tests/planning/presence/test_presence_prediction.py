@@ -8,7 +8,7 @@ import pytest
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.presence_design import DeclaredCap
+from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.declared_grid import DeclaredGrid
@@ -73,8 +73,25 @@ def test_predictions_are_near_maps_that_meet_the_assumptions(units):
         found.append((error / traffic[is_open].sum(), traffic[is_open].sum()))
     mean_error, open_traffic = np.mean(found, axis=0)
     assert open_traffic == pytest.approx(prediction.open_traffic, abs=0.1)
-    # A figure on paper: the right size, and rather above.
-    assert 0.4 < mean_error / prediction.mean_error < 1.3
+    # Here the averages of units spread by 11.5: levels over 20 and values by 10.
+    known = predict_map(asked, spread="11.5")
+    # All units have as many records, so weighing them alike biases nothing, as it does elsewhere.
+    assert 1 / 4 < mean_error / known.mean_error < 2
+    assert prediction.mean_error_low < mean_error < prediction.mean_error_high
+
+
+def test_a_declared_spread_narrows_the_range():
+    """Errors are in proportion to the spread; without one the range holds those of usual ones."""
+    asked = request(3000)
+    usual, narrow = predict_map(asked), predict_map(asked, spread=10)
+    assert usual.mean_error_low < usual.mean_error < usual.mean_error_high
+    assert narrow.mean_error == pytest.approx(usual.mean_error)
+    assert narrow.mean_error_high / narrow.mean_error_low == pytest.approx(4)
+    assert usual.mean_error_high / usual.mean_error_low == pytest.approx(16)
+    assert predict_map(asked, spread=20).mean_error == pytest.approx(2 * narrow.mean_error)
+    assert predict_map(asked, spread=20).baseline_error == 10
+    with pytest.raises(InputError, match="spread"):
+        predict_map(asked, spread=0)
 
 
 def test_a_map_with_nothing_to_say_is_refused():
@@ -93,7 +110,8 @@ def test_a_map_with_nothing_to_say_is_refused():
 def test_a_declared_cap_lowers_weights():
     """Units of fewer records than the cap weigh less, in proportion."""
     full, capped = (
-        predict_map(request(5000, is_in_use=True, **cap)) for cap in ({}, {"cap": DeclaredCap(400)})
+        predict_map(request(5000, is_in_use=True, **cap))
+        for cap in ({"cap": NO_CAP}, {"cap": DeclaredCap(400)})
     )
     assert capped.typical_weight == pytest.approx(full.typical_weight / 4)
 

@@ -9,6 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import BudgetError, InputError
 from hexveil.ledger import hash_losses
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.model.private_pairs import PrivatePairs
@@ -68,8 +69,14 @@ def test_a_release_books_epsilon_for_any_unit(name, tmp_path):
     assert ledger.spent == Fraction("1.5")
 
 
-def test_numbers_are_near_the_truth(tmp_path):
+def simulated():
+    """Return simulated noise of a fixed seed."""
+    return SimulatedNoise(np.random.default_rng(5), 1)
+
+
+def test_numbers_are_near_the_truth(tmp_path, monkeypatch):
     """Averages in value units lie near those of the records, inside the stated intervals."""
+    monkeypatch.setattr(presence_release, "VettedNoise", simulated)
     table = release_with_presence(
         records(), REQUESTS["three stages"], source="May", ledger=ledger_of(tmp_path)
     ).table.to_pydict()
@@ -134,8 +141,9 @@ def test_a_release_goes_on_after_a_crash(tmp_path, monkeypatch):
         release_with_presence(records(), REQUESTS["one shot"], source="May", ledger=ledger)
 
 
-def test_a_map_with_nothing_to_say_is_refused(tmp_path):
+def test_a_map_with_nothing_to_say_is_refused(tmp_path, monkeypatch):
     """A grid too fine for the declared fleet costs nothing, unless the noise is accepted."""
+    monkeypatch.setattr(presence_release, "VettedNoise", simulated)
     area = DeclaredGrid.of_area(Cells(8, None), Polygon.of_box(20.9, 52.1, 21.2, 52.3))
     request = PresenceRequest.of(area, LATTICE, FleetDeclaration(40), 1)
     ledger = ledger_of(tmp_path)

@@ -1,6 +1,7 @@
 """Axes of matplotlib: what was drawn is what was released."""
 
 import importlib.util
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ if importlib.util.find_spec("matplotlib") is None:
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 
-from hexveil.report.notebook.matplotlib_drawing import DOT, HATCHES, draw_axes
+from hexveil.report.notebook.matplotlib_drawing import DOT, draw_axes
+from hexveil.report.palette import colours_of
 
 RAW = PlottedColumn("mean_raw", "mean", "raw")
 
@@ -36,27 +38,38 @@ def picture(city):
 
 
 def test_a_map_has_every_cell_in_its_colour(picture):
-    """The colours are the numbers on the scale, and noise is pale."""
+    """The colours are those that the page gives these numbers and grades."""
     axes = draw_axes(picture)
-    cells = next(c for c in axes.collections if c.get_array() is not None)
-    assert cells.get_array().tolist() == picture.value.tolist()
-    assert cells.get_clim() == picture.scale
-    assert (cells.get_alpha() < 1).tolist() == [grade == "noise" for grade in picture.quality]
+    cells = next(c for c in axes.collections if len(c.get_paths()) == len(picture.names))
+    fills = [to_hex(colour) for colour in cells.get_facecolor()]
+    assert fills == colours_of(picture.value, picture.quality, picture.scale)
     drawn = [path.vertices[:-1] for path in cells.get_paths()]
     assert all(np.allclose(a, b) for a, b in zip(drawn, picture.outlines, strict=True))
     assert axes.get_title() == picture.title
+    bar = next(one for one in axes.figure.axes if one is not axes)
+    assert bar.get_ylim() == picture.scale
     axes.figure.canvas.draw()
 
 
-def test_each_grade_has_its_hatching(picture):
-    """A layer for every grade but the best, named in the legend."""
-    axes = draw_axes(picture)
-    layers = [c for c in axes.collections if isinstance(c, PolyCollection) and c.get_hatch()]
-    sizes = {layer.get_hatch(): len(layer.get_paths()) for layer in layers}
-    graded = [grade for grade in HATCHES if grade in picture.quality]
-    assert graded
-    assert sizes == {HATCHES[grade]: picture.quality.count(grade) for grade in graded}
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == graded
+def test_each_grade_has_its_mark(picture):
+    """A cross on noise, a triangle on each cell cut off, and both in the legend."""
+    n_cells = len(picture.names)
+    grades = ("cut off", "cut off", "noise", *("good", "caution") * n_cells)[:n_cells]
+    above = np.arange(n_cells) == 0
+    low, high = np.where(above, 0.0, 9.0), np.where(above, 9.0, 0.0)
+    marked = replace(picture, quality=grades, low=picture.value - low, high=picture.value + high)
+    axes = draw_axes(marked)
+    points = {
+        tuple(place)
+        for layer in axes.collections
+        if isinstance(layer, PathCollection)
+        for place in np.round(layer.get_offsets(), 3).tolist()
+    }
+    middles = [(ring.max(axis=0) + ring.min(axis=0)) / 2 for ring in picture.outlines[:3]]
+    assert points == {tuple(np.round(middle, 3).tolist()) for middle in middles}
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == ["caution", "cut off", "noise"]
+    axes.figure.canvas.draw()
 
 
 def test_given_axes_are_drawn_on(picture):

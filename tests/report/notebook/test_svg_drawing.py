@@ -1,6 +1,7 @@
 """Inline SVG: well-formed, without script, in the colours of the page."""
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -10,8 +11,8 @@ from hexveil.report.manifest_view import ManifestView
 from hexveil.report.notebook import release_summary, svg_drawing
 from hexveil.report.notebook.cell_picture import CellPicture, PlottedColumn, picture_of
 from hexveil.report.notebook.release_summary import summarize
-from hexveil.report.notebook.svg_drawing import colour, draw_svg
-from hexveil.report.palette import ANCHORS
+from hexveil.report.notebook.svg_drawing import draw_svg
+from hexveil.report.palette import colours_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 RAW = PlottedColumn("mean_raw", "mean", "raw")
@@ -35,18 +36,38 @@ def pixels(polygon):
 
 
 def test_a_map_has_every_cell_in_its_colour(city):
-    """A group per cell: its description for the pointer, its colour, its hatching."""
+    """A group per cell: its description for the pointer, its colour, the mark of its grade."""
     picture = picture_of(city.table, ManifestView.from_manifest(city.manifest), RAW)
+    grades = ("cut off", *picture.quality[1:])
+    picture = replace(picture, quality=grades)
     root = ET.fromstring(draw_svg(picture))  # noqa: S314  our own text
     groups = root.findall(f"{SVG}g")
     assert [group.find(f"{SVG}title").text for group in groups] == list(picture.descriptions)
-    for group, value, quality in zip(groups, picture.value, picture.quality, strict=True):
-        shapes = group.findall(f"{SVG}polygon")
-        assert shapes[0].get("fill") == colour(value, picture.scale)
-        assert (shapes[0].get("fill-opacity") is not None) == (quality == "noise")
-        hatched = [shape.get("fill") for shape in shapes[1:]]
-        assert hatched == ([] if quality == "good" else [f"url(#hexveil-{quality})"])
+    fills = [group.find(f"{SVG}polygon").get("fill") for group in groups]
+    assert fills == colours_of(picture.value, grades, picture.scale)
+    marked = [group.find(f"{SVG}path") is not None for group in groups]
+    assert marked == [grade in ("cut off", "noise") for grade in grades]
     assert len(root.findall(f"{SVG}polygon")) == len(picture.others)
+    words = [text.text for text in root.findall(f"{SVG}text")]
+    assert (
+        words[-2:] == [grade for grade in ("caution", "cut off", "noise") if grade in grades][-2:]
+    )
+
+
+@pytest.mark.parametrize(("low", "high", "points_up"), [(0, 9, True), (9, 0, False)])
+def test_a_cell_cut_off_points_to_where_its_true_number_may_lie(city, low, high, points_up):
+    """The tip of its triangle is up where the interval is longer above the number."""
+    picture = picture_of(city.table, ManifestView.from_manifest(city.manifest), RAW)
+    picture = replace(
+        picture,
+        quality=("cut off",) * len(picture.names),
+        low=picture.value - low,
+        high=picture.value + high,
+    )
+    root = ET.fromstring(draw_svg(picture))  # noqa: S314  our own text
+    line = root.find(f"{SVG}g/{SVG}path").get("d")
+    heights = [float(number) for number in re.findall(r" (-?[\d.]+)", line)]
+    assert (heights[2] < heights[0]) == points_up
 
 
 def test_a_map_fits_into_its_frame_and_north_is_up(city):
@@ -61,12 +82,6 @@ def test_a_map_fits_into_its_frame_and_north_is_up(city):
     north = np.array([outline[:, 1].mean() for outline in picture.outlines])
     down = np.array([np.mean([y for _, y in ring]) for ring in corners])
     assert np.corrcoef(north, down)[0, 1] == pytest.approx(-1)
-
-
-def test_colours_are_those_of_the_page():
-    """Numbers beyond the scale have the colour of its end."""
-    assert colour(-9, (0, 10)) == colour(0, (0, 10)) == ANCHORS[0]
-    assert colour(99, (0, 10)) == colour(10, (0, 10)) == ANCHORS[-1]
 
 
 def test_intervals_of_labels_lie_around_their_dots():

@@ -2,20 +2,24 @@
 
 import math
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from hexveil.mechanisms.private_quantile import selection_scale
 from hexveil.mechanisms.single_cell.pseudo_user_means import PseudoUserMeans
 from hexveil_research.audit import run
 from hexveil_research.audit.cases import suite
-from hexveil_research.audit.weakenings import SCALES, SCORES
+from hexveil_research.audit.weakenings import SCALES, SCORES, Weakening
 
 CASES = suite()
 LEVEL = run.level(CASES)
 SEED = 0
+TAIL = 1e-10
+"""The chance on either side that a count of the vetted noise is called impossible."""
 FEWER = (50_000, 100_000, 200_000, 400_000)
 """Simulated releases that are enough to catch some of the broken twins."""
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "understand" / "audit.md"
@@ -76,15 +80,49 @@ def vetted_trials(case):
     return run.VETTED if power > 0.5 else run.VETTED // 4
 
 
+def rarest(counts, trials, chances):
+    """Return the least tail probability of counts of events, either side, under exact chances."""
+    tails = [
+        min(binom.cdf(k, trials, chance), binom.sf(k - 1, trials, chance))
+        for pair, exact in zip(zip(*counts, strict=True), chances, strict=True)
+        for k, chance in zip(pair, exact, strict=True)
+    ]
+    return min(tails)
+
+
 @pytest.mark.slow
 @each
 def test_vetted_releases_do_not_refute_the_claim(case):
-    """Releases with the vetted noise under each input prove no more than the claim.
+    """Releases with the vetted noise prove no more than the claim, and follow their exact laws.
 
-    The noise has no seed; the lower limit only says that the events were seen under both inputs.
+    The noise has no seed. A sound one is refuted with a chance of at most 2 LEVEL a pair of counts,
+    and leaves its law in any of the 68 counts with one of at most 68 x 2 TAIL, about 1e-8.
     """
-    bound = run.vetted_bound(case, LEVEL, trials=vetted_trials(case))
-    assert -0.5 < bound <= case.claim
+    trials = vetted_trials(case)
+    counts = run.vetted_counts(case, trials)
+    assert run.largest_bound(counts, trials, LEVEL) <= case.claim
+    assert rarest(counts, trials, run.event_chances(case)) > TAIL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Baseline()", "Levy(gamma=1, cap=19): middle"])
+def test_too_much_noise_leaves_the_exact_law(name):
+    """Noise of double the scale refutes no claim, but its counts are not those of the exact law.
+
+    By these laws it goes unseen with a chance below 1e-9.
+    """
+    case, double = named(name), Weakening("scales x 2", Fraction(2), Fraction(2))
+    trials = run.VETTED
+    (p, q), (wide, wide_too) = (run.event_chances(case, one)[0] for one in (None, double))
+    seen = [
+        binom.sf(binom.isf(TAIL, trials, law), trials, chance)
+        + binom.cdf(binom.ppf(TAIL, trials, law) - 1, trials, chance)
+        for law, chance in ((p, wide), (q, wide_too))
+    ]
+    assert max(seen) > 1 - 1e-9
+    counts = run.vetted_counts(case, trials, double)
+    assert run.largest_bound(counts, trials, LEVEL) <= case.claim
+    assert rarest(counts, trials, run.event_chances(case)) <= TAIL
 
 
 @with_twin
@@ -111,10 +149,10 @@ def test_broken_twins_are_caught(case, twin, monkeypatch):
 def test_the_vetted_path_has_power_too(name, twin):
     """Ten thousand vetted releases are enough to catch these: the vetted audit can fail as well.
 
-    The chance to be caught is above 1 - 1e-6, so this test is not one of luck.
+    The chance to be caught is above 1 - 1e-8, so this test is not one of luck.
     """
     case = named(name)
-    assert run.power(case, twin, LEVEL, run.VETTED) > 1 - 1e-6
+    assert run.power(case, twin, LEVEL, run.VETTED) > 1 - 1e-8
     assert run.vetted_bound(case, LEVEL, twin) > case.claim
 
 

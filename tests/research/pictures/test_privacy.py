@@ -30,7 +30,7 @@ def test_pictures_are_drawn_whole(name):
 def test_every_picture_is_on_the_page():
     """The page shows each picture once."""
     for name in privacy.NAMES:
-        assert PAGE.count(f"(../images/{name}.png)") == 1
+        assert PAGE.count(f"(../images/{name}.svg)") == 1
 
 
 def test_belief_moves_by_the_factor():
@@ -102,5 +102,5 @@ def test_pseudo_users_on_the_page():
 def test_the_command_writes_the_named_picture(tmp_path):
     """A file of the name, and no other, in a folder that is made."""
     main([str(tmp_path / "new"), "privacy-cells"])
-    assert [file.name for file in (tmp_path / "new").iterdir()] == ["privacy-cells.png"]
-    assert (tmp_path / "new" / "privacy-cells.png").read_bytes().startswith(b"\x89PNG")
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["privacy-cells.svg"]
+    assert (tmp_path / "new" / "privacy-cells.svg").read_bytes().startswith(b"<?xml")

@@ -31,6 +31,7 @@ from hexveil.model.cells import zone
 from hexveil.publishing.archive.archive import Archive, open_archive
 from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition
 from hexveil.publishing.manifest import fingerprint, request_of
+from hexveil.report import read_context
 
 if TYPE_CHECKING:
     import zoneinfo
@@ -105,6 +106,8 @@ def publish(
         raise InputError("dates (in [select]) and publish cannot be combined: use --date instead.")
     account = arguments.ledger_arguments(run, Ledger)
     check_plan(run)
+    if run.release.context is not None:
+        read_context(run.release.context)
     folder_options.folder_extras(run)
     place = open_archive(run.release.out, account["dataset"], run.read.scratch)
     ready = ready_after(run, run.publish.wait or WAIT)

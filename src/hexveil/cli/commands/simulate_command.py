@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,8 +31,42 @@ READ = (
 GRID = "--privacy-unit user-day --resolution 6 --timeslot 6h --slot pooled"
 """A unit and a grid that even a small city supports."""
 
-Users = Annotated[int, typer.Option(help="Number of buses.", metavar="NUMBER")]
-Days = Annotated[int, typer.Option(help="Number of days.", metavar="NUMBER")]
+CARS = (
+    "Homes, trips, cars and speeds are simulated; the records belong to nobody. Where such cars "
+    "are is private: the default promise of hexveil does not fit them."
+)
+DEFAULT_SIZE = {"buses": (300, 7), "cars": (10_000, 1)}
+"""Vehicles and days without options."""
+
+
+class Vehicles(StrEnum):
+    """Kinds of vehicles that are simulated."""
+
+    BUSES = "buses"
+    CARS = "cars"
+
+
+Kind = Annotated[
+    Vehicles,
+    typer.Option(
+        "--vehicles",
+        help="Kind of vehicles: buses on routes, or private cars between home, work and elsewhere.",
+    ),
+]
+Users = Annotated[
+    int | None,
+    typer.Option(
+        help="Number of vehicles. Default: 300 buses, or 10000 cars.",
+        metavar="NUMBER",
+        show_default=False,
+    ),
+]
+Days = Annotated[
+    int | None,
+    typer.Option(
+        help="Number of days. Default: 7 of buses, 1 of cars.", metavar="NUMBER", show_default=False
+    ),
+]
 Seed = Annotated[
     int, typer.Option(help="Seed: the same options give the same records.", metavar="NUMBER")
 ]
@@ -58,18 +94,27 @@ Streets = Annotated[
 def simulate(  # noqa: PLR0913  the options of the command
     *,
     out: Out,
-    users: Users = 300,
-    days: Days = 7,
+    vehicles: Kind = Vehicles.BUSES,
+    users: Users = None,
+    days: Days = None,
     seed: Seed = 1,
     start: Start = "2024-01-01",
     interval: Interval = "20s",
     streets: Streets = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write records of buses in an invented city, in the form of a real feed.
+    """Write records of buses or private cars in an invented city.
 
     The same options give the same records; a longer period begins with the same days.
     """
+    default = DEFAULT_SIZE[vehicles]
+    users, days = (
+        (users if users is not None else default[0]),
+        (days if days is not None else default[1]),
+    )
+    if vehicles is Vehicles.CARS:
+        simulate_cars(out, users, days, seed, start, streets, as_json=as_json)
+        return
     # Routes are found by scipy, which the other commands do not wait for.
     from hexveil.simulation.city import City  # noqa: PLC0415
 
@@ -83,6 +128,49 @@ def simulate(  # noqa: PLR0913  the options of the command
         write_streets(city, streets)
     summary = report(city, records, out, streets)
     typer.echo(json.dumps(summary, indent=2) if as_json else "\n".join(lines(summary)))
+
+
+def simulate_cars(
+    out: Path, users: int, days: int, seed: int, start: str, streets: Path | None, *, as_json: bool
+) -> None:
+    """Write records of private cars, and state their statistics."""
+    from hexveil.simulation.cars import CarCity  # noqa: PLC0415  as above
+
+    if streets is not None:
+        raise InputError("cars have no streets to write; leave --streets out.")
+    city = CarCity(cars=users, days=days, seed=seed, start=start)
+    with progress_bar.progress_bar("Simulating") as tell:
+        made = city.write(out, progress=tell)
+    summary = {
+        "vehicles": "cars",
+        "users": users,
+        "days": days,
+        "seed": seed,
+        "start": str(city.start),
+        **asdict(made),
+        "files": [str(out)],
+    }
+    typer.echo(json.dumps(summary, indent=2) if as_json else "\n".join(car_lines(summary)))
+
+
+def car_lines(summary: dict[str, Any]) -> list[str]:
+    """Return the summary of simulated cars as text."""
+    days = "1 day" if summary["days"] == 1 else f"{summary['days']} days"
+    size = (
+        f"{summary['records']:,} records of {summary['cars']:,} cars of {summary['users']:,}, "
+        f"{days} from {summary['start']}, a record each 250 m"
+    )
+    use = (
+        f"a car has {summary['median_records']:,.0f} records (median; "
+        f"{summary['mean_records']:,.0f} on average); the busiest tenth "
+        f"has {summary['busiest_tenth']:.0%} of them"
+    )
+    return [
+        *formatting.wrapped("Invented", CARS),
+        *formatting.wrapped("Size", f"{size}."),
+        *formatting.wrapped("Use", f"{use}."),
+        *formatting.wrapped("Written", ", ".join(summary["files"])),
+    ]
 
 
 def check_streets(path: Path, out: Path) -> None:

@@ -12,8 +12,9 @@ import contextlib
 import os
 import sqlite3
 import time
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -29,6 +30,10 @@ from hexveil.ledger.storage.tables import metadata
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sqlalchemy.engine.interfaces import DBAPIConnection
+
+    from hexveil.ledger.storage.timeouts import Timeouts
+
 Engine = sa.Engine
 """Connection to a ledger's database."""
 
@@ -40,6 +45,9 @@ _WRITE_LOCK = 0x686578_7665696C
 
 _SECRET = ("password", "sslpassword", "passfile")
 """Query parameters of an address that no message may repeat."""
+
+_COMPILED: dict[Any, Any] = {}
+"""Statements compiled for SQLite in this process: the ledger's own, a fixed number."""
 
 MEMORY = "memory://"
 """A ledger in memory, for experiments; nothing can be released with it."""
@@ -62,7 +70,6 @@ def connect(url: str | Path) -> sa.Engine:
         # Under the write lock, so that two processes do not both create the tables.
         if not _check_tables(connection):
             metadata.create_all(connection)
-    _refuse_missing_file(engine)
     return engine
 
 
@@ -85,7 +92,6 @@ def connect_existing(url: str | Path) -> sa.Engine:
         raise InputError(
             f"there is no ledger {describe_address(engine)}; hexveil ledger init makes one."
         )
-    _refuse_missing_file(engine)
     return engine
 
 
@@ -133,7 +139,7 @@ def _engine(url: str | Path) -> sa.Engine:
     try:
         address = _parse_url(text) if "://" in text else _file_address(Path(url))
         if address.get_backend_name() == "postgresql":
-            return _server(address)
+            return _server(address, timeouts.read_timeouts())
         if address.get_backend_name() == "sqlite":
             return _file(address)
     except ModuleNotFoundError:
@@ -172,7 +178,7 @@ def _file(address: sa.URL) -> sa.Engine:
         raise InputError("a ledger must be a file, for memory forgets what was spent; name one.")
     path, patience = Path(name).absolute(), timeouts.read_timeouts()
     _check_file(path)
-    engine = sa.create_engine(address.set(database=str(path)), poolclass=NullPool)
+    engine = _sqlite_engine(address.set(database=str(path)))
 
     @event.listens_for(engine, "connect")
     def _durable(connection, _record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
@@ -190,6 +196,36 @@ def _file(address: sa.URL) -> sa.Engine:
         _begin(connection, time.monotonic() + patience.lock)
 
     return engine
+
+
+def _sqlite_engine(address: sa.URL) -> sa.Engine:
+    """Return an engine for a file that shares compiled statements with those of other files."""
+    dialect = _sqlite_dialect(address.drivername)
+    arguments, parameters = dialect.create_connect_args(address)
+
+    def open_file() -> DBAPIConnection:
+        # SQLite would make an empty file in place of one that is gone.
+        if not Path(str(address.database)).is_file():
+            raise StorageError(
+                f"the ledger {address.database} is gone; nothing was published. Put it back, then "
+                "try again."
+            )
+        return dialect.connect(*arguments, **parameters)
+
+    engine = sa.Engine(NullPool(open_file, dialect=dialect), dialect, address)
+    # Keys of the cache name the dialect: engines that share one can share what was compiled for it.
+    engine.update_execution_options(compiled_cache=_COMPILED)
+    return engine
+
+
+@lru_cache(maxsize=2)
+def _sqlite_dialect(driver: str) -> sa.Dialect:
+    """Return the dialect of a driver, made and told about its library once in a process."""
+    engine = sa.create_engine(f"{driver}://")
+    # The first connection asks the library what it can do.
+    engine.connect().close()
+    engine.dispose()
+    return engine.dialect
 
 
 def _begin(connection: sa.Connection, deadline: float) -> None:
@@ -225,25 +261,14 @@ def _make_private(engine: sa.Engine) -> None:
         ) from None
 
 
-def _refuse_missing_file(engine: sa.Engine) -> None:
-    """Refuse a file that is gone: SQLite would make an empty one in its place."""
-    if engine.dialect.name != "sqlite" or not engine.url.database:
-        return
-    file = Path(engine.url.database)
+@lru_cache(maxsize=8)
+def _server(address: sa.URL, patience: Timeouts) -> sa.Engine:
+    """Return an engine for PostgreSQL: for an address always the same, which has no connection.
 
-    @event.listens_for(engine, "do_connect")
-    def _check_exists(*_: object) -> None:
-        if not file.is_file():
-            raise StorageError(
-                f"the ledger {file} is gone; nothing was published. Put it back, then try again."
-            )
-
-
-def _server(address: sa.URL) -> sa.Engine:
-    """Return an engine for PostgreSQL."""
+    So the server is asked about itself, and statements are compiled, once in a process.
+    """
     from hexveil.ledger.storage import postgresql  # noqa: PLC0415  an extra
 
-    patience = timeouts.read_timeouts()
     driver = address.set(drivername="postgresql+psycopg")
     options = postgresql.connection_parameters(patience)
     # Under a stricter level, which a server may be set to, what is read would date from before the

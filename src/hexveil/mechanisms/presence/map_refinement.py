@@ -3,7 +3,8 @@
 Let W and D be the noisy A + B and A - B of a cell, in units, under noise of scale b, and s = 2 b
 the standard deviation of either. The coarse estimate is m + r q, q = D / max(W, s) within [-1, 1],
 with variance r² s² (1 + q²) / max(W, s)². Centres of the fine map are these estimates, shrunk
-towards their common mean by the variance between cells (Paule and Mandel, 1982).
+towards their common mean by the variance between cells (Paule and Mandel, 1982). On a grid of
+several dimensions they are shrunk towards the effects of place and slot (`cell_effects`).
 
 Prices fall as 1 / max(W, floor): a unit that was in crowded and in lonely cells gives more weight
 to the lonely ones, so that noise relative to weight is alike in all open cells. Closed cells have
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.mechanisms.presence.cell_effects import NoisyLevels
 from hexveil.mechanisms.presence.contribution import MAX_PRICE, PARTS, CellWindow
 
 if TYPE_CHECKING:
@@ -41,10 +43,13 @@ class MapRefinement:
         b, in parts.
     threshold : int or None
         Noisy weight, in parts, from which a cell is open; None opens every cell.
+    shape : tuple of int
+        Dimensions of the grid; empty for one alone.
     """
 
     scale: float
     threshold: int | None
+    shape: tuple[int, ...] = ()
 
     def centres_and_prices(self, window: CellWindow, noisy: Ints) -> tuple[Ints, Ints]:
         """Return centre and price of each cell of the fine map, shape (n_cells,) each.
@@ -60,7 +65,10 @@ class MapRefinement:
         if self.threshold is not None:
             is_open = weight * PARTS >= self.threshold
         centres, sd = window.centres.astype(np.float64), 2.0 * self.scale / PARTS
-        if is_open.sum() >= MIN_CELLS:
+        if self.shape and is_open.sum() >= MIN_CELLS:
+            levels = NoisyLevels.of(weight, difference, window.centres, window.radius, sd)
+            centres = levels.smoothed(self.shape).levels(self.shape)
+        elif is_open.sum() >= MIN_CELLS:
             ratio = np.clip(difference / np.maximum(weight, sd), -1.0, 1.0)[is_open]
             variance = (1.0 + ratio**2) * (
                 window.radius * sd / np.maximum(weight, sd)[is_open]

@@ -5,12 +5,13 @@ candidate j and n all votes. For the quantile q = a/d, candidate j costs
 
     |d F(j) - a n|
 
-and permute-and-flip (the vetted noisy max) chooses one of low cost.
+and permute-and-flip (the vetted noisy max) chooses one of low cost. A declared penalty per
+candidate may be added: where many candidates have the same F, the first is preferred.
 
 Neighbours: all records of one privacy unit are added or removed; n changes with them.
 Sensitivity: a unit with v <= V votes in all, f of them at or below j, moves d F(j) - a n by
 d f - a v, which lies in [-a v, (d - a) v]. So every cost moves by at most V max(a, d - a): in units
-of d votes, by max(q, 1 - q) per vote.
+of d votes, by max(q, 1 - q) per vote. A penalty does not depend on records.
 Loss: 2 V max(a, d - a) / scale. Some costs rise while others fall, so the library's "monotonic"
 distance is not asked for.
 Source: permute-and-flip (McKenna and Sheldon, 2020; ERRATA 12); the sensitivity is proved above.
@@ -27,7 +28,12 @@ import numpy as np
 
 from hexveil.mechanisms.contract import DrawnRow, NoisyMax, Scores
 from hexveil.mechanisms.presence.any_unit import private_pairs, score_sensitivity
-from hexveil.mechanisms.presence.contribution import PARTS, positions, priced_records
+from hexveil.mechanisms.presence.contribution import (
+    PARTS,
+    positions,
+    priced_records,
+    unit_weights,
+)
 from hexveil.mechanisms.private_quantile import selection_scale
 
 if TYPE_CHECKING:
@@ -103,25 +109,39 @@ class VotedPositions:
 
 
 @dataclass(frozen=True, eq=False)
+class RangeDistances:
+    """Distances of positions from one centre; each unit spreads its votes evenly."""
+
+    span_quanta: int
+    centre: int
+
+    def values_and_votes(self, pairs: PrivatePairs) -> tuple[Ints, Ints]:
+        """Return the distances and their votes. PRIVATE."""
+        distances = np.abs(positions(pairs, self.span_quanta) - self.centre)
+        return distances, _even_votes(pairs, np.ones_like(pairs.cell))
+
+
+@dataclass(frozen=True, eq=False)
 class CentreDistances:
-    """Distances of positions from the centres of their cells, in open cells only.
+    """Distances of positions from the centres of their cells, voting as they weigh in the map.
+
+    The votes of a unit are its weights at these prices: at most `PARTS` over its pairs
+    (`contribution`), none in closed cells.
 
     Attributes
     ----------
     span_quanta : int
-    centres : ndarray of int64, shape (n_cells,)
-    is_open : ndarray of int64, shape (n_cells,)
-        1 for cells that count, 0 for others.
+    centres, prices : ndarray of int64, shape (n_cells,)
     """
 
     span_quanta: int
     centres: Ints
-    is_open: Ints
+    prices: Ints
 
     def values_and_votes(self, pairs: PrivatePairs) -> tuple[Ints, Ints]:
         """Return the distances and their votes. PRIVATE."""
         distances = np.abs(positions(pairs, self.span_quanta) - self.centres[pairs.cell])
-        return distances, _even_votes(pairs, self.is_open[pairs.cell])
+        return distances, unit_weights(pairs, self.prices, cap=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +173,8 @@ class PopulationQuantile(DrawnRow):
     candidates : ListedPoints
     cost : QuantileCost
     scale : float
+    penalty : int
+        Added to the cost of candidate j: j times. Declared.
     """
 
     name: str
@@ -160,6 +182,7 @@ class PopulationQuantile(DrawnRow):
     candidates: ListedPoints
     cost: QuantileCost
     scale: float
+    penalty: int = 0
 
     @classmethod
     def at_loss(
@@ -169,12 +192,14 @@ class PopulationQuantile(DrawnRow):
         candidates: ListedPoints,
         quantile: Fraction,
         epsilon: Fraction,
+        penalty_votes: int = 0,
     ) -> PopulationQuantile:
         """Return the stage that costs any unit at most ε."""
         cost = QuantileCost.of(quantile)
-        return cls(
-            name, values, candidates, cost, selection_scale(PARTS * cost.sensitivity, epsilon)
-        )
+        scale = selection_scale(PARTS * cost.sensitivity, epsilon)
+        # A cost counts d for a vote.
+        penalty = penalty_votes * PARTS * cost.denominator
+        return cls(name, values, candidates, cost, scale, penalty)
 
     @property
     def entries(self) -> int:
@@ -200,4 +225,5 @@ class PopulationQuantile(DrawnRow):
         # Exact: every partial sum is a whole number below 2^53.
         tally = np.bincount(self.candidates.places(values), weights=votes, minlength=size + 1)
         cumulative = np.cumsum(tally.astype(np.int64))[None]
-        return (Scores(-self.cost.costs(cumulative), np.ones((1, size), dtype=np.int64)),)
+        costs = self.cost.costs(cumulative) + self.penalty * np.arange(size, dtype=np.int64)
+        return (Scores(-costs, np.ones((1, size), dtype=np.int64)),)

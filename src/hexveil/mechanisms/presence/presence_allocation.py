@@ -31,18 +31,21 @@ import numpy as np
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DONE
 from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS
+from hexveil.mechanisms.presence.cell_effects import NoisyLevels
 from hexveil.mechanisms.presence.cell_opening import opening_threshold
-from hexveil.mechanisms.presence.contribution import MAX_PRICE, CellWindow
+from hexveil.mechanisms.presence.contribution import MAX_PRICE, PARTS, CellWindow
 from hexveil.mechanisms.presence.map_refinement import MapRefinement
 from hexveil.mechanisms.presence.map_stage import CoarseMap, WeightMap, map_scale
 from hexveil.mechanisms.presence.population_quantile import (
     CentreDistances,
     PopulationQuantile,
+    RangeDistances,
     UnitTotals,
     VotedPositions,
 )
 from hexveil.mechanisms.presence.presence_decoding import PresenceMap, decode_map
 from hexveil.mechanisms.presence.presence_design import (
+    CAPPED_WEIGHT,
     CENTRE_PART,
     DEFAULT_RANGES,
     RESIDUAL_CLIPPED,
@@ -80,6 +83,8 @@ class PresenceAllocation:
     false_openings : float or None
         Expected number of empty cells that are opened; None opens every cell.
     design : RangeDesign
+    shape : tuple of int
+        Dimensions of the grid, cells in C order; empty for one alone.
     """
 
     n_cells: int
@@ -88,6 +93,7 @@ class PresenceAllocation:
     form: Form
     false_openings: float | None = 1.0
     design: RangeDesign = DEFAULT_RANGES
+    shape: tuple[int, ...] = ()
     kind = "presence"
 
     def losses(self) -> Floats:
@@ -125,7 +131,26 @@ class PresenceAllocation:
         """Return the map, with every cell of the grid, open or closed."""
         # Cells that the coarse map closed stay closed; of the others the fine map decides.
         noisy = outputs[FINE_MAP][0]
-        return decode_map(self.fine_window(outputs), noisy, self.fine_scale, self.threshold)
+        window = self.fine_window(outputs)
+        levels = self._levels(outputs, window) if self.shape else None
+        return decode_map(window, noisy, self.fine_scale, self.threshold, levels)
+
+    def _levels(self, outputs: Outputs, window: CellWindow) -> Floats:
+        """Return levels of all cells, in parts; of cells without a price from the coarse map."""
+        published = self._noisy_levels(window, outputs[FINE_MAP][0], self.fine_scale)
+        if isinstance(self.form, OneShot):
+            return published.smoothed(self.shape).levels(self.shape)
+        scale = map_scale(self.epsilon * self.form.coarse_share)
+        coarse = self._noisy_levels(
+            self._range_window(outputs), self._coarse_row(outputs)[0], scale
+        )
+        has_price = window.prices > 0
+        merged = published.above_noise().where(has_price, coarse.smoothed(self.shape))
+        return merged.levels(self.shape)
+
+    def _noisy_levels(self, window: CellWindow, noisy: Ints, scale: float) -> NoisyLevels:
+        weight, difference = window.decode(noisy)
+        return NoisyLevels.of(weight, difference, window.centres, window.radius, 2 * scale / PARTS)
 
     # ---- stages ----
 
@@ -153,14 +178,11 @@ class PresenceAllocation:
         centre = self._centre(range_epsilon).selected(earlier)
         return PopulationQuantile.at_loss(
             RADIUS,
-            self._distances(np.full(self.n_cells, centre), np.ones(self.n_cells, dtype=np.int64)),
+            RangeDistances(self.span_quanta, centre),
             self.design.radii(),
             self.design.radius_quantile,
             range_epsilon * (1 - CENTRE_PART),
         )
-
-    def _distances(self, centres: Ints, is_open: Ints) -> CentreDistances:
-        return CentreDistances(self.span_quanta, centres, is_open)
 
     def _range_window(self, outputs: Outputs, cap: int = 0) -> CellWindow:
         """Return the window of the private range: all cells alike, at a price of 1."""
@@ -175,7 +197,7 @@ class PresenceAllocation:
         window = self._range_window(earlier)
         # The threshold of the published map, not one of the coarse map's larger noise: an empty
         # cell that stays open takes nobody's weight, a used one that is closed is lost.
-        refinement = MapRefinement(scale, self.threshold)
+        refinement = MapRefinement(scale, self.threshold, self.shape)
         return CoarseMap(COARSE_MAP, window, self.span_quanta, scale, refinement)
 
     def _coarse_row(self, outputs: Outputs) -> tuple[Ints, Ints, Ints]:
@@ -185,13 +207,14 @@ class PresenceAllocation:
 
     def _residual_radius(self, earlier: Outputs, form: ThreeStages) -> PopulationQuantile:
         noisy, centres, prices = self._coarse_row(earlier)
+        weight = _mean_weight(noisy, prices)
+        if isinstance(form.cap, PrivateCap):
+            weight *= CAPPED_WEIGHT
         return PopulationQuantile.at_loss(
             RESIDUAL_RADIUS,
-            self._distances(centres, (prices > 0).astype(np.int64)),
+            CentreDistances(self.span_quanta, centres, prices),
             self.design.radii(),
-            quantile_for_noise(
-                Fraction(self.fine_scale), _mean_weight(noisy, prices), RESIDUAL_CLIPPED
-            ),
+            quantile_for_noise(Fraction(self.fine_scale), weight, RESIDUAL_CLIPPED),
             self.epsilon * form.residual_share,
         )
 
@@ -203,6 +226,7 @@ class PresenceAllocation:
             cap.candidates(_middle_price(prices)),
             cap.quantile,
             self.epsilon * cap.share,
+            cap.penalty_votes,
         )
 
     def _cap(self, outputs: Outputs, form: ThreeStages) -> int:

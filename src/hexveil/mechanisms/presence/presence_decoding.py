@@ -4,6 +4,8 @@ Of each open cell, with W and D the noisy A + B and A - B and b the scale of the
 
 - the weight is W, with the exact 95 % quantile of |X + Y| to either side, X and Y discrete Laplace
   numbers of scale b (`cell_opening`);
+  A cell that was tested is seen only if its noisy weight reached the threshold T, so the lower end
+  there is at most the w of which P(w + Z >= W | w + Z >= T) is 2.5 %, Z = X + Y;
 - the mean is m + r q, q = D / max(W, 2 b) within [-1, 1].
 
 For the ratio z of the weights without noise, D - z W = (1 - z) X - (1 + z) Y has a known law
@@ -16,9 +18,9 @@ and a = 1 - z, c = 1 + z,
 The ratio is that of clipped means of units by their weights. The average of all records differs
 from it by clipping and by the weights of units. No released number says by how much, so the
 interval is widened by a model: a normal error with standard deviation
-r sqrt(WEIGHTING² / max(W, 1) + CLIPPING²); and where it comes near an end of the clipping range,
-beyond which values may lie at any distance, it extends to the bound. The constants were chosen on
-the tuning sets of `benchmarks/presence.py`.
+r sqrt(WEIGHTING² / max(w, 1) + CLIPPING²), w the lower end of the weight; and where it comes near
+an end of the clipping range, beyond which values may lie at any distance, it extends to the bound.
+The constants were chosen on the tuning sets of `benchmarks/presence.py`.
 """
 
 from __future__ import annotations
@@ -60,6 +62,9 @@ class PresenceMap(ReadOnlyArrays):
     weight, weight_low, weight_high : ndarray of float, shape (n_cells,)
         Weight of the units in the cell and its 95 % interval; a unit has a weight of at most 1 over
         all cells.
+    smoothed : ndarray of float, shape (n_cells,)
+        An average for every cell, closed ones too: by `cell_effects` on a grid of several
+        dimensions, without an interval; on others the mean, and in closed cells their centre.
     """
 
     is_open: NDArray[np.bool_]
@@ -69,10 +74,15 @@ class PresenceMap(ReadOnlyArrays):
     weight: Floats
     weight_low: Floats
     weight_high: Floats
+    smoothed: Floats
 
 
 def decode_map(
-    window: CellWindow, noisy: Ints, scale: float, threshold: int | None = None
+    window: CellWindow,
+    noisy: Ints,
+    scale: float,
+    threshold: int | None = None,
+    levels: Floats | None = None,
 ) -> PresenceMap:
     """Return the map of noisy halves of weights.
 
@@ -85,20 +95,27 @@ def decode_map(
         b, in parts.
     threshold : int, optional
         Noisy weight in parts below which a cell is closed, where none was closed before.
+    levels : ndarray of float, shape (n_cells,), optional
+        Smoothed averages, in parts of the span.
     """
     weight, difference = window.decode(noisy)
     is_open = window.prices > 0
     if threshold is not None:
         is_open &= weight * PARTS >= threshold
     ratio = np.clip(difference / np.maximum(weight, 2 * scale / PARTS), -1.0, 1.0)
-    ends = _widened(ratio, weight, ratio_interval(weight, difference, scale / PARTS))
-    means = ((window.centres + window.radius * number) / PARTS for number in (ratio, *ends))
     margin = opening_threshold(1, scale, MISS / 2) / PARTS
-    columns = [
-        *(np.clip(number, 0.0, 1.0) for number in means),
-        *(np.maximum(weight + shift, 0.0) for shift in (0.0, -margin, margin)),
-    ]
-    return PresenceMap(is_open, *(np.where(is_open, column, np.nan) for column in columns))
+    weight_low = np.maximum(weight - margin, 0.0)
+    if threshold is not None:
+        least = lowest_weights(weight * PARTS / scale, threshold / scale) * scale / PARTS
+        weight_low = np.minimum(weight_low, least)
+    ends = _widened(ratio, weight_low, ratio_interval(weight, difference, scale / PARTS))
+    means = ((window.centres + window.radius * number) / PARTS for number in (ratio, *ends))
+    weights = (np.maximum(weight, 0.0), weight_low, np.maximum(weight + margin, 0.0))
+    columns = [*(np.clip(number, 0.0, 1.0) for number in means), *weights]
+    if levels is None:
+        levels = np.where(is_open, window.centres + window.radius * ratio, window.centres)
+    smoothed = np.clip(levels / PARTS, 0.0, 1.0)
+    return PresenceMap(is_open, *(np.where(is_open, one, np.nan) for one in columns), smoothed)
 
 
 def _widened(ratio: Floats, weight: Floats, ends: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
@@ -109,6 +126,31 @@ def _widened(ratio: Floats, weight: Floats, ends: tuple[Floats, Floats]) -> tupl
     low[low <= -SATURATION] = -np.inf
     high[high >= SATURATION] = np.inf
     return low, high
+
+
+def lowest_weights(noisy: Floats, threshold: float) -> Floats:
+    """Return the w of which P(w + Z >= noisy | w + Z >= threshold) is 2.5 %, 0 at least.
+
+    All in units of the noise scale; Z is the sum of two Laplace numbers of scale 1.
+
+    Examples
+    --------
+    >>> lowest_weights(np.array([9.0, 12.0, 30.0]), 8.0).round(1).tolist()
+    [0.0, 0.0, 25.9]
+    """
+    low, high = np.zeros_like(noisy), np.maximum(noisy, 0.0)
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        seen = _sum_tail(noisy - middle) / _sum_tail(threshold - middle)
+        low, high = np.where(seen < MISS / 2, middle, low), np.where(seen < MISS / 2, high, middle)
+    return np.asarray(low)
+
+
+def _sum_tail(t: Floats) -> Floats:
+    """Return P(Z > t) = (2 + t) exp(-t) / 4 for t >= 0; Z is symmetric."""
+    size = np.abs(t)
+    tail = (2.0 + size) / 4.0 * np.exp(-size)
+    return np.where(t >= 0.0, tail, 1.0 - tail)
 
 
 def ratio_interval(weight: Floats, difference: Floats, scale: float) -> tuple[Floats, Floats]:

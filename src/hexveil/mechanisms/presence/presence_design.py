@@ -57,14 +57,14 @@ class RangeDesign:
     Attributes
     ----------
     n_centres, n_radii : int
-        Centres lie evenly over the bounds; a radius is 2^-½ of the one above it, the largest half
+        Centres lie evenly over the bounds; a radius is 2^-¼ of the one above it, the largest half
         the span.
     radius_quantile : Fraction
         Of distances from the centre of the range.
     """
 
     n_centres: int = 64
-    n_radii: int = 14
+    n_radii: int = 27
     radius_quantile: Fraction = Fraction("0.85")
 
     def centres(self) -> ListedPoints:
@@ -74,7 +74,7 @@ class RangeDesign:
 
     def radii(self) -> ListedPoints:
         """Return the candidates for a radius, in parts of the span."""
-        halvings = np.arange(self.n_radii, dtype=np.float64)[::-1] / 2.0
+        halvings = np.arange(self.n_radii, dtype=np.float64)[::-1] / 4.0
         radii = np.rint(PARTS / 2 * 2.0**-halvings).astype(np.int64)
         return ListedPoints(np.maximum(radii, 1))
 
@@ -108,10 +108,19 @@ class PrivateCap:
     ----------
     quantile, share : Fraction
         Share of ε.
+    units : int
+        Declared. Each half octave costs a cap `CAP_PENALTY` of their votes: above the largest unit
+        all caps would be at the same quantile.
     """
 
     quantile: Fraction = Fraction("0.8")
     share: Fraction = Fraction("0.05")
+    units: int = 0
+
+    @property
+    def penalty_votes(self) -> int:
+        """Whole votes that each half octave costs."""
+        return round(self.units * CAP_PENALTY)
 
     @staticmethod
     def candidates(typical_price: int) -> ListedPoints:
@@ -121,8 +130,11 @@ class PrivateCap:
         return ListedPoints(np.unique(np.maximum(caps, 1)))
 
 
+CAPPED_WEIGHT = Fraction(1, 2)
+"""Part of the units' weight that a private cap is expected to leave: 0.4 to 0.65 on tuning sets."""
 NO_CAP = NoCap()
 UserCap: TypeAlias = NoCap | DeclaredCap | PrivateCap
+CAP_PENALTY = Fraction("0.02")
 CAP_CANDIDATES, CAP_OCTAVES_BELOW = 52, 6
 
 
@@ -162,7 +174,7 @@ class ThreeStages:
     """
 
     range_share: Fraction = Fraction("0.1")
-    coarse_share: Fraction = Fraction("0.15")
+    coarse_share: Fraction = Fraction("0.2")
     residual_share: Fraction = Fraction("0.05")
     cap: UserCap = NO_CAP
 

@@ -9,7 +9,7 @@ So weights and noise are planned before any value is read (mechanisms/cell_range
 With W the votes of all users, at most one each, a choice at ε' has the scale 2/ε' votes. The
 quantiles q and 1 - q, at half of ε' each, are eight scales away from the ends of the bounds where
 ε' = `MIN_RANK_PRECISION` / (q W): else one of the many points beyond all user means would often be
-chosen. Three quantiles take `THREE_QUANTILES` times as much, since the median needs less.
+chosen. Three quantiles take `THREE_QUANTILES` times as much: each has a third of ε', not a half.
 
 What is assumed (costs accuracy, never privacy): user means as in
 planning/clipping_range/private_range.py; a range reaches `HALF_WIDTH_SD` deviations either way.
@@ -68,7 +68,7 @@ OUTER_QUANTILES = (Fraction(1, 10), Fraction(3, 20), Fraction(1, 5))
 """Lower quantiles tried; the upper one is as far from the other end."""
 OUTER_SHARE = Fraction(8, 100)
 """A quantile further out is taken where it costs no more than this share of ε."""
-THREE_QUANTILES = Fraction(5, 4)
+THREE_QUANTILES = Fraction(3, 2)
 """Cost of three quantiles relative to two."""
 THREE_QUANTILES_SHARE = Fraction(12, 100)
 """The median is estimated too where three quantiles cost no more than this share of ε."""
@@ -76,6 +76,10 @@ MIN_SPREAD_SHARE, MAX_SPREAD_SHARE = Fraction(15, 1000), Fraction(8, 100)
 """Shares of ε for the spread; it is not measured where it would cost more."""
 MIN_VOTES_TIMES_EPSILON = 220
 """Votes times ε below which quantiles are mostly noise: a map would lose to one constant."""
+
+MOST_WITHIN_BOUNDS = 1.0 / 16.0
+"""Largest error, as a part of the span, at which a plan within bounds takes the place of ranges:
+half of the deviation of user means by the prior. A worse one says hardly more than a constant."""
 
 
 def total_votes(occupancy: LocalOccupancy, weight: Ints) -> Fraction:

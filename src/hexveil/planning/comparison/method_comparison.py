@@ -19,13 +19,13 @@ from hexveil.planning.comparison.mechanism_comparison import MechanismRow, compa
 from hexveil.planning.guarantees import objective_errors
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.printed_clip_user import cell_epsilon_within
+from hexveil.planning.plan import Plan
 from hexveil.planning.request import WithinErrors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
-    from hexveil.planning.plan import Plan
     from hexveil.planning.request import ClipUserForm, Method, Objective, Request
 
 WAYS: tuple[tuple[Method, Objective], ...] = (
@@ -119,6 +119,11 @@ def compare(plan: Plan) -> Comparison:
     ----------
     plan : Plan
 
+    Raises
+    ------
+    InputError
+        If it is no plan.
+
     Examples
     --------
     >>> from hexveil import Occupancy, plan
@@ -127,6 +132,11 @@ def compare(plan: Plan) -> Comparison:
     >>> [row.mechanism for row in table.mechanisms if row.is_proven][0]
     'Baseline()'
     """
+    if not isinstance(plan, Plan):
+        raise InputError(
+            f"compare takes a plan, got {type(plan).__name__}; hv.compare_releases compares two "
+            "releases."
+        )
     return Comparison(compare_methods(plan), compare_ranges(plan), compare_mechanisms(plan))
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from hexveil.accounting.error_model import span_in_quanta
 from hexveil.planning.blas_threads import single_blas_thread
 from hexveil.planning.clipping_range import fast_prediction
-from hexveil.planning.clipping_range.cell_ranges import may_support_cell_ranges
+from hexveil.planning.clipping_range.cell_ranges import MOST_WITHIN_BOUNDS, may_support_cell_ranges
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
 from hexveil.planning.clipping_range.private_range import range_is_affordable
 from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
@@ -170,28 +170,20 @@ class ErrorPredictor:
 
     @single_blas_thread()
     def _at(self, epsilon: Fraction) -> ErrorPrediction:
-        prediction = []
-        cells = self._with_cell_ranges(epsilon) if "cells" in self.fast_predictions else None
-        if cells is not None:
-            prediction.append(cells)
+        best = cells = self._with_cell_ranges(epsilon) if "cells" in self.fast_predictions else None
         if "projected" in self.fast_predictions and cells is None and self._worth_it(epsilon):
             occupancy, share = self.facts.occupancy, self.plan.request.range_share
-            prediction.append(
-                fast_prediction.predict_with_range(occupancy.local(), self.span, epsilon, share)
-            )
+            best = fast_prediction.predict_with_range(occupancy.local(), self.span, epsilon, share)
+        least = math.inf if best is None else best.mean_error
+        if cells is not None:
+            least = min(least, self.span * MOST_WITHIN_BOUNDS)
         # This search takes longest, and is not needed where its lower bound decides.
-        least = min((one.mean_error for one in prediction), default=math.inf)
         if "plain" in self.fast_predictions and self._plain_floor(float(epsilon)) < least:
-            prediction.append(
-                fast_prediction.predict_without_range(
-                    self._exposure, self.span, self.plan.request, epsilon
-                )
+            plain = fast_prediction.predict_without_range(
+                self._exposure, self.span, self.plan.request, epsilon
             )
-        return (
-            min(prediction, key=lambda one: one.mean_error)
-            if prediction
-            else predict_in_full(self.problem_at(epsilon))
-        )
+            best = plain if plain.mean_error < least else best
+        return predict_in_full(self.problem_at(epsilon)) if best is None else best
 
     def _with_cell_ranges(self, epsilon: Fraction) -> ErrorPrediction | None:
         """Return the prediction for ranges of cells; None where "auto" has none."""

@@ -5,19 +5,27 @@ Assumptions, stated with every prediction:
 - the declared units are there, each with the declared records in the declared number of cells;
 - traffic falls over cells as a power law: the k-th busiest of G cells has a share of the weight in
   proportion to k^-CONCENTRATION;
-- values of a cell's units spread by SPREAD_SHARE of the span; the private radius is twice that;
-- a constant for all cells misses by `baseline_error`: BASELINE_SHARE of the span, unless declared.
+- averages of units spread by a standard deviation of SPREAD_SHARE of the span over the whole grid,
+  unless declared: that is how cells and units of one cell differ together;
+- a constant for all cells misses by `baseline_error`: BASELINE_SHARE of the span, or half the
+  declared spread, unless declared.
 
-With W the weight of a cell, b the scale of the noise of the published map and r the radius,
-E|X + Y| = 1.5 b is the expected error of the weight, and about 1.5 b r / W that of the mean, at
-most r. Units of one cell weigh differently from records: spread / sqrt(n) for the n units of a cell
-is added in quadrature. A unit weighs 1, or its records over a declared cap. A cell opens with the
-probability that its weight and the noise exceed the threshold (`cell_opening`), in the coarse map
-and again in the fine one.
+With W the weight of a cell, b the scale of the noise of the published map and s the spread,
+E|X + Y| = 1.5 b is the expected error of the weight, and about 1.5 b s / W that of the mean, at
+most NO_BETTER s. Equal weights of unequal units, and clipping, bias a mean by about BIAS s; the n
+units of a cell weigh differently from records, which adds s / sqrt(n). These are added in
+quadrature. A unit weighs 1, or its records over a declared cap, or CAPPED_WEIGHT under a private
+one. A cell opens with the probability that its weight and the noise exceed the threshold
+(`cell_opening`), in the coarse map and again in the fine one.
+
+How values spread within bounds is not known on paper. So a range goes with each error: for a spread
+of LOW_SPREAD to HIGH_SPREAD of the span, and MODEL_FACTOR to either side for what the assumptions
+miss. The constants were chosen on the tuning sets of `benchmarks/presence.py`.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,7 +36,12 @@ from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.presence.cell_opening import sum_tail
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.map_stage import map_scale
-from hexveil.mechanisms.presence.presence_design import DeclaredCap, ThreeStages
+from hexveil.mechanisms.presence.presence_design import (
+    CAPPED_WEIGHT,
+    DeclaredCap,
+    PrivateCap,
+    ThreeStages,
+)
 
 if TYPE_CHECKING:
     from hexveil.base.rational import Number
@@ -36,9 +49,10 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
     from hexveil.planning.presence.presence_request import PresenceRequest, UnitCountRequest
 
-CONCENTRATION = 1.0
-SPREAD_SHARE = 1.0 / 10.0
-RADIUS_PER_SPREAD = 2.0
+CONCENTRATION = 0.8
+SPREAD_SHARE, LOW_SPREAD, HIGH_SPREAD = 0.1, 0.05, 0.2
+NO_BETTER, BIAS = 0.8, 0.08
+MODEL_FACTOR = 2.0
 BASELINE_SHARE = 1.0 / 20.0
 MEAN_ABS_NORMAL = 0.7979
 MEAN_NOISE = 1.5
@@ -65,6 +79,8 @@ class PresencePrediction:
         Expected share of the traffic that lies in open cells.
     baseline_error : float
         Error of one constant for all cells, in value units.
+    mean_error_low, mean_error_high : float
+        Range of `mean_error`.
     """
 
     mean_error: float
@@ -73,6 +89,8 @@ class PresencePrediction:
     open_cells: float
     open_traffic: float
     baseline_error: float
+    mean_error_low: float = 0.0
+    mean_error_high: float = math.inf
 
     @property
     def refusal(self) -> str | None:
@@ -137,7 +155,9 @@ def traffic_shares(n_cells: int) -> Floats:
 
 
 def predict_map(
-    request: PresenceRequest, baseline_error: Number | None = None
+    request: PresenceRequest,
+    baseline_error: Number | None = None,
+    spread: Number | None = None,
 ) -> PresencePrediction:
     """Return the expected accuracy of a requested map.
 
@@ -146,9 +166,16 @@ def predict_map(
     request : PresenceRequest
     baseline_error : Number, optional
         Error of one constant for all cells, in value units.
+    spread : Number, optional
+        Standard deviation of units' averages over the whole grid, in value units: a declaration,
+        such as "most taxis average 20 to 40 km/h" for 10. It narrows the range.
     """
     span = float(request.lattice.span)
+    spreads = [span * share for share in (SPREAD_SHARE, LOW_SPREAD, HIGH_SPREAD)]
     baseline = BASELINE_SHARE * span
+    if spread is not None:
+        spreads = 3 * [float(to_positive_fraction(spread, "spread"))]
+        baseline = spreads[0] / 2
     if baseline_error is not None:
         baseline = float(to_positive_fraction(baseline_error, "baseline_error"))
     plan = request.allocation()
@@ -156,21 +183,27 @@ def predict_map(
     weight = request.fleet.units * _unit_weight(request) * share
     is_open = _opening_probability(plan, weight)
     noise = MEAN_NOISE * plan.fine_scale / PARTS
-    spread = SPREAD_SHARE * span
-    from_noise = RADIUS_PER_SPREAD * spread * np.minimum(noise / weight, 1.0)
-    n_units = np.maximum(_units_per_cell(request, share), 1.0)
-    from_weights = MEAN_ABS_NORMAL * spread / np.sqrt(n_units)
     traffic = is_open * share
     open_traffic = float(traffic.sum())
     over_open = traffic / max(open_traffic, np.finfo(float).tiny)
+    relative = float((over_open * _relative_error(request, noise / weight, share)).sum())
     return PresencePrediction(
-        mean_error=float((over_open * np.hypot(from_noise, from_weights)).sum()),
+        mean_error=relative * spreads[0],
         weight_error=noise,
         typical_weight=float((over_open * weight).sum()),
         open_cells=float(is_open.sum()),
         open_traffic=open_traffic,
         baseline_error=baseline,
+        mean_error_low=relative * spreads[1] / MODEL_FACTOR,
+        mean_error_high=relative * spreads[2] * MODEL_FACTOR,
     )
+
+
+def _relative_error(request: PresenceRequest, noise: Floats, share: Floats) -> Floats:
+    """Return the expected error of means per unit of spread, from the noise relative to weight."""
+    n_units = np.maximum(_units_per_cell(request, share), 1.0)
+    from_weights = np.hypot(BIAS, MEAN_ABS_NORMAL / np.sqrt(n_units))
+    return np.asarray(np.hypot(np.minimum(noise, NO_BETTER), from_weights))
 
 
 def predict_counts(request: UnitCountRequest) -> UnitCountPrediction:
@@ -194,6 +227,8 @@ def _unit_weight(request: PresenceRequest) -> float:
     """Return the weight of a typical unit over all cells."""
     if isinstance(request.cap, DeclaredCap):
         return min(request.fleet.records_per_unit / request.cap.records, 1.0)
+    if isinstance(request.user_cap, PrivateCap):
+        return float(CAPPED_WEIGHT)
     return 1.0
 
 

@@ -8,7 +8,7 @@ request is refused for its records.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,8 @@ SMALL_FLEET = 1000
 MAX_FLEET = 2**32
 MAX_DECLARED_CAP = 2**40
 """Its product with a price fits 64 bits."""
+CAPPED_CELL_WEIGHT = 60
+"""Declared units per cell times ε from which units of few records weigh less."""
 FALSE_OPENINGS = 1.0
 """Expected number of empty cells that are opened in a whole grid of empty ones."""
 
@@ -84,15 +86,16 @@ class PresenceRequest:
     fleet : FleetDeclaration
     epsilon : Fraction
         Loss of any unit, present or not.
-    cap : NoCap, DeclaredCap or PrivateCap
-        A private cap is for large fleets: the value of one unit decides little there.
+    cap : NoCap, DeclaredCap or PrivateCap, optional
+        A private cap is for large fleets: the value of one unit decides little there. Without
+        one, `user_cap` follows from the declarations.
     """
 
     grid: DeclaredGrid
     lattice: ValueLattice
     fleet: FleetDeclaration
     epsilon: Fraction
-    cap: UserCap = NO_CAP
+    cap: UserCap | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
@@ -113,7 +116,7 @@ class PresenceRequest:
         lattice: ValueLattice,
         fleet: FleetDeclaration,
         epsilon: Number,
-        cap: UserCap = NO_CAP,
+        cap: UserCap | None = None,
     ) -> PresenceRequest:
         """Build a request from an epsilon as written by a caller."""
         return cls(grid, lattice, fleet, to_positive_fraction(epsilon, "epsilon"), cap)
@@ -123,15 +126,35 @@ class PresenceRequest:
         """Mean weight of a cell if all declared units are in the records, in units."""
         return Fraction(self.fleet.units, self.grid.n_cells)
 
+    @property
+    def user_cap(self) -> UserCap:
+        """The cap asked for; else a private one where bias outweighs noise, none elsewhere.
+
+        Equal weights of unequal units bias an average by a share of the radius that noise does not
+        reach in cells of this weight.
+        """
+        if isinstance(self.cap, PrivateCap):
+            return replace(self.cap, units=self.fleet.units)
+        if self.cap is not None:
+            return self.cap
+        if (
+            self.fleet.units < SMALL_FLEET
+            or self.weight_per_cell * self.epsilon < CAPPED_CELL_WEIGHT
+        ):
+            return NO_CAP
+        share = choice_share(1, self.fleet.units, self.epsilon, PrivateCap.share)
+        return PrivateCap(share=share, units=self.fleet.units)
+
     def form(self) -> Form:
         """Return the stages: one shot for a small declared fleet, small shares for a large one."""
-        if self.fleet.units < SMALL_FLEET and not isinstance(self.cap, PrivateCap):
-            return OneShot(cap=self.cap)
+        cap = self.user_cap
+        if self.fleet.units < SMALL_FLEET and not isinstance(cap, PrivateCap):
+            return OneShot(cap=cap)
         units, epsilon = self.fleet.units, self.epsilon
         return ThreeStages(
             range_share=choice_share(2, units, epsilon, ThreeStages.range_share),
             residual_share=choice_share(1, units, epsilon, ThreeStages.residual_share),
-            cap=self.cap,
+            cap=cap,
         )
 
     def allocation(self) -> PresenceAllocation:
@@ -149,6 +172,7 @@ class PresenceRequest:
             form,
             false_openings(self.grid),
             design,
+            self.grid.shape,
         )
 
 

@@ -179,10 +179,16 @@ def describe_release(
     return ReleaseDescription(
         identifier=manifest["request"],
         name=f"{folder_name(dataset['name'])}-{manifest['request'][:_SHORT]}",
-        title=stated.get("title") or render_sentence(_TEMPLATE, "title", **sentence),
+        title=stated.get("title")
+        or manifest.get("title")
+        or render_sentence(_TEMPLATE, "title", **sentence),
         text=stated.get("description")
         or render_sentence(
-            _TEMPLATE, "description", promise=manifest["guarantee"]["promise"], **sentence
+            _TEMPLATE,
+            "description",
+            promise=manifest["guarantee"]["promise"],
+            subtitle=manifest.get("subtitle", ""),
+            **sentence,
         ),
         version="" if version == NOT_DECLARED else version,
         rows=table.num_rows,

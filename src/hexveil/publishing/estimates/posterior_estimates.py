@@ -15,7 +15,7 @@ Post-processing of noisy numbers and public facts: it costs no privacy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +27,13 @@ from hexveil.planning.allocation import PerCellRange, PrivateRange, TwoStageRang
 from hexveil.planning.clipping_range.private_range import PRIOR_SD
 from hexveil.planning.release_allocation import released_quantiles, released_strategy
 from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff
-from hexveil.smoothing.clipped_posterior import CellDesign, ClippedLook, UserMeanSpread, fit
+from hexveil.smoothing.clipped_posterior import (
+    CellDesign,
+    ClippedLook,
+    UserMeanSpread,
+    fit,
+    last_look,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,6 +47,7 @@ if TYPE_CHECKING:
     from hexveil.planning.release_allocation import ReleaseAllocation
     from hexveil.smoothing import Smoothed
     from hexveil.smoothing.clipped_posterior import CellPosterior
+    from hexveil.smoothing.random_effects import RandomEffect
 
     Floats = NDArray[np.float64]
 
@@ -78,7 +85,11 @@ class PosteriorEstimates(ReadOnlyArrays):
 
 
 def estimate_outputs(
-    plan: Plan, allocation: ReleaseAllocation, outputs: Outputs, noisy: Mapping[str, Floats]
+    plan: Plan,
+    allocation: ReleaseAllocation,
+    outputs: Outputs,
+    noisy: Mapping[str, Floats],
+    effects: Sequence[RandomEffect] = (),
 ) -> PosteriorEstimates | None:
     """Return the estimates of means before clipping; None for plans without a private range.
 
@@ -91,6 +102,8 @@ def estimate_outputs(
         Of all stages.
     noisy : mapping of str to ndarray of float, shape (n_cells,)
         The published noisy numbers, in value units.
+    effects : sequence of RandomEffect
+        Groups of cells that resemble each other.
     """
     match allocation:
         case CellRangeAllocation():
@@ -99,8 +112,9 @@ def estimate_outputs(
                 CellDesign.of(plan.occupancy.local(), allocation.mean.weight),
                 allocation.user_mean_spread(outputs),
                 allocation.bounds,
+                effects,
             )
-    return estimate_means(plan, released_quantiles(allocation, outputs), noisy)
+    return estimate_means(plan, released_quantiles(allocation, outputs), noisy, effects)
 
 
 def estimate_looks(
@@ -108,6 +122,7 @@ def estimate_looks(
     design: CellDesign,
     spread: UserMeanSpread,
     bounds: tuple[float, float],
+    effects: Sequence[RandomEffect] = (),
 ) -> PosteriorEstimates:
     """Return the published estimates of cells from all looks at them.
 
@@ -122,8 +137,10 @@ def estimate_looks(
         Released centre and deviations of user means.
     bounds : pair of float
         Bounds of the values.
+    effects : sequence of RandomEffect
+        Groups of cells that resemble each other.
     """
-    posterior = fit(looks, design, spread, bounds)
+    posterior = fit(looks, design, spread, bounds, effects)
     low, high = posterior.interval(LEVEL)
     estimate = np.clip(posterior.median(), low, high)
     return PosteriorEstimates(
@@ -132,12 +149,15 @@ def estimate_looks(
         high,
         posterior.mean_abs_error(),
         _deviation(posterior, bounds[1] - bounds[0]),
-        _find_cut_off(_last_look(looks), (low, high), bounds),
+        _find_cut_off(last_look(looks), (low, high), bounds),
     )
 
 
 def estimate_means(
-    plan: Plan, quantiles: tuple[int, int] | None, noisy: Mapping[str, Floats]
+    plan: Plan,
+    quantiles: tuple[int, int] | None,
+    noisy: Mapping[str, Floats],
+    effects: Sequence[RandomEffect] = (),
 ) -> PosteriorEstimates | None:
     """Return the estimates of means clipped to one range; None for other kinds of plans.
 
@@ -150,6 +170,8 @@ def estimate_means(
         lower bound. None for plans that find none.
     noisy : mapping of str to ndarray of float, shape (n_cells,)
         The published noisy numbers, in value units.
+    effects : sequence of RandomEffect
+        Groups of cells that resemble each other.
     """
     match plan.allocation.clipping:
         case PrivateRange(interval):
@@ -166,7 +188,7 @@ def estimate_means(
     look = ClippedLook(noisy["mean"], *ends, plan.mean_noise * (high - low))
     design = CellDesign.of(plan.occupancy.local(), interval.weight)
     return estimate_looks(
-        [look], design, _spread(interval, quantiles, lower, span), (lower, lower + span)
+        [look], design, _spread(interval, quantiles, lower, span), (lower, lower + span), effects
     )
 
 
@@ -208,16 +230,6 @@ def _spread(
     deviations = STANDARD_NORMAL.inv_cdf(1.0 - float(interval.quantiles[0]))
     deviation = span * (high - low) / (2.0 * deviations * steps)
     return UserMeanSpread(lower + span * (low + high) / (2.0 * steps), deviation, deviation, None)
-
-
-def _last_look(looks: Sequence[ClippedLook]) -> ClippedLook:
-    """Return the last look at each cell that has noise of finite scale."""
-    last, *earlier = reversed(looks)
-    for look in earlier:
-        missing = np.isinf(last.scale)
-        columns = ((getattr(look, f.name), getattr(last, f.name)) for f in fields(ClippedLook))
-        last = ClippedLook(*(np.where(missing, before, after) for before, after in columns))
-    return last
 
 
 def _find_cut_off(

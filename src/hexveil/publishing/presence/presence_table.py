@@ -1,7 +1,7 @@
 """The released table of a map with private presence: a row for every declared cell.
 
-Made from released numbers and declared facts alone. Numbers of closed cells are null: which cells
-are closed was decided by noisy numbers.
+Made from released numbers and declared facts alone. Numbers of closed cells are null, but for the
+smoothed average: which cells are closed was decided by noisy numbers.
 """
 
 from __future__ import annotations
@@ -29,8 +29,18 @@ if TYPE_CHECKING:
     from hexveil.planning.presence.presence_request import UnitCountRequest
 
 OPEN = "is_open"
+SMOOTHED = "mean_smoothed"
 COLUMNS = {
-    "mean": ("mean", "mean_low", "mean_high", "quality", "weight", "weight_low", "weight_high"),
+    "mean": (
+        "mean",
+        "mean_low",
+        "mean_high",
+        "quality",
+        "weight",
+        "weight_low",
+        "weight_high",
+        SMOOTHED,
+    ),
     "users": ("users", "users_low", "users_high", "quality"),
 }
 """Columns of each statistic, after the cell and whether it is open."""
@@ -134,9 +144,8 @@ def _with_closed(grades: list[str], is_open: NDArray[np.bool_]) -> list[str]:
 def _mean_columns(lattice: ValueLattice, decoded: PresenceMap) -> dict[str, pa.Array]:
     """Return averages in value units, weights, and their intervals."""
     lower, span = float(lattice.lower), float(lattice.span)
-    mean, low, high = (
-        lower + span * share for share in (decoded.mean, decoded.mean_low, decoded.mean_high)
-    )
+    shares = decoded.mean, decoded.mean_low, decoded.mean_high, decoded.smoothed
+    mean, low, high, smoothed = (lower + span * share for share in shares)
     grades = grade_means(low, high, mean, span, decoded.is_open)
     return {
         "mean": _nullable(mean),
@@ -146,6 +155,7 @@ def _mean_columns(lattice: ValueLattice, decoded: PresenceMap) -> dict[str, pa.A
         "weight": _nullable(decoded.weight),
         "weight_low": _nullable(decoded.weight_low),
         "weight_high": _nullable(decoded.weight_high),
+        SMOOTHED: _nullable(smoothed),
     }
 
 

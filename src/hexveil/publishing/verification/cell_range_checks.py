@@ -77,6 +77,8 @@ def check_cell_ranges(manifest: Json, steps: Mapping[str, Json], tolerance: floa
         yield "a cell that keeps the range of the first look has another one."
     if int(ranges.moved.sum()) != steps["cells"].get("moved"):
         yield "the cells that were measured anew are not as many as the privacy steps say."
-    points = steps[STEP]["points"]
-    if points != sorted(points) or len(points) != len(steps[STEP]["quantiles"]):
-        yield "the pooled quantiles are not in order, or not as many as were asked for."
+    # In any order: each was drawn for itself, and those of few votes change places.
+    points = np.array(steps[STEP]["points"], dtype=np.float64)
+    within = (points >= bounds[0] - slack) & (points <= bounds[1] + slack)
+    if not within.all() or points.size != len(steps[STEP]["quantiles"]):
+        yield "the pooled quantiles are not within the bounds, or not as many as were asked for."

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import io
+import json
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from hexveil.publishing.estimates.table import cells_cut_off
 from hexveil.publishing.readme import render_readme
 from hexveil.publishing.verification import untrusted_files
 from hexveil.report.manifest_view import RANGE
+from hexveil.report.page import structured_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,6 +154,11 @@ def compare_metadata(folder: Path, table: pa.Table, manifest: Json) -> Iterator[
             yield f"{name} is missing."
         else:
             yield f"{name} is not what manifest.json and cells.parquet say."
+    description = json.loads(expected[metadata_files.SCHEMA_ORG])
+    page = untrusted_files.read_content(folder / "report.html")
+    # Search engines read this part of the page; the rest is for people.
+    if structured_data(description).encode() not in page:
+        yield f"report.html does not hold the description in {metadata_files.SCHEMA_ORG}."
 
 
 def is_same_version(manifest: Json) -> bool:

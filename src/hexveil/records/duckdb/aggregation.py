@@ -10,17 +10,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
+from hexveil.base.arrow_numbers import to_numpy, to_table
 from hexveil.model.cells import DAY, Cells, CellTable, Labels
 from hexveil.model.occupancy import LocalOccupancy, sorted_by_cell
+from hexveil.model.pair_bins import PairBins
+from hexveil.records.bin_number import bin_number
 from hexveil.records.units import Units, first_days
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
+    from hexveil.model.fine_bins import FineBins
     from hexveil.model.public_metadata import Unit
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.validation import ValidatedRecords
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 
 PAIRS, ALL_CELLS, SELECTED_CELLS = "pairs", "all_cells", "selected_cells"
 """Temporary tables: counts and sums per (cell, privacy unit), all cells, those that are used."""
+PAIR_BINS = "pair_bins"
+"""Temporary table: counts and sums per pair and fine bin of the value, where these are needed."""
 TOTAL, SQUARES = "total", "total_sq"
 """Columns of the sum and of the sum of squares."""
 MAX_PASSES = 8
@@ -92,12 +98,21 @@ def drops_repeats(request: ReadRequest) -> bool:
     return request.rules.repeats == "drop" and request.columns.time is not None
 
 
-def create_pairs(session: Session, query: str, grouping: GroupKeys, *, squares: bool) -> None:
+def create_pairs(
+    session: Session,
+    query: str,
+    grouping: GroupKeys,
+    *,
+    squares: bool,
+    bins: FineBins | None = None,
+) -> None:
     """Create the table of pairs of validated records: keys, n, sum and perhaps sum of squares.
 
     Records that are left out have no cell, and the reason in place of the user: as wide a key as
-    is needed and no wider, since this table is the largest thing in memory.
+    is needed and no wider, since this table is the largest thing in memory. With bins, the table
+    of pairs and bins is created first, in the same pass, and pairs are added up from it.
     """
+    keys = ", ".join(grouping.all)
     columns = _null_if_rejected(grouping.all)
     # The reason takes the place of the user, which a rejected record does not need.
     columns["user_id"] = (
@@ -106,11 +121,26 @@ def create_pairs(session: Session, query: str, grouping: GroupKeys, *, squares: 
     select_list = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
     # No square can overflow where any is asked for, nor can a sum of them: it has 128 bits.
     squared = f", sum(CAST(quanta AS BIGINT) * quanta) AS {SQUARES}" if squares else ""
+    records = (
+        f"(SELECT {select_list}, CASE WHEN reject_reason = 0 THEN quanta END AS quanta "
+        f"FROM ({query}))"
+    )
+    sums = f"count(*) AS n, sum(quanta) AS {TOTAL}{squared}"
+    if bins is None:
+        session.run(
+            f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {keys}, {sums} FROM {records} "
+            f"GROUP BY {keys}"
+        )
+        return
     session.run(
-        f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {', '.join(grouping.all)}, "
-        f"count(*) AS n, sum(quanta) AS {TOTAL}{squared} FROM (SELECT {select_list}, "
-        f"CASE WHEN reject_reason = 0 THEN quanta END AS quanta FROM ({query})) "
-        f"GROUP BY {', '.join(grouping.all)}"
+        f"CREATE OR REPLACE TEMP TABLE {PAIR_BINS} AS SELECT {keys}, "
+        f"{bin_number('quanta', bins.edges.tolist())} AS fine_bin, {sums} FROM {records} "
+        f"GROUP BY {keys}, fine_bin"
+    )
+    squared = f", sum({SQUARES}) AS {SQUARES}" if squares else ""
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {keys}, CAST(sum(n) AS BIGINT) AS n, "
+        f"sum({TOTAL}) AS {TOTAL}{squared} FROM {PAIR_BINS} GROUP BY {keys}"
     )
 
 
@@ -199,7 +229,7 @@ def _create_suspects(session: Session, source: ValidatedRecords, n_records: int 
         return bool(session.rows("SELECT 1 FROM suspects LIMIT 1"))
     if not repeated.size:
         return False
-    session.register("repeated_hashes", pa.table({"record_hash": repeated}))
+    session.register("repeated_hashes", to_table({"record_hash": repeated}))
     session.run(f"{create} SELECT record_hash FROM repeated_hashes")
     session.forget("repeated_hashes")
     return True
@@ -277,8 +307,8 @@ def cell_table(session: Session, grid: Cells | Labels, grouping: GroupKeys) -> C
             name: tuple(table[f"label{i}"].to_pylist()) for i, name in enumerate(grid.columns)
         }
         return CellTable(grid, labels=labels)
-    slots = None if grid.seconds is None else table["slot"].to_numpy().astype(np.int64)
-    return CellTable(grid, table["hexagon"].to_numpy().astype(np.uint64), slots)
+    slots = None if grid.seconds is None else to_numpy(table["slot"]).astype(np.int64)
+    return CellTable(grid, to_numpy(table["hexagon"]).astype(np.uint64), slots)
 
 
 def number_units(session: Session, query: str, grouping: GroupKeys) -> None:
@@ -298,7 +328,7 @@ def numbered_units(session: Session) -> pa.Table:
 def to_units(table: pa.Table, unit: Unit) -> Units:
     """Return the ids and days of units from their keys. PRIVATE."""
     keys = [name for name in table.column_names if name in ("day", "week")]
-    days = first_days(table[keys[0]].to_numpy().astype(np.int64), unit) if keys else None
+    days = first_days(to_numpy(table[keys[0]]).astype(np.int64), unit) if keys else None
     return Units(table["user_id"].combine_chunks(), days)
 
 
@@ -309,7 +339,7 @@ def to_occupancy(
 
     Sums are in the order of the occupancy, whose users are the used units in theirs.
     """
-    cell, unit = (pairs[name].to_numpy() for name in ("cell", "unit"))
+    cell, unit = (to_numpy(pairs[name]) for name in ("cell", "unit"))
     # Units are numbered before selection; those without a selected cell are left out, and booked no
     # loss.
     used = np.flatnonzero(np.bincount(unit))
@@ -317,19 +347,38 @@ def to_occupancy(
     # Packed pairs come in order already: a slice copies nothing.
     order: NDArray[np.int64] | slice = slice(None)
     if not sorted_by_cell(cell, unit):
-        order, key = _sorted(cell.astype(np.int64) * reach + unit)
+        order, key = sort_numbers(cell.astype(np.int64) * reach + unit)
         cell, unit = np.divmod(key, reach)
     place = np.zeros(reach, dtype=np.int64)
     place[used] = np.arange(used.size)
-    n = pairs["n"].to_numpy()[order]
+    n = to_numpy(pairs["n"])[order]
     names = [name for name in (TOTAL, SQUARES) if name in pairs.column_names]
-    sums = {name: pairs[name].to_numpy()[order] for name in names}
+    sums = {name: to_numpy(pairs[name])[order] for name in names}
     if used.size < reach:
         unit = place[unit]
     return LocalOccupancy(cell, unit, n, n_cells, used.size), sums, used
 
 
-def _sorted(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def to_pair_bins(table: pa.Table, occupancy: LocalOccupancy, used: NDArray[np.int64]) -> PairBins:
+    """Return fetched counts by bin as those of the occupancy's pairs. PRIVATE.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Columns cell, unit, fine_bin and n.
+    occupancy : LocalOccupancy
+    used : ndarray of int64, shape (n_users,)
+        Units of the occupancy's users, by the number they were fetched with.
+    """
+    cell, unit, fine_bin, n = (
+        to_numpy(table[name]).astype(np.int64) for name in ("cell", "unit", "fine_bin", "n")
+    )
+    user = np.searchsorted(used, unit)
+    keys = occupancy.cell * occupancy.n_users + occupancy.user
+    return PairBins.of_rows(np.searchsorted(keys, cell * occupancy.n_users + user), fine_bin, n)
+
+
+def sort_numbers(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the sorting order of non-negative keys, and the sorted keys.
 
     Key and position are sorted as one number where they fit: sooner than by position alone.

@@ -22,12 +22,15 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import DAY
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.counting import CountResult, PairCounts, count_records
 from hexveil.records.duckdb.expressions import literal
-from hexveil.records.duckdb.pair_store import PairTable
+from hexveil.records.duckdb.packing.merged_entries import merge_entries
+from hexveil.records.duckdb.pair_store import PackedPairStore, PairTable
 from hexveil.records.duckdb.validation import BOX, DATES, UNPARSABLE, validate_records
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
 from hexveil.records.sources.cache import (
@@ -120,7 +123,7 @@ class _CachedReading:
                 left_out[reason] = left_out.get(reason, 0) + n
         # Files outside of the dates give counts of rejects, and no pairs.
         used = [e for g, e in zip(groups, entries, strict=True) if not g.outside]
-        self._merge([entry for entry in used if entry.table])
+        pairs = self._merged([entry for entry in used if entry.table], left_out)
         self._show_records(self._source.paths)
         paths = [path for group in groups if not group.outside for path in group.paths]
         # Of used files alone: the release of one day keeps its identity when files of others are
@@ -130,7 +133,7 @@ class _CachedReading:
             replace(self._request, version=stated),
             self._checked if self._request.rules.select.dates is not None else self._undated,
             PairCounts(
-                PairTable(self._session, self._grouping),
+                pairs,
                 left_out,
                 sum(entry.repeats for entry in used),
             ),
@@ -322,10 +325,29 @@ class _CachedReading:
         columns = ", ".join(names)
         pairs.write(columns, target)
 
-    def _merge(self, entries: Sequence[CacheEntry]) -> None:
-        """Create the table of pairs as the sum of the entries' tables."""
+    def _merged(self, entries: Sequence[CacheEntry], left_out: Mapping[int, int]) -> PairStore:
+        """Return the sum of the entries' tables of pairs."""
+        grouped = PairTable(self._session, self._grouping)
         if not entries:
-            return
+            return grouped
+        tables = [self._store.table(entry) for entry in entries]
+        try:
+            packed = merge_entries(tables, self._grouping, left_out, self._session.memory)
+            if packed is None:
+                self._group(entries)
+        # Whole when they were checked: so another process, or its owner, has removed one since.
+        except (InputError, OSError, pa.ArrowException):
+            gone = True
+        else:
+            gone = False
+        if gone:
+            raise StorageError(
+                "the cache folder was changed by somebody else while it was read; run again."
+            )
+        return grouped if packed is None else PackedPairStore(self._session, self._grouping, packed)
+
+    def _group(self, entries: Sequence[CacheEntry]) -> None:
+        """Create the table of pairs as the sum of the entries' tables, by the engine."""
         keys = ", ".join(self._grouping.all)
         tables = ", ".join(literal(self._store.table(entry)) for entry in entries)
         placed = f"SELECT * FROM read_parquet([{tables}], hive_partitioning=false)"
@@ -338,17 +360,7 @@ class _CachedReading:
                 f"{aggregation.TOTAL}"
                 f"{squares} FROM ({placed}) GROUP BY {keys}"
             )
-        try:
-            self._session.run(f"CREATE OR REPLACE TEMP TABLE {aggregation.PAIRS} AS {placed}")
-        # Whole when it was checked: so another process, or its owner, has removed a table since.
-        except InputError:
-            gone = True
-        else:
-            gone = False
-        if gone:
-            raise StorageError(
-                "the cache folder was changed by somebody else while it was read; run again."
-            )
+        self._session.run(f"CREATE OR REPLACE TEMP TABLE {aggregation.PAIRS} AS {placed}")
 
     # The files.
 

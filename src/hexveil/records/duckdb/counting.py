@@ -95,7 +95,9 @@ def count_records(
     pairs: PairStore
     if packed is None:
         # If not even one square fits, no sum of squares will: it is not computed at all.
-        aggregation.create_pairs(session, query, keys, squares=squares_fit(1, rules.scale))
+        aggregation.create_pairs(
+            session, query, keys, squares=squares_fit(1, rules.scale), bins=rules.bins
+        )
         pairs = PairTable(session, keys)
     else:
         pairs = PackedPairStore(session, keys, packed)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hexveil.base.arrow_numbers import to_numpy
 from hexveil.records.duckdb.aggregation import (
     ALL_CELLS,
+    PAIR_BINS,
     PAIRS,
     SELECTED_CELLS,
     number_units,
@@ -58,6 +60,9 @@ class PairStore(Protocol):
 
     def fetch_units(self) -> pa.Table:
         """Return the keys of all numbered units, in order; call `fetch_pairs` first."""
+
+    def fetch_bins(self) -> pa.Table:
+        """Return cell, unit, bin and records of each pair and bin; call `fetch_pairs` first."""
 
     def write(self, columns: str, target: str) -> None:
         """Copy columns of the pairs of kept records to a target of SQL's COPY."""
@@ -115,8 +120,6 @@ class PairTable:
 
     def fetch_pairs(self, sums: Sequence[str]) -> pa.Table:
         """Return cell, unit, n and the named sums of each pair in the selected cells."""
-        on_cell = " AND ".join(f"pair.{name} = selected.{name}" for name in self.keys.cell)
-        on_unit = " AND ".join(f"pair.{name} = units.{name}" for name in self.keys.unit)
         unit_keys = ", ".join(self.keys.unit)
         distinct = f"SELECT DISTINCT {unit_keys} FROM {PAIRS} WHERE {self._is_kept}"
         number_units(self.session, distinct, self.keys)
@@ -125,9 +128,21 @@ class PairTable:
         summed = "".join(f", CAST(pair.{name} AS BIGINT) AS {name}" for name in sums)
         return self.session.arrow(
             "SELECT CAST(selected.cell AS INTEGER) AS cell, CAST(units.unit AS INTEGER) AS unit, "
-            f"pair.n{summed} FROM {PAIRS} pair JOIN {SELECTED_CELLS} selected ON {on_cell} "
-            f"JOIN units ON {on_unit}"
+            f"pair.n{summed} FROM {PAIRS} pair {self._numbered()}"
         )
+
+    def fetch_bins(self) -> pa.Table:
+        """Return cell, unit, bin and records of each pair and bin; call `fetch_pairs` first."""
+        return self.session.arrow(
+            f"SELECT selected.cell, units.unit, fine_bin, n FROM {PAIR_BINS} pair "
+            f"{self._numbered()}"
+        )
+
+    def _numbered(self) -> str:
+        """Return the joins of a table of pairs with the numbers of selected cells and units."""
+        on_cell = " AND ".join(f"pair.{name} = selected.{name}" for name in self.keys.cell)
+        on_unit = " AND ".join(f"pair.{name} = units.{name}" for name in self.keys.unit)
+        return f"JOIN {SELECTED_CELLS} selected ON {on_cell} JOIN units ON {on_unit}"
 
     def fetch_units(self) -> pa.Table:
         """Return the keys of all numbered units, in order; call `fetch_pairs` first."""
@@ -182,6 +197,10 @@ class PackedPairStore:
         """Return the keys of all units, in order."""
         return self.packed.units
 
+    def fetch_bins(self) -> pa.Table:
+        """Return cell, unit, bin and records of each pair and bin."""
+        return self.packed.binned(self._selected_rows())
+
     def write(self, columns: str, target: str) -> None:
         """Copy columns of the pairs of kept records to a target of SQL's COPY."""
         self.session.register("packed_pairs", self.packed.keyed())
@@ -197,4 +216,4 @@ class PackedPairStore:
             f"SELECT place FROM (SELECT {names}, row_number() OVER (ORDER BY {names}) - 1 AS place "
             f"FROM {ALL_CELLS}) JOIN {SELECTED_CELLS} USING ({names}) ORDER BY cell"
         )
-        return np.asarray(selected["place"].to_numpy(), dtype=np.int64)
+        return np.asarray(to_numpy(selected["place"]), dtype=np.int64)

@@ -16,6 +16,7 @@ import numpy as np
 from duckdb.func import PythonUDFType
 
 from hexveil.base import scratch as scratch_folder
+from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.records.duckdb import interruptible_queries
 from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
@@ -167,6 +168,11 @@ class Session:
         fetched = self._translate_errors(lambda: self._connection.execute(query).fetchall())
         return [tuple(row) for row in fetched]
 
+    def has_table(self, name: str) -> bool:
+        """Return whether a table of this name is there."""
+        query = f"SELECT 1 FROM duckdb_tables() WHERE table_name = '{name}' LIMIT 1"
+        return bool(self.rows(query))
+
     def types(self, query: str) -> Mapping[str, duckdb.sqltypes.DuckDBPyType]:
         """Return the type of each column of a query, which is not run."""
         description = self._execute(f"SELECT * FROM ({query}) LIMIT 0").description
@@ -187,7 +193,7 @@ class Session:
         for batch in self._connection.sql(query).to_arrow_reader(_BATCH):
             if size + len(batch) > limit:
                 return None
-            numbers[size : size + len(batch)] = batch.column(0).to_numpy()
+            numbers[size : size + len(batch)] = to_numpy(batch.column(0))
             size += len(batch)
         return numbers[:size]
 

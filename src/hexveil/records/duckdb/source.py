@@ -75,6 +75,9 @@ class Relation:
     configured : collection of str
         Names of the configured columns. The names in a text file are shown only if some of
         these are among them.
+    headers : tuple of (str, FirstLine)
+        Path and first line of each file of delimited text; a file that is listed twice is twice
+        in it.
     load : function, or None
         Decodes files that the engine cannot read itself, some by their paths or all: until then
         their rows are missing. None where it can.
@@ -87,6 +90,7 @@ class Relation:
     select_files: Callable[[Sequence[str]], str] | None = None
     respelled: frozenset[str] = frozenset()
     configured: Collection[str] = ()
+    headers: tuple[tuple[str, FirstLine], ...] = ()
     load: Callable[[Sequence[str] | None], None] | None = None
 
     def load_files(self, paths: Sequence[str] | None = None) -> None:
@@ -99,7 +103,8 @@ class Relation:
 
         Of all files, or of some.
         """
-        if not self.skips:
+        # Files that were read without the engine's reader have no malformed line.
+        if not self.skips or not session.has_table("reject_errors"):
             return 0
         selected = "" if paths is None else ", ".join(literal(path) for path in paths)
         query = (
@@ -349,6 +354,7 @@ def _open_csv(
         skips=True,
         select_files=select_files,
         configured=configured,
+        headers=tuple(zip(source.paths, headers, strict=True)),
     )
 
 

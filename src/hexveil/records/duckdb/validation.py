@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
 from hexveil.records.duckdb.canonical_ids import canonical_id
+from hexveil.records.duckdb.delimited.parsed_records import create_parsed, declarations
 from hexveil.records.duckdb.expressions import (
     Instant,
     JsonFields,
@@ -131,7 +132,16 @@ def validate_records(
     raw = _RawColumns(session, relation, request)
     columnar = not (relation.documents or relation.skips)
     if parse and not columnar:
-        session.run(f"CREATE OR REPLACE TEMP TABLE {PARSED} AS {raw.parsed}")
+        if relation.headers:
+            create_parsed(
+                session,
+                relation,
+                PARSED,
+                declarations(raw.used, request),
+                lambda typed: _RawColumns(session, typed, request).parsed,
+            )
+        else:
+            session.run(f"CREATE OR REPLACE TEMP TABLE {PARSED} AS {raw.parsed}")
         raw.parsed, columnar = f"SELECT * FROM {PARSED}", True
     timed = request.columns.time is not None
     local = timed and request.rules.clock is not None
@@ -184,6 +194,8 @@ class _RawColumns:
     labels : tuple of str
     twins : tuple of str
         See `ValidatedRecords`.
+    used : list of (str, ColumnRef)
+        Each role of a record, and where it is found.
     has_place : bool
     inexact_users : bool
         Whether there is a column `inexact_user`, that says whether an id is a float and not exact.
@@ -195,6 +207,7 @@ class _RawColumns:
         self._format = request.format
         self.labels: tuple[str, ...] = ()
         self.twins: tuple[str, ...] = ()
+        self.used: list[tuple[str, ColumnRef]] = []
         self.has_place = request.columns.has_place
         columns = {**self._identity(), **self._place(), **self._time(), **self._labels()}
         self.twins = tuple(name for name in columns if name.startswith(INTEGER_KEY_PREFIX))
@@ -203,10 +216,16 @@ class _RawColumns:
         rows = self._document.query(relation.query) if self._document else relation.query
         self.parsed = self._instants(f"SELECT {select_list} FROM ({rows})")
 
+    def _find(self, role: str, name: str) -> ColumnRef:
+        ref = self._relation.find(self._session, role, name)
+        self.used.append((role, ref))
+        return ref
+
     def _identity(self) -> dict[str, str]:
         columns = self._request.columns
-        value = self._relation.find(self._session, "value", columns.value)
+        value = self._find("value", columns.value)
         user = self._relation.find_user(self._session, columns.user)
+        self.used.append(("user", user))
         expression = canonical_id(user, self._document)
         self.inexact_users = expression.inexact is not None
         number = declared_number(
@@ -231,9 +250,10 @@ class _RawColumns:
         columns = self._request.columns
         if columns.location is not None:
             lat, lon = self._relation.find_location(self._session, columns.location)
+            self.used += [("lat", lat), ("lon", lon)]
         elif columns.lat is not None and columns.lon is not None:
-            lat = self._relation.find(self._session, "lat", columns.lat)
-            lon = self._relation.find(self._session, "lon", columns.lon)
+            lat = self._find("lat", columns.lat)
+            lon = self._find("lon", columns.lon)
         else:
             return {}
         document = self._document
@@ -246,7 +266,7 @@ class _RawColumns:
         name = self._request.columns.time
         if name is None:
             return {}
-        time = self._relation.find(self._session, "time", name)
+        time = self._find("time", name)
         expression = declared_instant(time, self._request.rules.naive, self._document, self._format)
         self._has_wall = expression.wall != Instant.wall
         return {
@@ -262,7 +282,7 @@ class _RawColumns:
         self.labels = tuple(f"raw_label{i}" for i in range(len(cells.columns)))
         if isinstance(cells, OneCell):
             return {self.labels[0]: f"'{ALL_RECORDS}'"}
-        expression = [self._relation.find(self._session, "label", name) for name in cells.columns]
+        expression = [self._find("label", name) for name in cells.columns]
         columns = {}
         for label, ref in zip(self.labels, expression, strict=True):
             columns[label] = name_text(ref, "label", self._document)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.records.sources.source_files import safe_path
+from hexveil.records.sources.source_files import ZSTD, first_bytes, safe_path
 from hexveil.records.sources.vocabulary import is_known_name
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ MARKS = ",;\t|"
 """Separators of columns; the one that a first line has most of is taken."""
 MIN_KNOWN_NAMES = 2
 """Known names that a header must contain: a single one could stand in a record by chance."""
+_FIRST_BYTES = 1 << 20
+"""Bytes of a file packed by Zstandard in which its first lines are."""
 _ROWS = 20
 """Rows below the first line that are compared with it."""
 
@@ -163,6 +165,9 @@ def _lines(path: str, number: int) -> tuple[str, list[list[str]]] | None:
 
 
 def _opened(path: str) -> IO[bytes] | gzip.GzipFile:
+    if path.lower().endswith(ZSTD):
+        # Its reader cannot go back to the first line.
+        return io.BytesIO(first_bytes(path, _FIRST_BYTES))
     if path.lower().endswith(".gz"):
         return gzip.GzipFile(path)
     return Path(path).open("rb")

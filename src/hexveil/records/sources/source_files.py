@@ -49,6 +49,8 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _TABLE = re.compile(r"[\w`]+(\.[\w`]+){0,2}")
 """The name of a table."""
 _BLOCK = 1 << 20
+ZSTD = ".zst"
+"""Ending of files packed by Zstandard; of delimited text alone."""
 _GZIP_TRAILER = 4
 """Bytes at the end of a packed file that hold its unpacked size."""
 _EXACT = 2**53
@@ -293,8 +295,10 @@ def _refuse_tables(folder: Path) -> None:
 
 def _kind(path: Path) -> FileKind | None:
     name = path.name.lower()
-    suffix = Path(name.removesuffix(".gz")).suffix
+    suffix = Path(name.removesuffix(".gz").removesuffix(ZSTD)).suffix
     kind = _SUFFIXES.get(suffix)
+    if name.endswith(ZSTD) and kind != "csv":
+        return None
     # Parquet compresses inside; its footer must be at the end of the file.
     return None if kind == "parquet" and name.endswith(".gz") else kind
 
@@ -306,7 +310,8 @@ def _files(label: str, paths: list[str], *, enumerated: bool, unpack: bool) -> F
         if kind is None:
             raise InputError(
                 f"source: {safe_path(path, paths)} is not a kind of file that is read; use "
-                ".parquet, .csv, .csv.gz, .json, .jsonl or .ndjson, or .pb for GTFS-Realtime."
+                ".parquet, .csv, .csv.gz, .csv.zst, .json, .jsonl or .ndjson, or .pb for "
+                "GTFS-Realtime."
             )
         kinds.add(kind)
         _check_name(path)
@@ -341,7 +346,7 @@ def check_compressed(path: str, among: Sequence[str]) -> None:
     Engines unpack without comparing checksums, so that a damaged file could become other records.
     `among` are all files of the source, for the message.
     """
-    if path.lower().endswith(".gz"):
+    if path.lower().endswith((".gz", ZSTD)):
         _open_safely(path, among, lambda: _decompress(path))
 
 
@@ -360,7 +365,7 @@ def _open_safely(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
 
 def _decompress(path: str) -> None:
     """Read a packed file to its end, where its checksum is compared."""
-    with gzip.open(path) as packed:
+    with open_packed(path) as packed:
         while packed.read(_BLOCK):
             pass
 
@@ -371,12 +376,19 @@ def read_bytes(path: str, among: Sequence[str], size: int) -> bytes:
 
 
 def first_bytes(path: str, size: int) -> bytes:
-    """Return the first bytes of a file, unpacked if its name ends in .gz."""
-    if path.lower().endswith(".gz"):
-        with gzip.open(path) as compressed:
-            return compressed.read(size)
+    """Return the first bytes of a file, unpacked if its name says that it is packed."""
+    if path.lower().endswith((".gz", ZSTD)):
+        with open_packed(path) as compressed:
+            return compressed.read(size) or b""
     with Path(path).open("rb") as file:
         return file.read(size)
+
+
+def open_packed(path: str) -> gzip.GzipFile | pa.NativeFile:
+    """Open a file that is packed by its name."""
+    if path.lower().endswith(ZSTD):
+        return pa.input_stream(path, compression="zstd")
+    return gzip.GzipFile(path)
 
 
 def unpacked_size(path: str) -> int:

@@ -42,7 +42,7 @@ def local_parquet(
 def remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
     """Return files that Spark finds by their addresses."""
     for path in source.paths:
-        if path.lower().removesuffix(".gz").endswith(TEXT_FORMATS):
+        if path.lower().removesuffix(".gz").removesuffix(".zst").endswith(TEXT_FORMATS):
             raise InputError(
                 f"source: {path!r} is text at a remote address; load it with Spark, all columns as "
                 "text, and pass the DataFrame."

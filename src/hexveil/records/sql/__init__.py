@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hexveil.model.public_metadata import Unit, ValueLattice
+from hexveil.model.statistic_terms import distribution_terms
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
 from hexveil.records.sql.sums_query import SumsQuery
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexveil.base.rational import Number
     from hexveil.model.cells import Cells, Labels
 
@@ -35,6 +38,7 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
     repeats: Repeats = "drop",
     timezone: str | None = None,
     dialect: str,
+    statistics: Sequence[str] | str = (),
 ) -> str:
     """Return the SQL that makes the table of `from_sums` from a table of records.
 
@@ -56,6 +60,8 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
     timezone : str, optional
         With `Labels`, the local clock of hours, dates and days.
     dialect : "duckdb", "postgres", "bigquery" or "spark"
+    statistics : sequence of str, optional
+        With quantiles, shares or histograms among them the table has a row per bin as well.
 
     Raises
     ------
@@ -69,6 +75,14 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
     ...                  cells=Labels("ward"), dialect="duckdb").splitlines()[-1])
     GROUP BY "ward", "user";
     """
-    rules = Rules(ValueLattice.of(bounds, quantum), cells, select, privacy_unit, repeats, timezone)
+    rules = Rules(
+        ValueLattice.of(bounds, quantum),
+        cells,
+        select,
+        privacy_unit,
+        repeats,
+        timezone,
+        terms=distribution_terms(statistics),
+    )
     request = ReadRequest(RecordColumns(user, value, lat, lon, location, time), rules)
     return SumsQuery(source, request).render(dialect)

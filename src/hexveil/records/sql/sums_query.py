@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
+from hexveil.records.bin_number import bin_number
 from hexveil.records.decimals import decimal_format
 from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.sql.dialects import Dialect, dialect_named
@@ -49,7 +50,7 @@ class SumsQuery:
     def __post_init__(self) -> None:
         if not isinstance(self.source, str) or not self.source:
             raise InputError(f"source must be the name of one table or file, got {self.source!r}.")
-        check_labels(self.request.rules.cells)
+        check_labels(self.request.rules.cells, by_bin=bool(self.request.rules.terms))
 
     def render(self, dialect: str) -> str:
         """Return the query as text, for "duckdb", "postgres", "bigquery" or "spark".
@@ -284,7 +285,18 @@ class _Writer:
         total = f"CAST({summed} AS {sql.double}) * {top} / {bottom}"
         selected = {name: name for name in names} | {"n": "COUNT(*)", sql.name("sum"): total}
         selected |= self._squares()
-        return f"{_select(selected, 'keyed', indent='')}\nGROUP BY {', '.join(names)}"
+        # A row per bin as well, which from_sums adds up again.
+        fine_bin = self._fine_bin()
+        selected |= {sql.name("bin"): expression for expression in fine_bin}
+        return f"{_select(selected, 'keyed', indent='')}\nGROUP BY {', '.join([*names, *fine_bin])}"
+
+    def _fine_bin(self) -> list[str]:
+        """Return the expression of the value's bin, where records are counted by bin."""
+        bins, scale = self._rules.bins, self._rules.scale
+        if bins is None:
+            return []
+        lowest = int(scale.lower / scale.quantum)
+        return [bin_number(self._k, (bins.edges + lowest).tolist())]
 
     def _comment(self) -> str:
         return "\n".join(f"-- {line}" for line in self._comment_lines())
@@ -301,7 +313,9 @@ class _Writer:
         )
         yield f"               cells=hv.{_python_call(rules.cells)},"
         top = "" if select.top is None else f", top={select.top}"
-        yield f"               min_users={select.min_users}{top})"
+        terms = [term.text for term in rules.terms]
+        asked = f", statistics={terms!r}" if terms else ""
+        yield f"               min_users={select.min_users}{top}{asked})"
         if isinstance(rules.cells, Cells):
             yield f"Needs {self._sql.extension}"
         yield f"{columns.value!r} must be a column of numbers: text is not parsed. Unusable records"

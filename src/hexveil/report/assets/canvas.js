@@ -10,9 +10,6 @@ const COLOURS = {
   light: { sea: "#dfe8ee", land: "#fafaf8", lake: "#dfe8ee", coast: "#8fa3b1", river: "#b5cddc", border: "#8a8f96", region: "#c3c7cc", street: "#aab3bc", empty: "none", emptyEdge: "#c3cad1", edge: "#ffffff", name: "#1b1f23", halo: "rgb(255 255 255 / 82%)", street_name: "#57606a", hover: "#1b1f23", chosen: "#c2410c", mark: "rgb(60 66 72 / 75%)", over: "rgb(40 50 60 / 38%)", street_over: "rgb(255 255 255 / 35%)" },
   dark: { sea: "#161c22", land: "#22272d", lake: "#161c22", coast: "#5b6975", river: "#34434f", border: "#7a828b", region: "#434a52", street: "#5c656e", empty: "none", emptyEdge: "#4d555d", edge: "#1a1e22", name: "#f2f4f6", halo: "rgb(15 18 21 / 78%)", street_name: "#aab4be", hover: "#ffffff", chosen: "#ff9d5c", mark: "rgb(205 212 220 / 75%)", over: "rgb(230 238 245 / 30%)", street_over: "rgb(15 18 21 / 35%)" },
 };
-const darkScreen = matchMedia("(prefers-color-scheme: dark)");
-const paper = matchMedia("print");
-const mode = () => (darkScreen.matches && !paper.matches ? "dark" : "light");
 
 /* Lines come as a first corner and moves: x, y, x, y, ... north upwards. */
 function toShape(moves) {

@@ -110,7 +110,7 @@ function listen() {
   byId("zoom-in").addEventListener("click", () => zoomBy(1.5));
   byId("zoom-out").addEventListener("click", () => zoomBy(1 / 1.5));
   byId("zoom-reset").addEventListener("click", reset);
-  for (const media of [darkScreen, paper]) media.addEventListener("change", () => refresh(true));
+  paper.addEventListener("change", () => refresh(true));
   addEventListener("beforeprint", () => { paint(); show(); });
 }
 
@@ -127,7 +127,7 @@ function startMap() {
   limitZoom();
   listen();
   reset();
-  state.listeners.push((part) => refresh("slot" in part || "against" in part));
+  state.listeners.push((part) => refresh("slot" in part || "against" in part || "scheme" in part));
   let [width, height] = size();
   new ResizeObserver(() => {
     const [newWidth, newHeight] = size();

@@ -15,6 +15,7 @@ function writeAddress() {
   if (text !== location.hash) history.replaceState(null, "", text);
 }
 
+startScheme();
 startTable();
 if (data.map) {
   startReadout();

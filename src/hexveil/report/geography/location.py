@@ -114,8 +114,8 @@ def _way(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[float, i
     return float(distance), round(float(np.arctan2(east, north)) / (np.pi / 4)) % 8
 
 
-def describe_location(location: Location, name: str) -> str:
-    """Return a location in words, from the name of its place.
+def describe_location(location: Location, name: str, street: str = "") -> str:
+    """Return a location in words, from the name of its place, and of a street through it.
 
     Examples
     --------
@@ -123,6 +123,8 @@ def describe_location(location: Location, name: str) -> str:
     '8 km south-east of Udhna'
     >>> describe_location(Location(0, "", 0), "Udhna")
     'Udhna'
+    >>> describe_location(Location(0, "800 m", 4), "Udhna", "Ring Road")
+    '800 m south of Udhna, on Ring Road'
     """
     return render_sentence(
         "page/location.txt",
@@ -130,6 +132,7 @@ def describe_location(location: Location, name: str) -> str:
         name=name,
         distance=location.distance,
         wind=location.wind,
+        street=street,
     )
 
 

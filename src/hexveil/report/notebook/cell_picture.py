@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.payload import round_ends, slot_text
 from hexveil.report.projection import centred_projection, unwrapped_rings
 
@@ -33,6 +34,8 @@ MAX_BARS = 40
 MAX_LISTED = 12
 """Names that a message lists."""
 NOISE = "noise"
+GRADES = ("caution", CUT_OFF, NOISE)
+"""Grades that a legend explains."""
 _GRADED = ("noisy", "raw", "estimate", "smoothed")
 """Keys of columns whose cells have a quality."""
 
@@ -95,6 +98,14 @@ class CellPicture(ReadOnlyArrays):
     def has_intervals(self) -> bool:
         """Whether any cell has an interval."""
         return bool((self.low < self.high).any())
+
+    @property
+    def lies_above(self) -> NDArray[np.bool_]:
+        """Whether the longer side of each cell's interval is above its number, for cells cut off.
+
+        Shape (n_cells,).
+        """
+        return np.asarray(self.high - self.value >= self.value - self.low)
 
     @property
     def extent(self) -> tuple[float, float, float, float]:

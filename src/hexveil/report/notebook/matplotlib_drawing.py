@@ -1,7 +1,7 @@
 """Released cells on axes of matplotlib: a map of hexagons, or numbers of labels with intervals.
 
-Colours and hatching are those of the page. Names and labels are drawn as they are: a dollar sign
-in one begins no formula.
+Colours and marks are those of the page. Names and labels are drawn as they are: a dollar sign in
+one begins no formula.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.report.notebook import graded_hexagons
 from hexveil.report.notebook.cell_picture import NOISE
+from hexveil.report.payload import ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from hexveil.report.notebook.cell_picture import CellPicture
 
-HATCHES = {"caution": "//", "cut off": "---", NOISE: "xxx"}
-"""Hatching of each grade but "good"."""
 EMPTY, INK = "#e9ebee", "#4b535b"
 DOT = "#0072B2"
-_NOISE_OPACITY = 0.22
 
 
 def draw_axes(picture: CellPicture, axes: Axes | None = None) -> Axes:
@@ -41,42 +40,28 @@ def draw_axes(picture: CellPicture, axes: Axes | None = None) -> Axes:
 
 def _draw_hexagons(picture: CellPicture, axes: Axes) -> None:
     from matplotlib.collections import PolyCollection  # noqa: PLC0415  as above
-    from matplotlib.patches import Patch  # noqa: PLC0415
 
-    outlines: list[Any] = list(picture.outlines or ())
     if picture.others:
         others: list[Any] = list(picture.others)
         axes.add_collection(PolyCollection(others, facecolors=EMPTY, edgecolors="white"))
-    cells = PolyCollection(
-        outlines,
-        array=picture.value,
-        cmap="viridis",
-        edgecolors="white",
-        linewidths=0.6,
-        alpha=np.where(np.array(picture.quality) == NOISE, _NOISE_OPACITY, 1.0),
+    graded_hexagons.add_hexagons(
+        axes,
+        picture.outlines or (),
+        values=picture.value,
+        grades=picture.quality,
+        scale=picture.scale,
+        lies_above=picture.lies_above,
     )
-    cells.set_clim(*picture.scale)
-    axes.add_collection(cells)
-    graded = [grade for grade in HATCHES if grade in picture.quality]
-    # A layer per hatching: a collection has one pattern for all its shapes.
-    for grade in graded:
-        rings = [ring for ring, q in zip(outlines, picture.quality, strict=True) if q == grade]
-        axes.add_collection(
-            PolyCollection(
-                rings, facecolors="none", edgecolors=INK, linewidths=0, hatch=HATCHES[grade]
-            )
-        )
     axes.autoscale_view()
     axes.set_aspect("equal")
     axes.set_axis_off()
     assert axes.figure is not None  # noqa: S101  axes belong to a figure
-    axes.figure.colorbar(cells, ax=axes, shrink=0.8).set_label(picture.label, parse_math=False)
-    if graded:
-        keys = [
-            Patch(facecolor="none", edgecolor=INK, hatch=HATCHES[grade], label=grade)
-            for grade in graded
-        ]
-        axes.legend(handles=keys, loc="upper left", frameon=False, fontsize="small")
+    colours = graded_hexagons.colour_scale(picture.scale)
+    bar = axes.figure.colorbar(colours, ax=axes, shrink=0.8, ticks=ticks(*picture.scale))
+    bar.minorticks_off()
+    bar.set_label(picture.label, parse_math=False)
+    if entries := graded_hexagons.legend_entries(picture.quality):
+        axes.legend(**entries, loc="upper left", frameon=False, fontsize="small", handlelength=3.0)
 
 
 def _draw_intervals(picture: CellPicture, axes: Axes) -> None:

@@ -1,8 +1,9 @@
 """Inline SVG of released cells: a map of hexagons, or numbers of labels with their intervals.
 
 It stands in a notebook by itself: no script, no style sheet, nothing loaded. Every text is
-escaped; a pointer that rests on a cell shows its number. Hatching says what a colour cannot: that
-a number is uncertain, or noise.
+escaped; a pointer that rests on a cell shows its number. Colours and marks are those of the page:
+the less sure a number, the fewer and paler its colours; noise has a cross, and a cell that is cut
+off a triangle towards the side on which the true number may lie.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.report.notebook.cell_picture import NOISE
-from hexveil.report.palette import gradient
+from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.notebook.cell_picture import GRADES, NOISE
+from hexveil.report.palette import colours_of, palette
 from hexveil.report.payload import ticks
 
 if TYPE_CHECKING:
@@ -29,13 +31,11 @@ MARGIN, ROW = 12.0, 20.0
 NAMES = 200.0
 """Width of the labels' names."""
 MAX_LETTERS = 28
-STOPS = 32
-"""Colours of the legend."""
-EMPTY, EDGE, INTERVAL, DOT = "#e9ebee", "#ffffff", "#8a939c", "#0072B2"
-HATCHES = {"caution": "M0 10L10 0", "cut off": "M0 5L10 5", NOISE: "M0 10L10 0M0 0L10 10"}
-"""Line of each grade's hatching, in a square of ten pixels."""
-_NOISE_OPACITY = 0.22
-_COLOURS = gradient(256)
+MAX_MARK = 4.0
+"""Half of a mark's width, in pixels; less on small hexagons."""
+SWATCH = 36.0
+"""Width of a grade's colours in the legend."""
+EMPTY, EDGE, INTERVAL, DOT, MARK = "#e9ebee", "#ffffff", "#8a939c", "#0072B2", "#4b535b"
 
 
 def draw_svg(picture: CellPicture) -> str:
@@ -61,74 +61,72 @@ def _draw_map(picture: CellPicture) -> str:
         f'<polygon points="{_points(place(ring))}" fill="{EMPTY}"/>' for ring in picture.others
     ]
     shapes += _cells(picture, [place(outline) for outline in picture.outlines or ()])
-    return _element(picture, drawn + 48, [*_patterns(), *shapes, *_legend(picture, drawn)])
+    return _element(picture, drawn + 48, [*shapes, *_legend(picture, drawn)])
 
 
 def _cells(picture: CellPicture, outlines: list[NDArray[np.float64]]) -> Iterator[str]:
-    """Yield each hexagon in its colour, then its hatching."""
-    cells = zip(outlines, picture.value, picture.quality, picture.descriptions, strict=True)
-    for outline, value, quality, description in cells:
-        points = _points(outline)
-        opacity = f' fill-opacity="{_NOISE_OPACITY}"' if quality == NOISE else ""
-        hatching = (
-            f'<polygon points="{points}" fill="url(#{_pattern_id(quality)})"/>'
-            if quality in HATCHES
-            else ""
-        )
+    """Yield each hexagon in its colour, with the mark of its grade."""
+    fills = colours_of(picture.value, picture.quality, picture.scale)
+    for row, outline in enumerate(outlines):
+        half = min(float(np.ptp(outline[:, 0])) / 9, MAX_MARK)
+        x, y = (outline.max(axis=0) + outline.min(axis=0)) / 2
+        mark = _mark(picture.quality[row], x, y, half, up=bool(picture.lies_above[row]))
         yield (
-            f"<g><title>{html.escape(description)}</title>"
-            f'<polygon points="{points}" fill="{colour(float(value), picture.scale)}"{opacity} '
-            f'stroke="{EDGE}" stroke-width="0.8"/>{hatching}</g>'
+            f"<g><title>{html.escape(picture.descriptions[row])}</title>"
+            f'<polygon points="{_points(outline)}" fill="{fills[row]}" '
+            f'stroke="{EDGE}" stroke-width="0.8"/>{mark}</g>'
         )
 
 
-def colour(value: float, scale: tuple[float, float]) -> str:
-    """Return the colour of a number; those beyond the scale have the colour of its end."""
-    share = min(1.0, max(0.0, (value - scale[0]) / (scale[1] - scale[0])))
-    return _COLOURS[round(share * (len(_COLOURS) - 1))]
+def _mark(grade: str, x: float, y: float, half: float, *, up: bool) -> str:
+    """Return the mark of a grade: a cross, a triangle, or nothing."""
+    if grade == NOISE:
+        line = (
+            f"M{x - half:.1f} {y - half:.1f}L{x + half:.1f} {y + half:.1f}"
+            f"M{x - half:.1f} {y + half:.1f}L{x + half:.1f} {y - half:.1f}"
+        )
+    elif grade == CUT_OFF:
+        # Pixels run down the page.
+        tip = -half if up else half
+        line = (
+            f"M{x - half:.1f} {y - tip / 2:.1f}L{x + half:.1f} {y - tip / 2:.1f}"
+            f"L{x:.1f} {y + tip:.1f}Z"
+        )
+    else:
+        return ""
+    return f'<path d="{line}" fill="none" stroke="{MARK}" stroke-width="1.1"/>'
 
 
 def _points(outline: NDArray[np.float64]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in outline)
 
 
-def _pattern_id(quality: str) -> str:
-    return f"hexveil-{quality.replace(' ', '-')}"
-
-
-def _patterns() -> Iterator[str]:
-    """Yield the hatchings: dark lines with a light shadow, seen on every colour of the scale."""
-    for quality, line in HATCHES.items():
-        shadow = f'<path d="{line}" stroke="#ffffff" stroke-opacity="0.3" stroke-width="1.6"/>'
-        ink = f'<path d="{line}" stroke="#1b1f23" stroke-opacity="0.6" stroke-width="0.7"/>'
-        yield (
-            f'<pattern id="{_pattern_id(quality)}" width="10" height="10" '
-            f'patternUnits="userSpaceOnUse">{shadow}{ink}</pattern>'
-        )
-
-
 def _legend(picture: CellPicture, top: float) -> Iterator[str]:
     """Yield the colour scale with round numbers, and the grades that the picture has."""
     low, high = picture.scale
     width = WIDTH / 2 - 2 * MARGIN
-    for i in range(STOPS):
-        shade = colour(low + (high - low) * i / (STOPS - 1), picture.scale)
-        x = MARGIN + width * i / STOPS
-        # A little wider than its share, so that no gap shows between two colours.
-        size = f'width="{width / STOPS + 0.5:.1f}" height="10"'
-        yield f'<rect x="{x:.1f}" y="{top:.1f}" {size} fill="{shade}"/>'
+    yield from _swatch("good", MARGIN, top, width)
     for tick in ticks(low, high):
         x = MARGIN + width * (tick - low) / (high - low)
         yield _text(f"{tick:g}", x, top + 23, anchor="middle")
     yield _text(picture.label, MARGIN, top + 39)
-    graded = [quality for quality in HATCHES if quality in picture.quality]
-    for i, quality in enumerate(graded):
-        x = WIDTH / 2 + MARGIN + 90 * i
+    graded = [grade for grade in GRADES if grade in picture.quality]
+    for i, grade in enumerate(graded):
+        x = WIDTH / 2 + MARGIN + 96 * i
+        yield from _swatch(grade, x, top, SWATCH)
+        yield _mark(grade, x + SWATCH / 2, top + 5, MAX_MARK, up=True)
+        yield _text(grade, x + SWATCH + 6, top + 10)
+
+
+def _swatch(grade: str, x: float, top: float, width: float) -> Iterator[str]:
+    """Yield the colours of a grade side by side."""
+    colours = palette("light")[grade]
+    step = width / len(colours)
+    for i, fill in enumerate(colours):
         yield (
-            f'<rect x="{x:.1f}" y="{top}" width="18" height="12" '
-            f'fill="url(#{_pattern_id(quality)})" stroke="{INTERVAL}"/>'
+            f'<rect x="{x + step * i:.1f}" y="{top:.1f}" width="{step:.1f}" height="10" '
+            f'fill="{fill}"/>'
         )
-        yield _text(quality, x + 24, top + 10)
 
 
 def _draw_bars(picture: CellPicture) -> str:

@@ -19,7 +19,7 @@ from hexveil.report import legend
 from hexveil.report.content_security_policy import policy
 from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars, name_cell
 from hexveil.report.manifest_view import ManifestView, with_unit
-from hexveil.report.page import page_scripts, placement_rules, read_asset
+from hexveil.report.page import page_scripts, placement_rules, read_asset, structured_data
 from hexveil.report.palette import palette
 from hexveil.report.payload import (
     QUALITIES,
@@ -77,15 +77,14 @@ def render_presence(
     *,
     context: dict[str, Any] | None = None,
     geography: bool = True,
-    title: str = "",
-    subtitle: str = "",
+    description: Mapping[str, Any] | None = None,
     files: Sequence[str] = (),
 ) -> str:
     """Return the report of a release with private presence as the text of one HTML file.
 
     Parameters
     ----------
-    table, manifest, context, geography, title, subtitle, files
+    table, manifest, context, geography, description, files
         See `hexveil.report.page.render`.
     """
     view = ManifestView.from_manifest(manifest)
@@ -96,11 +95,12 @@ def render_presence(
     marks = legend.marks(data["colour"]["low"], data["colour"]["high"])
     chart = _chart(table, shown)
     style = read_asset("page.css") + legend.colour_rules() + placement_rules(marks, chart)
-    scripts = page_scripts(with_map=data["map"] is not None)
+    first, scripts = read_asset("scheme_memory.js"), page_scripts(with_map=data["map"] is not None)
     values = _sentence_values(table, shown) | {
         "words": WORDS,
-        "title": title,
-        "subtitle": subtitle,
+        "title": manifest.get("title", ""),
+        "subtitle": manifest.get("subtitle", ""),
+        "description": structured_data(description) if description else "",
         "chart": chart,
         "marks": marks,
         "labels": labels,
@@ -111,9 +111,10 @@ def render_presence(
         "has_context": bool(context),
         "attribution": data["map"]["attribution"] if data["map"] else "",
         "files": list(files),
-        "policy": Markup(policy(scripts, style)),  # noqa: S704  base64 and our own words
+        "policy": Markup(policy([first, *scripts], style)),  # noqa: S704  base64 and our own words
         "style": Markup(style),  # noqa: S704  our own file, and numbers
         "data": Markup(script_json(data)),  # noqa: S704  escaped by script_json
+        "first_script": Markup(first),  # noqa: S704  our own
         "scripts": [Markup(script) for script in scripts],  # noqa: S704  our own, and the library's
     }
     return render_template("report.html", values)

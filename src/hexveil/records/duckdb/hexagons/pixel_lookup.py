@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base import hexagons
+from hexveil.base.arrow_numbers import to_arrow, to_numpy
 from hexveil.records.duckdb.hexagons.raster import (
     LARGEST_LATITUDE,
     MARGIN,
@@ -79,15 +80,13 @@ class PixelLookup:
         """Return the hexagon of each place as uint64; null for a null place."""
         if self._resolution < COARSEST or not len(lat):
             return hexagons.of_places(lat, lon, self._resolution)
-        lats, lons = (
-            np.asarray(column.to_numpy(zero_copy_only=False)) for column in _contiguous(lat, lon)
-        )
+        lats, lons = (np.asarray(to_numpy(column)) for column in _contiguous(lat, lon))
         if lat.null_count or lon.null_count:
             absent = np.isnan(lats) | np.isnan(lons)
             hexagon = np.zeros(lats.size, dtype=np.uint64)
             hexagon[~absent] = self._of_arrays(lats[~absent], lons[~absent])
             return pa.array(hexagon, mask=absent)
-        return pa.array(self._of_arrays(lats, lons))
+        return to_arrow(self._of_arrays(lats, lons))
 
     @property
     def names(self) -> Names:

@@ -36,9 +36,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from hexveil.base import hexagons
+from hexveil.base.arrow_numbers import to_arrow, to_numpy
 from hexveil.records.duckdb.hexagons.borders import tangents
 
 if TYPE_CHECKING:
@@ -327,5 +327,5 @@ def _over_blocks(choose: np.ufunc, corner: Codes) -> Codes:
 
 def compute_hexagons(lat: Floats, lon: Floats, resolution: int) -> Names:
     """Return the hexagon of each place, computed."""
-    hexagon = hexagons.of_places(pa.array(lat), pa.array(lon), resolution)
-    return np.asarray(hexagon.to_numpy(zero_copy_only=False), dtype=np.uint64)
+    hexagon = hexagons.of_places(to_arrow(lat), to_arrow(lon), resolution)
+    return np.asarray(to_numpy(hexagon), dtype=np.uint64)

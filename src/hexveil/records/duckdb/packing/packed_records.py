@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells
 from hexveil.records.duckdb.aggregation import deduplicated_query
@@ -107,7 +108,8 @@ def pack(
     if isinstance(rules.cells, Cells):
         pixels = session.pixels(rules.cells.resolution)
         pixels.expected = n_records
-    pairs = _PairBuilder(layout, pixels, squares=squares_fit(1, rules.scale))
+    edges = None if rules.bins is None else rules.bins.edges
+    pairs = _PairBuilder(layout, pixels, squares=squares_fit(1, rules.scale), edges=edges)
     with session.sharing():
         for user_range in ranges:
             if not pairs.add(
@@ -124,12 +126,13 @@ def _user_ranges(
     capacity = session.sortable
     if records <= capacity:
         return [_UserRange(0, 0, records, is_last=True)]
-    counts = session.arrow(
+    numbered = session.arrow(
         f"SELECT number, count(*) AS n FROM ({source.raw}) JOIN {USERS} "
         f"USING ({key_column('user_id', source.twins)}) "
         "GROUP BY number ORDER BY number"
-    )["n"].to_numpy()
+    )["n"]
     ranges, start = [], 0
+    counts = to_numpy(numbered)
     ends = np.cumsum(counts)
     while start < counts.size:
         n_before = int(ends[start - 1]) if start else 0
@@ -194,10 +197,20 @@ class _PairBuilder:
     pixels : PixelLookup or None
         None where cells are labels.
     squares : bool
+    edges : ndarray of int64, or None
+        Of fine bins, where records are counted by bin.
     """
 
-    def __init__(self, layout: Layout, pixels: PixelLookup | None, *, squares: bool) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        pixels: PixelLookup | None,
+        *,
+        squares: bool,
+        edges: NDArray[np.int64] | None = None,
+    ) -> None:
         self._layout, self._pixels, self._squares = layout, pixels, squares
+        self._edges = edges
         self._left_out = np.zeros(1 << 8, dtype=np.int64)
         self._sorted_pairs: list[PairSums] = []
         self._hexagons_in_order: Numbers | None = None
@@ -226,7 +239,9 @@ class _PairBuilder:
         if only and self._pixels is not None:
             self._hexagons_in_order = renumber(records, self._layout.below, self._hexagons)
         records.sort()
-        pairs = sum_pairs(records, self._layout.value.bits, squares=self._squares)
+        pairs = sum_pairs(
+            records, self._layout.value.bits, squares=self._squares, edges=self._edges
+        )
         # While others are sorted, the room of these records must be free.
         self._sorted_pairs.append(pairs if only else pairs.copy())
 
@@ -234,7 +249,7 @@ class _PairBuilder:
         """Return kept records as packed numbers, and count those that are left out."""
         if batch["below"].null_count:
             raise InputError(_CHANGED)
-        columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+        columns = [to_numpy(column) for column in batch.columns]
         below = columns[-1]
         if below.min(initial=0) < 0:
             out = below < 0

@@ -14,10 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hexveil.base.arrow_numbers import to_arrow, to_table
+from hexveil.model.pair_bins import PairBins
 from hexveil.records.duckdb.packing.bit_layout import COMBINATION, LABELS, USERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 15
 """Numbers of which something is made at once: it stays in a processor's own memory."""
+_MAX_LOOKUP = 1 << 20
+"""Values of which a table of bins is made."""
 _MIN_TABLE = 100_000
 """Numbers of units that may be tabled, however few pairs there are."""
 
@@ -50,6 +54,8 @@ class PackedPairs:
         their squares, could overflow, these may have: they are refused, or not used.
     left_out : dict of int to int
         Per reason (0: kept) how many records it covers.
+    bins : PairBins or None
+        Records of each pair by fine bin; None where they were not counted.
     """
 
     cells: pa.Table
@@ -58,18 +64,31 @@ class PackedPairs:
     unit: Whole
     sums: dict[str, Whole]
     left_out: dict[int, int]
+    bins: PairBins | None = None
 
     def pairs(self, selected: Whole, names: Sequence[str]) -> pa.Table:
         """Return the pairs in the chosen cells, which are rows of `cells`, numbered as chosen."""
         columns: dict[str, Any] = {n: self.sums[n] for n in ("n", *names)}
         columns |= {"cell": self.cell, "unit": self.unit}
+        return self._selected(columns, selected)
+
+    def binned(self, selected: Whole) -> pa.Table:
+        """Return cell, unit, fine bin and records of the pairs in the chosen cells, by bin."""
+        assert self.bins is not None  # noqa: S101  asked for where bins are counted alone
+        pair = self.bins.pair
+        columns = {"cell": self.cell[pair], "unit": self.unit[pair]}
+        counted = {"fine_bin": self.bins.bin, "n": self.bins.count}
+        return self._selected(columns | counted, selected)
+
+    def _selected(self, columns: dict[str, Any], selected: Whole) -> pa.Table:
+        """Return the rows in the chosen cells, numbered as chosen."""
         if selected.size < self.cells.num_rows:
             number = np.full(self.cells.num_rows, -1)
             number[selected] = np.arange(selected.size)
-            columns["cell"] = number[self.cell]
+            columns["cell"] = number[columns["cell"]]
             rows = np.flatnonzero(columns["cell"] >= 0)
             columns = {name: column[rows] for name, column in columns.items()}
-        return pa.table(columns)
+        return to_table(columns)
 
     def single_records(self) -> tuple[int, int]:
         """Return the number of users, and of those with a single record."""
@@ -84,10 +103,10 @@ class PackedPairs:
 
     def keyed(self) -> pa.Table:
         """Return the keys of each pair, as the table of pairs has them, and its sums."""
-        cells = self.cells.drop_columns(["users", "records"]).take(pa.array(self.cell))
-        units = self.units.take(pa.array(self.unit))
+        cells = self.cells.drop_columns(["users", "records"]).take(to_arrow(self.cell))
+        units = self.units.take(to_arrow(self.unit))
         keys = {name: table[name] for table in (cells, units) for name in table.column_names}
-        return pa.table({**keys, **self.sums})
+        return to_table({**keys, **self.sums})
 
 
 def merge_sorted(
@@ -107,11 +126,28 @@ def merge_sorted(
     pair = np.concatenate([sums_of_range.pair for sums_of_range in ranges])
     hexagons = None if names is None else renumber(pair, bits, names)
     order = np.argsort(pair)
+    bins = _merged_bins(ranges, order)
     sums = {
         name: np.concatenate([sums_of_range.sums.pop(name) for sums_of_range in ranges])[order]
         for name in tuple(ranges[0].sums)
     }
-    return PairSums(pair[order], sums), hexagons
+    return PairSums(pair[order], sums, bins), hexagons
+
+
+def _merged_bins(ranges: list[PairSums], order: Whole) -> PairBins | None:
+    """Return the counts by bin of pairs put in another order; None where there are none."""
+    counted = [one.bins for one in ranges if one.bins is not None]
+    if len(counted) < len(ranges):
+        return None
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    starts = np.cumsum([0, *(one.pair.size for one in ranges[:-1])])
+    pair = [bins.pair + start for bins, start in zip(counted, starts, strict=True)]
+    return PairBins.of_rows(
+        place[np.concatenate(pair)],
+        np.concatenate([bins.bin for bins in counted]),
+        np.concatenate([bins.count for bins in counted]),
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,10 +156,12 @@ class PairSums:
 
     pair: Numbers
     sums: dict[str, Whole]
+    bins: PairBins | None = None
 
     def copy(self) -> PairSums:
         """Return a copy, which frees the memory of the records."""
-        return PairSums(self.pair.copy(), {name: sums.copy() for name, sums in self.sums.items()})
+        sums = {name: sums.copy() for name, sums in self.sums.items()}
+        return PairSums(self.pair.copy(), sums, self.bins)
 
 
 def renumber(packed: Numbers, below: int, names: Numbers) -> Numbers:
@@ -138,13 +176,20 @@ def renumber(packed: Numbers, below: int, names: Numbers) -> Numbers:
     return names[order]
 
 
-def sum_pairs(records: Numbers, value_bits: int, *, squares: bool) -> PairSums:
-    """Sum sorted records to pairs, in place: the pairs overwrite the records."""
+def sum_pairs(
+    records: Numbers, value_bits: int, *, squares: bool, edges: Whole | None = None
+) -> PairSums:
+    """Sum sorted records to pairs, in place: the pairs overwrite the records.
+
+    With edges of fine bins, the records of each pair are counted by bin as well.
+    """
     value, mask = np.uint64(value_bits), _mask(value_bits)
     # Room for a pair per record, of which the system gives what is written to.
     names = ("n", "total", "total_sq") if squares else ("n", "total")
     sums = {name: np.empty(records.size, dtype=np.int64) for name in names}
     size = start = 0
+    by_bin: list[tuple[Whole, Whole, Whole]] = []
+    lookup = None if edges is None else _bin_lookup(edges)
     while start < records.size:
         stop = start + _BLOCK
         if stop < records.size:
@@ -161,11 +206,37 @@ def sum_pairs(records: Numbers, value_bits: int, *, squares: bool) -> PairSums:
         sums["n"][rows.stop - 1] = pair.size - starts[-1]
         # Overflow wraps here, silently; sums of so many records are refused by their number alone.
         np.add.reduceat(k, starts, out=sums["total"][rows])
+        if lookup is not None:
+            by_bin.append(_count_bins(lookup(k), starts, size))
         if squares:
             k *= k
             np.add.reduceat(k, starts, out=sums["total_sq"][rows])
         start, size = stop, rows.stop
-    return PairSums(records[:size], {name: chunk[:size] for name, chunk in sums.items()})
+    bins = None
+    if lookup is not None:
+        bins = PairBins(*(np.concatenate(columns) for columns in zip(*by_bin, strict=True)))
+    return PairSums(records[:size], {name: chunk[:size] for name, chunk in sums.items()}, bins)
+
+
+def _bin_lookup(edges: Whole) -> Callable[[Whole], Whole]:
+    """Return a function from values to their fine bins, by a table where it is small."""
+    if edges[-1] >= _MAX_LOOKUP:
+        return lambda k: np.asarray(np.searchsorted(edges, k))
+    table = np.searchsorted(edges, np.arange(int(edges[-1]) + 1)).astype(np.int16)
+    return lambda k: np.asarray(table[k])
+
+
+def _count_bins(fine_bin: Whole, starts: Whole, first: int) -> tuple[Whole, Whole, Whole]:
+    """Return pairs, fine bins and records of sorted records, whose pairs begin at `first`."""
+    # Values of a pair are in order, so each of its bins is a run.
+    differs = np.empty(fine_bin.size, dtype=np.bool_)
+    np.not_equal(fine_bin[1:], fine_bin[:-1], out=differs[1:])
+    differs[starts] = True
+    begin = np.flatnonzero(differs)
+    is_pair = np.zeros(fine_bin.size, dtype=np.bool_)
+    is_pair[starts] = True
+    number = first - 1 + np.cumsum(is_pair[begin])
+    return number, fine_bin[begin].astype(np.int64), np.diff(begin, append=fine_bin.size)
 
 
 def unpack(
@@ -183,7 +254,7 @@ def unpack(
     left_out : ndarray of int64
         How many records each reason covers.
     """
-    unit, units = _units_of(pairs.pair, layout.unit_bits)
+    unit, units = rank_units(pairs.pair, layout.unit_bits)
     cell = pairs.pair
     cell >>= np.uint64(layout.unit_bits)
     starts = _run_starts(cell)
@@ -197,7 +268,13 @@ def unpack(
     number = np.repeat(np.arange(starts.size), users)
     reasons = {i: int(left_out[i]) for i in np.flatnonzero(left_out).tolist()}
     return PackedPairs(
-        pa.table(columns), _units(session, units, layout), number, unit, pairs.sums, reasons
+        to_table(columns),
+        _units(session, units, layout),
+        number,
+        unit,
+        pairs.sums,
+        reasons,
+        pairs.bins,
     )
 
 
@@ -206,7 +283,7 @@ def _labels(session: Session, numbers: Whole) -> dict[str, pa.ChunkedArray]:
     table = session.arrow(f"SELECT * FROM {LABELS} ORDER BY {COMBINATION}")
     texts = [name for name in table.column_names if name.startswith("place")]
     return {
-        f"label{name.removeprefix('place')}": table[name].take(pa.array(numbers)) for name in texts
+        f"label{name.removeprefix('place')}": table[name].take(to_arrow(numbers)) for name in texts
     }
 
 
@@ -214,7 +291,7 @@ def _units(session: Session, units: Numbers, layout: Layout) -> pa.Table:
     """Return the keys of packed units, in order."""
     columns, _ = _columns(layout.unit, units)
     ids = session.arrow(f"SELECT user_id FROM {USERS} ORDER BY number")["user_id"]
-    return pa.table({**columns, "user_id": ids.take(pa.array(columns["user_id"]))})
+    return to_table({**columns, "user_id": ids.take(to_arrow(columns["user_id"]))})
 
 
 def _columns(fields: Sequence[Field], packed: Numbers) -> tuple[dict[str, Any], Numbers]:
@@ -226,7 +303,7 @@ def _columns(fields: Sequence[Field], packed: Numbers) -> tuple[dict[str, Any], 
     return columns, packed
 
 
-def _units_of(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
+def rank_units(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
     """Return the rank of each pair's unit among the distinct units, and the sorted units."""
     unit = np.empty(pair.size, dtype=np.int64)
     for block in _blocks(pair.size):

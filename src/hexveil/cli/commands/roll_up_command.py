@@ -1,0 +1,116 @@
+"""`hexveil roll-up`: averages of a release folder over coarser cells, at no cost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from hexveil.base.errors import InputError
+from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
+from hexveil.cli.output import formatting
+from hexveil.publishing.derived import derived_folder
+from hexveil.publishing.derived.coarser_cells import EVERYTHING, CoarserGrid
+from hexveil.publishing.derived.release_source import open_source
+from hexveil.publishing.derived.roll_up import RolledUpRelease, roll_up_source
+from hexveil.publishing.markup import clean
+
+MAX_LINES = 10
+"""Averages that are printed; the folder has all."""
+
+Folder = Annotated[Path, typer.Argument(help="A release folder.", metavar="FOLDER")]
+Out = Annotated[Path | None, typer.Option(help="New folder for tables and page.", metavar="FOLDER")]
+Resolution = Annotated[
+    str | None,
+    typer.Option(help='Resolution of parent hexagons, or "all".', metavar="NUMBER"),
+]
+Timeslot = Annotated[
+    str | None, typer.Option(help='Longer timeslots, like 1d, or "all".', metavar="TEXT")
+]
+Columns = Annotated[str | None, typer.Option(help="Label columns to keep.", metavar="TEXT,...")]
+OneCellOnly = Annotated[bool, typer.Option("--one-cell", help="All cells together.")]
+Key = Annotated[
+    Path | None,
+    typer.Option(
+        "--key", help="The holder's public key: folders must be signed with it.", metavar="FILE"
+    ),
+]
+
+
+def roll_up(  # noqa: PLR0913  an option per argument
+    folder: Folder,
+    *,
+    out: Out = None,
+    resolution: Resolution = None,
+    timeslot: Timeslot = None,
+    columns: Columns = None,
+    one_cell: OneCellOnly = False,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Average a release folder over coarser cells, from its noisy numbers alone.
+
+    Nothing is spent, and neither records nor a ledger are needed. Cells are weighted by their
+    public counts of records.
+    """
+    if out is not None:
+        derived_folder.check_writable(out)
+    source = open_source(folder, key=key)
+    grid = requested_grid(resolution, timeslot, columns, one_cell=one_cell) or CoarserGrid()
+    averages = roll_up_source(source, grid)
+    if out is not None:
+        averages.write(out)
+    if as_json:
+        rows: dict[str, Any] = {} if out is not None else {"cells": averages.table.to_pylist()}
+        typer.echo(json.dumps(averages.statement | rows, indent=2, ensure_ascii=False, default=str))
+    else:
+        typer.echo("\n".join(lines(averages, out)))
+
+
+def requested_grid(
+    resolution: str | None, timeslot: str | None, columns: str | None, *, one_cell: bool
+) -> CoarserGrid | None:
+    """Return the coarser grid that options request; None without any.
+
+    Raises
+    ------
+    InputError
+        If the resolution is neither a number nor "all".
+    """
+    grid = CoarserGrid(
+        _resolution(resolution),
+        timeslot,
+        None if columns is None else tuple(name.strip() for name in columns.split(",")),
+        one_cell,
+    )
+    return None if grid.is_empty else grid
+
+
+def lines(averages: RolledUpRelease, out: Path | None) -> list[str]:
+    """Return lines about a roll-up: its averages, if they are few."""
+    texts = derived_folder.texts_of(averages.table, averages.statement)
+    unit = texts["unit"]
+    shown = averages.table.slice(0, MAX_LINES).to_pylist()
+    cells = [
+        f"{row['cell']}: {row['mean']:.4g} {unit} ({row['mean_low']:.4g} to {row['mean_high']:.4g})"
+        for row in shown
+    ]
+    if len(averages) > MAX_LINES:
+        cells.append(f"and {len(averages) - MAX_LINES:,} more.")
+    written = [] if out is None else formatting.wrapped("Written", str(out))
+    return [
+        *(line for cell in cells for line in formatting.wrapped("Average", clean(cell))),
+        *formatting.wrapped("Covered", texts["covers"]),
+        *formatting.wrapped("Cost", texts["cost"]),
+        *written,
+    ]
+
+
+def _resolution(text: str | None) -> int | Literal["all"] | None:
+    if text is None or text == EVERYTHING:
+        return text
+    if not text.isascii() or not text.isdigit():
+        raise InputError(f'--resolution must be a number from 0 to 15 or "all", got {text!r}.')
+    return int(text)

@@ -1,0 +1,1 @@
+"""Quantiles, shares and histograms: a distribution of records as one contribution."""

@@ -1,0 +1,137 @@
+"""Bins of single cells, placed by the pooled shape and at public thresholds.
+
+After the pooled shape (`pooled_shape`), every (cell, unit) pair enters its cell's bins with a
+public weight w: records times the price of the cell, as a part of the unit's priced records. Few
+bins, well placed, have less noise at their edges than trees or many bins: four at the quartiles of
+the shape, and an edge at each threshold.
+
+Neighbours: one unit's values all change within the bounds.
+Sensitivity: 2 w in each of a unit's cells (`binned_stage`, one group per pair). Σ w <= 2^20.
+Loss: the shape's, and 2^21 / b with one scale b in all cells.
+Source: `binned_stage`; weights as in user-level bounds on contributions (Amin, Kulesza, Munoz and
+Vassilvitskii, 2019).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.rational import round_up, sum_upper_bounds
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import DONE
+from hexveil.mechanisms.distribution.binned_stage import PARTS, BinnedStage
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from hexveil.mechanisms.contract import Floats, Ints, Outputs, Stage
+    from hexveil.mechanisms.distribution.pooled_shape import PooledShape
+    from hexveil.model.occupancy import LocalOccupancy
+
+CELL_BINS = "cell bins"
+QUARTERS = 4
+
+
+def pair_weights(occupancy: LocalOccupancy, prices: Ints, floor: int) -> Ints:
+    """Return the weight w of each pair, in parts: at most `PARTS` over the pairs of a unit.
+
+    Parameters
+    ----------
+    occupancy : LocalOccupancy
+    prices : ndarray of int64, shape (n_cells,)
+        From 1 to 2^20.
+    floor : int
+        τ, in priced records: units of fewer weigh less than `PARTS`, so that their records do not
+        weigh more than those of others.
+    """
+    # At most 2^20 records of a pair count: no product leaves 64 bits.
+    priced = np.minimum(occupancy.n, PARTS) * prices[occupancy.cell]
+    total = np.zeros(occupancy.n_users, dtype=np.int64)
+    np.add.at(total, occupancy.user, priced)
+    return np.asarray(PARTS * priced // np.maximum(total, max(floor, 1))[occupancy.user])
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedMap(ReadOnlyArrays):
+    """Plan of the shape and of the bins of all cells: a `StagedPlan`.
+
+    Attributes
+    ----------
+    shape : PooledShape
+    prices : ndarray of int64, shape (n_cells,)
+    floor : int
+        τ.
+    threshold_edges : ndarray of int64
+        Edges of thresholds, in quanta; they are edges of fine bins.
+    epsilon : Fraction
+        Of the bins, without the shape's.
+    """
+
+    shape: PooledShape
+    prices: Ints
+    floor: int
+    threshold_edges: Ints
+    epsilon: Fraction
+    kind = "binned map"
+
+    @property
+    def n_bins(self) -> int:
+        """Bins of a cell."""
+        return QUARTERS + int(self.threshold_edges.size)
+
+    @property
+    def weights(self) -> Ints:
+        """Weight of each pair, in parts."""
+        return pair_weights(self.shape.occupancy, self.prices, self.floor)
+
+    @property
+    def scale(self) -> float:
+        """Noise scale of each bin, in parts."""
+        return round_up(2 * PARTS / self.epsilon)
+
+    def losses(self) -> Floats:
+        """Return each unit's loss, rounded up."""
+        terms = 2.0 * self.weights / self.scale
+        occupancy = self.shape.occupancy
+        bins = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
+        return np.nextafter(self.shape.losses() + bins, np.inf)
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the stages of the shape, then that of the cells."""
+        stage = self.shape.next_stage(earlier)
+        if stage is not DONE:
+            return stage
+        return self._cells(earlier) if CELL_BINS not in earlier else DONE
+
+    def _cells(self, earlier: Outputs) -> BinnedStage:
+        occupancy = self.shape.occupancy
+        return BinnedStage(
+            CELL_BINS,
+            self.n_bins,
+            np.arange(occupancy.n_pairs),
+            occupancy.user,
+            occupancy.cell,
+            self.weights,
+            self.place(earlier),
+            np.full(occupancy.n_cells, self.scale),
+        )
+
+    def place(self, outputs: Outputs) -> Ints:
+        """Return the bin of each fine bin."""
+        below = np.cumsum(self.shape.shares(outputs))
+        # The last fine bin below each quartile; equal edges leave a bin empty, which costs nothing.
+        quartiles = np.searchsorted(below, np.arange(1, QUARTERS) / QUARTERS)
+        thresholds = np.searchsorted(self.shape.fine_edges, self.threshold_edges)
+        splits = np.sort(np.concatenate([quartiles, thresholds]))
+        return np.searchsorted(splits, np.arange(below.size), side="left")
+
+    def shares(self, outputs: Outputs) -> Floats:
+        """Return the released shares of fine bins over all cells."""
+        return self.shape.shares(outputs)
+
+    def noisy_bins(self, outputs: Outputs) -> Floats:
+        """Return the noisy weight of each cell's bins, in units; shape (n_cells, n_bins)."""
+        return np.asarray(outputs[CELL_BINS][0].reshape(-1, self.n_bins) / PARTS)

@@ -1,0 +1,194 @@
+"""Distributions of records over bins as whole numbers: one contribution over all bins of a group.
+
+The records of a unit in a cell (or in all cells: the pooled shape) are one group. A group has a
+public weight M in whole parts, and enters with its distribution over B bins times that weight. With
+n records, C_j of them in the bins up to j, C_0 = 0 and C_B = n:
+
+    a_j = floor(M C_j / n) - floor(M C_{j-1} / n),    j = 1..B.
+
+Neighbours: one unit's values all change within the bounds; units, their counts and weights are
+public.
+Sensitivity: as C_j rises with j, every a_j >= 0, and they telescope: Σ_j a_j = floor(M) - 0 = M,
+whatever the values are. Two vectors of non-negative numbers with the sum M differ by an L1 distance
+of at most 2 M, and all records moving from one bin to another attain it. So a unit moves the bins
+of a group together by 2 M, whatever their number: there is no budget for each bin, and no surcharge
+for rounding. (Where presence is private, a unit's vector comes or goes: M in place of 2 M.)
+Loss: Σ over a unit's groups of 2 M / b, with discrete Laplace noise of one scale b on all bins of a
+group.
+Source: cumulative rounding as in apportionment; L1 sensitivity of histograms (Dwork, McSherry,
+Nissim and Smith, 2006) with weights in place of counts.
+
+Nothing overflows 64 bits: M <= 2^20 and n < 2^42 (`check_room`); sums over groups are below 2^53.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, PrivateSums, Separate, Values
+
+if TYPE_CHECKING:
+    from hexveil.mechanisms.contract import (
+        Floats,
+        Ints,
+        Measured,
+        NoiseRequest,
+        Outputs,
+        SensitivityReport,
+    )
+    from hexveil.model.pair_bins import PairBins
+
+PARTS = 2**20
+"""Largest weight of a group, in whole parts."""
+MAX_RECORDS = 2**42
+
+
+class BinnedSums(PrivateSums):
+    """Sums of pairs, and their records by fine bin. PRIVATE.
+
+    Parameters
+    ----------
+    total : ndarray of int64, shape (n_pairs,)
+    squares : ndarray of int64, same shape, or None
+    bins : PairBins
+    """
+
+    __slots__ = ("bins",)
+
+    def __init__(self, total: Ints, squares: Ints | None, bins: PairBins) -> None:
+        super().__init__(total, squares)
+        self.bins = bins
+
+    def scored(self, scores: Ints) -> PrivateSums:
+        """Return each pair's sum of public scores of fine bins. PRIVATE.
+
+        A pair of n records has a sum from 0 to n times the largest score, as if the scores were
+        values: every mechanism for means applies as it is.
+
+        Parameters
+        ----------
+        scores : ndarray of int64, shape (n_bins,)
+            Not negative.
+        """
+        summed = self.bins.count * scores[self.bins.bin]
+        total = np.zeros(self.total.shape[1], dtype=np.int64)
+        np.add.at(total, self.bins.pair, summed)
+        return PrivateSums(total)
+
+    def __repr__(self) -> str:
+        return f"BinnedSums(shape={self.total.shape})"
+
+
+def apportion(group: Ints, place: Ints, count: Ints, weight: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return each group's weight apportioned to its bins: groups, bins and parts. PRIVATE.
+
+    Parameters
+    ----------
+    group, place, count : ndarray of int64, shape (n_rows,)
+        Group, bin and records of each row, in any order.
+    weight : ndarray of int64, shape (n_groups,)
+        M of each group, at most `PARTS`. Public.
+
+    Examples
+    --------
+    >>> rows = np.array([0, 0, 0]), np.array([2, 0, 2]), np.array([1, 1, 1])
+    >>> [array.tolist() for array in apportion(*rows, np.array([10]))]
+    [[0, 0], [0, 2], [3, 7]]
+    """
+    order = np.lexsort((place, group))
+    group, place, count = group[order], place[order], count[order]
+    is_new = np.ones(group.size, dtype=bool)
+    is_new[1:] = (np.diff(group) != 0) | (np.diff(place) != 0)
+    begin = np.flatnonzero(is_new)
+    group, place = group[begin], place[begin]
+    reached = np.cumsum(np.add.reduceat(count, begin)) if begin.size else count
+    # Counts up to each bin within its own group: what was reached before the group is taken off.
+    of_group = np.searchsorted(group, np.arange(weight.size + 1))
+    before = np.concatenate([[0], reached])[of_group]
+    records = np.diff(before)
+    own = weight[group]
+    ends = own * (reached - before[group]) // records[group]
+    starts = np.concatenate([[0], ends[:-1]]) if ends.size else ends
+    starts[of_group[:-1][records > 0]] = 0
+    return group, place, ends - starts
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedStage(DrawnRow, ReadOnlyArrays):
+    """Noisy weights of bins: of each group's distribution, summed by where groups belong.
+
+    Attributes
+    ----------
+    name : str
+    n_bins : int
+        B, of each sum.
+    group : ndarray of int64, shape (n_pairs,)
+        Group of each pair.
+    user, target : ndarray of int64, shape (n_groups,)
+        Unit that a group belongs to, and number of the sum that it is added to.
+    weight : ndarray of int64, shape (n_groups,)
+        M of each group.
+    place : ndarray of int64, shape (n_fine_bins,)
+        Bin of each fine bin.
+    scales : ndarray of float, shape (n_sums,)
+        Noise scale b of each sum's bins, in parts.
+    """
+
+    name: str
+    n_bins: int
+    group: Ints
+    user: Ints
+    target: Ints
+    weight: Ints
+    place: Ints
+    scales: Floats
+
+    @property
+    def entries(self) -> int:
+        """Sums times bins."""
+        return int(self.scales.size * self.n_bins)
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
+        """Return one scale for all bins of a sum."""
+        return (LaplaceNoise(np.repeat(self.scales, self.n_bins)),)
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return 2 M for each group, stated at the first bin of its sum: all have one scale."""
+        return (Separate(self.user, self.target * self.n_bins, 2 * self.weight),)
+
+    def losses(self, n_users: int) -> Floats:
+        """Return each unit's loss Σ 2 M / b, in doubles that are not yet rounded up."""
+        terms = 2.0 * self.weight / self.scales[self.target]
+        return np.asarray(np.bincount(self.user, terms, n_users), dtype=np.float64)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:  # noqa: ARG002
+        """Return the summed parts of each bin. PRIVATE."""
+        if not isinstance(sums, BinnedSums):
+            raise HexveilError("this stage measures records by bin, which these sums lack.")
+        rows = sums.bins
+        group, place, parts = apportion(
+            self.group[rows.pair], self.place[rows.bin], rows.count, self.weight
+        )
+        total = np.zeros(self.entries, dtype=np.int64)
+        np.add.at(total, self.target[group] * self.n_bins + place, parts)
+        return (Values(total[None]),)
+
+
+def check_room(records: Ints) -> None:
+    """Raise InputError if products of weights and records could leave 64 bits.
+
+    Parameters
+    ----------
+    records : ndarray of int64
+        Records of each group. Public.
+    """
+    if int(records.max(initial=0)) >= MAX_RECORDS:
+        raise InputError(
+            "so many records of one unit do not fit whole numbers of 64 bits with their weight; "
+            "publish shorter periods."
+        )

@@ -1,0 +1,155 @@
+"""Pooled shape: the distribution of all records of a map, every unit of equal weight.
+
+It says where values lie at all, so that the bins and scores of single cells can be placed. Released
+from its share of ε: 16 bins of equal width, then 20 bins at the quantiles so found, where units
+suffice; else fewer bins, smoothed by a log-density of a few Legendre terms.
+
+Neighbours: one unit's values all change within the bounds.
+Sensitivity: 2^21 for each unit and release (`binned_stage`, one group per unit, M = 2^20).
+Loss: the share of ε, in two releases 0.4 and 0.6 of it. The edges of the second are a function of
+the noisy first.
+Source: `binned_stage`; the density is a penalised fit by least squares, post-processing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.rational import round_up
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import DONE
+from hexveil.mechanisms.distribution.binned_stage import PARTS, BinnedStage
+
+if TYPE_CHECKING:
+    from hexveil.mechanisms.contract import Floats, Ints, Outputs, Stage
+    from hexveil.model.occupancy import LocalOccupancy
+
+WIDE, NARROW = "wide bins", "narrow bins"
+N_WIDE, N_NARROW = 16, 20
+WIDE_SHARE = Fraction(2, 5)
+REFINED_FROM = 250
+"""Units times ε from which bins are placed twice."""
+FEW_UNITS = 100
+LEAST = 1e-4
+"""Least share of a fine bin: nothing is impossible because of noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class PooledShape(ReadOnlyArrays):
+    """Plan of the pooled shape: a `StagedPlan`.
+
+    Attributes
+    ----------
+    occupancy : LocalOccupancy
+    fine_edges : ndarray of int64, shape (n_fine_bins,)
+    epsilon : Fraction
+    """
+
+    occupancy: LocalOccupancy
+    fine_edges: Ints
+    epsilon: Fraction
+    kind = "pooled shape"
+
+    @property
+    def is_refined(self) -> bool:
+        """Whether bins are placed twice."""
+        return self.occupancy.n_users * self.epsilon > REFINED_FROM
+
+    def losses(self) -> Floats:
+        """Return each unit's loss."""
+        return np.full(self.occupancy.n_users, round_up(self.epsilon))
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the stage of wide bins, then that of narrow ones, if there is one."""
+        if WIDE not in earlier:
+            share = WIDE_SHARE if self.is_refined else Fraction(1)
+            return self._stage(WIDE, self._wide_place(), self.epsilon * share)
+        if self.is_refined and NARROW not in earlier:
+            place = self._narrow_place(earlier)
+            return self._stage(NARROW, place, self.epsilon * (1 - WIDE_SHARE))
+        return DONE
+
+    def _stage(self, name: str, place: Ints, epsilon: Fraction) -> BinnedStage:
+        n_users = self.occupancy.n_users
+        return BinnedStage(
+            name,
+            N_NARROW if name == NARROW else self._n_wide,
+            self.occupancy.user,
+            np.arange(n_users),
+            np.zeros(n_users, dtype=np.int64),
+            np.full(n_users, PARTS, dtype=np.int64),
+            place,
+            np.array([round_up(2 * PARTS / epsilon)]),
+        )
+
+    @property
+    def _n_wide(self) -> int:
+        if self.is_refined:
+            return N_WIDE
+        return 8 if self.occupancy.n_users * self.epsilon < FEW_UNITS / 4 else 12
+
+    def _wide_place(self) -> Ints:
+        # By the end of a bin: fine bins are narrower than wide ones, thresholds divide them only.
+        span = int(self.fine_edges[-1])
+        return np.minimum((self.fine_edges - 1) * self._n_wide // span, self._n_wide - 1)
+
+    def _narrow_place(self, earlier: Outputs) -> Ints:
+        cdf = np.cumsum(self._by_place(earlier[WIDE][0], self._wide_place(), WIDE_SHARE))
+        middle = cdf - np.diff(cdf, prepend=0.0) / 2.0
+        return np.minimum((middle * N_NARROW).astype(np.int64), N_NARROW - 1)
+
+    def shares(self, outputs: Outputs) -> Floats:
+        """Return the share of each fine bin: positive, with the sum 1. Post-processing."""
+        if self.is_refined:
+            return self._by_place(outputs[NARROW][0], self._narrow_place(outputs), 1 - WIDE_SHARE)
+        return self._smooth(outputs[WIDE][0], self._wide_place())
+
+    def _by_place(self, noisy: Ints, place: Ints, share: Fraction) -> Floats:
+        """Return shares of fine bins from those of their bins, even within a bin."""
+        width = np.diff(self.fine_edges, prepend=0).astype(float)
+        measured = noisy / (PARTS * self.occupancy.n_users)
+        noise = 2.0 * np.sqrt(2.0) / (self.occupancy.n_users * float(self.epsilon * share))
+        # Half of what noise alone would give: small shares shrink, none becomes nothing.
+        kept = np.maximum(measured, 0.0)
+        kept = kept * kept / (kept + noise / 4.0)
+        total = np.bincount(place, weights=width, minlength=noisy.size)
+        fine = kept[place] * width / total[place]
+        return _floored(fine)
+
+    def _smooth(self, noisy: Ints, place: Ints) -> Floats:
+        """Return shares by a log-density of Legendre terms, fitted by penalised least squares."""
+        edges = self.fine_edges / self.fine_edges[-1]
+        width = np.diff(edges, prepend=0.0)
+        terms = np.polynomial.legendre.legvander(2.0 * (edges - width / 2.0) - 1.0, 5)[:, 1:]
+        n_users, n_terms = self.occupancy.n_users, terms.shape[1]
+        variance = 8.0 / (n_users * float(self.epsilon)) ** 2 + 1e-5
+        target = noisy / (PARTS * n_users)
+        penalty = np.arange(1, n_terms + 1) ** 2 / 4.0
+        alpha = np.zeros(n_terms)
+        gather = np.zeros((noisy.size, edges.size))
+        gather[place, np.arange(edges.size)] = 1.0
+        for _ in range(60):
+            p = _density(terms @ alpha, width)
+            slope = gather @ (p[:, None] * (terms - p @ terms))
+            gradient = slope.T @ (target - gather @ p) / variance - penalty * alpha
+            curvature = slope.T @ slope / variance + np.diag(penalty)
+            step = np.linalg.solve(curvature, gradient)
+            alpha = alpha + step * min(1.0, 1.0 / max(np.abs(step).max(), 1e-12))
+        return _floored(_density(terms @ alpha, width))
+
+
+def _density(logarithm: Floats, width: Floats) -> Floats:
+    weight = width * np.exp(logarithm - logarithm.max())
+    return np.asarray(weight / weight.sum())
+
+
+def _floored(shares: Floats) -> Floats:
+    """Return shares that are positive and add up to 1."""
+    total = shares.sum()
+    even = np.full(shares.size, 1.0 / shares.size)
+    mixed = even if total <= 0.0 else (1.0 - LEAST * shares.size) * shares / total + LEAST
+    return np.asarray(mixed / mixed.sum())

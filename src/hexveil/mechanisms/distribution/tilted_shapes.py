@@ -1,0 +1,185 @@
+"""Distributions of single cells as tilted forms of the pooled shape. Post-processing, public.
+
+Of a cell's distribution little is measured, of the whole map's much. A cell's share of a bin x is
+
+    F_c(x) = P(x) exp(Σ_k t_ck φ_k(r(x))) / Z,
+
+P the pooled shape, r its ranks, φ_k Legendre polynomials on [0, 1]. One term moves mass up or down;
+two and three widen it and skew it. F_c is a distribution whatever the tilts t are: quantiles rise
+with their level, shares lie from 0 to 1 and fall with their threshold, and all statistics agree.
+
+`solve_tilts` solves one term for a given mean of the pooled rank. `fit_bins` finds three terms
+from noisy bins of all cells together: t_c ~ N(m, Λ) with m and Λ by EM over cells, the likelihood
+of a cell's bins normal with the noise's variance. Λ has a floor (four pseudo-cells of variance
+0.25): without it Λ collapses to 0 on small grids.
+
+Source: exponential tilting and empirical Bayes (Efron, 2016).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.distribution.fine_bin_scores import pooled_ranks
+
+if TYPE_CHECKING:
+    from hexveil.mechanisms.contract import Floats, Ints
+
+MAX_TILT = 12.0
+HALVINGS = 40
+N_TERMS = 3
+NEWTON_STEPS, MAX_STEP = 15, 6.0
+ROUNDS = 25
+PSEUDO_CELLS, PSEUDO_VARIANCE = 4.0, 0.25
+
+
+def tilt(shares: Floats, terms: Floats, alpha: Floats) -> Floats:
+    """Return tilted shares, shape (..., n_bins).
+
+    Parameters
+    ----------
+    shares : ndarray of float, shape (n_bins,)
+        P, positive.
+    terms : ndarray of float, shape (n_bins, n_terms)
+    alpha : ndarray of float, shape (..., n_terms)
+    """
+    logarithm = alpha @ terms.T
+    weight = shares * np.exp(logarithm - logarithm.max(axis=-1, keepdims=True))
+    return np.asarray(weight / weight.sum(axis=-1, keepdims=True))
+
+
+def legendre_terms(shares: Floats, n_terms: int = N_TERMS) -> Floats:
+    """Return φ of each fine bin's pooled rank, without the constant one."""
+    vander = np.polynomial.legendre.legvander(2.0 * pooled_ranks(shares) - 1.0, n_terms)
+    return np.asarray(vander[:, 1:])
+
+
+def solve_tilts(shares: Floats, rank: Floats) -> Floats:
+    """Return the tilts of one term for which each cell's mean pooled rank is the one given.
+
+    Ranks that no tilt attains get the steepest one, `MAX_TILT`.
+    """
+    terms, ranks = legendre_terms(shares, 1), pooled_ranks(shares)
+    low, high = np.full(rank.shape, -MAX_TILT), np.full(rank.shape, MAX_TILT)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        is_below = tilt(shares, terms, middle[..., None]) @ ranks < rank
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+    return np.asarray((low + high) / 2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class TiltFit(ReadOnlyArrays):
+    """Tilts of all cells, with their uncertainty.
+
+    Attributes
+    ----------
+    alpha : ndarray of float, shape (n_cells, n_terms)
+        Posterior modes.
+    covariance : ndarray of float, shape (n_cells, n_terms, n_terms)
+    """
+
+    alpha: Floats
+    covariance: Floats
+
+    def rows(self, rows: slice) -> TiltFit:
+        """Return the tilts of some cells."""
+        return TiltFit(self.alpha[rows], self.covariance[rows])
+
+
+def fit_bins(
+    shares: Floats, noisy: Floats, place: Ints, weight: Floats, variance: Floats
+) -> TiltFit:
+    """Return the tilts of cells from their noisy bins.
+
+    Parameters
+    ----------
+    shares : ndarray of float, shape (n_fine_bins,)
+        P.
+    noisy : ndarray of float, shape (n_cells, n_bins)
+        Noisy weights of bins.
+    place : ndarray of int64, shape (n_fine_bins,)
+        Bin of each fine bin.
+    weight : ndarray of float, shape (n_cells,)
+        Public weight of each cell: the sum of its bins without noise.
+    variance : ndarray of float, shape (n_cells,)
+        Variance of a bin's share of the weight: noise, and weights that are not those of records.
+    """
+    terms = legendre_terms(shares)
+    gather = np.zeros((place.size, noisy.shape[1]))
+    gather[np.arange(place.size), place] = 1.0
+    target = noisy / weight[:, None]
+    n_cells, n_terms = target.shape[0], terms.shape[1]
+    alpha, mean = np.zeros((n_cells, n_terms)), np.zeros(n_terms)
+    spread = PSEUDO_VARIANCE * np.eye(n_terms)
+    precision = 1.0 / variance[:, None, None]
+    covariance = np.zeros((n_cells, n_terms, n_terms))
+    for _ in range(ROUNDS):
+        inverse = np.linalg.inv(spread)
+        p = tilt(shares, terms, alpha)
+        centred = terms[None] - (p @ terms)[:, None, :]
+        slope = np.einsum("cx,cxk,xb->cbk", p, centred, gather, optimize=True)
+        curvature = precision * np.einsum("cbk,cbl->ckl", slope, slope) + inverse
+        gradient = (
+            precision[:, :, 0] * np.einsum("cbk,cb->ck", slope, target - p @ gather)
+            - (alpha - mean) @ inverse
+        )
+        covariance = np.linalg.inv(curvature)
+        step = np.einsum("ckl,cl->ck", covariance, gradient)
+        # A bounded step: far from the mode the curvature of one point misleads.
+        alpha = alpha + step / np.maximum(1.0, np.abs(step).max(axis=1, keepdims=True))
+        mean = alpha.mean(axis=0)
+        away = alpha - mean
+        total = covariance.sum(axis=0) + away.T @ away
+        spread = (total + PSEUDO_CELLS * PSEUDO_VARIANCE * np.eye(n_terms)) / (
+            n_cells + PSEUDO_CELLS
+        )
+    return TiltFit(alpha, covariance + spread / n_cells)
+
+
+def tilt_to_means(shares: Floats, values: Floats, target: Floats) -> Floats:
+    """Return shares tilted by value, so that each distribution has a given mean.
+
+    Parameters
+    ----------
+    shares : ndarray of float, shape (..., n_bins)
+    values : ndarray of float, shape (n_bins,)
+        Value of each bin, from 0 to 1.
+    target : ndarray of float, shape (...)
+        Means; those that no tilt attains are approached.
+    """
+    slope = np.zeros(target.shape)
+    # With values from 0 to 1 the mean is a smooth rising function of the slope: Newton's steps,
+    # bounded where nearly all mass is in one bin.
+    for _ in range(NEWTON_STEPS):
+        tilted = tilt(shares, values[:, None], slope[..., None])
+        mean = tilted @ values
+        variance = np.maximum(tilted @ values**2 - mean**2, 1e-5)
+        slope = slope + np.clip((target - mean) / variance, -MAX_STEP, MAX_STEP)
+    return tilt(shares, values[:, None], slope[..., None])
+
+
+def quantiles(shares: Floats, level: float, starts: Floats, ends: Floats) -> Floats:
+    """Return the value that a part of each distribution does not exceed, even within bins.
+
+    Parameters
+    ----------
+    shares : ndarray of float, shape (..., n_bins)
+    level : float
+    starts, ends : ndarray of float, shape (n_bins,)
+
+    Examples
+    --------
+    >>> quantiles(np.array([[0.5, 0.5]]), 0.75, np.array([0.0, 2.0]), np.array([2.0, 4.0])).tolist()
+    [3.0]
+    """
+    below = np.cumsum(shares, axis=-1)
+    number = np.minimum((below < level).sum(axis=-1), shares.shape[-1] - 1)
+    own = np.take_along_axis(shares, number[..., None], axis=-1)[..., 0]
+    reached = np.take_along_axis(below, number[..., None], axis=-1)[..., 0] - own
+    inside = np.clip((level - reached) / np.maximum(own, 1e-300), 0.0, 1.0)
+    return np.asarray(starts[number] + inside * (ends - starts)[number])

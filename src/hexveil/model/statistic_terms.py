@@ -1,0 +1,236 @@
+"""Statistics of the distribution of a cell's records: quantiles, shares, histograms. Public.
+
+A caller writes them as text: `"p85"` is the value that 85 percent of a cell's records do not
+exceed, `"share<10"` the share of records below 10, `"histogram"` the shares of records in bins of
+equal width. Levels, thresholds and bins are public: they come from the caller, never from values.
+
+Values lie on the public lattice of the records (`ValueLattice`), after clamping and rounding, and
+`"<"`, `"<="`, `">"` and `">="` mean exactly that on the lattice. Bins (a, b] of whole quanta
+(`FineBins`) have an edge at each threshold, and a value on an edge counts in the bin below it:
+`"share<10"` has its edge one quantum below 10, so that a value of 10 counts as not below it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text, to_fraction
+from hexveil.model.fine_bins import FineBins
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.public_metadata import ValueLattice
+
+    Ints = NDArray[np.int64]
+
+MOMENTS = ("mean", "variance", "sd")
+"""Statistics that are sums, and no part of this module."""
+FINE_BINS = 64
+"""Bins of equal width in which records are counted, before thresholds divide them further."""
+HISTOGRAM_BINS = 20
+MAX_TERMS = 40
+"""Statistics of one request."""
+_QUANTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,6})?)")
+_SHARE = re.compile(r"share\s*(<=|>=|<|>)\s*([-+]?\d[\d.]*(?:[eE][-+]?\d+)?)")
+_WORDS = {"<": "below", "<=": "at_most", ">": "above", ">=": "at_least"}
+FORMS = '"mean", "variance", "sd", "p50" (any quantile from p0.000001 on), "share<10", "histogram"'
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """The value that a share of a cell's records do not exceed.
+
+    Attributes
+    ----------
+    level : Fraction
+        Between 0 and 1, like 17/20 for "p85".
+    """
+
+    level: Fraction
+
+    @property
+    def text(self) -> str:
+        """Canonical text."""
+        return f"p{decimal_text(self.level * 100)}"
+
+    @property
+    def column(self) -> str:
+        """Prefix of its columns."""
+        return self.text.replace(".", "_")
+
+
+@dataclass(frozen=True)
+class Share:
+    """The share of a cell's records on one side of a public threshold.
+
+    Attributes
+    ----------
+    sign : "<", "<=", ">" or ">="
+    threshold : Fraction
+        In value units, a multiple of the quantum.
+    """
+
+    sign: str
+    threshold: Fraction
+
+    @property
+    def text(self) -> str:
+        """Canonical text."""
+        return f"share{self.sign}{decimal_text(self.threshold)}"
+
+    @property
+    def column(self) -> str:
+        """Prefix of its columns, like "share_below_10"."""
+        number = decimal_text(self.threshold).replace("-", "minus_").replace(".", "_")
+        return f"share_{_WORDS[self.sign]}_{number}"
+
+    @property
+    def is_above(self) -> bool:
+        """Whether it is the share of the larger values."""
+        return self.sign.startswith(">")
+
+    def edge(self, lattice: ValueLattice) -> int:
+        """Return the last quantum below the threshold, or on it if that counts as below.
+
+        Raises
+        ------
+        InputError
+            If the threshold is off the lattice, or one side of it has no value within the bounds.
+        """
+        place = (self.threshold - lattice.lower) / lattice.quantum
+        if place.denominator != 1:
+            raise InputError(
+                f"statistics: the threshold of {self.text!r} is not a multiple of the quantum "
+                f"{decimal_text(lattice.quantum)} that values are rounded to; change one of them."
+            )
+        edge = int(place) - (self.sign in ("<", ">="))
+        if not 0 <= edge < lattice.span_quanta:
+            raise InputError(
+                f"statistics: {self.text!r} is the same for all values within the bounds "
+                f"[{decimal_text(lattice.lower)}, {decimal_text(lattice.upper)}]; name a threshold "
+                "between them."
+            )
+        return edge
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """The shares of a cell's records in bins of equal width over the bounds."""
+
+    n_bins: int = HISTOGRAM_BINS
+    text = "histogram"
+    column = "histogram"
+
+    def edges(self, lattice: ValueLattice) -> Ints:
+        """Return the upper ends of the bins, in quanta above the lower bound."""
+        return equal_edges(self.n_bins, lattice.span_quanta)
+
+
+Term: TypeAlias = Quantile | Share | Histogram
+
+
+def parse_statistics(asked: Sequence[str] | str) -> tuple[tuple[str, ...], tuple[Term, ...]]:
+    """Return the moments and the statistics of distributions, each in one order.
+
+    Parameters
+    ----------
+    asked : sequence of str, or str
+
+    Raises
+    ------
+    InputError
+        If a text is no statistic, or two name the same one.
+
+    Examples
+    --------
+    >>> moments, terms = parse_statistics(("p85", "mean", "share<10.0", "p50"))
+    >>> moments, [term.text for term in terms]
+    (('mean',), ['p50', 'p85', 'share<10'])
+    """
+    names = (asked,) if isinstance(asked, str) else tuple(asked)
+    if not names or len(names) > MAX_TERMS:
+        raise InputError(f"statistics must be 1 to {MAX_TERMS} of {FORMS}, got {len(names)}.")
+    moments = tuple(name for name in MOMENTS if name in names)
+    terms = [_parse(name) for name in names if name not in MOMENTS]
+    if len(moments) + len(terms) < len(names) or len({_identity(t) for t in terms}) < len(terms):
+        raise InputError(
+            "statistics must each be asked once; two texts, such as 'p50' and 'p50.0', can name "
+            "the same one."
+        )
+    return moments, tuple(sorted(terms, key=_order))
+
+
+def distribution_terms(asked: Sequence[str] | str) -> tuple[Term, ...]:
+    """Return the statistics of distributions among those asked; none of none."""
+    return parse_statistics(asked)[1] if asked else ()
+
+
+def _parse(name: object) -> Term:
+    text = name.strip() if isinstance(name, str) else ""
+    if text == Histogram.text:
+        return Histogram()
+    if match := _QUANTILE.fullmatch(text):
+        level = Fraction(match[1]) / 100
+        if not level:
+            raise InputError(
+                "statistics: the quantile p0 is the smallest record of a cell, which one vehicle "
+                "decides alone; ask for a level between 0 and 100, like 'p5'."
+            )
+        return Quantile(level)
+    if re.fullmatch(r"p100(\.0*)?", text):
+        raise InputError(
+            "statistics: the quantile p100 is the largest record of a cell, which one vehicle "
+            "decides alone; ask for a level between 0 and 100, like 'p95'."
+        )
+    if match := _SHARE.fullmatch(text):
+        return Share(match[1], to_fraction(match[2], f"threshold of {text!r}"))
+    raise InputError(f"statistics must be some of {FORMS}, got {name!r}.")
+
+
+def _identity(term: Term) -> tuple[object, ...]:
+    return (term.text,)
+
+
+def _order(term: Term) -> tuple[int, Fraction, str]:
+    match term:
+        case Quantile(level):
+            return 0, level, ""
+        case Share(sign, threshold):
+            return 1, threshold, sign
+        case Histogram():
+            return 2, Fraction(0), ""
+
+
+def equal_edges(n_bins: int, span_quanta: int) -> Ints:
+    """Return the upper ends of bins of nearly equal width that end at the span.
+
+    Examples
+    --------
+    >>> equal_edges(4, 10).tolist(), equal_edges(4, 3).tolist()
+    ([2, 5, 7, 10], [1, 2, 3])
+    """
+    ends = {span_quanta * (number + 1) // n_bins for number in range(n_bins)} - {0}
+    return np.array(sorted(ends), dtype=np.int64)
+
+
+def fine_bins(lattice: ValueLattice, terms: Sequence[Term]) -> FineBins:
+    """Return bins of equal width, divided at thresholds and at the ends of a histogram.
+
+    Raises
+    ------
+    InputError
+        If a threshold is off the lattice, or divides nothing.
+    """
+    edges = [equal_edges(FINE_BINS, lattice.span_quanta)]
+    edges += [term.edges(lattice) for term in terms if isinstance(term, Histogram)]
+    edges += [np.array([term.edge(lattice)]) for term in terms if isinstance(term, Share)]
+    return FineBins(np.unique(np.concatenate(edges)))

@@ -1,0 +1,1 @@
+"""Planning of quantiles, shares and histograms, beside means and variances."""

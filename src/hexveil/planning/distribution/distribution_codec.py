@@ -1,0 +1,146 @@
+"""Identity and bytes of plans of distributions, for the ledger.
+
+A request is its goal, in exact text without any number that a search found. The ledger keeps the
+decisions of the plan first booked for it: shares of ε, prices, and the plans of its components
+(`hexveil.planning.serialization.plan_codec`). A repeated request gets that plan again, whatever
+another version or processor would plan.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.base.errors import StorageError
+from hexveil.base.rational import decimal_text
+from hexveil.planning.api import plan as make_plan
+from hexveil.planning.distribution.cell_prices import PricedCells
+from hexveil.planning.distribution.distribution_plan import (
+    BinPlan,
+    DistributionComponent,
+    IndicatorPlan,
+    RankPlan,
+    score_metadata,
+)
+from hexveil.planning.serialization import plan_codec
+
+if TYPE_CHECKING:
+    from hexveil.planning.distribution.distribution_plan import DistributionPlan
+    from hexveil.planning.plan import Plan
+
+MAGIC = b"hexveil plan of distributions\n"
+FORMAT = 1
+_SIZE_BYTES = 8
+Words = dict[str, Any]
+
+
+def distribution_goal(plan: DistributionPlan) -> dict[str, str]:
+    """Return the goal of a plan as text by field: equal goals have equal text."""
+    return {
+        "statistics": json.dumps(plan.statistics),
+        "epsilon": decimal_text(plan.requested_epsilon),
+        "weights": json.dumps({name: str(w) for name, w in sorted(plan.weights.items())}),
+        "estimator": plan.requested_estimator,
+        "edition": "none" if plan.edition is None else json.dumps(plan.edition),
+        "bins": "none" if plan.facts.bins is None else plan.facts.bins.identity(),
+        "occupancy": plan.occupancy.fingerprint,
+    }
+
+
+def encode_distribution(plan: DistributionPlan) -> bytes:
+    """Return a plan's decisions as bytes."""
+    moment, score = plan.moment_plan, _score_plan(plan.component)
+    chunks = [b"" if one is None else plan_codec.encode(one) for one in (moment, score)]
+    words = _component_words(plan.component) | {
+        "format": FORMAT,
+        "hexveil": importlib.metadata.version("hexveil"),
+        "epsilons": [None if one is None else str(one.request.epsilon) for one in (moment, score)],
+        "sizes": [len(chunk) for chunk in chunks],
+    }
+    header = json.dumps(words, sort_keys=True).encode()
+    return MAGIC + len(header).to_bytes(_SIZE_BYTES, "little") + header + b"".join(chunks)
+
+
+def decode_distribution_plan(encoded: bytes, plan: DistributionPlan) -> DistributionPlan:
+    """Return the plan of these bytes, for the goal and the records of another one.
+
+    Raises
+    ------
+    StorageError
+        If the bytes are damaged, or of another format.
+    """
+    try:
+        start = len(MAGIC) + _SIZE_BYTES
+        end = start + int.from_bytes(encoded[len(MAGIC) : start], "little")
+        words: Words = json.loads(encoded[start:end])
+        if not encoded.startswith(MAGIC) or words["format"] != FORMAT:
+            raise ValueError("of another format")
+        middle = end + words["sizes"][0]
+        chunks = encoded[end:middle], encoded[middle : middle + words["sizes"][1]]
+        moment = _moment_plan(chunks[0], words["epsilons"][0], plan)
+        component = _component(words, chunks[1], plan)
+    except (LookupError, TypeError, ValueError, OverflowError):
+        raise StorageError(
+            "the plan that the ledger keeps for this request is damaged, or of another version of "
+            "hexveil, so nothing was drawn; use that version, or restore the ledger from a copy."
+        ) from None
+    return replace(plan, moment_plan=moment, component=component)
+
+
+def _score_plan(component: DistributionComponent) -> Plan | None:
+    match component:
+        case IndicatorPlan(plan) | RankPlan(plan):
+            return plan
+        case BinPlan():
+            return None
+
+
+def _component_words(component: DistributionComponent) -> Words:
+    match component:
+        case IndicatorPlan(share=share):
+            return {"component": "indicator", "share": share.text}
+        case RankPlan(shape_epsilon=shape_epsilon):
+            return {"component": "ranks", "shape_epsilon": str(shape_epsilon)}
+        case BinPlan(priced, shape_epsilon, bin_epsilon):
+            return {
+                "component": "bins",
+                "shape_epsilon": str(shape_epsilon),
+                "bin_epsilon": str(bin_epsilon),
+                "prices": priced.prices.tolist(),
+                "floor": priced.floor,
+                "error": priced.error,
+            }
+
+
+def _moment_plan(chunk: bytes, epsilon: str | None, plan: DistributionPlan) -> Plan | None:
+    if epsilon is None:
+        return None
+    model = plan.moment_plan
+    # Another processor may have split ε elsewhere: planned at the booked part, then decided by it.
+    if model is None or str(model.request.epsilon) != epsilon:
+        model = make_plan(
+            plan.facts, epsilon=Fraction(epsilon), statistics=plan.moments, advise=False
+        )
+    return plan_codec.decode(chunk, model)
+
+
+def _component(words: Words, chunk: bytes, plan: DistributionPlan) -> DistributionComponent:
+    if words["component"] == "bins":
+        prices = np.array(words["prices"], dtype=np.int64)
+        if prices.size != plan.occupancy.n_cells:
+            raise ValueError("of other cells")
+        priced = PricedCells(prices, int(words["floor"]), float(words["error"]))
+        return BinPlan(priced, Fraction(words["shape_epsilon"]), Fraction(words["bin_epsilon"]))
+    epsilon, model = words["epsilons"][1], _score_plan(plan.component)
+    if model is None or str(model.request.epsilon) != epsilon:
+        model = make_plan(score_metadata(plan.facts), epsilon=Fraction(epsilon), advise=False)
+    booked = plan_codec.decode(chunk, model)
+    if words["component"] == "ranks":
+        return RankPlan(booked, Fraction(words["shape_epsilon"]))
+    share = next(term for term in plan.terms if term.text == words["share"])
+    return IndicatorPlan(booked, share)  # type: ignore[arg-type]  # the text is that of a share

@@ -1,0 +1,204 @@
+"""The public door of planning statistics of distributions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import to_positive_fraction
+from hexveil.mechanisms.distribution.binned_stage import check_room
+from hexveil.model.statistic_terms import Share, fine_bins, parse_statistics
+from hexveil.planning.api import HasPublicMetadata, plan
+from hexveil.planning.distribution.cell_prices import choose_prices
+from hexveil.planning.distribution.distribution_plan import (
+    SHAPE_SHARE,
+    BinPlan,
+    DistributionComponent,
+    DistributionPlan,
+    Estimator,
+    IndicatorPlan,
+    RankPlan,
+    predicted_share_error,
+    score_metadata,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hexveil.base.rational import Number
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.model.statistic_terms import Term
+    from hexveil.planning.plan import Plan
+
+KINDS = ("moments", "distribution")
+RESOLUTION = 2**40
+"""Parts of ε are rounded down to this part of 1, which leaves room for sums of doubles."""
+
+
+def plan_distribution(
+    source: HasPublicMetadata,
+    *,
+    statistics: Sequence[str] | str,
+    epsilon: Number,
+    weights: Mapping[str, Number] | None = None,
+    estimator: Estimator = "auto",
+    edition: str | None = None,
+) -> DistributionPlan:
+    """Return a plan for quantiles, shares or histograms, with means and variances beside them.
+
+    Only public facts enter: occupancy, bounds, thresholds and ε. Nothing is spent. Values alone are
+    protected, as by `hexveil.plan`: who reported how often where is public.
+
+    Parameters
+    ----------
+    source : Dataset
+        Read with the same `statistics` (`hexveil.read`), so that its records are counted by bin.
+    statistics : sequence of str
+        At least one of "p50" (any quantile between 0 and 100), "share<10" (also "<=", ">", ">=")
+        and "histogram"; beside them "mean", "variance" and "sd".
+    epsilon : int, str, Decimal, Fraction or float
+        Largest loss of any privacy unit over all its cells and all statistics.
+    weights : mapping, optional
+        How much errors of "moments" (means and variances, as a part of the span) and of the
+        "distribution" (shares of records) count in the split of ε between them; default 1 each.
+    estimator : "auto", "ranks" or "bins"
+        How a cell's distribution is measured: by the mean pooled rank of its records, or by few
+        bins. "auto" takes the smaller predicted error; the share beyond a single threshold alone
+        then is the mean of an indicator.
+    edition : str, optional
+        A name of your own: under another one the same request is planned anew and paid again.
+
+    Raises
+    ------
+    InputError
+        On a bad argument, or records that were read without bins for these statistics.
+    """
+    if not isinstance(source, HasPublicMetadata):
+        raise InputError(
+            f"a plan of distributions is made for a data set, got {type(source).__name__}."
+        )
+    moments, terms = parse_statistics(statistics)
+    if not terms:
+        raise InputError(
+            "statistics names no quantile, share or histogram; plan means and variances alone with "
+            "hv.plan."
+        )
+    if edition is not None and not (isinstance(edition, str) and edition.strip()):
+        raise InputError(f"edition must be a name such as '2', got {edition!r}.")
+    if estimator not in get_args(Estimator):
+        names = ", ".join(get_args(Estimator))
+        raise InputError(f"estimator must be one of {names}, got {estimator!r}.")
+    request = _Request(
+        source.public,
+        moments,
+        terms,
+        to_positive_fraction(epsilon, "epsilon"),
+        _weights(weights, moments),
+        estimator,
+    )
+    request.check_bins()
+    return request.plan(edition)
+
+
+@dataclass(frozen=True, eq=False)
+class _Request:
+    """Checked arguments."""
+
+    facts: PublicMetadata
+    moments: tuple[str, ...]
+    terms: tuple[Term, ...]
+    epsilon: Fraction
+    weights: Mapping[str, Fraction]
+    estimator: Estimator
+
+    def check_bins(self) -> None:
+        """Refuse records that were not counted by the bins of these statistics."""
+        needed = fine_bins(self.facts.lattice, self.terms)
+        if self.facts.bins is None or np.setdiff1d(needed.edges, self.facts.bins.edges).size:
+            texts = ", ".join(repr(term.text) for term in self.terms)
+            raise InputError(
+                f"the records were not counted by the bins of these statistics; name {texts} in "
+                "statistics when you read them, too."
+            )
+        check_room(self.facts.occupancy.records_per_user)
+
+    def plan(self, edition: str | None) -> DistributionPlan:
+        """Return the plan with ε split by prediction."""
+        share = self._distribution_share() if self.moments else Fraction(1)
+        moment_plan = self._moment_plan((1 - share) * self.epsilon) if self.moments else None
+        component = self._component(share * self.epsilon)
+        return DistributionPlan(
+            self.facts,
+            self.moments,
+            self.terms,
+            self.epsilon,
+            moment_plan,
+            component,
+            self.weights,
+            edition,
+            self.estimator,
+        )
+
+    def _distribution_share(self) -> Fraction:
+        """Return the distribution's part of ε, of least weighted sum of predicted errors."""
+        half = self.epsilon / 2
+        moment_error = float(np.mean(self._moment_plan(half).objective_errors()))
+        if self.moments == ("mean",):
+            moment_error /= float(self.facts.lattice.span)
+        share_error = predicted_share_error(self._component(half))
+        # Errors fall about as 1 / ε: Σ w e / x is least where x is as the root of w e.
+        roots = [
+            math.sqrt(float(self.weights[kind]) * max(error, 1e-9))
+            for kind, error in zip(KINDS, (moment_error, share_error), strict=True)
+        ]
+        part = min(max(roots[1] / sum(roots), 0.05), 0.95)
+        return Fraction(round(part * 64), 64)
+
+    def _moment_plan(self, epsilon: Fraction) -> Plan:
+        return plan(self.facts, epsilon=_rounded(epsilon), statistics=self.moments, advise=False)
+
+    def _component(self, epsilon: Fraction) -> DistributionComponent:
+        only = self.terms[0]
+        if self.estimator == "auto" and len(self.terms) == 1 and isinstance(only, Share):
+            return IndicatorPlan(self._score_plan(epsilon), only)
+        made: list[DistributionComponent] = []
+        if self.estimator != "bins":
+            made.append(self._ranks(epsilon))
+        if self.estimator != "ranks":
+            made.append(self._bins(epsilon))
+        return min(made, key=predicted_share_error)
+
+    def _ranks(self, epsilon: Fraction) -> RankPlan:
+        score_plan = self._score_plan(epsilon * (1 - SHAPE_SHARE))
+        return RankPlan(score_plan, _rounded(epsilon * SHAPE_SHARE))
+
+    def _bins(self, epsilon: Fraction) -> BinPlan:
+        bin_epsilon = _rounded(epsilon * (1 - SHAPE_SHARE))
+        priced = choose_prices(self.facts.occupancy.local(), float(bin_epsilon))
+        return BinPlan(priced, _rounded(epsilon * SHAPE_SHARE), bin_epsilon)
+
+    def _score_plan(self, epsilon: Fraction) -> Plan:
+        return plan(score_metadata(self.facts), epsilon=_rounded(epsilon), advise=False)
+
+
+def _rounded(epsilon: Fraction) -> Fraction:
+    """Return ε rounded down, so that sums of losses in doubles stay within the whole."""
+    # At least one step less: the sum of rounded parts must stay below the ε that was asked for.
+    return Fraction(math.floor(epsilon * RESOLUTION) - 1, RESOLUTION)
+
+
+def _weights(asked: Mapping[str, Number] | None, moments: tuple[str, ...]) -> dict[str, Fraction]:
+    """Return the weight of each kind of statistics."""
+    if asked is not None and (not isinstance(asked, Mapping) or set(asked) - set(KINDS)):
+        raise InputError(
+            f'weights must be a mapping like {{"moments": 1, "distribution": 2}}, got {asked!r}.'
+        )
+    if asked and not moments:
+        raise InputError("weights divide ε between moments and a distribution; ask for both.")
+    return {name: to_positive_fraction((asked or {}).get(name, 1), "weights") for name in KINDS}

@@ -1,0 +1,181 @@
+"""Pairs of cells of two releases, and refusals of releases that cannot be compared.
+
+Cells pair by place (hexagon or labels) and slot. Slots pair by name where the releases have slots
+in common, as pooled slots have. Calendar slots of other dates pair by the clock and by the distance
+from the first day of each release: a Monday with a Tuesday, a week with the next. Two slots that
+are named pair with each other in every place.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.model.cells import DAY
+from hexveil.publishing.derived.slot_times import slot_starts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from hexveil.publishing.derived.release_source import ReleaseSource
+
+    Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class CellPairs:
+    """Rows of two releases that are compared with each other.
+
+    Attributes
+    ----------
+    before, after : ndarray of int64, shape (n_pairs,)
+        Rows of both tables.
+    days : int
+        Days by which the slots of the second release were moved to pair them.
+    only_before, only_after : int
+        Cells without a partner.
+    """
+
+    before: Ints
+    after: Ints
+    days: int
+    only_before: int
+    only_after: int
+
+
+def check_comparable(before: ReleaseSource, after: ReleaseSource) -> None:
+    """Refuse releases with other bounds, quantum, unit of measure or cells.
+
+    Raises
+    ------
+    InputError
+        If they differ in one of these; the message names both.
+    """
+    for section, key, noun in (
+        ("dataset", "value_unit", "unit of measure"),
+        ("bounds", "lower", "lower bound"),
+        ("bounds", "upper", "upper bound"),
+        ("bounds", "quantum", "quantum"),
+        ("grid", "kind", "kind of cells"),
+        ("grid", "columns", "label columns"),
+        ("grid", "resolution", "resolution"),
+        ("grid", "timeslot", "timeslot"),
+        ("grid", "slot", "kind of slots"),
+        ("grid", "timezone", "time zone"),
+    ):
+        parts = [source.manifest[section].get(key) for source in (before, after)]
+        if parts[0] != parts[1]:
+            remedy = (
+                "roll both up to one grid first." if key in ("resolution", "timeslot") else
+                "compare releases that agree in it."
+            )  # fmt: skip
+            raise InputError(
+                f"the releases differ in their {noun}: {_text(parts[0])} and {_text(parts[1])}; "
+                f"{remedy}"
+            )
+
+
+def pair_cells(
+    before: pa.Table, after: pa.Table, slots: tuple[str, str] | None = None
+) -> CellPairs:
+    """Return the pairs of cells of two tables with the same kind of cells.
+
+    Parameters
+    ----------
+    before, after : pyarrow.Table
+        Of releases or of roll-ups.
+    slots : pair of str, optional
+        A slot of each, to compare these with each other.
+
+    Raises
+    ------
+    InputError
+        If a table does not have its slot, or no cells pair.
+    """
+    rows = [np.arange(table.num_rows) for table in (before, after)]
+    days = 0
+    if slots is not None:
+        rows = [_rows_in(*of) for of in zip((before, after), slots, strict=True)]
+        times = [np.zeros(table.num_rows, dtype=np.int64) for table in (before, after)]
+    else:
+        days, times = _aligned(before, after)
+    keys = [
+        {key: row for row, key in enumerate(_keys(table, time)) if row in allowed}
+        for table, time, allowed in zip(
+            (before, after), times, map(frozenset, (r.tolist() for r in rows)), strict=True
+        )
+    ]
+    shared = [key for key in keys[0] if key in keys[1]]
+    if not shared:
+        raise InputError(
+            "the releases have no cell in common; compare maps of the same places and hours."
+        )
+    return CellPairs(
+        np.array([keys[0][key] for key in shared], dtype=np.int64),
+        np.array([keys[1][key] for key in shared], dtype=np.int64),
+        days,
+        len(keys[0]) - len(shared),
+        len(keys[1]) - len(shared),
+    )
+
+
+def place_columns(table: pa.Table) -> list[str]:
+    """Return the columns that name a cell's place: its hexagon, or its labels."""
+    if "hexagon" in table.column_names:
+        return ["hexagon"]
+    fixed = {"cell", "hexagon", "slot", "slot_end", "starts_at_utc"}
+    # Names of cells come first, then counts: of users in a release, of cells in a roll-up.
+    count = "users" if "users" in table.column_names else "cells"
+    end = table.column_names.index(count)
+    labels = [name for name in table.column_names[:end] if name not in fixed]
+    return labels or ([] if "slot" in table.column_names else ["cell"])
+
+
+def check_names(labels: Iterable[str], columns: Iterable[str]) -> None:
+    """Refuse label columns with names that a derived table needs for itself."""
+    reserved = sorted({*columns}.intersection(labels))
+    if reserved:
+        raise InputError(
+            f"the label column {reserved[0]!r} has the name of a column of the result; publish "
+            "with another name."
+        )
+
+
+def _keys(table: pa.Table, time: Ints) -> list[tuple[Any, ...]]:
+    columns = [table[name].to_pylist() for name in place_columns(table)]
+    return list(zip(*columns, time.tolist(), strict=True))
+
+
+def _rows_in(table: pa.Table, slot: str) -> Ints:
+    if "slot" not in table.column_names:
+        raise InputError("the releases have no timeslots; leave slots out.")
+    names = table["slot"].to_pylist()
+    if slot not in names:
+        listed = sorted(set(names))
+        raise InputError(f"a release has no slot {slot!r}; it has {listed[0]!r} to {listed[-1]!r}.")
+    return np.flatnonzero(np.array(names) == slot)
+
+
+def _aligned(before: pa.Table, after: pa.Table) -> tuple[int, list[Ints]]:
+    """Return slots of both tables on one clock, and the days that the second was moved by."""
+    if "slot" not in before.column_names:
+        return 0, [np.zeros(table.num_rows, dtype=np.int64) for table in (before, after)]
+    times = [slot_starts(table["slot"].to_pylist()) for table in (before, after)]
+    if np.isin(times[0], times[1]).any():
+        return 0, times
+    first = [math.floor(int(time.min()) / DAY) for time in times]
+    days = first[1] - first[0]
+    return days, [times[0], times[1] - days * DAY]
+
+
+def _text(part: object) -> str:
+    if part is None or part == "":
+        return "none"
+    return ", ".join(map(str, part)) if isinstance(part, list) else str(part)

@@ -1,0 +1,217 @@
+"""Coarser cells of a release: parents of hexagons, longer timeslots, fewer labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from hexveil.base import hexagons
+from hexveil.base.errors import InputError
+from hexveil.model.cells import ALL_RECORDS, Cells, CellTable, Labels, OneCell, slot_seconds
+from hexveil.publishing.derived.slot_times import slot_starts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+EVERYTHING: Literal["all"] = "all"
+
+
+@dataclass(frozen=True)
+class CoarserGrid:
+    """A request for coarser cells.
+
+    Attributes
+    ----------
+    resolution : int, "all" or None
+        H3 resolution of the parents; "all" for one place; None keeps the hexagons.
+    timeslot : str or None
+        Length of the slots; "all" for one time; None keeps the slots.
+    columns : sequence of str or None
+        Label columns that are kept; None keeps them all.
+    one_cell : bool
+        All cells together.
+
+    Raises
+    ------
+    InputError
+        If one cell is requested beside anything else.
+    """
+
+    resolution: int | Literal["all"] | None = None
+    timeslot: str | None = None
+    columns: Sequence[str] | None = None
+    one_cell: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is requested."""
+        return not self.one_cell and self._keeps_cells
+
+    @property
+    def _keeps_cells(self) -> bool:
+        return self.resolution is None and self.timeslot is None and self.columns is None
+
+    def __post_init__(self) -> None:
+        """Refuse one cell beside another grid."""
+        if self.one_cell and not self._keeps_cells:
+            raise InputError(
+                "one cell has neither resolution, timeslot nor columns; leave these out."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class CellGroups:
+    """Coarser cells, the cells of each, and the manifest's section about the grid.
+
+    Attributes
+    ----------
+    table : CellTable
+        The coarser cells, in order of their names.
+    group : ndarray of int64, shape (n_cells,)
+        Row of each released cell's coarser cell.
+    grid : mapping
+    """
+
+    table: CellTable
+    group: Ints
+    grid: Mapping[str, Any]
+
+
+def group_cells(table: pa.Table, grid: Mapping[str, Any], request: CoarserGrid) -> CellGroups:
+    """Return the coarser cells that the cells of a release belong to.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        As released.
+    grid : mapping
+        The manifest's section "grid".
+    request : CoarserGrid
+
+    Raises
+    ------
+    InputError
+        If the request is empty, is not coarser, or the release has no such columns.
+    """
+    if request.is_empty:
+        raise InputError(
+            "a roll-up needs a coarser grid: give a resolution, a timeslot or label columns, or "
+            "ask for one cell."
+        )
+    if request.one_cell:
+        return _one_cell(table)
+    if grid["kind"] == "hexagons":
+        return _group_hexagons(table, grid, request)
+    return _group_labels(table, grid, request)
+
+
+def _group_hexagons(table: pa.Table, grid: Mapping[str, Any], request: CoarserGrid) -> CellGroups:
+    if request.columns is not None:
+        raise InputError(
+            "the release has hexagons and no label columns; give a resolution or a timeslot."
+        )
+    place = _parents(table, grid, request.resolution)
+    slot, timeslot = _longer_slots(table, grid, request.timeslot)
+    keys = np.zeros((table.num_rows, 2), dtype=np.uint64)
+    if place is not None:
+        keys[:, 0] = place
+    if slot is not None:
+        # Seconds may be negative before 1970; equal keys stay equal, and order is that of time.
+        keys[:, 1] = (slot - np.iinfo(np.int64).min).astype(np.uint64)
+    _, row, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    parents = None if place is None else place[row]
+    slots = None if slot is None else slot[row]
+    if parents is None and slots is None:
+        return _one_cell(table)
+    resolution = grid["resolution"] if request.resolution is None else request.resolution
+    coarse = Cells(
+        int(grid["resolution"] if parents is None else resolution),
+        timeslot,
+        grid["timezone"],
+        grid["slot"],
+    )
+    section = dict(grid) | {
+        "resolution": None if parents is None else resolution,
+        "timeslot": timeslot,
+    }
+    return CellGroups(CellTable(coarse, parents, slots), group.ravel(), section)
+
+
+def _parents(
+    table: pa.Table, grid: Mapping[str, Any], resolution: int | str | None
+) -> NDArray[np.uint64] | None:
+    """Return the parent of each cell's hexagon; None for one place."""
+    if resolution == EVERYTHING:
+        return None
+    names = np.array([int(name, 16) for name in table["hexagon"].to_pylist()], dtype=np.uint64)
+    if resolution is None:
+        return names
+    finest = int(grid["resolution"])
+    if (
+        isinstance(resolution, bool)
+        or not isinstance(resolution, int)
+        or not 0 <= resolution <= finest
+    ):
+        raise InputError(
+            f"the release has hexagons of resolution {finest}, so a roll-up has resolution 0 to "
+            f'{finest} or "all", got {resolution!r}.'
+        )
+    return hexagons.parents(names, resolution)
+
+
+def _longer_slots(
+    table: pa.Table, grid: Mapping[str, Any], timeslot: str | None
+) -> tuple[Ints | None, str | None]:
+    """Return the longer slot of each cell with its length; None for one time."""
+    if "slot" not in table.column_names:
+        if timeslot not in (None, EVERYTHING):
+            raise InputError("the release has no timeslots; leave timeslot out.")
+        return None, None
+    if timeslot == EVERYTHING:
+        return None, None
+    starts = slot_starts(table["slot"].to_pylist())
+    if timeslot is None:
+        return starts, str(grid["timeslot"])
+    seconds, shorter = slot_seconds(timeslot), slot_seconds(grid["timeslot"])
+    if seconds % shorter:
+        raise InputError(
+            f"slots of {grid['timeslot']} do not fill slots of {timeslot}; give a multiple of "
+            f'{grid["timeslot"]}, or "all".'
+        )
+    return starts // seconds * seconds, timeslot
+
+
+def _group_labels(table: pa.Table, grid: Mapping[str, Any], request: CoarserGrid) -> CellGroups:
+    if request.columns is None:
+        raise InputError(
+            "the release has labels and no hexagons; name the label columns to keep, or ask for "
+            "one cell."
+        )
+    names = tuple(request.columns)
+    if not names or isinstance(request.columns, str):
+        raise InputError("columns must list label columns; ask for one cell to keep none of them.")
+    missing = [name for name in names if name not in grid["columns"]]
+    if missing:
+        raise InputError(
+            f"the release has no label column {missing[0]!r}; it has {', '.join(grid['columns'])}."
+        )
+    rows = list(zip(*(table[name].to_pylist() for name in names), strict=True))
+    distinct = sorted(set(rows))
+    index = {row: number for number, row in enumerate(distinct)}
+    labels = dict(zip(names, zip(*distinct, strict=True), strict=True))
+    group = np.array([index[row] for row in rows], dtype=np.int64)
+    section = {"kind": "labels", "columns": list(names)}
+    return CellGroups(CellTable(Labels(*names), labels=labels), group, section)
+
+
+def _one_cell(table: pa.Table) -> CellGroups:
+    cells = CellTable(OneCell(), labels={"cell": (ALL_RECORDS,)})
+    section = {"kind": "labels", "columns": ["cell"]}
+    return CellGroups(cells, np.zeros(table.num_rows, dtype=np.int64), section)

@@ -1,0 +1,84 @@
+"""Folder of a roll-up or a comparison: tables, a page, a statement for programs, README.txt.
+
+Written under a temporary name, then renamed. It is no release: it has no price and no receipt of
+its own, and names those of the releases that it was made from.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet
+
+from hexveil.base import atomic_files, csv_safety
+from hexveil.base.errors import InputError, StorageError
+from hexveil.publishing import geometry
+from hexveil.publishing.markup import document
+from hexveil.report.derived.derived_page import render_derived, template_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+STATEMENT_VERSION = 1
+
+
+def check_writable(folder: str | Path) -> Path:
+    """Return the folder's path if it can be made; InputError if not."""
+    path = Path(folder)
+    if path.exists() or path.is_symlink():
+        raise InputError(f"{path} exists, and is never written into; name a new folder (--out).")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"there is no folder {path.parent}; create it, or name another.")
+    return path
+
+
+def texts_of(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sentences about a roll-up or a comparison, as page and README.txt have them."""
+    return template_values(table, statement)
+
+
+def write(table: pa.Table, statement: Mapping[str, Any], folder: str | Path) -> Path:
+    """Write all files and return the folder.
+
+    Raises
+    ------
+    InputError
+        If the folder exists.
+    StorageError
+        If writing fails midway; nothing half-written stays.
+    """
+    path = check_writable(folder)
+    try:
+        with atomic_files.folder(path) as temporary:
+            _write_files(temporary, table, statement)
+    except OSError as error:
+        raise StorageError(
+            f"nothing could be written to {path} ({atomic_files.reason(error)}); nothing was left "
+            "there."
+        ) from None
+    return path
+
+
+def _write_files(folder: Path, table: pa.Table, statement: Mapping[str, Any]) -> None:
+    kind = statement["kind"]
+    csv_safety.write(table, folder / "cells.csv")
+    pyarrow.parquet.write_table(
+        geometry.with_geometry(table), folder / "cells.parquet", compression="zstd"
+    )
+    features = geometry.geojson(table)
+    if features is not None:
+        (folder / "cells.geojson").write_bytes(features)
+    versions = {
+        "statement_version": STATEMENT_VERSION,
+        "software": {"hexveil": importlib.metadata.version("hexveil")},
+    }
+    text = json.dumps(versions | dict(statement), indent=2, ensure_ascii=False, allow_nan=False)
+    (folder / f"{kind}.json").write_text(text + "\n", "utf-8")
+    (folder / f"{kind}.html").write_text(render_derived(table, statement), "utf-8")
+    readme = document("derived.md", template_values(table, statement)).to_text()
+    (folder / "README.txt").write_text(readme + "\n", "utf-8")

@@ -1,0 +1,337 @@
+"""Comparison of two releases cell by cell from their noisy numbers alone: nothing is spent.
+
+The change of a cell is the second number minus the first. Its error is the difference of two
+independent noises and of two biases (cell_numbers.py). With both numbers within public bounds, the
+noise is a sum of two Laplace numbers, whose bound q is exact (laplace_sums.py), and the interval
+
+    change - q - bias,   change + q + bias
+
+covers the true change of the cell's records with probability at least 95 percent. Otherwise q joins
+the bounds of each side as the root of their squared sum (square-and-add; Newcombe, Statistics in
+Medicine 17, 1998; Zou and Donner, 27, 2008). For two Laplace numbers that root is never below the
+exact bound, for every ratio of scales (a test computes both).
+
+The p-value of "no change" is the chance that noise alone is as far from 0 as the change less the
+bias. Cells are called changed under a false discovery rate over all pairs (false_discoveries.py).
+
+Covered is the noise of publication, with clipping and weights: the interval is about the averages
+of the records that were read. Not covered is which vehicles happened to report: two days of the
+same traffic have different averages, since other buses were on the road.
+
+Post-processing of released numbers and public facts: it costs no privacy beyond both releases.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.base.errors import InputError
+from hexveil.base.optional_packages import require_package
+from hexveil.publishing.derived import derived_folder
+from hexveil.publishing.derived.cell_numbers import CellNumbers, numbers_to_compare
+from hexveil.publishing.derived.cell_pairs import (
+    check_comparable,
+    check_names,
+    pair_cells,
+    place_columns,
+)
+from hexveil.publishing.derived.false_discoveries import find_discoveries
+from hexveil.publishing.derived.laplace_sums import bounded_tail, pair_bound, pair_tail
+from hexveil.publishing.derived.release_source import ReleaseSource, open_source
+from hexveil.publishing.derived.roll_up import RolledUpRelease
+from hexveil.report.manifest_view import RANGE, ManifestView
+from hexveil.report.templates import render_sentence
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from hexveil.publishing.derived.cell_pairs import CellPairs
+    from hexveil.publishing.published_numbers import Release
+
+    Bools = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+    Comparable = Release | RolledUpRelease | str | Path
+
+HIGHER, LOWER, UNCLEAR = "higher", "lower", "cannot be told"
+"""Verdicts on a cell."""
+DEFAULT_RATE = 0.05
+COLUMNS = (
+    "slot_before", "slot_after", "records_before", "records_after", "before", "after", "change",
+    "change_low", "change_high", "p_value", "verdict",
+)  # fmt: skip
+"""Columns of a comparison beside those that name a place."""
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """Changes of paired cells.
+
+    Attributes
+    ----------
+    change, low, high : ndarray of float, shape (n_pairs,)
+        Second number minus first, and its 95 percent interval.
+    p_value : ndarray of float, shape (n_pairs,)
+        Of the hypothesis that the true number did not change.
+    """
+
+    change: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReleaseComparison:
+    """Changes from one release to another, cell by cell.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        A row per cell of both releases: its place and slots, `before`, `after`, `change` with
+        `change_low` and `change_high`, `p_value`, and `verdict`: "higher", "lower" or "cannot be
+        told".
+    statement : dict
+        Both releases with their receipts, what the intervals cover, and the false discovery rate.
+    """
+
+    table: pa.Table
+    statement: dict[str, Any]
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """Number of cells of each verdict."""
+        listed = self.table["verdict"].to_pylist()
+        return {verdict: listed.count(verdict) for verdict in (HIGHER, LOWER, UNCLEAR)}
+
+    def to_arrow(self) -> pa.Table:
+        """Return the changes as an Arrow table."""
+        return self.table
+
+    def to_pandas(self) -> Any:  # noqa: ANN401  pandas may not be installed
+        """Return the changes as a pandas data frame; InputError without pandas."""
+        require_package("pandas")
+        return self.table.to_pandas()
+
+    def write(self, folder: str | Path) -> Path:
+        """Write table, page and statement into a new folder and return it.
+
+        Raises
+        ------
+        InputError
+            If the folder exists or cannot be made.
+        StorageError
+            If writing fails midway; nothing half-written stays.
+        """
+        return derived_folder.write(self.table, self.statement, folder)
+
+    def __repr__(self) -> str:
+        return f"ReleaseComparison(n_cells={len(self)}, {self.verdicts})"
+
+
+def compare_releases(
+    before: Comparable,
+    after: Comparable,
+    *,
+    statistic: str | None = None,
+    slots: tuple[str, str] | None = None,
+    false_discovery_rate: float = DEFAULT_RATE,
+    key: str | Path | None = None,
+) -> ReleaseComparison:
+    """Compare two releases cell by cell; nothing is spent.
+
+    Parameters
+    ----------
+    before, after : Release, RolledUpRelease, str or Path
+        Releases, roll-ups, or release folders, which are checked as by `hv.verify`.
+    statistic : str, optional
+        "mean", "variance" or "sd"; default the first that was released.
+    slots : pair of str, optional
+        A slot of each release, to compare these; both may be of one release.
+    false_discovery_rate : float
+        Share of the cells called changed that may be called so wrongly, on average.
+    key : str or Path, optional
+        File of the holder's public key: then folders must be signed with it.
+
+    Returns
+    -------
+    ReleaseComparison
+        Of the cells that both have.
+
+    Raises
+    ------
+    InputError
+        If a folder is not as it was written; if statistics, units, bounds, quanta or grids differ;
+        if both are the same release, or have no cell in common.
+    """
+    if not 0.0 < false_discovery_rate < 1.0:
+        raise InputError(
+            f"the false discovery rate must lie between 0 and 1, got {false_discovery_rate!r}; "
+            "write for example 0.05."
+        )
+    sources = [_open(release, key) for release in (before, after)]
+    is_same = sources[0].identity["request"] == sources[1].identity["request"]
+    if is_same and (slots is None or slots[0] == slots[1]):
+        raise InputError(
+            "both are the same release, with the same noise, so nothing can differ; give two slots "
+            "of it, or another release."
+        )
+    check_comparable(*sources)
+    statistic = statistic or sources[0].statistics[0]
+    numbers = [_numbers(*of, statistic) for of in zip((before, after), sources, strict=True)]
+    pairs = pair_cells(sources[0].table, sources[1].table, slots)
+    taken = [_take(numbers[0], pairs.before), _take(numbers[1], pairs.after)]
+    change = find_changes(*taken, adds_noise=is_same and numbers[0].shares_noise)
+    are_independent = all(part.basis == "proven" for part in numbers)
+    is_found = find_discoveries(
+        change.p_value, false_discovery_rate, are_independent=are_independent
+    )
+    statement = _statement(sources, statistic, pairs, slots) | {
+        "false_discovery_rate": false_discovery_rate,
+        "procedure": "Benjamini-Hochberg" if are_independent else "Benjamini-Yekutieli",
+        "basis": "proven" if are_independent else "model",
+        "covers": render_sentence("derived.txt", "comparison_covers", proven=are_independent),
+        "not_covered": render_sentence("derived.txt", "comparison_not_covered"),
+    }
+    view = ManifestView.from_manifest(sources[0].manifest)
+    limit = _range(view, statistic)
+    table = _table(sources, pairs, taken, _within(change, limit[1] - limit[0]), is_found, limit)
+    return ReleaseComparison(table, statement | {"verdicts": _count(table)})
+
+
+def find_changes(before: CellNumbers, after: CellNumbers, *, adds_noise: bool = False) -> Change:
+    """Return the changes of paired cells, with intervals and p-values; see the module.
+
+    Parameters
+    ----------
+    before, after : CellNumbers
+        Of the same cells in the same order.
+    adds_noise : bool
+        Whether both share noise, so that its bounds add up linearly.
+    """
+    change = after.number - before.number
+    is_single = np.isfinite(before.scale) & np.isfinite(after.scale)
+    scales = [np.where(is_single, part.scale, 0.0) for part in (before, after)]
+    exact = pair_bound(scales[0], scales[1])
+    join = np.add if adds_noise else np.hypot
+    noise_low = np.where(is_single, exact, join(after.noise_low, before.noise_high))
+    noise_high = np.where(is_single, exact, join(after.noise_high, before.noise_low))
+    bias_low, bias_high = after.bias_low + before.bias_high, after.bias_high + before.bias_low
+    # What bias cannot explain: at most one side of it is positive.
+    is_up = change > 0.0
+    excess = np.maximum(np.where(is_up, change - bias_low, -change - bias_high), 0.0)
+    loose = bounded_tail(excess, np.where(is_up, noise_low, noise_high))
+    p_value = np.where(is_single, pair_tail(excess, scales[0], scales[1]), loose)
+    return Change(change, change - noise_low - bias_low, change + noise_high + bias_high, p_value)
+
+
+def _open(release: Comparable, key: str | Path | None) -> ReleaseSource:
+    return release.source if isinstance(release, RolledUpRelease) else open_source(release, key=key)
+
+
+def _numbers(release: Comparable, source: ReleaseSource, statistic: str) -> CellNumbers:
+    if not isinstance(release, RolledUpRelease):
+        return numbers_to_compare(source, statistic)
+    if statistic != "mean":
+        raise InputError(f"a roll-up has averages and no {statistic}; compare the statistic mean.")
+    return release.numbers
+
+
+def _take(numbers: CellNumbers, rows: NDArray[np.int64]) -> CellNumbers:
+    columns = {
+        field.name: getattr(numbers, field.name)[rows]
+        for field in dataclasses.fields(numbers)
+        if isinstance(getattr(numbers, field.name), np.ndarray)
+    }
+    return dataclasses.replace(numbers, **columns)
+
+
+def _range(view: ManifestView, statistic: str) -> tuple[float, float]:
+    """Return the ends of a statistic's possible values."""
+    span = view.upper - view.lower
+    if statistic == "mean":
+        return view.lower, view.upper
+    if statistic not in RANGE:
+        return -np.inf, np.inf
+    return 0.0, (span**2 if statistic == "variance" else span) * RANGE[statistic]
+
+
+def _within(change_of: Change, width: float) -> Change:
+    """Return changes that numbers within their range can have."""
+    change, low, high = (
+        np.clip(part, -width, width) for part in (change_of.change, change_of.low, change_of.high)
+    )
+    return Change(change, low, high, change_of.p_value)
+
+
+def _table(
+    sources: list[ReleaseSource],
+    pairs: CellPairs,
+    numbers: list[CellNumbers],
+    change: Change,
+    is_found: Bools,
+    limit: tuple[float, float],
+) -> pa.Table:
+    tables = sources[0].table.take(pairs.before), sources[1].table.take(pairs.after)
+    places = place_columns(tables[0])
+    check_names(places, COLUMNS)
+    columns: dict[str, Any] = {name: tables[0][name] for name in places}
+    if "slot" in tables[0].column_names:
+        columns |= {"slot_before": tables[0]["slot"], "slot_after": tables[1]["slot"]}
+    sides = ("before", "after")
+    columns |= {
+        f"records_{side}": table["records"] for side, table in zip(sides, tables, strict=True)
+    }
+    columns |= {
+        side: np.clip(part.number, *limit) for side, part in zip(sides, numbers, strict=True)
+    }
+    direction = np.where(change.change > 0.0, HIGHER, LOWER)
+    return pa.table(
+        columns
+        | {
+            "change": change.change,
+            "change_low": change.low,
+            "change_high": change.high,
+            "p_value": change.p_value,
+            "verdict": np.where(is_found, direction, UNCLEAR).tolist(),
+        }
+    )
+
+
+def _statement(
+    sources: list[ReleaseSource],
+    statistic: str,
+    pairs: CellPairs,
+    slots: tuple[str, str] | None,
+) -> dict[str, Any]:
+    manifest = sources[0].manifest
+    return {
+        "kind": "comparison",
+        "before": dict(sources[0].identity),
+        "after": dict(sources[1].identity),
+        "dataset": dict(manifest["dataset"]),
+        "bounds": dict(manifest["bounds"]),
+        "grid": dict(manifest["grid"]),
+        "statistic": statistic,
+        "slots": None if slots is None else list(slots),
+        "days_between": pairs.days,
+        "cells": {
+            "compared": int(pairs.before.size),
+            "only_before": pairs.only_before,
+            "only_after": pairs.only_after,
+        },
+    }
+
+
+def _count(table: pa.Table) -> dict[str, int]:
+    listed = table["verdict"].to_pylist()
+    return {verdict: listed.count(verdict) for verdict in (HIGHER, LOWER, UNCLEAR)}

@@ -1,0 +1,90 @@
+"""A release as the source of derived numbers: its table, its manifest, and its identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hexveil.base.errors import InputError
+from hexveil.publishing import receipt
+from hexveil.publishing.published_numbers import Release
+from hexveil.publishing.verification.loaded_release import load
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseSource:
+    """Released numbers, and the statement that says which release they are.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        As released.
+    manifest : mapping
+        Its manifest.
+    identity : mapping
+        Data set, request, position in the ledger, price, and the SHA-256 of the receipt if the
+        release came from a folder.
+    """
+
+    table: pa.Table
+    manifest: Mapping[str, Any]
+    identity: Mapping[str, Any]
+
+    @property
+    def strategy(self) -> str:
+        """Strategy of the private clipping range; "" within public bounds.
+
+        It is "" for mechanisms of single cells too: their stated bias covers private choices.
+        """
+        steps = self.manifest["plan"].get("privacy_steps") or ()
+        if all(step["step"] in _WITHOUT_RANGE for step in steps):
+            return ""
+        return next((str(step["strategy"]) for step in steps if step.get("strategy")), "range")
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """Names of the released statistics."""
+        return tuple(self.manifest["plan"]["statistics"])
+
+
+_WITHOUT_RANGE = ("cells", "cell_stages")
+"""Private steps of releases within public bounds."""
+
+
+def open_source(release: Release | str | Path, *, key: str | Path | None = None) -> ReleaseSource:
+    """Return a release in memory or in a folder, which is checked as by `hv.verify`.
+
+    Raises
+    ------
+    InputError
+        If the folder is not as it was written, or it is neither a release nor a folder.
+    """
+    if isinstance(release, (str, Path)):
+        loaded = load(release, key=key)
+        checksum = receipt.file_digest(Path(release) / receipt.NAME)
+        return _from_release(loaded, checksum)
+    if not isinstance(release, Release):
+        raise InputError(
+            f"a release or its folder is needed, got {type(release).__name__}; pass what "
+            "hv.release or hv.load returned."
+        )
+    return _from_release(release, None)
+
+
+def _from_release(release: Release, checksum: str | None) -> ReleaseSource:
+    manifest = release.manifest
+    identity = {
+        "dataset": manifest["dataset"]["name"],
+        "request": manifest["request"],
+        "ledger": manifest["ledger"],
+        "privacy_unit": manifest["guarantee"]["privacy_unit"],
+        "epsilon_spent": manifest["guarantee"]["epsilon_spent"],
+        "receipt_sha256": checksum,
+    }
+    return ReleaseSource(release.table, manifest, identity)

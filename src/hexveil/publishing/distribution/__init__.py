@@ -1,0 +1,1 @@
+"""Publishing of quantiles, shares and histograms: booked, drawn once, decoded, written."""

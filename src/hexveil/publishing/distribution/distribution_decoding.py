@@ -1,0 +1,276 @@
+"""Estimates of quantiles, shares and histograms from the noisy outputs of a release.
+
+Post-processing of noisy numbers and public facts: it costs no privacy. All statistics of a cell are
+those of one tilted shape, so they agree: quantiles rise with their level, shares lie from 0 to 1
+and fall with their threshold, and a histogram adds up to 1. A quantile in an end bin means "at or
+beyond the bound", since values beyond the bounds count there.
+
+Intervals are those of draws around each cell's tilt. Their variance is that of the fit times
+an inflation: shapes of cells are not exactly tilts of the pooled one. Constants were chosen on
+tuning sets (benchmarks/distributions.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.mechanisms.distribution.binned_map import BinnedMap
+from hexveil.mechanisms.distribution.binned_stage import PARTS
+from hexveil.mechanisms.distribution.fine_bin_scores import PooledRankScores
+from hexveil.mechanisms.distribution.tilted_shapes import (
+    TiltFit,
+    fit_bins,
+    legendre_terms,
+    quantiles,
+    solve_tilts,
+    tilt,
+    tilt_to_means,
+)
+from hexveil.model.statistic_terms import Histogram, Quantile, Share
+from hexveil.planning.distribution.cell_prices import weight_variance
+from hexveil.planning.distribution.distribution_plan import (
+    MOMENTS,
+    SCORES,
+    SHAPE,
+    IndicatorPlan,
+    RankPlan,
+)
+from hexveil.planning.release_allocation import with_outputs
+from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms.contract import Outputs
+    from hexveil.model.statistic_terms import Term
+    from hexveil.planning.distribution.distribution_plan import DistributionPlan
+    from hexveil.planning.plan import Plan
+
+    Floats = NDArray[np.float64]
+
+BIN_INFLATION, RANK_INFLATION = 3.0, 1.0
+"""Factor of the variance of tilts in intervals. Intervals of mean ranks are wide already."""
+SHAPE_VARIANCE = (0.0, 0.15, 0.1)
+"""Variance between cells of what a mean rank does not say: of each Legendre term."""
+SHARE_ALLOWANCE = 0.02
+"""Part by which intervals of shares are widened: no tilt makes a share exactly 0 or 1."""
+N_DRAWS = 200
+Z95 = 1.959964
+CELLS_AT_ONCE = 64
+SEED = 20_261_123
+
+
+@dataclass(frozen=True, eq=False)
+class CellEstimates:
+    """One statistic of all cells, in its own units.
+
+    Attributes
+    ----------
+    estimate, low, high : ndarray of float, shape (n_cells,)
+        Estimates, and their 95% intervals.
+    error : ndarray of float, shape (n_cells,)
+        Expected absolute errors by the model of the intervals.
+    """
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    error: Floats
+
+    def rows(self, rows: slice) -> CellEstimates:
+        """Return the estimates of some cells."""
+        return CellEstimates(self.estimate[rows], self.low[rows], self.high[rows], self.error[rows])
+
+
+def decode_distribution(plan: DistributionPlan, outputs: Outputs) -> dict[str, CellEstimates]:
+    """Return the estimates of every statistic of the distribution, by column.
+
+    A histogram has a column for each of its bins, numbered from the lowest.
+    """
+    if isinstance(plan.component, IndicatorPlan):
+        share = _scores(plan, plan.component.plan, outputs)
+        return {plan.component.share.column: share}
+    shares, fit = fit_tilts(plan, outputs)
+    return _statistics(plan, shares, fit, _released_means(plan, outputs))
+
+
+def _released_means(plan: DistributionPlan, outputs: Outputs) -> CellEstimates | None:
+    """Return the means released beside the distribution; None without any."""
+    if plan.moment_plan is None or "mean" not in plan.moments:
+        return None
+    component = plan.allocation().component(MOMENTS)
+    return decode_mean(plan.moment_plan, component.plan, component.outputs(outputs))
+
+
+def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> tuple[Floats, TiltFit]:
+    """Return the released shape, and the tilt of each cell."""
+    allocation = plan.allocation()
+    if isinstance(plan.component, RankPlan):
+        component = allocation.component(SCORES)
+        assert isinstance(component.scores, PooledRankScores)  # noqa: S101  see DistributionPlan
+        shares = component.scores.shares(outputs)
+        return shares, _rank_tilts(shares, _scores(plan, plan.component.plan, outputs))
+    component = allocation.component(SHAPE)
+    binned, own = component.plan, component.outputs(outputs)
+    assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPlan
+    weight, off = weight_variance(plan.occupancy, binned.weights)
+    variance = 2.0 * (binned.scale / PARTS / weight) ** 2 + off
+    shares = binned.shares(own)
+    fit = fit_bins(shares, binned.noisy_bins(own), binned.place(own), weight, variance)
+    return shares, TiltFit(fit.alpha, BIN_INFLATION * fit.covariance)
+
+
+def _rank_tilts(shares: Floats, rank: CellEstimates) -> TiltFit:
+    """Return tilts of one term whose mean ranks were released."""
+    middle, low, high = (solve_tilts(shares, x) for x in (rank.estimate, rank.low, rank.high))
+    variance = RANK_INFLATION * ((high - low) / (2.0 * Z95)) ** 2
+    n_terms = len(SHAPE_VARIANCE)
+    covariance = np.tile(np.diag(SHAPE_VARIANCE), (middle.size, 1, 1))
+    covariance[:, 0, 0] += variance
+    alpha = np.zeros((middle.size, n_terms))
+    alpha[:, 0] = middle
+    return TiltFit(alpha, covariance)
+
+
+def _scores(plan: DistributionPlan, score_plan: Plan, outputs: Outputs) -> CellEstimates:
+    """Return the estimated mean scores of cells, from 0 to 1."""
+    component = plan.allocation().component(SCORES)
+    return decode_mean(score_plan, component.plan, component.outputs(outputs))
+
+
+def decode_mean(plan: Plan, allocation: Any, outputs: Outputs) -> CellEstimates:  # noqa: ANN401
+    """Return the estimated means of a plan: before clipping where there is such a posterior."""
+    released = with_outputs(plan, allocation, outputs)
+    noisy = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
+    posterior = estimate_outputs(released, allocation, outputs, noisy)
+    if posterior is not None:
+        return CellEstimates(
+            posterior.estimate, posterior.low, posterior.high, posterior.expected_error
+        )
+    model = released.error_models["mean"]
+    raw = np.clip(noisy["mean"], plan.lower, plan.upper)
+    low = np.maximum(raw - model.bound95, plan.lower)
+    high = np.minimum(raw + model.bound95, plan.upper)
+    return CellEstimates(raw, low, high, model.error)
+
+
+# ---- statistics of tilted shapes ----
+
+
+def _bin_values(plan: DistributionPlan) -> Floats:
+    """Return the middle of each fine bin as a part of the span."""
+    bins = plan.facts.bins
+    assert bins is not None  # noqa: S101  see plan_distribution
+    return (bins.starts + bins.ends) / (2.0 * float(plan.facts.lattice.span_quanta))
+
+
+def _means(plan: DistributionPlan, shares: Floats) -> Floats:
+    """Return the means of distributions, in value units."""
+    lattice = plan.facts.lattice
+    return float(lattice.lower) + float(lattice.span) * (shares @ _bin_values(plan))
+
+
+def _with_means(plan: DistributionPlan, shares: Floats, target: Floats) -> Floats:
+    """Return shares with these means, in value units."""
+    values, lattice = _bin_values(plan), plan.facts.lattice
+    parts = (target - float(lattice.lower)) / float(lattice.span)
+    return tilt_to_means(shares, values, np.clip(parts, values[0], values[-1]))
+
+
+def _statistics(
+    plan: DistributionPlan, shares: Floats, fit: TiltFit, mean: CellEstimates | None
+) -> dict[str, CellEstimates]:
+    # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
+    normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, fit.alpha.shape[1]))
+    chunks = [
+        _chunk(plan, shares, fit.rows(rows), None if mean is None else mean.rows(rows), normal)
+        for begin in range(0, fit.alpha.shape[0], CELLS_AT_ONCE)
+        for rows in (slice(begin, begin + CELLS_AT_ONCE),)
+    ]
+    middle, low, high, error = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+    _widen_shares(plan, low, high)
+    # A middle outside its own draws' interval would be no estimate of it.
+    low, high = np.minimum(low, middle), np.maximum(high, middle)
+    columns = [name for term in plan.terms for name in column_names(term)]
+    return {
+        name: CellEstimates(middle[:, i], low[:, i], high[:, i], error[:, i])
+        for i, name in enumerate(columns)
+    }
+
+
+def _chunk(
+    plan: DistributionPlan,
+    shares: Floats,
+    fit: TiltFit,
+    mean: CellEstimates | None,
+    normal: Floats,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return middles, ends and errors of some cells, shape (n_cells, n_columns) each."""
+    terms = legendre_terms(shares, fit.alpha.shape[1])
+    around = np.einsum("ckl,dl->dck", np.linalg.cholesky(fit.covariance), normal)
+    middle, drawn = tilt(shares, terms, fit.alpha), tilt(shares, terms, fit.alpha + around)
+    if mean is not None:
+        own, own_drawn = _means(plan, middle), _means(plan, drawn)
+        target = _joined_means(plan, own, own_drawn.std(axis=0), mean)
+        # Draws keep their own spread: errors of both are not independent, as both come of the same
+        # few vehicles, and intervals of half the variance held too rarely on the tuning sets.
+        middle = _with_means(plan, middle, target)
+        drawn = _with_means(plan, drawn, own_drawn + target - own)
+    estimate, estimates = _measured(plan, middle), _measured(plan, drawn)
+    low, high = np.quantile(estimates, (0.025, 0.975), axis=0)
+    return estimate, low, high, np.abs(estimates - estimate).mean(axis=0)
+
+
+def _joined_means(
+    plan: DistributionPlan, own: Floats, own_deviation: Floats, mean: CellEstimates
+) -> Floats:
+    """Return the means that shapes are tilted to.
+
+    Shapes have means of their own, and means were released beside them: both count by their
+    precision. Beside a histogram the released means count alone, so that they lie within its reach.
+    """
+    if any(isinstance(term, Histogram) for term in plan.terms):
+        return mean.estimate
+    precision = np.maximum((mean.high - mean.low) / (2.0 * Z95), 1e-12) ** -2
+    own_precision = np.maximum(own_deviation, 1e-12) ** -2
+    joined = (precision * mean.estimate + own_precision * own) / (precision + own_precision)
+    return np.asarray(joined)
+
+
+def _widen_shares(plan: DistributionPlan, low: Floats, high: Floats) -> None:
+    """Widen the intervals of shares in place, within 0 and 1."""
+    names = [term for term in plan.terms for _ in column_names(term)]
+    is_share = np.array([not isinstance(term, Quantile) for term in names])
+    low[:, is_share] = np.maximum(low[:, is_share] - SHARE_ALLOWANCE, 0.0)
+    high[:, is_share] = np.minimum(high[:, is_share] + SHARE_ALLOWANCE, 1.0)
+
+
+def column_names(term: Term) -> list[str]:
+    """Return the prefixes of a statistic's columns."""
+    if isinstance(term, Histogram):
+        return [f"{term.column}_{number + 1:02d}" for number in range(term.n_bins)]
+    return [term.column]
+
+
+def _measured(plan: DistributionPlan, shares: Floats) -> Floats:
+    """Return all statistics of distributions over fine bins, shape (..., n_columns)."""
+    bins, lattice = plan.facts.bins, plan.facts.lattice
+    assert bins is not None  # noqa: S101  see plan_distribution
+    columns: list[Floats] = []
+    for term in plan.terms:
+        match term:
+            case Quantile(level):
+                quanta = quantiles(shares, float(level), bins.starts, bins.ends)
+                columns.append(float(lattice.lower) + float(lattice.quantum) * quanta)
+            case Share():
+                above = shares[..., bins.above(term.edge(lattice))].sum(axis=-1)
+                columns.append(above if term.is_above else 1.0 - above)
+            case Histogram():
+                place = np.searchsorted(term.edges(lattice), bins.edges)
+                gather = np.zeros((bins.n_bins, term.n_bins))
+                gather[np.arange(bins.n_bins), place] = 1.0
+                columns += list(np.moveaxis(shares @ gather, -1, 0))
+    return np.stack(columns, axis=-1)

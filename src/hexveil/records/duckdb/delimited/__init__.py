@@ -1,0 +1,1 @@
+"""Records of delimited text, with declared types wherever these provably change no value."""

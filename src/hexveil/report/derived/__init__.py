@@ -1,0 +1,1 @@
+"""Pages of averages and comparisons of published numbers."""

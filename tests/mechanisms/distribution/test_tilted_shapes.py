@@ -1,0 +1,89 @@
+"""Tilted shapes and the pooled shape: closed forms, limits without noise, sums of 1."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hexveil.mechanisms.contract import Outputs
+from hexveil.mechanisms.distribution.binned_stage import PARTS
+from hexveil.mechanisms.distribution.fine_bin_scores import pooled_ranks
+from hexveil.mechanisms.distribution.pooled_shape import NARROW, WIDE, PooledShape
+from hexveil.mechanisms.distribution.tilted_shapes import (
+    fit_bins,
+    legendre_terms,
+    quantiles,
+    solve_tilts,
+    tilt,
+    tilt_to_means,
+)
+from hexveil.model.occupancy import LocalOccupancy
+
+SHARES = np.array([0.05, 0.2, 0.3, 0.1, 0.25, 0.1])
+
+
+def test_tilts_are_solved_for_ranks_and_means():
+    """The mean rank, or the mean value, is the one that was asked for."""
+    ranks = pooled_ranks(SHARES)
+    asked = np.array([0.2, 0.35, 0.5, 0.8])
+    tilts = solve_tilts(SHARES, asked)
+    found = tilt(SHARES, legendre_terms(SHARES, 1), tilts[:, None])
+    assert np.allclose(found @ ranks, asked, atol=1e-9)
+    assert np.allclose(tilt(SHARES, legendre_terms(SHARES, 1), np.zeros((1, 1))), SHARES)
+    values = np.linspace(0.05, 0.95, 6)
+    means = np.array([0.1, 0.4, 0.6, 0.9])
+    assert np.allclose(tilt_to_means(found, values, means) @ values, means, atol=1e-6)
+
+
+@pytest.mark.parametrize("level", [0.01, 0.3, 0.5, 0.9, 0.999])
+def test_quantiles_are_those_of_a_walk(level):
+    """The value at which the share below reaches the level, even within bins."""
+    starts, ends = np.array([0.0, 1, 2, 4, 5, 9]), np.array([1.0, 2, 4, 5, 9, 10])
+    grid = np.linspace(0, 10, 100_001)
+    below = np.interp(grid, np.concatenate([[0.0], ends]), np.concatenate([[0], np.cumsum(SHARES)]))
+    expected = grid[np.searchsorted(below, level)]
+    assert quantiles(SHARES, level, starts, ends) == pytest.approx(expected, abs=2e-4)
+
+
+def test_bins_without_noise_are_fitted():
+    """With next to no noise, the fitted shapes have the measured bins."""
+    place = np.array([0, 0, 1, 2, 2, 3])
+    rng = np.random.default_rng(1)
+    true = tilt(SHARES, legendre_terms(SHARES), rng.normal(0, 0.5, (40, 3)))
+    noisy = 5.0 * np.stack([true[:, place == b].sum(axis=1) for b in range(4)], axis=1)
+    fit = fit_bins(SHARES, noisy, place, np.full(40, 5.0), np.full(40, 1e-8))
+    found = tilt(SHARES, legendre_terms(SHARES), fit.alpha)
+    assert np.abs(found - true).max() < 0.01
+    # With nothing but noise all cells are the same, and nothing collapses.
+    vague = fit_bins(SHARES, noisy, place, np.full(40, 5.0), np.full(40, 1e6))
+    assert np.abs(vague.alpha - vague.alpha.mean(axis=0)).max() < 1e-3
+    assert (np.linalg.eigvalsh(vague.covariance) > 0.01).all()
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "400"])
+def test_a_shape_is_positive_and_adds_up(epsilon):
+    """Whatever the noise makes of the bins, shares are positive and add up to 1."""
+    crowd = LocalOccupancy.from_dense([[1] * 30])
+    plan = PooledShape(crowd.local(), np.arange(1, 65) * 3, Fraction(epsilon))
+    rng = np.random.default_rng(2)
+    for size in (0, 1, 10**9):
+        rows = {WIDE: rng.integers(-size, size + 1, (1, plan.next_stage(Outputs()).entries))}
+        if plan.is_refined:
+            rows[NARROW] = rng.integers(-size, size + 1, (1, 20))
+        shares = plan.shares(Outputs(rows))
+        assert (shares > 0).all()
+        assert shares.sum() == pytest.approx(1.0)
+
+
+def test_a_shape_without_noise_is_the_distribution():
+    """Noisy bins that are exact give their shares back, and narrow bins follow the mass."""
+    crowd = LocalOccupancy.from_dense([[1]] * 1000)
+    plan = PooledShape(crowd.local(), np.arange(1, 65), Fraction(400))
+    wide = np.zeros((1, 16), dtype=np.int64)
+    wide[0, 4] = 1000 * PARTS
+    place = plan.next_stage(Outputs({WIDE: wide})).place
+    assert np.unique(place[16:20]).size == 4
+    narrow = np.zeros((1, 20), dtype=np.int64)
+    narrow[0, place[17]] = 1000 * PARTS
+    shares = plan.shares(Outputs({WIDE: wide, NARROW: narrow}))
+    assert shares[17] > 0.9

@@ -1,0 +1,348 @@
+"""Comparison and roll-up of releases, from the folders to the folders."""
+
+import json
+from dataclasses import replace
+
+import h3
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import InputError
+from hexveil.publishing.derived.coarser_cells import CoarserGrid
+from hexveil.publishing.derived.laplace_sums import pair_bound, sum_bound
+from hexveil.publishing.derived.roll_up import RolledUpRelease
+from hexveil.report.derived import derived_page
+from publishing.releases import release_of, released
+
+
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory):
+    """Return the folders of two releases of hexagons in two hours."""
+    folder = tmp_path_factory.mktemp("mapped")
+    plans = {"squares": "before", "per-cell": "after"}
+    return [released(folder / name, plan, mapped=True) for plan, name in plans.items()]
+
+
+@pytest.fixture(scope="module")
+def ranged(tmp_path_factory):
+    """Return a release under a private range."""
+    return release_of(tmp_path_factory.mktemp("ranged") / "map", "interval", mapped=True)
+
+
+@pytest.fixture(scope="module")
+def routes(tmp_path_factory):
+    """Return a release of routes."""
+    return release_of(tmp_path_factory.mktemp("routes") / "map", "means")
+
+
+def moved(release, change=0.0, rows=None, **sections):
+    """Return a release with other numbers, rows or parts of its manifest, as another request."""
+    table, manifest = release.table, dict(release.manifest) | {"request": "0" * 64}
+    at = table.column_names.index("mean_noisy")
+    numbers = pa.array(np.asarray(table["mean_noisy"]) + change)
+    table = table.set_column(at, table.schema.field("mean_noisy"), numbers)
+    for section, parts in sections.items():
+        manifest[section] = dict(manifest[section]) | parts
+    return replace(release, table=table if rows is None else table.take(rows), manifest=manifest)
+
+
+def test_a_change_is_the_difference_of_noisy_numbers(mapped):
+    """Numbers, exact intervals and receipts of two folders; the verdict follows the p-values."""
+    made = hv.compare_releases(*mapped, statistic="mean")
+    before, after = (hv.load(folder) for folder in mapped)
+    change = after["mean_noisy"] - before["mean_noisy"]
+    bias = before["mean_bias"] + after["mean_bias"]
+    low = change - pair_bound(before["mean_scale"], after["mean_scale"]) - bias
+    assert made.table["change"].to_numpy() == pytest.approx(np.clip(change, -60, 60))
+    assert made.table["change_low"].to_numpy() == pytest.approx(np.clip(low, -60, 60))
+    statement = made.statement
+    assert statement["procedure"] == "Benjamini-Hochberg"
+    assert statement["before"]["request"] == before.manifest["request"]
+    assert len(statement["after"]["receipt_sha256"]) == 64
+    assert sum(made.verdicts.values()) == len(made) == len(before)
+    assert "which vehicles reported" in statement["not_covered"]
+    # In memory there is no receipt; all else is the same.
+    again = hv.compare_releases(before, after, statistic="mean")
+    assert again.table.equals(made.table)
+    assert again.statement["before"]["receipt_sha256"] is None
+
+
+def test_a_large_change_is_found_and_a_small_one_is_not(mapped):
+    """A release moved by more than its noise is told everywhere, upwards and downwards."""
+    before = hv.load(mapped[0])
+    noise = before["mean_scale"].max()
+    assert hv.compare_releases(before, moved(before)).verdicts["cannot be told"] == len(before)
+    up = hv.compare_releases(before, moved(before, 12 * noise))
+    assert up.verdicts["higher"] == len(before)
+    down = hv.compare_releases(before, moved(before, -12 * noise))
+    assert down.verdicts["lower"] == len(before)
+    assert up.to_pandas().shape == (len(before), len(up.table.column_names))
+
+
+def test_slots_of_other_days_pair_by_the_clock(mapped):
+    """The next day's release pairs hour by hour; cells of one release alone are counted."""
+    before = hv.load(mapped[0])
+    after = moved(before, rows=list(range(len(before) - 2)))
+    at = after.table.column_names.index("slot")
+    day_later = [slot.replace("-15T", "-16T") for slot in after.table["slot"].to_pylist()]
+    after = replace(after, table=after.table.set_column(at, "slot", pa.array(day_later)))
+    made = hv.compare_releases(before, after)
+    assert made.statement["days_between"] == 1
+    assert made.statement["cells"] == {
+        "compared": len(before) - 2,
+        "only_before": 2,
+        "only_after": 0,
+    }
+    rows = made.table.to_pylist()
+    assert all(row["slot_before"][11:] == row["slot_after"][11:] for row in rows)
+    assert all(row["change"] == 0.0 for row in rows)
+
+
+def test_two_slots_of_one_release(mapped):
+    """Named slots pair with each other in every hexagon that has both."""
+    release = hv.load(mapped[0])
+    slots = sorted(set(release.table["slot"].to_pylist()))
+    made = hv.compare_releases(release, release, slots=(slots[0], slots[1]))
+    by_cell = {(row["hexagon"], row["slot"]): row["mean_noisy"] for row in release}
+    for row in made.table.to_pylist():
+        change = by_cell[row["hexagon"], slots[1]] - by_cell[row["hexagon"], slots[0]]
+        assert row["change"] == pytest.approx(np.clip(change, -60, 60))
+    with pytest.raises(InputError, match="no slot '07:00'; it has '2023-11-15T03:00' to"):
+        hv.compare_releases(release, release, slots=("07:00", slots[1]))
+
+
+def test_a_private_range_is_compared_by_its_intervals(ranged):
+    """Estimates, square-and-add of their intervals, and the procedure for any dependence."""
+    made = hv.compare_releases(ranged, moved(ranged))
+    assert made.statement["procedure"] == "Benjamini-Yekutieli"
+    assert made.statement["basis"] == "model"
+    below, above = (
+        ranged["mean_estimate"] - ranged["mean_low"],
+        ranged["mean_high"] - ranged["mean_estimate"],
+    )
+    assert made.table["change_high"].to_numpy() == pytest.approx(
+        np.minimum(np.hypot(below, above), 60)
+    )
+    spread = hv.compare_releases(ranged, moved(ranged), statistic="variance")
+    assert set(spread.table["verdict"].to_pylist()) == {"cannot be told"}
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"dataset": {"value_unit": "mph"}}, "unit of measure: km/h and mph; compare releases"),
+        ({"bounds": {"upper": "70"}}, "upper bound: 60 and 70"),
+        ({"bounds": {"quantum": "0.1"}}, "quantum: 0.001 and 0.1"),
+        ({"grid": {"resolution": 6}}, "resolution: 7 and 6; roll both up to one grid"),
+        ({"grid": {"timezone": "Europe/Warsaw"}}, "time zone: Asia/Kolkata and Europe/Warsaw"),
+    ],
+)
+def test_releases_that_differ_are_refused(mapped, sections, message):
+    """Each refusal names what differs, both sides, and what to do."""
+    before = hv.load(mapped[0])
+    with pytest.raises(InputError, match=message):
+        hv.compare_releases(before, moved(before, **sections))
+
+
+def test_other_refusals_are_sentences(mapped, routes, tmp_path):
+    """The same release, other cells, missing statistics, changed folders, odd arguments."""
+    before, after = (hv.load(folder) for folder in mapped)
+    with pytest.raises(InputError, match="both are the same release"):
+        hv.compare_releases(before, mapped[0])
+    with pytest.raises(InputError, match="kind of cells: hexagons and labels"):
+        hv.compare_releases(before, routes)
+    with pytest.raises(InputError, match="has no variance; it has mean"):
+        hv.compare_releases(before, after, statistic="variance")
+    with pytest.raises(InputError, match="no cell in common"):
+        hv.compare_releases(
+            moved(before, rows=[0]), replace(before, table=before.table.slice(6, 1))
+        )
+    with pytest.raises(InputError, match="between 0 and 1"):
+        hv.compare_releases(before, after, false_discovery_rate=5)
+    with pytest.raises(InputError, match="a release or its folder is needed, got int"):
+        hv.compare_releases(before, 7)
+    (tmp_path / "map").mkdir()
+    for file in mapped[0].iterdir():
+        (tmp_path / "map" / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "map" / "cells.csv").write_text("cell\n")
+    with pytest.raises(InputError, match=r"is not as it was written: cells.csv was changed"):
+        hv.compare_releases(tmp_path / "map", mapped[1])
+
+
+def test_the_folder_of_a_comparison(mapped, tmp_path):
+    """Tables, page, statement and README.txt; equal input gives equal files."""
+    before = hv.load(mapped[0])
+    table = moved(before, 12 * before["mean_scale"].max(), rows=list(range(len(before) - 1)))
+    made = hv.compare_releases(before, table)
+    folder, twin = (made.write(tmp_path / name) for name in ("changes", "twin"))
+    names = {path.name for path in folder.iterdir()}
+    assert names == {
+        "README.txt", "cells.csv", "cells.geojson", "cells.parquet", "comparison.html",
+        "comparison.json",
+    }  # fmt: skip
+    assert all((folder / name).read_bytes() == (twin / name).read_bytes() for name in names)
+    statement = json.loads((folder / "comparison.json").read_text("utf-8"))
+    assert statement["after"]["request"] == "0" * 64
+    assert statement["verdicts"]["higher"] == len(made)
+    assert pq.read_table(folder / "cells.parquet")["change"].equals(made.table["change"])
+    page = (folder / "comparison.html").read_text("utf-8")
+    assert "<script" not in page
+    assert "style=" not in page
+    # One cell of the drawing has no partner, so no class of colour either.
+    assert page.count('class="elsewhere"') == 1
+    assert 'class="blank"/></svg>' in page
+    assert "which vehicles reported" in page
+    with pytest.raises(InputError, match="exists, and is never written into"):
+        made.write(folder)
+    with pytest.raises(InputError, match="there is no folder"):
+        made.write(tmp_path / "missing" / "changes")
+
+
+def test_a_page_draws_the_timeslots_with_most_to_tell(mapped, tmp_path, monkeypatch):
+    """Of too many timeslots those with most told cells are drawn, and the rest is counted."""
+    before = hv.load(mapped[0])
+    monkeypatch.setattr(derived_page, "MAX_SHAPES", 7)
+    slots = np.array(before.table["slot"].to_pylist())
+    late = sorted(set(slots.tolist()))[1]
+    change = np.where(slots == late, 12 * before["mean_scale"].max(), 0.0)
+    page = hv.compare_releases(before, moved(before, change)).write(tmp_path / "few")
+    text = (page / "comparison.html").read_text("utf-8")
+    assert text.count("<figure>") == 1
+    assert f"<figcaption>{late}</figcaption>" in text
+    assert f"{len(set(slots.tolist())) - 1} timeslots more in the tables" in text
+    assert " to 0.0" in text
+
+
+def test_what_cannot_be_told_is_left_blank(mapped, tmp_path):
+    """Without a cell that changed, the map has no colour at all."""
+    before = hv.load(mapped[0])
+    page = hv.compare_releases(before, moved(before)).write(tmp_path / "same") / "comparison.html"
+    text = page.read_text("utf-8")
+    assert text.count('class="blank"') == len(before) + 1
+    assert 'class="c0"' not in text
+
+
+def test_hexagons_become_parents_and_hours_days(mapped):
+    """Averages over parents and days are those of their cells' records, with exact bounds."""
+    release = hv.load(mapped[0])
+    made = hv.roll_up(release, resolution="all", timeslot="1d")
+    rows = release.table.to_pylist()
+    (only,) = made.table.to_pylist()
+    weight = np.array([row["records"] for row in rows]) / only["records"]
+    assert only["slot"] == "2023-11-15T00:00"
+    assert only["slot_end"] == "2023-11-16T00:00"
+    assert only["cells"] == len(rows)
+    assert only["mean"] == pytest.approx(weight @ release["mean_noisy"])
+    noise = sum_bound(weight * release["mean_scale"])
+    assert only["mean_high"] == pytest.approx(only["mean"] + noise + weight @ release["mean_bias"])
+    assert made.statement["source"]["request"] == release.manifest["request"]
+    assert repr(made) == "RolledUpRelease('buses', n_cells=1)"
+    assert len(hv.roll_up(release, timeslot="1d")) == 7
+    assert len(hv.roll_up(release, resolution="all")) == len(set(release.table["slot"].to_pylist()))
+    assert hv.roll_up(release, one_cell=True).table["cell"].to_pylist() == ["all"]
+
+
+def test_roll_ups_are_compared(mapped):
+    """Both are rolled up to one grid, then compared; only averages can be."""
+    rolled = [hv.roll_up(folder, timeslot="1d") for folder in mapped]
+    made = hv.compare_releases(*rolled)
+    assert len(made) == 7
+    change = rolled[1].numbers.number - rolled[0].numbers.number
+    bound = np.hypot(rolled[0].numbers.noise_low, rolled[1].numbers.noise_low)
+    bound += rolled[0].numbers.bias_low + rolled[1].numbers.bias_high
+    assert made.table["change_high"].to_numpy() == pytest.approx(np.minimum(change + bound, 60))
+    with pytest.raises(InputError, match="a roll-up has averages and no sd"):
+        hv.compare_releases(*rolled, statistic="sd")
+
+
+def test_labels_are_rolled_up(routes, tmp_path):
+    """Of labels some columns are kept, or one cell; a page without a map is written."""
+    made = hv.roll_up(routes, one_cell=True)
+    assert made.table["cells"].to_pylist() == [len(routes)]
+    page = made.write(tmp_path / "all") / "roll-up.html"
+    assert "<svg" not in page.read_text("utf-8")
+    assert hv.roll_up(routes, columns=["route"]).table["mean"].to_numpy() == pytest.approx(
+        np.clip(routes["mean_noisy"], 0, 60)[np.argsort(routes.table["route"].to_pylist())]
+    )
+
+
+def test_a_range_leaves_room_for_clipping(ranged):
+    """Under a private range noise averages out, and the predicted effect of clipping does not."""
+    made = hv.roll_up(ranged, one_cell=True)
+    assert isinstance(made, RolledUpRelease)
+    assert made.statement["basis"] == "model"
+    weight = ranged["records"] / ranged["records"].sum()
+    noise = made.table["mean_noise95"][0].as_py()
+    assert noise == pytest.approx(sum_bound(weight * ranged["mean_scale"]))
+    assert made.table["mean_bias"][0].as_py() >= weight @ (
+        ranged["mean_error"] - ranged["mean_scale"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "needs a coarser grid"),
+        ({"resolution": 8}, 'resolution 0 to 7 or "all", got 8'),
+        ({"resolution": True}, "got True"),
+        ({"timeslot": "90min"}, "slots of 1h do not fill slots of 90min"),
+        ({"timeslot": "7h"}, "divide the day evenly"),
+        ({"columns": ["route"]}, "has hexagons and no label columns"),
+        ({"one_cell": True, "resolution": 5}, "one cell has neither"),
+    ],
+)
+def test_what_is_not_coarser_is_refused(mapped, options, message):
+    """Each refusal says what a roll-up can be asked for."""
+    with pytest.raises(InputError, match=message):
+        hv.roll_up(hv.load(mapped[0]), **options)
+
+
+def test_labels_refuse_what_they_do_not_have(routes, tmp_path):
+    """Other columns, hexagons, and statistics that no average can be made of."""
+    with pytest.raises(InputError, match="no label column 'ward'; it has route"):
+        hv.roll_up(routes, columns=["ward"])
+    with pytest.raises(InputError, match="has labels and no hexagons"):
+        hv.roll_up(routes, resolution=5)
+    with pytest.raises(InputError, match="columns must list label columns"):
+        hv.roll_up(routes, columns="route")
+    spread = release_of(tmp_path / "spread", "root")
+    with pytest.raises(InputError, match="only averages can be averaged"):
+        hv.roll_up(spread, one_cell=True)
+    assert CoarserGrid().is_empty
+
+
+def test_parents_group_their_children(mapped):
+    """Each parent's count of records is that of the hexagons below it."""
+    release = hv.load(mapped[0])
+    made = hv.roll_up(release, resolution=5, timeslot="all")
+    expected = {}
+    for row in release:
+        parent = h3.cell_to_parent(row["hexagon"], 5)
+        expected[parent] = expected.get(parent, 0) + row["records"]
+    rows = made.table.to_pylist()
+    assert {row["hexagon"]: row["records"] for row in rows} == expected
+    assert made.statement["grid"]["resolution"] == 5
+    assert made.statement["grid"]["timeslot"] is None
+
+
+def test_smoothed_estimates_change_no_comparison(tmp_path):
+    """Intervals are those of the noise, whether or not estimates were smoothed."""
+    smoothed = release_of(tmp_path / "map", "squares", mapped=True, smoothed=True)
+    raw = release_of(tmp_path / "map", "squares", mapped=True)
+    assert raw.replayed
+    for statistic in ("mean", "variance", "sd"):
+        made = [
+            hv.compare_releases(release, moved(release), statistic=statistic).table
+            for release in (smoothed, raw)
+        ]
+        low, high = (
+            [table[f"change_{end}"].to_numpy() for table in made] for end in ("low", "high")
+        )
+        assert made[0]["change"].equals(made[1]["change"])
+        # A root has one bound for both sides where the ends in the table are those of smoothing.
+        assert (low[0] <= low[1] + 1e-9).all()
+        assert (high[0] >= high[1] - 1e-9).all()
+        assert statistic == "sd" or low[0] == pytest.approx(low[1])

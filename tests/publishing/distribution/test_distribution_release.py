@@ -1,0 +1,299 @@
+"""Releases of distributions, end to end: booked once, replayed, refused, written, verified."""
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import BudgetError, InputError, StorageError
+from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
+from hexveil.mechanisms.distribution.binned_stage import BinnedSums
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.planning.distribution.distribution_codec import (
+    decode_distribution_plan,
+    encode_distribution,
+)
+from hexveil.planning.distribution.distribution_plan import BinPlan, IndicatorPlan, RankPlan
+from hexveil.publishing.distribution.distribution_decoding import (
+    column_names,
+    decode_distribution,
+)
+
+ASKED = ("mean", "sd", "p15", "p50", "p85", "share<20", "share<40", "share>=40", "histogram")
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    """Return 300 vehicles in 6 wards with shapes of their own, read with bins."""
+    rng = np.random.default_rng(11)
+    bus = rng.integers(0, 300, 9000)
+    ward = rng.integers(0, 6, bus.size)
+    speed = rng.gamma(4.0, 4.0 + ward) + rng.normal(0, 2, 300)[bus]
+    table = pa.table({"bus": bus.astype(str), "ward": ward.astype(str), "speed": speed})
+    return hv.read(
+        table,
+        user="bus",
+        value="speed",
+        bounds=(0, 80),
+        value_unit="km/h",
+        cells=hv.Labels("ward"),
+        statistics=ASKED,
+    )
+
+
+@pytest.fixture(scope="module")
+def plan(dataset):
+    """Return a plan of everything at once."""
+    return hv.plan_distribution(dataset, statistics=ASKED, epsilon=4)
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    """Return a ledger."""
+    folder = tmp_path_factory.mktemp("ledger")
+    return hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget="10")
+
+
+@pytest.fixture(scope="module")
+def made(dataset, plan, book):
+    """Return one release of everything."""
+    return hv.release_distribution(dataset, plan, ledger=book)
+
+
+def simulated(dataset, plan, seed):
+    """Return the outputs of a plan under simulated noise, metered."""
+    allocation = plan.allocation()
+    sums = BinnedSums(dataset.sums.total, dataset.sums.total_sq, dataset.sums.bins)
+    source = SimulatedNoise(np.random.default_rng(seed), 1)
+    return execute(allocation, sums, source, MemoryJournal(), Meter(allocation.losses()))
+
+
+def test_one_booking_pays_for_all_statistics(plan, made, book):
+    """The loss of all components together is within ε, booked once, and replayed at no cost."""
+    assert plan.epsilon <= 4
+    assert float(plan.epsilon) > 3.9
+    assert made.epsilon == plan.epsilon
+    assert not made.replayed
+    parts = [one.plan.losses().max() for one in plan.allocation().components]
+    assert len(parts) == 2 + (plan.estimator == "ranks")
+    assert float(plan.epsilon) <= sum(parts) + 1e-9
+
+
+def test_the_same_request_gets_the_same_numbers(dataset, made, book):
+    """Another order of the texts and another spelling of ε are the same request."""
+    again = hv.plan_distribution(dataset, statistics=ASKED[::-1], epsilon="4.0")
+    replayed = hv.release_distribution(dataset, again, ledger=book)
+    assert replayed.replayed
+    assert replayed.table.equals(made.table)
+    other = hv.plan_distribution(dataset, statistics="p50", epsilon=1, edition="b")
+    assert not hv.release_distribution(dataset, other, ledger=book).replayed
+
+
+def test_statistics_of_a_cell_agree(made, dataset):
+    """Quantiles rise, shares lie within 0 and 1 and agree, histograms add up and hold the mean."""
+    numbers = {
+        name: made.table[name].to_numpy()
+        for name in made.table.column_names[5:]
+        if not name.endswith("quality")
+    }
+    low, middle, high = (numbers[f"{name}_estimate"] for name in ("p15", "p50", "p85"))
+    assert ((low >= 0) & (low <= middle) & (middle <= high) & (high <= 80)).all()
+    below = [numbers[f"share_below_{t}_estimate"] for t in (20, 40)]
+    assert ((below[0] >= 0) & (below[0] <= below[1]) & (below[1] <= 1)).all()
+    assert np.allclose(below[1] + numbers["share_at_least_40_estimate"], 1)
+    bins = np.stack([numbers[f"histogram_{i:02d}_estimate"] for i in range(1, 21)])
+    assert np.allclose(bins.sum(axis=0), 1)
+    assert np.allclose(bins[:5].sum(axis=0), below[0], atol=1e-3)
+    ends = np.arange(21)[:, None] * 4.0
+    reach = (bins * ends[:-1]).sum(axis=0), (bins * ends[1:]).sum(axis=0)
+    mean = numbers.get("mean_estimate", numbers["mean_raw"])
+    assert ((reach[0] - 1e-6 <= mean) & (mean <= reach[1] + 1e-6)).all()
+    for prefix in ("p15", "p50", "p85", "share_below_20", "histogram_07"):
+        ends = [numbers[f"{prefix}_{key}"] for key in ("low", "estimate", "high")]
+        assert (np.diff(ends, axis=0) >= 0).all()
+        assert (numbers[f"{prefix}_error"] > 0).all()
+
+
+@pytest.mark.parametrize("estimator", ["ranks", "bins"])
+def test_large_epsilon_finds_the_truth(dataset, estimator):
+    """With next to no noise, estimates come near what a loop over the records says."""
+    plan = hv.plan_distribution(
+        dataset, statistics=("p50", "share<20"), epsilon=400, estimator=estimator
+    )
+    assert isinstance(plan.component, RankPlan if estimator == "ranks" else BinPlan)
+    found = decode_distribution(plan, simulated(dataset, plan, 0))
+    bins, pairs = dataset.sums.bins, dataset.occupancy.local()
+    counts = np.zeros((6, dataset.public.bins.n_bins))
+    np.add.at(counts, (pairs.cell[bins.pair], bins.bin), bins.count)
+    share = counts[:, dataset.public.bins.edges <= 19_999].sum(axis=1) / counts.sum(axis=1)
+    tolerance = {"ranks": 0.05, "bins": 0.03}[estimator]
+    assert np.abs(found["share_below_20"].estimate - share).max() < tolerance
+    below = np.cumsum(counts, axis=1) / counts.sum(axis=1, keepdims=True)
+    places = np.searchsorted(dataset.public.bins.ends, found["p50"].estimate * 1000)
+    ranks = [row[place] for row, place in zip(below, places, strict=True)]
+    assert np.abs(np.array(ranks) - 0.5).max() < 0.08
+
+
+def test_the_share_beyond_one_threshold_is_the_mean_of_an_indicator(dataset):
+    """A single share needs no shape, and its intervals hold the truth."""
+    plan = hv.plan_distribution(dataset, statistics="share>=40", epsilon=2)
+    assert isinstance(plan.component, IndicatorPlan)
+    share = decode_distribution(plan, simulated(dataset, plan, 1))["share_at_least_40"]
+    assert ((share.estimate >= 0) & (share.estimate <= 1)).all()
+    assert ((share.low <= share.estimate) & (share.estimate <= share.high)).all()
+    assert list(plan.expected_error) == ["share"]
+
+
+def test_metered_losses_are_those_that_are_booked(dataset, plan):
+    """Losses added up from the noise scales reach what is booked, for the most exposed unit."""
+    allocation = plan.allocation()
+    earlier, total = simulated(dataset, plan, 2), np.zeros(plan.occupancy.n_users)
+    done = Outputs()
+    while (stage := allocation.next_stage(done)) is not DONE:
+        for request, report in zip(stage.noise(done), stage.sensitivity(done), strict=True):
+            total += report.loss_lower_bound(request, total.size)
+        done = done.extended(stage.name, stage.entries, earlier[stage.name])
+    assert (total <= allocation.losses()).all()
+    # Stages that went elsewhere than the worst path may have spent less than was booked.
+    assert total.max() > 0.8 * allocation.losses().max()
+
+
+def test_weights_move_epsilon(dataset, plan):
+    """More weight on moments gives them more of ε; the whole stays the same."""
+    heavy = hv.plan_distribution(
+        dataset, statistics=ASKED, epsilon=4, weights={"moments": 20, "distribution": 1}
+    )
+    assert heavy.moment_plan.request.epsilon > plan.moment_plan.request.epsilon
+    assert heavy.epsilon <= 4
+
+
+@pytest.mark.parametrize("estimator", ["auto", "bins", "ranks"])
+def test_booked_plans_come_back(dataset, estimator):
+    """Bytes of a plan give the same decisions, also where another machine planned otherwise."""
+    asked = ("mean", "p50")
+    plan = hv.plan_distribution(dataset, statistics=asked, epsilon=2, estimator=estimator)
+    other = hv.plan_distribution(
+        dataset,
+        statistics=asked,
+        epsilon=2,
+        estimator="ranks" if plan.estimator == "bins" else "bins",
+        weights={"moments": 5},
+    )
+    for model in (plan, other):
+        again = decode_distribution_plan(encode_distribution(plan), model)
+        assert np.array_equal(again.losses(), plan.losses())
+        assert again.estimator == plan.estimator
+    with pytest.raises(StorageError, match="damaged"):
+        decode_distribution_plan(encode_distribution(plan)[:-40], plan)
+
+
+def test_the_folder_is_whole_and_verified(made, tmp_path):
+    """What is written is verified; any change is found, and nothing private is in a text."""
+    folder = made.write(tmp_path / "map")
+    assert hv.verify_distribution(folder)["statistics"] == list(made.manifest["statistics"])
+    readme = (folder / "README.txt").read_text("utf-8")
+    assert "over all cells and all statistics together" in " ".join(readme.split())
+    assert all(name in readme for name in made.table.column_names)
+    with pytest.raises(InputError, match="never changed"):
+        made.write(folder)
+    with pytest.raises(InputError, match=r"which hv.verify_distribution checks"):
+        hv.verify(folder)
+    path = folder / "cells.csv"
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"0", b"1", 1))
+    with pytest.raises(InputError, match=r"cells.csv was changed"):
+        hv.verify_distribution(folder)
+    path.write_bytes(content)
+    (folder / "more.txt").write_text("x")
+    with pytest.raises(InputError, match=r"more.txt is missing or was added"):
+        hv.verify_distribution(folder)
+
+
+def test_the_manifest_states_each_component(made, plan):
+    """Each component has its ε; they add up to the whole."""
+    text = json.dumps(made.manifest)
+    assert json.loads(text)["plan"]["estimator"] == plan.estimator
+    components = made.manifest["plan"]["components"]
+    total = sum(Fraction(one["epsilon"]) for one in components)
+    assert total + Fraction(1, 10**9) >= Fraction(made.manifest["guarantee"]["epsilon_spent"])
+    assert made.manifest["columns"]["share<20"] == ["the share of records below 20"]
+    assert "all values of one user" in made.manifest["guarantee"]["neighbours"]
+
+
+def test_mistakes_cost_nothing(dataset, plan, book, tmp_path):
+    """Wrong arguments, other records and budgets that do not suffice are refused and not booked."""
+    small = hv.Ledger(tmp_path / "small.sqlite", dataset="buses", budget="1")
+    with pytest.raises(BudgetError):
+        hv.release_distribution(dataset, plan, ledger=small)
+    with pytest.raises(InputError, match="needs a ledger"):
+        hv.release_distribution(dataset, plan)
+    with pytest.raises(InputError, match=r"made by hv.plan_distribution"):
+        hv.release_distribution(dataset, hv.plan(dataset, epsilon=1, advise=False), ledger=book)
+    faint = hv.plan_distribution(dataset, statistics="p50", epsilon="0.001")
+    with pytest.raises(InputError, match="nothing was spent"):
+        hv.release_distribution(dataset, faint, ledger=small)
+    assert small.spend().lifetime == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"statistics": "mean"}, "names no quantile"),
+        ({"statistics": "share<33"}, "not counted by the bins"),
+        ({"estimator": "tree"}, "estimator must be one of"),
+        ({"weights": {"mean": 1}}, "weights must be a mapping"),
+        ({"weights": {"moments": 1}}, "ask for both"),
+        ({"epsilon": 0}, "epsilon must be positive"),
+        ({"edition": " "}, "edition must be a name"),
+    ],
+)
+def test_plans_that_cannot_be_made_say_why(dataset, options, message):
+    """Each bad argument is named."""
+    with pytest.raises(InputError, match=message):
+        hv.plan_distribution(dataset, **{"statistics": "p50", "epsilon": 1} | options)
+
+
+def test_labels_that_clash_with_columns_are_refused(book):
+    """A label column may not have the name of a released column."""
+    table = pa.table(
+        {
+            "bus": [str(i % 20) for i in range(200)],
+            "p50_low": ["x"] * 200,
+            "speed": [float(i % 50) for i in range(200)],
+        }
+    )
+    options = {"user": "bus", "value": "speed", "bounds": (0, 80), "statistics": "p50"}
+    found = hv.read(table, **options, cells=hv.Labels("p50_low"))
+    plan = hv.plan_distribution(found, statistics="p50", epsilon=1)
+    with pytest.raises(InputError, match="has the name of a column of this release"):
+        hv.release_distribution(found, plan, ledger=book, accept_noise=True)
+
+
+def test_column_names_are_unique(plan):
+    """No two statistics share a column."""
+    names = [name for term in plan.terms for name in column_names(term)]
+    assert len(set(names)) == len(names) == 6 + 20
+    assert math.isfinite(plan.expected_error["share"])
+
+
+def test_a_cell_unlike_the_map_is_missed():
+    """A cell with two peaks, on a map of single ones, is described by a tilt: its p15 is missed."""
+    rng = np.random.default_rng(5)
+    ward = np.repeat(np.arange(8), 400)
+    speed = rng.normal(30.0, 5.0, ward.size)
+    is_odd = ward == 7
+    speed[is_odd] = rng.normal(30.0, 2.0, is_odd.sum()) + rng.choice([-15, 15], is_odd.sum())
+    table = pa.table(
+        {"bus": (np.arange(ward.size) % 200).astype(str), "ward": ward.astype(str), "speed": speed}
+    )
+    options = {"user": "bus", "value": "speed", "bounds": (0, 80), "cells": hv.Labels("ward")}
+    found = hv.read(table, **options, statistics="p15")
+    plan = hv.plan_distribution(found, statistics="p15", epsilon=400, estimator="ranks")
+    estimate = decode_distribution(plan, simulated(found, plan, 3))["p15"]
+    truth = np.quantile(speed[is_odd], 0.15)
+    assert estimate.estimate[7] > truth + 4.0
+    assert np.abs(estimate.estimate[:7] - np.quantile(speed[~is_odd], 0.15)).max() < 4.0

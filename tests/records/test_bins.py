@@ -1,0 +1,178 @@
+"""Counts by bin: the same from records, from sums and by SQL; sparse, whole, and never an error."""
+
+import math
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.model.cells import Labels
+from hexveil.model.pair_bins import PairBins
+from hexveil.records import Select, from_sums, read
+from hexveil.records.bin_number import bin_number
+from hexveil.records.duckdb import session
+from hexveil.records.duckdb.packing import packed_records
+from hexveil.records.sql import sums_query
+
+ASKED = ("mean", "p50", "share<10", "share>30.5", "histogram")
+COLUMNS = {"user": "bus", "value": "speed", "bounds": (-5, 65), "cells": Labels("ward")}
+
+
+@pytest.fixture(scope="module")
+def records():
+    """Return records of 12 vehicles in three wards, some unusable, some at or beyond edges."""
+    rng = np.random.default_rng(7)
+    odd = [10.0, 9.9995, 9.999, 30.5, 65.0, -5.0, 1e9, -1e9, math.nan]
+    speeds = np.concatenate([rng.uniform(-8, 70, 400), np.resize(odd, 90)])
+    return pa.table(
+        {
+            "bus": rng.integers(0, 12, speeds.size).astype(str),
+            "ward": rng.choice(["x", "y", "z"], speeds.size),
+            "speed": speeds,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def binned(records):
+    """Return these records as read."""
+    return read(records, **COLUMNS, select=Select(min_users=2), statistics=ASKED, max_bad_rows=0.5)
+
+
+def rows_of(dataset):
+    """Return {(cell, user number, bin): records}."""
+    found, pairs = dataset.sums.bins, dataset.occupancy.local()
+    keys = zip(pairs.cell[found.pair], pairs.user[found.pair], found.bin, strict=True)
+    return dict(zip(((int(c), int(u), int(b)) for c, u, b in keys), found.count, strict=True))
+
+
+def test_counts_are_those_of_a_loop(records, binned):
+    """Clamped, rounded, put into (a, b]: counted by hand."""
+    edges = binned.public.bins.edges
+    names, users = sorted({*records["ward"].to_pylist()}), binned.units.ids()
+    number = {user.decode(): i for i, user in enumerate(users)}
+    expected = {}
+    for row in records.to_pylist():
+        if math.isnan(row["speed"]):
+            continue
+        quanta = math.floor(min(max(row["speed"], -5.0), 65.0) * 1000 + 0.5) + 5000
+        place = next(j for j, edge in enumerate(edges) if quanta <= edge)
+        key = names.index(row["ward"]), row["bus"], place
+        expected[key] = expected.get(key, 0) + 1
+    found = {}
+    for (cell, user, place), count in rows_of(binned).items():
+        found[cell, next(k for k, v in number.items() if v == user), place] = count
+    assert found == expected
+    assert binned.sums.bins.count.sum() == binned.occupancy.n_records
+
+
+@pytest.mark.parametrize("n_ranges", [1, 3])
+def test_packed_records_have_the_same_counts(records, binned, monkeypatch, n_ranges):
+    """Records that are sorted beside the engine are counted as those that it groups."""
+    numbers = records.set_column(2, "speed", records["speed"].fill_null(0.0))
+    plain = read(numbers, **COLUMNS, select=Select(min_users=2), statistics=ASKED, max_bad_rows=0.5)
+    assert rows_of(plain) == rows_of(binned)
+    monkeypatch.setattr(packed_records, "MIN_RECORDS", 1)
+    if n_ranges > 1:
+        monkeypatch.setattr(session, "SORTABLE_PER_BYTE", 230 / 2**30)
+    used = []
+    packing = packed_records.sum_pairs
+    monkeypatch.setattr(
+        packed_records, "sum_pairs", lambda *a, **k: used.append(1) or packing(*a, **k)
+    )
+    packed = read(
+        numbers, **COLUMNS, select=Select(min_users=2), statistics=ASKED, max_bad_rows=0.5
+    )
+    assert len(used) >= n_ranges
+    assert rows_of(packed) == rows_of(binned)
+    assert np.array_equal(packed.sums.total, binned.sums.total)
+
+
+def test_only_what_is_asked_for_is_counted(records, binned):
+    """Means need no bins, and the other sums are the same with and without them."""
+    plain = read(
+        records, **COLUMNS, select=Select(min_users=2), statistics=("mean",), max_bad_rows=0.5
+    )
+    assert plain.sums.bins is None
+    assert plain.public.bins is None
+    assert np.array_equal(plain.sums.total, binned.sums.total)
+    assert np.array_equal(plain.sums.total_sq, binned.sums.total_sq)
+    assert plain.public.identity == binned.public.identity
+    assert repr(binned.sums.bins) == "PairBins(private)"
+
+
+def test_sums_made_by_the_query_have_the_same_counts(records, binned):
+    """The printed query, run by DuckDB, gives from_sums what reading gives."""
+    query = sums_query(source="records", **COLUMNS, statistics=ASKED, dialect="duckdb")
+    connection = duckdb.connect()
+    connection.register("records", records)
+    table = connection.sql(query.rstrip().removesuffix(";")).to_arrow_table()
+    assert "statistics=['p50', 'share<10', 'share>30.5', 'histogram']" in query
+    options = {"bounds": (-5, 65), "cells": Labels("ward"), "min_users": 2}
+    made = from_sums(table, **options, statistics=ASKED)
+    assert rows_of(made) == rows_of(binned)
+    assert np.array_equal(made.sums.total, binned.sums.total)
+    # The number of rows is that of bins with a value, which is private.
+    assert made.public.rules["records read"] == binned.occupancy.n_records
+    assert "rows read" not in made.public.rules
+
+
+def test_no_bin_is_an_error():
+    """A number of a bin that is none counts as the nearest, and drops no record."""
+    odd = pa.table(
+        {
+            "cell": ["x"] * 5,
+            "user": ["a", "a", "a", "b", "b"],
+            "n": [2, 1, 1, 4, 1],
+            "sum": [9.0, 3.0, 1.0, 8.0, 2.0],
+            "bin": [1e300, -7.0, None, math.nan, 2.4],
+        }
+    )
+    made = from_sums(odd, bounds=(0, 10), min_users=1, statistics="p50")
+    assert rows_of(made) == {(0, 0, 0): 2, (0, 0, 63): 2, (0, 1, 0): 4, (0, 1, 2): 1}
+    with pytest.raises(InputError, match="some rows have no whole number"):
+        from_sums(
+            odd.set_column(2, "n", pa.array([0, 1, 1, 4, 1])),
+            bounds=(0, 10),
+            min_users=1,
+            statistics="p50",
+        )
+
+
+def test_a_label_may_be_called_bin_where_there_are_none():
+    """The column of that name is taken for bins where they are asked for alone."""
+    table = pa.table({"bin": ["x"], "user": ["a"], "n": [1], "sum": [1.0]})
+    options = {"bounds": (0, 10), "cells": Labels("bin"), "min_users": 1}
+    assert from_sums(table, **options, accept_single_records=True).occupancy.n_cells == 1
+    with pytest.raises(InputError, match="has the name of another column"):
+        from_sums(table, **options, statistics="p50")
+
+
+def test_caches_and_mistakes_are_refused_before_reading(tmp_path):
+    """A cache has no bins, and thresholds are checked first."""
+    missing = str(tmp_path / "none.parquet")
+    with pytest.raises(InputError, match="without a cache"):
+        read(missing, **COLUMNS, statistics="p50", cache=tmp_path / "cache")
+    with pytest.raises(InputError, match="the same for all values"):
+        read(missing, **COLUMNS, statistics="share<-5")
+
+
+@pytest.mark.parametrize("edges", [(4,), (0, 4), (0, 1, 4), (1, 2, 3, 4)])
+def test_the_expression_finds_each_bin(edges):
+    """Every whole number lies in the bin (a, b] that the edges say, and nothing in none."""
+    expression = bin_number("k", edges)
+    found = duckdb.sql(f"SELECT k, {expression} FROM range(5) t(k)").fetchall()
+    assert found == [(k, next(j for j, edge in enumerate(edges) if k <= edge)) for k in range(5)]
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [([0], [0], [2]), ([0, 0], [0, 1], [1, 1]), ([0, 1], [0, 9], [1, 2]), ([0, 2], [0, 0], [1, 2])],
+)
+def test_counts_that_do_not_add_up_are_refused(arrays):
+    """Each pair's counts add up to its records, in bins that there are."""
+    found = PairBins(*map(np.array, arrays))
+    with pytest.raises(HexveilError, match="do not belong together"):
+        found.check(np.array([1, 2]), 9)

@@ -1,0 +1,39 @@
+"""The gallery's map of private cars, with few of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hexveil.model.cells import Cells
+from hexveil.model.declared_grid import DeclaredGrid, Polygon
+from hexveil.simulation.cars.car_city import BOX, ZONE
+from hexveil_research.pictures import car_map
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+
+
+def test_a_map_has_the_hexagons_of_its_slot_that_have_numbers():
+    """Of each hexagon the number at the slot that is shown; those without one are left out."""
+    grid = DeclaredGrid.of_area(Cells(7, "1h", ZONE, "pooled"), Polygon.of_box(*BOX))
+    values = np.arange(grid.n_cells, dtype=np.float64)
+    values[car_map.SLOT] = np.nan
+    made = car_map.content("All", grid, values)
+    assert len(made.hexagons) == grid.shape[0] - 1
+    assert (made.values % 24 == car_map.SLOT).all()
+
+
+@pytest.mark.slow
+def test_the_picture_is_made_of_a_release(tmp_path):
+    """Records, a release with private presence and a picture; none of it needs a network."""
+    car_map.make(tmp_path, tmp_path, cars=2000)
+    assert (tmp_path / "gallery-cars.png").stat().st_size > 10_000
+
+
+def test_the_page_shows_the_committed_picture():
+    """The picture is of few bytes, and the page says how it was made."""
+    content = (DOCS / "images" / "gallery-cars.png").read_bytes()
+    assert len(content) <= 150_000
+    page = (DOCS / "start" / "gallery.md").read_text("utf-8")
+    assert "(../images/gallery-cars.png)" in page
+    assert "python -m hexveil_research.pictures my-pictures gallery-cars" in page

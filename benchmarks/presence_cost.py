@@ -14,13 +14,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import hexveil as hv
-from hexveil.model.declared_grid import DeclaredGrid
-from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.presence.presence_request import FleetDeclaration, PresenceRequest
-from hexveil.publishing.presence.presence_release import release_with_presence
-from hexveil.records.placing import place_on_grid
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # the files beside this one
@@ -34,26 +30,22 @@ WAYS = ("values", "presence")
 
 def release(way: str, file: Path, folder: Path) -> None:
     """Read the records and publish every cell, in this process."""
-    dataset = hv.read(
-        file,
-        user="user",
-        value="value",
-        bounds=big.BOUNDS,
-        cells=hv.Labels("cell"),
-        select=hv.Select(min_users=1),
-        repeats="keep",
-    )
+    named: dict[str, Any] = {
+        "user": "user",
+        "value": "value",
+        "bounds": big.BOUNDS,
+        "repeats": "keep",
+    }
     ledger = hv.Ledger(folder / "ledger.sqlite", dataset="records", budget=1)
     if way == "values":
-        plan = hv.plan(dataset, epsilon=1, clipping_range="private", advise=False)
-        hv.release(dataset, plan, ledger=ledger, accept_noise=True)
+        public = hv.read(file, **named, cells=hv.Labels("cell"), select=hv.Select(min_users=1))
+        plan = hv.plan(public, epsilon=1, clipping_range="private", advise=False)
+        hv.release(public, plan, ledger=ledger, accept_noise=True)
         return
-    grid = DeclaredGrid.of_labels(hv.Labels("cell"), [list(map(str, range(big.CELLS)))])
-    lattice = ValueLattice.of(big.BOUNDS, "0.001")
-    request = PresenceRequest.of(grid, lattice, FleetDeclaration(big.USERS), 1)
-    release_with_presence(
-        place_on_grid(dataset, grid), request, source="big", ledger=ledger, accept_noise=True
-    )
+    cells = hv.Labels("cell", values=[list(map(str, range(big.CELLS)))])
+    private = hv.read(file, **named, cells=cells, protect="presence")
+    declared = hv.plan(private, epsilon=1, fleet=big.USERS)
+    hv.release(private, declared, ledger=ledger, accept_noise=True)
 
 
 def measure(way: str, file: Path) -> tuple[float, int]:

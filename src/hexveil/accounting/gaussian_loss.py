@@ -206,7 +206,7 @@ def check_delta(delta: float, n_units: int | None = None) -> None:
 
 
 def calibrated_mu(epsilon: float, delta: float) -> float:
-    """Return the largest μ whose continuous Gaussian noise is (ε, δ)-private, rounded down.
+    """Return the largest (ε, δ)-private μ of continuous Gaussian noise, rounded down.
 
     The standard deviation is the L2 distance of neighbours over μ.
 

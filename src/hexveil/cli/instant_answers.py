@@ -58,7 +58,7 @@ def _has_colours() -> bool:
 
 
 def _complete() -> int | None:
-    """Print what may follow the words on a line, as the parser does; None if it must do it."""
+    """Print the completions of a line, as the parser does; None if it must do it."""
     instruction, _, shell = os.environ[COMPLETES].partition("_")
     if instruction != "complete" or shell not in ("bash", "zsh", "fish"):
         return None
@@ -94,7 +94,7 @@ def _unquoted(words: list[str]) -> list[str]:
 
 
 def offered(index: Index, words: Sequence[str], incomplete: str) -> list[tuple[str, str]] | None:
-    """Return what may stand for an incomplete word, and its help; None if the parser must say.
+    """Return the completions of an incomplete word with their help; None if the parser must say.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def show(
     *,
     as_json: bool,
 ) -> None:
-    """Print what a release of this plan would book and write."""
+    """Print the bookings and files of a release of this plan."""
     spend = receipts.known_spend(account)
     # A new ledger is opened in memory: on disk it would register the data set and make a key.
     book = Ledger(**(account if spend is not None else _in_memory(account)))

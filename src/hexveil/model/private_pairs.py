@@ -1,4 +1,4 @@
-"""Sums per (cell, unit) pair whose presence is private. PRIVATE, down to the number of its rows.
+"""Sums per (cell, unit) pair of private presence. PRIVATE, down to the number of its rows.
 
 Under `protect="presence"` nothing about the records is public: not the values, not the counts, not
 the number of units, pairs or records, so not the length of an array either. `PrivatePairs` is

@@ -37,7 +37,7 @@ MAX_TITLE = 300
 
 @dataclass(frozen=True)
 class PageOptions:
-    """Title of a release, and what its page shows.
+    """Titles and options of a page.
 
     Attributes
     ----------

@@ -30,7 +30,7 @@ from hexveil.smoothing.clipped_observations import (
     invert_rows,
     mixed_likelihood,
 )
-from hexveil.smoothing.group_centres import CellNumbers, predict_centres
+from hexveil.smoothing.group_centres import CellLikelihoods, predict_centres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -204,17 +204,17 @@ class _FittedPrior:
         """Return the posterior probability of each bin of a block's cells."""
         return posterior_masses(self.priors[block], self.parameters, edges, likelihood)
 
-    def numbers(self, seen: Sequence[tuple[Floats, Floats]]) -> CellNumbers:
-        """Return what the looks at each cell say without this prior."""
+    def numbers(self, seen: Sequence[tuple[Floats, Floats]]) -> CellLikelihoods:
+        """Return the likelihood of each cell, without this prior."""
         parts = [
-            CellNumbers.of(
+            CellLikelihoods.of(
                 edges,
                 self.masses(k, edges, np.ones_like(likelihood)),
                 self.masses(k, edges, likelihood),
             )
             for k, (edges, likelihood) in enumerate(seen)
         ]
-        return CellNumbers(
+        return CellLikelihoods(
             np.concatenate([one.number for one in parts]),
             np.concatenate([one.variance for one in parts]),
             np.concatenate([one.mean for one in parts]),

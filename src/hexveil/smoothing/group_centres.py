@@ -65,8 +65,8 @@ class GroupCentres(ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class CellNumbers(ReadOnlyArrays):
-    """What the looks at each cell say of its mean, without its prior.
+class CellLikelihoods(ReadOnlyArrays):
+    """Likelihood of the mean of each cell, without its prior.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class CellNumbers(ReadOnlyArrays):
     mean: Floats
 
     @classmethod
-    def of(cls, edges: Floats, prior: Floats, posterior: Floats) -> CellNumbers:
+    def of(cls, edges: Floats, prior: Floats, posterior: Floats) -> CellLikelihoods:
         """Return the normal law by which the prior's moments become those of the posterior.
 
         Parameters
@@ -94,7 +94,7 @@ class CellNumbers(ReadOnlyArrays):
         >>> edges = np.linspace(-8.0, 8.0, 801)[None, :]
         >>> middle = (edges[:, 1:] + edges[:, :-1]) / 2
         >>> prior, looks = np.exp(-0.5 * middle**2), np.exp(-0.5 * (middle - 1.0) ** 2 / 0.25)
-        >>> own = CellNumbers.of(edges, prior, prior * looks)
+        >>> own = CellLikelihoods.of(edges, prior, prior * looks)
         >>> own.number.round(3), own.variance.round(3)
         (array([1.]), array([0.25]))
         """
@@ -107,7 +107,7 @@ class CellNumbers(ReadOnlyArrays):
 
 
 def predict_centres(
-    own: CellNumbers,
+    own: CellLikelihoods,
     look: ClippedLook,
     design: CellDesign,
     spread: UserMeanSpread,
@@ -118,7 +118,7 @@ def predict_centres(
 
     Parameters
     ----------
-    own : CellNumbers
+    own : CellLikelihoods
     look : ClippedLook
         The last look at each cell.
     design : CellDesign

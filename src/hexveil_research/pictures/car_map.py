@@ -6,16 +6,13 @@ grid is a declared box, and the fleet's size a declaration.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hexveil.records.placing import place_on_grid
 
 import hexveil as hv
-from hexveil.model.declared_grid import DeclaredGrid, Polygon
-from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.presence.presence_request import FleetDeclaration, PresenceRequest
-from hexveil.publishing.presence.presence_release import release_with_presence
+from hexveil.model.areas import Polygon
 from hexveil.simulation.cars import CarCity
 from hexveil.simulation.cars.car_city import BOX, ZONE
 from hexveil_research.pictures import maps
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.model.declared_grid import DeclaredGrid
     from hexveil.records.dataset import Dataset
 
 CAR_PICTURE = Picture("gallery-cars", (), ends=(20.0, 48.0))
@@ -40,25 +38,31 @@ def make(out: Path, work: Path, cars: int = CARS) -> None:
     records = work / "cars.parquet"
     if not records.exists():
         CarCity(cars=cars, seed=SEED).write(records)
-    cells = hv.Cells(7, "1h", ZONE, "pooled")
-    dataset = hv.read(
-        records, user="car", value="speed", lat="lat", lon="lon", time="time",
-        bounds=BOUNDS, cells=cells, select=hv.Select(min_users=1), repeats="keep",
-    )  # fmt: skip
-    grid = DeclaredGrid.of_area(cells, Polygon.of_box(*BOX))
-    lattice = ValueLattice.of(BOUNDS, "0.001")
-    request = PresenceRequest.of(grid, lattice, FleetDeclaration(cars), EPSILON)
-    ledger = hv.Ledger(work / "cars.sqlite", dataset="cars", budget=EPSILON)
-    pairs = place_on_grid(dataset, grid)
-    table = release_with_presence(
-        pairs, request, source=f"cars, seed {SEED}", ledger=ledger, accept_noise=True
-    ).table
-    columns = {
-        "True averages": true_means(dataset, grid),
-        "Published averages": np.asarray(table["mean"].to_numpy(), dtype=np.float64),
-        "Smoothed": np.asarray(table["smoothed"].to_numpy(), dtype=np.float64),
+    named: dict[str, Any] = {
+        "user": "car",
+        "value": "speed",
+        "lat": "lat",
+        "lon": "lon",
+        "time": "time",
     }
-    contents = [content(title, grid, values) for title, values in columns.items()]
+    grid = hv.Cells(7, "1h", ZONE, "pooled")
+    public = hv.read(
+        records, **named, bounds=BOUNDS, cells=grid, select=hv.Select(min_users=1), repeats="keep"
+    )
+    private = hv.read(
+        records, **named, bounds=BOUNDS, cells=replace(grid, area=Polygon.of_box(*BOX)), repeats="keep",
+        protect="presence",
+    )  # fmt: skip
+    plan = hv.plan(private, epsilon=EPSILON, fleet=cars)
+    ledger = hv.Ledger(work / "cars.sqlite", dataset="cars", budget=EPSILON)
+    table = hv.release(private, plan, ledger=ledger, accept_noise=True).to_arrow()
+    declared = private.public.grid
+    columns = {
+        "True averages": true_means(public, declared),
+        "Published averages": np.asarray(table["mean"].to_numpy(), dtype=np.float64),
+        "Smoothed": np.asarray(table["mean_smoothed"].to_numpy(), dtype=np.float64),
+    }
+    contents = [content(title, declared, values) for title, values in columns.items()]
     empty = {"type": "FeatureCollection", "features": []}
     save(maps.draw(CAR_PICTURE, contents, empty), out / f"{CAR_PICTURE.name}.png")
 
@@ -84,4 +88,5 @@ def content(title: str, grid: DeclaredGrid, values: NDArray[np.float64]) -> maps
     of_slot = np.arange(SLOT, grid.n_cells, slots)
     shown = of_slot[np.isfinite(values[of_slot])]
     places = [int(name, 16) for name in np.array(grid.table.hexagon_names())[shown]]
-    return maps.MapContent(title, places, values[shown], ["good"] * len(places))
+    grades, lies_above = ["good"] * len(places), np.zeros(len(places), dtype=bool)
+    return maps.MapContent(title, places, values[shown], grades, lies_above)

@@ -1,4 +1,4 @@
-"""Scores of fine bins whose means are statistics: indicators of thresholds, and pooled ranks.
+"""Scores of fine bins: indicators of thresholds, and pooled ranks.
 
 The mean of an indicator over a cell's records is the share of records beyond the threshold. The
 mean of the pooled rank r(x) = P(X <= x) under the pooled shape (the ridit; Bross, 1958) says how

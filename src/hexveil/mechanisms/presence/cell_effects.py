@@ -140,7 +140,7 @@ class _Effect:
 
 
 def smooth_weights(weight: Floats, noise: Floats, shape: tuple[int, ...]) -> Floats:
-    """Return positive weights: products of margins, corrected by what noise does not explain.
+    """Return positive weights: products of margins, corrected beyond the noise.
 
     Examples
     --------

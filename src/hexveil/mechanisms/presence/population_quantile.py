@@ -1,4 +1,4 @@
-"""Private quantile of a population whose size is private.
+"""Private quantile of a population of private size.
 
 Each unit spreads at most V whole votes over its values. Let F(j) be the votes of values at or below
 candidate j and n all votes. For the quantile q = a/d, candidate j costs

@@ -129,7 +129,7 @@ def _widened(ratio: Floats, weight: Floats, ends: tuple[Floats, Floats]) -> tupl
 
 
 def lowest_weights(noisy: Floats, threshold: float) -> Floats:
-    """Return the w of which P(w + Z >= noisy | w + Z >= threshold) is 2.5 %, 0 at least.
+    """Return the w with P(w + Z >= noisy | w + Z >= threshold) = 2.5 %, 0 at least.
 
     All in units of the noise scale; Z is the sum of two Laplace numbers of scale 1.
 

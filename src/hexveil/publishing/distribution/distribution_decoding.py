@@ -124,7 +124,7 @@ def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> tuple[Floats, TiltFit
 
 
 def _rank_tilts(shares: Floats, rank: CellEstimates) -> TiltFit:
-    """Return tilts of one term whose mean ranks were released."""
+    """Return tilts of one term, from released mean ranks."""
     middle, low, high = (solve_tilts(shares, x) for x in (rank.estimate, rank.low, rank.high))
     variance = RANK_INFLATION * ((high - low) / (2.0 * Z95)) ** 2
     n_terms = len(SHAPE_VARIANCE)

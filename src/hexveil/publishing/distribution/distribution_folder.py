@@ -141,7 +141,7 @@ def render_distribution_readme(table: pa.Table, manifest: dict[str, Any], *, map
 
 
 def verify_distribution(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a folder whose files are as they were written, and agree.
+    """Return the manifest of a folder with unchanged files that agree.
 
     Checked: the receipt's checksums, with no file missing or added; CSV and README.txt against the
     Parquet table and the manifest; that the components' losses add up to no more than the stated
@@ -159,7 +159,7 @@ def verify_distribution(folder: Path) -> dict[str, Any]:
 
 
 def _find_problem(folder: Path) -> str:
-    """Return the first difference of a folder from what was written; empty if there is none."""
+    """Return the first difference of a folder from the written one; empty if there is none."""
     stated = receipt.parse_checksums(_content(folder / receipt.NAME))
     if stated is None:
         return f"{receipt.NAME} is missing or no receipt."

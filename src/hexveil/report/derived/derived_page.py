@@ -1,4 +1,4 @@
-"""The page of a roll-up or a comparison: maps by timeslot, a table, and what its intervals cover.
+"""The page of a roll-up or a comparison: maps by timeslot, a table, and the meaning of intervals.
 
 One file without scripts. Its policy allows its one style element and nothing else; templates escape
 every text.

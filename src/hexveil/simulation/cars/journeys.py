@@ -38,7 +38,7 @@ FASTEST = 130.0
 
 @dataclass(frozen=True, eq=False)
 class CarHabits:
-    """What a car keeps for all days; places in km from the south-western corner.
+    """Lasting facts of a car; places in km from the south-western corner.
 
     Attributes
     ----------

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hexveil.smoothing.clipped_posterior import CellDesign, ClippedLook, UserMeanSpread, fit
-from hexveil.smoothing.group_centres import CellNumbers, predict_centres
+from hexveil.smoothing.group_centres import CellLikelihoods, predict_centres
 from hexveil.smoothing.random_effects import RandomEffect
 
 BOUNDS = 0.0, 100.0
@@ -75,11 +75,11 @@ def test_a_cell_does_not_predict_its_own_centre():
     """Moving one cell's number moves the others' centres, and its own by its place's alone."""
     rng = np.random.default_rng(4)
     truth, look = drawn(rng, 8.0, 2.0, scale=1.0)
-    own = CellNumbers(look.noisy, np.full(truth.size, 4.0), look.noisy)
+    own = CellLikelihoods(look.noisy, np.full(truth.size, 4.0), look.noisy)
 
     def centres(numbers):
         made = predict_centres(
-            CellNumbers(numbers, own.variance, numbers),
+            CellLikelihoods(numbers, own.variance, numbers),
             look,
             design_of(truth.size),
             SPREAD,
@@ -98,7 +98,7 @@ def test_a_cell_does_not_predict_its_own_centre():
 
 def test_without_groups_there_are_no_centres():
     """A group of all cells, or one per cell, predicts nothing."""
-    own = CellNumbers(np.array([1.0, 2.0, 3.0]), np.ones(3), np.ones(3))
+    own = CellLikelihoods(np.array([1.0, 2.0, 3.0]), np.ones(3), np.ones(3))
     flat = np.zeros(3)
     look = ClippedLook(own.number, flat, flat + 50.0, flat + 1.0)
     one = RandomEffect("everywhere", np.zeros(3, dtype=np.int64))

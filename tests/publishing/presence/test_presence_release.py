@@ -9,6 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import BudgetError, InputError
 from hexveil.ledger import hash_losses
+from hexveil.mechanisms.presence.presence_design import NO_CAP
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
@@ -27,7 +28,7 @@ GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9", "12"]])
 LATTICE = ValueLattice.of((0, 60), "0.1")
 MANY, FEW = FleetDeclaration(2000, 100, 3), FleetDeclaration(500, 100, 3)
 REQUESTS = {
-    "three stages": PresenceRequest.of(GRID, LATTICE, MANY, "1.5"),
+    "three stages": PresenceRequest.of(GRID, LATTICE, MANY, "1.5", NO_CAP),
     "one shot": PresenceRequest.of(GRID, LATTICE, FEW, "1.5"),
     "counts": UnitCountRequest(GRID, MANY, Fraction("1.5")),
 }

@@ -20,7 +20,7 @@ from hexveil.base import atomic_files
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 from clipping_ranges import EPSILONS, RANGES, Row, load_rows
-from collection import COLLECTION, GOALS
+from collection import COLLECTION, FIRST_JUDGES, GOALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -56,7 +56,7 @@ class Judged:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         """Take the rows of judging sets."""
-        self.rows = [row for row in rows if row.purpose == "judging"]
+        self.rows = [row for row in rows if row.set in FIRST_JUDGES]
         self.at = {(row.set, row.epsilon, row.clipping_range): row for row in self.rows}
 
     def of(self, clipping_range: str) -> list[Row]:

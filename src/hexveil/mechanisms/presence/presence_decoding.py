@@ -61,7 +61,7 @@ class PresenceMap(ReadOnlyArrays):
         Average and its 95 % interval, as shares of the span above the lower bound.
     weight, weight_low, weight_high : ndarray of float, shape (n_cells,)
         Weight of the units in the cell and its 95 % interval; a unit has a weight of at most 1 over
-        all cells.
+        all cells, less under a cap if it has few records.
     smoothed : ndarray of float, shape (n_cells,)
         An average for every cell, closed ones too: by `cell_effects` on a grid of several
         dimensions, without an interval; on others the mean, and in closed cells their centre.

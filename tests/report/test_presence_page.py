@@ -27,7 +27,7 @@ def page_of(cells, n_closed):
     is_open = np.arange(facts.grid.n_cells) >= n_closed
     share, wide = np.linspace(0.2, 0.6, is_open.size), np.full(is_open.size, 0.02)
     numbers = [share, share - wide, share + wide, 50 * share, 40 * share, 60 * share]
-    decoded = PresenceMap(is_open, *(np.where(is_open, one, np.nan) for one in numbers))
+    decoded = PresenceMap(is_open, *(np.where(is_open, one, np.nan) for one in numbers), share)
     table = released_table(plan.request, decoded, "speed", "km/h")
     manifest = {
         "model": "presence",

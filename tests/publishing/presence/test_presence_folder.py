@@ -92,6 +92,7 @@ def first_open(value):
 TABLES = {
     "a weight": ("weight", first_open(lambda x: x + 1), "weight_low"),
     "an end": ("weight_high", first_open(lambda x: x - 0.5), "weight_low"),
+    "a smoothed average": ("mean_smoothed", first_open(lambda _: -1.0), "mean_smoothed"),
     "an average": ("mean", first_open(lambda _: 101.0), "mean_low, mean"),
     "a grade": ("quality", first_open(lambda x: "good" if x != "good" else "noise"), "quality"),
     "a missing number": ("mean", first_open(lambda _: None), "mean is there"),

@@ -28,7 +28,7 @@ GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9", "12"]])
 LATTICE = ValueLattice.of((0, 60), "0.1")
 MANY, FEW = FleetDeclaration(2000, 100, 3), FleetDeclaration(500, 100, 3)
 REQUESTS = {
-    "three stages": PresenceRequest.of(GRID, LATTICE, MANY, "1.5"),
+    "three stages": PresenceRequest.of(GRID, LATTICE, MANY, "1.5", NO_CAP),
     "one shot": PresenceRequest.of(GRID, LATTICE, FEW, "1.5"),
     "counts": UnitCountRequest(GRID, MANY, Fraction("1.5")),
 }

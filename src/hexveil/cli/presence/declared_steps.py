@@ -109,7 +109,8 @@ def _prediction_lines(plan: PresencePlan) -> list[str]:
     return formatting.wrapped(
         label,
         f"averages of open cells are expected to be off by {prediction.mean_error:.2g}{measure} "
-        f"(one number for all cells: {prediction.baseline_error:.2g}{measure}); weights by "
+        f"({prediction.mean_error_low:.2g} to {prediction.mean_error_high:.2g}, by how values "
+        f"spread; one number for all cells: {prediction.baseline_error:.2g}{measure}); weights by "
         f"{prediction.weight_error:.2g}, where typically {prediction.typical_weight:.3g} are; "
         f"{prediction.open_cells:,.0f} cells are expected to be open, with "
         f"{prediction.open_traffic:.0%} of the traffic.",

@@ -5,6 +5,7 @@ Public: the plan is made before a record is read, and is the same whatever the r
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -86,7 +87,7 @@ class PresencePlan:
         return {
             name: float(number)
             for name, number in sorted(vars(self.prediction).items())
-            if isinstance(number, (int, float)) and not isinstance(number, bool)
+            if isinstance(number, (int, float)) and math.isfinite(number)
         }
 
     def to_json(self) -> dict[str, Any]:

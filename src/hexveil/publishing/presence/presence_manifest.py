@@ -164,7 +164,8 @@ def _user_cap(plan: PresencePlan) -> str:
     """Return the cap on users as text: none, private, or the declared records."""
     if not isinstance(plan.request, PresenceRequest):
         return f"{plan.request.allocation().cell_cap} cells"
-    cap = plan.request.cap
+    # The cap that is used: without one of the caller's own it follows from the declarations.
+    cap = plan.request.user_cap
     if isinstance(cap, DeclaredCap):
         return f"{cap.records} records"
     return "private" if isinstance(cap, PrivateCap) else "none"

@@ -221,6 +221,9 @@ def _check_means(
     """Yield if averages and their intervals do not lie in order within the bounds."""
     lower, upper = (float(Fraction(manifest["bounds"][end])) for end in ("lower", "upper"))
     slack = TOLERANCE * max(1.0, upper - lower)
+    smoothed = numbers[SMOOTHED]
+    if not ((smoothed >= lower - slack) & (smoothed <= upper + slack)).all():
+        yield f"{SMOOTHED} is out of the bounds."
     inner = [numbers[one][is_open] for one in ("mean_low", "mean", "mean_high")]
     ends = [np.full_like(inner[0], lower), *inner, np.full_like(inner[0], upper)]
     if any((above < below - slack).any() for below, above in itertools.pairwise(ends)):

@@ -130,7 +130,7 @@ PEERS = {
         cut(8, 1),
         cut(2, 1),
         is_ranged=True,
-        sets=SMALL,
+        sets=("flights",),
     ),
     "hexveil, presence": Peer(
         "hexveil",

@@ -213,7 +213,7 @@ def test_a_shaped_grid_has_an_average_for_every_cell(form):
 def test_lowest_weights_cover_given_the_test(weight):
     """Of cells that reached a threshold, 97.5 % have at least the weight that is stated."""
     rng = np.random.default_rng(7)
-    noisy = weight + rng.laplace(size=(2, 300_000)).sum(axis=0)
+    noisy = weight + rng.laplace(size=(2, 60_000)).sum(axis=0)
     seen = noisy[noisy >= 8.0]
     covered = (lowest_weights(seen, 8.0) <= weight + 1e-9).mean()
     # Five standard errors.

@@ -158,4 +158,4 @@ def smooth_weights(weight: Floats, noise: Floats, shape: tuple[int, ...]) -> Flo
     excess = float(((weight - product) ** 2 - noise**2).sum() / (product**2).sum())
     variance = max(excess, 0.0) * product**2
     smoothed = product + variance / (variance + noise**2) * (weight - product)
-    return np.maximum(smoothed, MIN_WEIGHT_PER_NOISE * noise)
+    return np.asarray(np.maximum(smoothed, MIN_WEIGHT_PER_NOISE * noise))

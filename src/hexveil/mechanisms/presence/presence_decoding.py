@@ -115,7 +115,8 @@ def decode_map(
     if levels is None:
         levels = np.where(is_open, window.centres + window.radius * ratio, window.centres)
     smoothed = np.clip(levels / PARTS, 0.0, 1.0)
-    return PresenceMap(is_open, *(np.where(is_open, one, np.nan) for one in columns), smoothed)
+    shown = [*(np.where(is_open, column, np.nan) for column in columns), smoothed]
+    return PresenceMap(is_open, *shown)
 
 
 def _widened(ratio: Floats, weight: Floats, ends: tuple[Floats, Floats]) -> tuple[Floats, Floats]:

@@ -40,6 +40,7 @@ MEASURES = {
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/any_unit.py", "mechanisms/presence/map_stage.py",
     "mechanisms/presence/count_map.py", "mechanisms/presence/population_quantile.py",
+    "mechanisms/distribution/binned_stage.py", "mechanisms/distribution/combined_stages.py",
 }  # fmt: skip
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""
 STUDIES = {
@@ -51,8 +52,11 @@ TAKERS = {"measure", "values", "blocks", "user_sums", "execute", "_prepared", "p
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
 SINGLE_CELL = {"outputs", "estimates", "noiseless_estimates", "_outcomes", "_errors"}
 """Functions of `mechanisms/single_cell/` that run a study on simulated sums."""
-RELEASERS = {"publishing/pipeline.py", "publishing/presence/presence_release.py"}
-"""Modules that release: one for each privacy model."""
+RELEASERS = {
+    "publishing/pipeline.py", "publishing/presence/presence_release.py",
+    "publishing/distribution/distribution_release.py",
+}  # fmt: skip
+"""Modules that release: one for each privacy model, and one for statistics of distributions."""
 KNOCKS = RELEASERS | {"hexveil_research/audit/run.py"}
 """Modules that call the noise door, or make the source that does."""
 SAMPLERS = {"_measurement", "_gaussian", "_selection"}

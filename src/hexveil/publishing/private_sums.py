@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import PrivateSums
+from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.records.distributed_sums import DistributedSums
 
 if TYPE_CHECKING:
@@ -46,3 +48,17 @@ def private_sums(dataset: Dataset) -> PrivateSums:
     if isinstance(sums, DistributedSums):
         return DistributedPairSums(sums)
     return PrivateSums(sums.total, sums.total_sq)
+
+
+def binned_sums(dataset: Dataset) -> BinnedSums:
+    """Return the sums of a data set with its counts by bin, a batch of one. PRIVATE.
+
+    Raises
+    ------
+    HexveilError
+        If its records were not counted by bin.
+    """
+    sums = dataset.sums
+    if isinstance(sums, DistributedSums) or sums.bins is None:
+        raise HexveilError("these records were not counted by bin.")
+    return BinnedSums(sums.total, sums.total_sq, sums.bins)

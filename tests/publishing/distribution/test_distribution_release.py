@@ -10,6 +10,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import BudgetError, InputError, StorageError
+from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
@@ -297,3 +298,35 @@ def test_a_cell_unlike_the_map_is_missed():
     truth = np.quantile(speed[is_odd], 0.15)
     assert estimate.estimate[7] > truth + 4.0
     assert np.abs(estimate.estimate[:7] - np.quantile(speed[~is_odd], 0.15)).max() < 4.0
+
+
+@pytest.mark.parametrize("estimator", ["auto", "ranks", "bins"])
+def test_through_a_deaf_door_nothing_is_heard(tmp_path, monkeypatch, estimator):
+    """Whatever the values are, the door is asked the same and the same table comes out."""
+    asked = []
+
+    def add_laplace(values, scales):
+        asked.append((values.shape, scales.tobytes()))
+        return np.round(scales * (np.arange(scales.size) % 7 - 3)).astype(np.int64)
+
+    def noisy_max(scores, scale):
+        asked.append((scores.shape, scale))
+        return scores.size // 3
+
+    monkeypatch.setattr(noise, "add_laplace", add_laplace)
+    monkeypatch.setattr(noise, "noisy_max", noisy_max)
+    bus = np.arange(2000) % 100
+    texts, heard = ("share<20",) if estimator == "auto" else ("mean", "p50", "share<20"), []
+    for number, speed in enumerate((bus / 2.0, np.where(bus % 2, -1e300, 64.0))):
+        table = pa.table({"bus": bus.astype(str), "line": (bus % 3).astype(str), "speed": speed})
+        options = {"user": "bus", "value": "speed", "bounds": (0, 65), "cells": hv.Labels("line")}
+        found = hv.read(table, **options, statistics=texts)
+        plan = hv.plan_distribution(found, statistics=texts, epsilon=2, estimator=estimator)
+        book = hv.Ledger(tmp_path / f"{number}.sqlite", dataset="buses", budget=5)
+        made = hv.release_distribution(found, plan, ledger=book, accept_noise=True)
+        heard.append((list(asked), made.table, made.manifest["losses"], repr(made)))
+        asked.clear()
+    assert heard[0][0]
+    assert heard[0][0] == heard[1][0]
+    assert heard[0][1].equals(heard[1][1])
+    assert heard[0][2:] == heard[1][2:]

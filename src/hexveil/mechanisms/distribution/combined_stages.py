@@ -65,14 +65,6 @@ class Component:
         own = {name: row for name, row in earlier.items() if name.startswith(prefix)}
         return Outputs({name.removeprefix(prefix): row for name, row in own.items()})
 
-    def sums(self, everything: PrivateSums, earlier: Outputs) -> PrivateSums:
-        """Return the sums that its stages measure. PRIVATE."""
-        if self.scores is None:
-            return everything
-        if not isinstance(everything, BinnedSums):
-            raise HexveilError("scores need records by bin, which these sums lack.")
-        return everything.scored(self.scores.scores(earlier))
-
 
 @dataclass(frozen=True, eq=False)
 class ComponentStage:
@@ -101,8 +93,11 @@ class ComponentStage:
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:
         """Return the integers of the stage. PRIVATE."""
-        own = self.component.sums(sums, earlier)
-        return self.stage.measure(own, self.component.outputs(earlier))
+        if self.component.scores is not None:
+            if not isinstance(sums, BinnedSums):
+                raise HexveilError("scores need records by bin, which these sums lack.")
+            sums = sums.scored(self.component.scores.scores(earlier))
+        return self.stage.measure(sums, self.component.outputs(earlier))
 
     def row(self, drawn: Ints, earlier: Outputs) -> Ints:
         """Return the row that the stage stores."""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import InputError
 from hexveil.ledger import Ledger, hash_losses
 from hexveil.mechanisms.contract import Meter, execute, replay
-from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.planning.distribution.distribution_codec import (
     decode_distribution_plan,
@@ -34,6 +33,7 @@ from hexveil.publishing.estimates.table import check_labels
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import fingerprint, record_facts
 from hexveil.publishing.pinned_unit import unit_of
+from hexveil.publishing.private_sums import binned_sums
 from hexveil.publishing.release_checks import check_same_records, check_units
 from hexveil.records.dataset import Dataset
 
@@ -153,7 +153,6 @@ def _book_and_draw(
     Returned are the booked plan, its outputs, and whether the ledger had them before.
     """
     assert dataset.units is not None  # noqa: S101  see check_units
-    assert dataset.sums.bins is not None  # noqa: S101  see _check_arguments
     units, name = dataset.units, fingerprint(facts)
     # One process at a time: whoever waits here gets the numbers that the other one stored.
     with ledger.drawing():
@@ -174,9 +173,8 @@ def _book_and_draw(
         )
         if booking.complete:
             return plan, replay(allocation, rows_of(booking.stages)), True
-        sums = BinnedSums(dataset.sums.total, dataset.sums.total_sq, dataset.sums.bins)
         journal = LedgerJournal(ledger, name)
         # The vetted door is made here: no caller can give a release another one.
-        outputs = execute(allocation, sums, VettedNoise(), journal, Meter(losses))
+        outputs = execute(allocation, binned_sums(dataset), VettedNoise(), journal, Meter(losses))
         ledger.complete(name)
     return plan, outputs, False

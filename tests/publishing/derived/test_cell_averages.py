@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hexveil.publishing.derived.cell_averages import average_cells
+from hexveil.publishing.derived.cell_changes import find_changes
 from hexveil.publishing.derived.cell_numbers import BOUND_PER_SCALE, CellNumbers
-from hexveil.publishing.derived.release_comparison import find_changes
 
 RECORDS = np.array([100.0, 5.0, 40.0, 1.0, 7.0])
 GROUP = np.array([0, 0, 1, 0, 2])

@@ -1,18 +1,7 @@
 """Comparison of two releases cell by cell from their noisy numbers alone: nothing is spent.
 
-The change of a cell is the second number minus the first. Its error is the difference of two
-independent noises and of two biases (cell_numbers.py). With both numbers within public bounds, the
-noise is a sum of two Laplace numbers, whose bound q is exact (laplace_sums.py), and the interval
-
-    change - q - bias,   change + q + bias
-
-covers the true change of the cell's records with probability at least 95 percent. Otherwise q joins
-the bounds of each side as the root of their squared sum (square-and-add; Newcombe, Statistics in
-Medicine 17, 1998; Zou and Donner, 27, 2008). For two Laplace numbers that root is never below the
-exact bound, for every ratio of scales (a test computes both).
-
-The p-value of "no change" is the chance that noise alone is as far from 0 as the change less the
-bias. Cells are called changed under a false discovery rate over all pairs (false_discoveries.py).
+Changes, their intervals and p-values: cell_changes.py. Cells are called changed under a false
+discovery rate over all pairs (false_discoveries.py).
 
 Covered is the noise of publication, with clipping and weights: the interval is about the averages
 of the records that were read. Not covered is which vehicles happened to report: two days of the
@@ -33,6 +22,7 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
 from hexveil.publishing.derived import derived_folder
+from hexveil.publishing.derived.cell_changes import Change, find_changes
 from hexveil.publishing.derived.cell_numbers import CellNumbers, numbers_to_compare
 from hexveil.publishing.derived.cell_pairs import (
     check_comparable,
@@ -41,7 +31,6 @@ from hexveil.publishing.derived.cell_pairs import (
     place_columns,
 )
 from hexveil.publishing.derived.false_discoveries import find_discoveries
-from hexveil.publishing.derived.laplace_sums import bounded_tail, pair_bound, pair_tail
 from hexveil.publishing.derived.release_source import ReleaseSource, open_source
 from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.report.manifest_view import RANGE, ManifestView
@@ -67,24 +56,6 @@ COLUMNS = (
     "change_low", "change_high", "p_value", "verdict",
 )  # fmt: skip
 """Columns of a comparison beside those that name a place."""
-
-
-@dataclass(frozen=True, eq=False)
-class Change:
-    """Changes of paired cells.
-
-    Attributes
-    ----------
-    change, low, high : ndarray of float, shape (n_pairs,)
-        Second number minus first, and its 95 percent interval.
-    p_value : ndarray of float, shape (n_pairs,)
-        Of the hypothesis that the true number did not change.
-    """
-
-    change: Floats
-    low: Floats
-    high: Floats
-    p_value: Floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -206,32 +177,6 @@ def compare_releases(
     limit = _range(view, statistic)
     table = _table(sources, pairs, taken, _within(change, limit[1] - limit[0]), is_found, limit)
     return ReleaseComparison(table, statement | {"verdicts": _count(table)})
-
-
-def find_changes(before: CellNumbers, after: CellNumbers, *, adds_noise: bool = False) -> Change:
-    """Return the changes of paired cells, with intervals and p-values; see the module.
-
-    Parameters
-    ----------
-    before, after : CellNumbers
-        Of the same cells in the same order.
-    adds_noise : bool
-        Whether both share noise, so that its bounds add up linearly.
-    """
-    change = after.number - before.number
-    is_single = np.isfinite(before.scale) & np.isfinite(after.scale)
-    scales = [np.where(is_single, part.scale, 0.0) for part in (before, after)]
-    exact = pair_bound(scales[0], scales[1])
-    join = np.add if adds_noise else np.hypot
-    noise_low = np.where(is_single, exact, join(after.noise_low, before.noise_high))
-    noise_high = np.where(is_single, exact, join(after.noise_high, before.noise_low))
-    bias_low, bias_high = after.bias_low + before.bias_high, after.bias_high + before.bias_low
-    # What bias cannot explain: at most one side of it is positive.
-    is_up = change > 0.0
-    excess = np.maximum(np.where(is_up, change - bias_low, -change - bias_high), 0.0)
-    loose = bounded_tail(excess, np.where(is_up, noise_low, noise_high))
-    p_value = np.where(is_single, pair_tail(excess, scales[0], scales[1]), loose)
-    return Change(change, change - noise_low - bias_low, change + noise_high + bias_high, p_value)
 
 
 def _open(release: Comparable, key: str | Path | None) -> ReleaseSource:

@@ -48,7 +48,7 @@ def fuzzed_number(rng):
     if drawn < 0.25:
         text = rng.choice(ODD_NUMBERS)
     elif drawn < 0.5:
-        text = repr(rng.uniform(-1, 1) * 10 ** rng.uniform(-330, 309))
+        text = repr(rng.uniform(-1, 1) * 10 ** rng.uniform(-330, 308))
     elif drawn < 0.75:
         digits = "".join(rng.choices("0123456789", k=rng.randint(1, 40)))
         point = rng.randint(0, len(digits))

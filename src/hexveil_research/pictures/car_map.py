@@ -44,6 +44,8 @@ def make(out: Path, work: Path, cars: int = CARS) -> None:
         "lat": "lat",
         "lon": "lon",
         "time": "time",
+        "bounds": BOUNDS,
+        "repeats": "keep",
     }
     grid = hv.Cells(7, "1h", ZONE, "pooled")
     public = hv.read(records, **named, cells=grid, select=hv.Select(min_users=1))

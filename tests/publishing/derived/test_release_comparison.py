@@ -60,6 +60,7 @@ def test_a_change_is_the_difference_of_noisy_numbers(mapped):
     assert made.table["change_low"].to_numpy() == pytest.approx(np.clip(low, -60, 60))
     statement = made.statement
     assert statement["procedure"] == "Benjamini-Hochberg"
+    assert "at least 95 percent" in statement["covers"]
     assert statement["before"]["request"] == before.manifest["request"]
     assert len(statement["after"]["receipt_sha256"]) == 64
     assert sum(made.verdicts.values()) == len(made) == len(before)
@@ -250,6 +251,8 @@ def test_roll_ups_are_compared(mapped):
     rolled = [hv.roll_up(folder, timeslot="1d") for folder in mapped]
     made = hv.compare_releases(*rolled)
     assert len(made) == 7
+    assert made.statement["basis"] == "approximate"
+    assert "of about 95 percent" in made.statement["covers"]
     change = rolled[1].numbers.number - rolled[0].numbers.number
     bound = np.hypot(rolled[0].numbers.noise_low, rolled[1].numbers.noise_low)
     bound += rolled[0].numbers.bias_low + rolled[1].numbers.bias_high

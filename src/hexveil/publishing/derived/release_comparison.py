@@ -166,11 +166,14 @@ def compare_releases(
     is_found = find_discoveries(
         change.p_value, false_discovery_rate, are_independent=are_independent
     )
+    is_single = all(np.isfinite(part.scale).all() for part in taken)
+    # Averages of roll-ups have sums of noise, whose bounds are joined by a rule and no theorem.
+    basis = ("proven" if is_single else "approximate") if are_independent else "model"
     statement = _statement(sources, statistic, pairs, slots) | {
         "false_discovery_rate": false_discovery_rate,
         "procedure": "Benjamini-Hochberg" if are_independent else "Benjamini-Yekutieli",
-        "basis": "proven" if are_independent else "model",
-        "covers": render_sentence("derived.txt", "comparison_covers", proven=are_independent),
+        "basis": basis,
+        "covers": render_sentence("derived.txt", "comparison_covers", basis=basis),
         "not_covered": render_sentence("derived.txt", "comparison_not_covered"),
     }
     view = ManifestView.from_manifest(sources[0].manifest)

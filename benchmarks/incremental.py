@@ -44,6 +44,8 @@ ROW_GROUP = 122_880
 FIRST = date(2026, 3, 2)
 USERS = 500
 """Vehicles: at a million records a day each reports every 43 seconds."""
+MIN_USERS = 2
+"""Users of a cell, few enough for small days."""
 ZONE = "Asia/Kolkata"
 OFFSET = 5.5 * 3600
 
@@ -84,7 +86,8 @@ def seconds(work: Callable[[], object]) -> float:
 
 def read(source: Path, cache: Path | None = None, dates: tuple[date, date] | None = None) -> int:
     """Read records into sums; return how many are left."""
-    select = hv.Select() if dates is None else hv.Select(dates=(str(dates[0]), str(dates[1])))
+    days = None if dates is None else (str(dates[0]), str(dates[1]))
+    select = hv.Select(dates=days, min_users=MIN_USERS)
     dataset = hv.read(
         source,
         user="user",

@@ -103,7 +103,7 @@ TABLE = {
     "__init__": Room((EVERY_ROOM,)),
 }
 PRIVATE_PRESENCE = {
-    *("PrivatePairs", "PresenceSums", "private_pairs", "place_on_grid"),
+    *("PrivatePairs", "PresenceSums", "private_pairs"),
     *("PrivateDataset", "private_dataset", "read_private", "private_reading"),
 }
 """Names through which records of private presence can be had."""

@@ -78,8 +78,13 @@ def pytest_configure():
 
 
 def pytest_collection_finish():
-    """Leave modules and tests out of every later look for garbage: they live to the end."""
+    """Leave modules and tests out of later looks for garbage: they live to the end."""
     gc.freeze()
+
+
+def pytest_unconfigure():
+    """Let the end of the process look at them again, which libraries in C++ count on."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -360,6 +360,7 @@ def option(section: str, name: str) -> str:
 
 _OPTION_NAMES = {
     ("ledger", "url"): "ledger",
+    ("cells", "values"): "label-values",
     ("read", "version"): "data-version",
     ("read", "timezone"): "time-timezone",
 }

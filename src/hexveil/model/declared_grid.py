@@ -106,7 +106,7 @@ class DeclaredGrid:
         if isinstance(cells, Labels):
             if cells.values is None:
                 raise InputError(
-                    "values is needed (in [cells], or --values): under private presence the "
+                    "values is needed (in [cells], or --label-values): under private presence the "
                     "values of each label are declared, not found in the records."
                 )
             return cls.of_labels(Labels(*cells.columns), cells.values)

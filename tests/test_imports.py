@@ -82,7 +82,12 @@ TABLE = {
     "report": Room(
         BASE,
         ("numpy", "pyarrow", "jinja2", "markupsafe"),
-        (("matplotlib", "notebook/matplotlib_drawing.py"), ("scipy", "geography/location.py")),
+        (
+            ("matplotlib", "notebook/matplotlib_drawing.py"),
+            ("matplotlib", "notebook/graded_hexagons.py"),
+            ("pyogrio", "openstreetmap.py"),
+            ("scipy", "geography/location.py"),
+        ),
     ),
     "config": Room((*BASE, "mechanisms", "planning", "records"), ("pydantic",)),
     "simulation": Room(

@@ -19,7 +19,7 @@ def modules(monkeypatch):
     monkeypatch.syspath_prepend(PEERS)
     monkeypatch.syspath_prepend(PEERS.parent)
     yield
-    for name in ("common", "pages", "run", "works", "big"):
+    for name in ("code_lines", "common", "pages", "run", "works", "big"):
         sys.modules.pop(name, None)
 
 
@@ -40,6 +40,38 @@ def test_the_tables_of_the_page_are_those_of_the_results():
 
     page = pages.PAGE.read_text("utf-8")
     assert pages.filled(page, pages.load()) == page
+
+
+@pytest.mark.usefixtures("modules")
+def test_lines_of_code_are_counted_without_words(monkeypatch, tmp_path):
+    """Docstrings, comments, blank lines and the function `main` do not count."""
+    import code_lines  # noqa: PLC0415  it is found only here
+
+    monkeypatch.setattr(code_lines, "FOLDER", tmp_path)
+    text = 'def one(a):\n    """Words.\n\n    More."""\n    # why\n    b = (\n        a\n    )\n\n'
+    (tmp_path / "by_some_one.py").write_text(text + "    return b\n\ndef main():\n    one(1)\n")
+    assert code_lines.code_lines("some-one") == 5
+
+
+def test_the_short_script_of_the_page_works(tmp_path, monkeypatch):
+    """It has at most ten lines, and makes a release that verifies."""
+    page = (PEERS.parents[1] / "docs" / "understand" / "other-libraries.md").read_text("utf-8")
+    script = page.partition("```python\n")[2].partition("```")[0]
+    assert len([line for line in script.splitlines() if line.strip()]) <= 10
+    rng = np.random.default_rng(3)
+    plane = np.repeat(np.arange(600), 8)
+    records = {
+        "tailnum": [f"N{one}" for one in plane],
+        "ground speed": rng.uniform(300, 450, plane.size),
+        "origin": np.where(plane % 2, "JFK", "LGA"),
+        "hour": np.where(np.arange(plane.size) % 4 < 2, "7", "12"),
+    }
+    pq.write_table(pa.table(records), tmp_path / "flights.parquet")
+    monkeypatch.chdir(tmp_path)
+    exec(script, {})  # noqa: S102  the page's own lines
+    import hexveil as hv  # noqa: PLC0415
+
+    assert hv.verify(tmp_path / "map")["dataset"]["name"] == "flights"
 
 
 @pytest.mark.usefixtures("modules")

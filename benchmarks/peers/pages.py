@@ -7,6 +7,8 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import code_lines
+
 from hexveil.base import atomic_files
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 RESULTS = Path(__file__).resolve().with_name("results.json")
 PAGE = RESULTS.parents[2] / "docs" / "understand" / "other-libraries.md"
 BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"
-KINDS = ("flights", "big", "surat-6", "warsaw-6", "versions")
+KINDS = ("flights", "big", "surat-6", "warsaw-6", "code", "versions")
 CONSTANT = "one constant, the best there is"
 NOTHING: dict[str, Any] = {"sets": {}, "rows": []}
 
@@ -52,6 +54,9 @@ def filled(page: str, results: Found) -> str:
 
 def lines(kind: str, results: Found) -> Iterator[str]:
     """Yield the lines of one table."""
+    if kind == "code":
+        yield from code_lines.table()
+        return
     if kind == "versions":
         yield from versions(results)
         return

@@ -56,6 +56,7 @@ def test_facts_hold_public_things_only():
         "rules",
         "identity",
         "recount",
+        "bins",
     }
     facts = PublicMetadata(
         Occupancy.from_dense([[1]]),

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
+from hexveil.publishing import column_selection, geometry
 from hexveil.publishing import folder as folders
-from hexveil.publishing import geometry
-from hexveil.publishing.estimates.released_columns import STATISTICS, split_column
+from hexveil.publishing.estimates.released_columns import split_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from fractions import Fraction
     from pathlib import Path
 
+    import numpy as np
     import pyarrow as pa
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
@@ -72,10 +70,10 @@ class Release:
         yield from self.table.to_pylist()
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and _column_name(self.table, name) is not None
+        return isinstance(name, str) and column_selection.column_name(self.table, name) is not None
 
     def __getitem__(self, key: str | list[str] | NDArray[np.bool_]) -> Any:  # noqa: ANN401  by key
-        return _select(self.table, key)
+        return column_selection.select(self.table, key)
 
     def head(self, n: int = 5) -> Any:  # noqa: ANN401  pandas may not be installed
         """Return the first rows as a pandas data frame; InputError without pandas."""
@@ -111,7 +109,7 @@ class Release:
         require_package("geopandas", "geo")
         mapped = geometry.with_geometry(self.table)
         if mapped is self.table:
-            raise InputError(f"{_NO_OUTLINES}; .to_pandas() has their numbers.")
+            raise InputError(f"{column_selection.NO_OUTLINES}; .to_pandas() has their numbers.")
         import geopandas  # noqa: PLC0415  an extra
 
         frame = mapped.to_pandas()
@@ -272,7 +270,9 @@ class Release:
     def _plotted(self, column: str | None) -> PlottedColumn:
         from hexveil.report.notebook.cell_picture import PlottedColumn  # noqa: PLC0415  as in plot
 
-        name = _require_column(self.table, column or self.manifest["plan"]["statistics"][0])
+        name = column_selection.require_column(
+            self.table, column or self.manifest["plan"]["statistics"][0]
+        )
         return PlottedColumn(name, *split_column(name))
 
     if not TYPE_CHECKING:
@@ -280,61 +280,4 @@ class Release:
         def __getattr__(self, name: str) -> object:
             """Raise AttributeError that names the data frame which has the attribute."""
             # Types are checked without this method: a checker would take any name for present.
-            raise AttributeError(_describe_missing(self, name), name=name, obj=self)
-
-
-_NO_OUTLINES = "cells of labels have no outlines"
-
-
-def _column_name(table: pa.Table, name: str) -> str | None:
-    """Return the column of a name: a statistic alone means its estimates, or its raw numbers."""
-    # Columns first: a label may have the name of a statistic.
-    named = [name, *(f"{name}_{key}" for key in ("estimate", "raw") if name in STATISTICS)]
-    return next((column for column in named if column in table.column_names), None)
-
-
-def _require_column(table: pa.Table, name: object) -> str:
-    """Return the column of a name; raise InputError with those that there are."""
-    if not isinstance(name, str):
-        raise InputError(
-            f"a column of a release is named by text, got {type(name).__name__}; for rows use "
-            "release.table or release.to_pandas()."
-        )
-    column = _column_name(table, name)
-    if column is None:
-        similar = difflib.get_close_matches(name, table.column_names, n=1, cutoff=0.6)
-        hint = (
-            f"did you mean {similar[0]!r}?"
-            if similar
-            else f"it has {', '.join(table.column_names)}."
-        )
-        raise InputError(f"the release has no column {name!r}; {hint}")
-    return column
-
-
-def _select(table: pa.Table, key: str | list[str] | NDArray[np.bool_]) -> Any:  # noqa: ANN401
-    """Return a column as an array, or an Arrow table of columns or rows: see `Release`."""
-    if isinstance(key, list):
-        return table.select([_require_column(table, name) for name in key])
-    if isinstance(key, np.ndarray) and key.dtype == np.bool_ and key.shape == (table.num_rows,):
-        return table.filter(key)
-    values = table[_require_column(table, key)].to_numpy()
-    # An Arrow buffer is shared with the release, and must not be written to.
-    values.setflags(write=False)
-    return np.asarray(values)
-
-
-def _describe_missing(release: Release, name: str) -> str:
-    """Return the message for an attribute that a release does not have."""
-    missing = f"'Release' object has no attribute {name!r}"
-    if name == "__geo_interface__":
-        return f"{missing}: {_NO_OUTLINES}."
-    # Private names are asked for by tools; copies ask before there is a table.
-    if name.startswith("_") or "table" not in vars(release):
-        return missing
-    if name in release:
-        return f"{missing}; release[{name!r}] is that column."
-    return (
-        f"{missing}; release.to_pandas() and release.to_polars() are data frames, release.table "
-        "is an Arrow table."
-    )
+            raise AttributeError(column_selection.describe_missing(self, name), name=name, obj=self)

@@ -15,7 +15,7 @@ import numpy as np
 from hexveil.report.context import lines_of, named_lines, named_positions
 from hexveil.report.geography import world
 from hexveil.report.geography.location import describe_location, locate
-from hexveil.report.geography.streets import streets_through
+from hexveil.report.geography.street_names import streets_through
 from hexveil.report.projection import align_with
 
 if TYPE_CHECKING:

@@ -71,8 +71,8 @@ def draw(picture: Picture, contents: Sequence[MapContent], streets: Mapping[str,
         _scale(figure, picture)
         if entries:
             entries["labels"] = [WORDS[grade] for grade in entries["labels"]]
-            where = {"loc": "outside lower center", "frameon": False, "fontsize": SIZE - 1}
-            figure.legend(**entries, **where, handlelength=3.0)
+            entries |= {"loc": "outside lower center", "frameon": False, "fontsize": SIZE - 1}
+            figure.legend(**entries, handlelength=3.0)
     return figure
 
 
@@ -118,7 +118,7 @@ def _thinned(line: NDArray[np.float64], step: float) -> NDArray[np.float64]:
     moves = np.any(np.diff(np.floor(line / step), axis=0) != 0, axis=1)
     # The last corner is where another street begins.
     moves[-1] = True
-    return line[np.concatenate([[True], moves])]
+    return np.asarray(line[np.concatenate([[True], moves])], dtype=np.float64)
 
 
 def lines_of(streets: Mapping[str, Any]) -> list[list[list[float]]]:

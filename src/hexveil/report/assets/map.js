@@ -104,6 +104,7 @@ function listen() {
   frame.addEventListener("click", (event) => {
     if (event.target.closest(".zoom")) return;
     change({ place: placeAt(...pixelOf(event)) });
+    if (state.place !== null) approach(state.place);
     // On a phone the card stands below the map.
     if (state.place !== null) byId("readout").scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
   });
@@ -112,6 +113,15 @@ function listen() {
   byId("zoom-reset").addEventListener("click", reset);
   paper.addEventListener("change", () => refresh(true));
   addEventListener("beforeprint", () => { paint(); show(); });
+}
+
+/* Fingers need room: a tap on a small hexagon brings it near enough to tap its neighbours. */
+function approach(place) {
+  const { box } = shapes[place];
+  const across = box[2] - box[0];
+  if (across * view.k >= 24 || !matchMedia("(pointer: coarse)").matches) return;
+  surface.call(zooming.scaleTo, 44 / across);
+  surface.call(zooming.translateTo, (box[0] + box[2]) / 2, (box[1] + box[3]) / 2);
 }
 
 /* Shows a place in the middle of the map, so near that its surroundings reach the edges. */

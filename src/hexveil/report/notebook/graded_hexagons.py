@@ -68,9 +68,17 @@ def add_hexagons(
     ):
         if has_sign.any():
             # A cross has no face.
-            colours = {"c": MARK} if sign == "x" else {"facecolors": "none", "edgecolors": MARK}
+            colours: dict[str, Any] = (
+                {"c": MARK} if sign == "x" else {"facecolors": "none", "edgecolors": MARK}
+            )
             axes.scatter(
-                *middle[has_sign].T, s=area, marker=sign, linewidths=0.8, zorder=3, **colours
+                middle[has_sign, 0],
+                middle[has_sign, 1],
+                s=area,
+                marker=sign,
+                linewidths=0.8,
+                zorder=3,
+                **colours,
             )
 
 

@@ -1,5 +1,7 @@
 """What the page carries: slots in words, colours, and public lines cut to the map."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -82,10 +84,11 @@ def test_lines_far_away_are_cut_off(city):
 
 def test_a_large_context_is_thinned(city, monkeypatch):
     """Lines with too many corners keep their shape and lose corners until they fit."""
-    monkeypatch.setattr(module, "MAX_CONTEXT_POINTS", 100)
+    monkeypatch.setattr(module, "MAX_CONTEXT_BYTES", 300)
     fine = [[72.80 + 0.00001 * i, 21.17] for i in range(5_000)]
     (kept,) = context_of(city, [fine])
-    assert 2 <= len(kept) // 2 <= 100
+    assert 2 <= len(kept) // 2 < 5_000
+    assert len(json.dumps([kept], separators=(",", ":"))) <= 300
     (whole,) = context_of(city, [[fine[0], fine[-1]]])
     assert kept[:2] == whole[:2]
     for axis in (0, 1):

@@ -153,8 +153,8 @@ def compare_releases(
     is_same = sources[0].identity["request"] == sources[1].identity["request"]
     if is_same and (slots is None or slots[0] == slots[1]):
         raise InputError(
-            "both are the same release, with the same noise, so nothing can differ; give two slots "
-            "of it, or another release."
+            "both are the same release, or answer the same request: nothing but noise can differ; "
+            "give two slots of it, or another release."
         )
     check_comparable(*sources)
     statistic = statistic or sources[0].statistics[0]

@@ -110,7 +110,7 @@ def _comparison_values(statement: Mapping[str, Any]) -> dict[str, str]:
             TEXTS,
             "discoveries",
             procedure=statement["procedure"],
-            rate=f"{statement['false_discovery_rate']:.3g}",
+            rate=f"{100 * statement['false_discovery_rate']:.3g} percent",
         ),
         "pairing": render_sentence(
             TEXTS,

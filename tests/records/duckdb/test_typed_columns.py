@@ -241,6 +241,17 @@ def refuse(_path, _size):
     raise NotPlainError
 
 
+def test_a_file_without_a_column_is_read_with_the_others(tmp_path, monkeypatch):
+    """The engine merges the columns of all files, also of those that are plain."""
+    (tmp_path / "1.csv").write_text("\n".join([HEADER, *CLEAN, ""]))
+    lacks = [",".join(line.split(",")[:4]) for line in (HEADER, *CLEAN)]
+    (tmp_path / "2.csv").write_text("\n".join([*lacks, ""]))
+    files = [str(tmp_path / name) for name in ("1.csv", "2.csv")]
+    fast, slow = (parsed(files, monkeypatch, plain=plain) for plain in (True, False))
+    assert len(fast[0]) > len(CLEAN)
+    assert fast[:2] == slow[:2]
+
+
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 @pytest.mark.parametrize("name", FILES)
 def test_files_have_the_same_records_both_ways(name, ending, tmp_path, monkeypatch):

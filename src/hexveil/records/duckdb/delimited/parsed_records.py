@@ -21,7 +21,7 @@ from hexveil.records.duckdb.delimited.typed_columns import TYPES, Declarations, 
 from hexveil.records.sources.source_files import check_compressed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
     from hexveil.records.duckdb.delimited.typed_columns import TypedBlock
@@ -94,16 +94,27 @@ def create_parsed(
     """
     session.run(f"CREATE OR REPLACE TEMP TABLE {table} AS {parse(relation)} WITH NO DATA")
     loader = _Loader(session, relation, table, declared, parse)
+    # A file without one of the columns has them from the others: the engine reads all together.
+    if any(not set(declared.columns) <= set(header.fields) for _, header in relation.headers):
+        _check_all(relation)
+        session.run(f"INSERT INTO {table} {parse(relation)}")
+        return
     for path, header in relation.headers:
         # A file that is listed twice has each record twice.
         if path not in loader.others:
             loader.load(path, header)
     loader.finish()
     if loader.others and relation.select_files is not None:
-        for path in loader.others:
-            check_compressed(path, [path for path, _ in relation.headers])
+        _check_all(relation, loader.others)
         rest = replace(relation, query=relation.select_files(tuple(loader.others)))
         session.run(f"INSERT INTO {table} {parse(rest)}")
+
+
+def _check_all(relation: Relation, paths: Iterable[str] | None = None) -> None:
+    """Check packed files to their end, by default all of a relation."""
+    listed = [path for path, _ in relation.headers]
+    for path in listed if paths is None else paths:
+        check_compressed(path, listed)
 
 
 class _Tables:

@@ -85,7 +85,7 @@ TABLE = {
         (
             ("matplotlib", "notebook/matplotlib_drawing.py"),
             ("matplotlib", "notebook/graded_hexagons.py"),
-            ("pyogrio", "openstreetmap.py"),
+            ("pyogrio", "geography/openstreetmap.py"),
             ("scipy", "geography/location.py"),
         ),
     ),
@@ -287,7 +287,7 @@ def test_private_presence_is_not_handed_to_public_code():
         "from hexveil.model import private_pairs",
         "if TYPE_CHECKING:\n    from hexveil.mechanisms.presence.any_unit import PresenceSums",
         "def f():\n    from hexveil.records.duckdb.private_reading import read_private",
-        "from hexveil.records.private_dataset import PrivateDataset",
+        "from hexveil.records.private_presence.private_dataset import PrivateDataset",
     ],
 )
 def test_imports_of_private_presence_are_found(text):

@@ -71,6 +71,8 @@ STORY = (
     ("ledger export", "run.toml", "events.csv", "--numbers"),
     ("ledger export", "run.toml", "events.json"),
     ("verify", "map"),
+    ("compare", "map", "ranges", "--out", "changes"),
+    ("roll-up", "map", "--one-cell", "--out", "rolled"),
     ("dossier", "map", "--out", "dossier.md"),
     ("dossier", "map", "--json"),
     ("simulate", "--users", "2", "--days", "1", "--seed", "1", "--out", "city.parquet"),

@@ -16,7 +16,11 @@ from hexveil.publishing.estimates.posterior_estimates import (
 )
 from hexveil.publishing.verification import verify
 from hexveil.smoothing import Smoothed
-from hexveil.smoothing.clipped_posterior import CellDesign, ClippedLook, UserMeanSpread
+from hexveil.smoothing.clipping_model.clipped_posterior import (
+    CellDesign,
+    ClippedLook,
+    UserMeanSpread,
+)
 from publishing.releases import forge_manifest
 from publishing.test_cut_off import CELLS, FAST, drawing, highway, planned
 from publishing.two_stage_plans import taking

@@ -232,7 +232,7 @@ def test_every_column_has_its_field(tmp_path):
 
 def test_a_cache_decodes_new_files_alone(tmp_path, monkeypatch):
     """Days that share no instant are entries of their own, and what is read is the same."""
-    from hexveil.records.duckdb import vehicle_positions  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb.formats import vehicle_positions  # noqa: PLC0415  the engine
 
     folder = write(
         tmp_path / "feed",

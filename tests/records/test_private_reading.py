@@ -8,7 +8,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.records.private_dataset import PrivateDataset
+from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 BOX = (20.8, 52.05, 21.3, 52.35)
 GRID = hv.Cells(6, "6h", "Europe/Warsaw", "pooled", area=BOX)

@@ -4,7 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hexveil.smoothing.clipped_posterior import CellDesign, ClippedLook, UserMeanSpread
+from hexveil.smoothing.clipping_model.clipped_posterior import (
+    CellDesign,
+    ClippedLook,
+    UserMeanSpread,
+)
 
 BOUNDS = (0.0, 100.0)
 

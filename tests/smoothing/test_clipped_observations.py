@@ -11,8 +11,8 @@ from scipy import integrate
 
 from examples import examples
 from hexveil.model.occupancy import LocalOccupancy
-from hexveil.smoothing import clipped_observations
-from hexveil.smoothing.clipped_observations import (
+from hexveil.smoothing.clipping_model import clipped_observations
+from hexveil.smoothing.clipping_model.clipped_observations import (
     CellDesign,
     ClippedLook,
     UserMeanLaw,

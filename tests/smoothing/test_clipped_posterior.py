@@ -7,9 +7,9 @@ from hypothesis import given
 from scipy import stats
 
 from examples import examples
-from hexveil.smoothing import clipped_observations, clipped_posterior
-from hexveil.smoothing.cell_priors import MapParameters
-from hexveil.smoothing.clipped_posterior import (
+from hexveil.smoothing.clipping_model import clipped_observations, clipped_posterior
+from hexveil.smoothing.clipping_model.cell_priors import MapParameters
+from hexveil.smoothing.clipping_model.clipped_posterior import (
     CellDesign,
     CellPosterior,
     ClippedLook,

@@ -5,8 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hexveil.smoothing.clipped_posterior import CellDesign, ClippedLook, UserMeanSpread, fit
-from hexveil.smoothing.group_centres import CellLikelihoods, predict_centres
+from hexveil.smoothing.clipping_model.clipped_posterior import (
+    CellDesign,
+    ClippedLook,
+    UserMeanSpread,
+    fit,
+)
+from hexveil.smoothing.clipping_model.group_centres import CellLikelihoods, predict_centres
 from hexveil.smoothing.random_effects import RandomEffect
 
 BOUNDS = 0.0, 100.0

@@ -26,7 +26,7 @@ from hexveil.publishing.presence.presence_publication import publish_presence
 from hexveil.publishing.private_sums import private_sums
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_plan
-from hexveil.records.private_dataset import PrivateDataset
+from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 if TYPE_CHECKING:
     from hexveil.ledger import Booking, Ledger

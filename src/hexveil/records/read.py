@@ -16,7 +16,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
 from hexveil.model.public_metadata import Unit, ValueLattice
 from hexveil.model.statistic_terms import Term, distribution_terms
-from hexveil.records.declared_reading import Protect, check_protect, declare_facts
+from hexveil.records.private_presence.declared_reading import Protect, check_protect, declare_facts
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hexveil.model.cells import Cells, Labels
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.records.dataset import Dataset
-    from hexveil.records.private_dataset import PrivateDataset
+    from hexveil.records.private_presence.private_dataset import PrivateDataset
     from hexveil.records.sources.versions import Version
 
 _ALL = Select()

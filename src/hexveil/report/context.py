@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
-from hexveil.report import openstreetmap
+from hexveil.report.geography import openstreetmap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.smoothing.clipped_observations import (
+from hexveil.smoothing.clipping_model.clipped_observations import (
     CellDesign,
     ClippedLook,
     UserMeanLaw,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.smoothing.clipped_posterior import CellPosterior
+    from hexveil.smoothing.clipping_model.clipped_posterior import CellPosterior
 
     Floats = NDArray[np.float64]
 

@@ -28,7 +28,7 @@ from hexveil.mechanisms.contract import (
 )
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.smoothing.clipped_posterior import CellDesign, fit
+from hexveil.smoothing.clipping_model.clipped_posterior import CellDesign, fit
 from hexveil.smoothing.range_selection import SelectedRanges
 from scripted_noise import ScriptedNoise
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hexveil.config import Run
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.planning.presence.presence_plan import PresencePlan
-    from hexveil.records.private_dataset import PrivateDataset
+    from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 
 def declare_run(run: Run) -> DeclaredFacts:

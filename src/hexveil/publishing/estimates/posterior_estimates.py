@@ -1,9 +1,9 @@
 """Estimates of true averages under a private range, by a posterior that includes clipping.
 
 A cell's number is a noisy weighted average of user means clipped to a range. The posterior of the
-average of the cell's records (smoothing/clipped_posterior.py) models the noise, what the range cuts
-off, and what weights that are not shares of records add. Published of each cell: its median, its
-95% interval, and the expected absolute error of the median.
+average of the cell's records (`clipped_posterior.py`) models the noise, what the range cuts off,
+and what weights that are not shares of records add. Published of each cell: its median, its 95%
+interval, and the expected absolute error of the median.
 
 `estimate_outputs` makes the estimates of any release: from all looks at each cell where ranges are
 those of cells, from the released number where there is one range for the map (plans with a private
@@ -27,7 +27,7 @@ from hexveil.planning.allocation import PerCellRange, PrivateRange, TwoStageRang
 from hexveil.planning.clipping_range.private_range import PRIOR_SD
 from hexveil.planning.release_allocation import released_quantiles, released_strategy
 from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff
-from hexveil.smoothing.clipped_posterior import (
+from hexveil.smoothing.clipping_model.clipped_posterior import (
     CellDesign,
     ClippedLook,
     UserMeanSpread,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.release_allocation import ReleaseAllocation
     from hexveil.smoothing import Smoothed
-    from hexveil.smoothing.clipped_posterior import CellPosterior
+    from hexveil.smoothing.clipping_model.clipped_posterior import CellPosterior
     from hexveil.smoothing.random_effects import RandomEffect
 
     Floats = NDArray[np.float64]

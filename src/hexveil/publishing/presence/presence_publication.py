@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.declared_facts import DeclaredFacts
-    from hexveil.records.private_dataset import PrivateDataset
+    from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 _EPOCH = date(1970, 1, 1)
 _THURSDAY = 3

@@ -19,7 +19,7 @@ from hexveil.records.duckdb.counting import count_source
 from hexveil.records.duckdb.reading import rule_counts
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
-from hexveil.records.private_dataset import PrivateDataset, ReadingCounts
+from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.smoothing.clipped_observations import WEIGHT_DRIFT
+from hexveil.smoothing.clipping_model.clipped_observations import WEIGHT_DRIFT
 from hexveil.smoothing.group_effects import Design
 from hexveil.smoothing.random_effects import drop_uninformative
 from hexveil.smoothing.variance_components import fit_model
@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.smoothing.clipped_observations import CellDesign, ClippedLook, UserMeanSpread
+    from hexveil.smoothing.clipping_model.clipped_observations import (
+        CellDesign,
+        ClippedLook,
+        UserMeanSpread,
+    )
     from hexveil.smoothing.random_effects import RandomEffect
 
     Floats = NDArray[np.float64]

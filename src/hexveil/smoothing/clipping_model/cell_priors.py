@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.smoothing.clipped_observations import CellDesign, UserMeanSpread
-    from hexveil.smoothing.group_centres import GroupCentres
+    from hexveil.smoothing.clipping_model.clipped_observations import CellDesign, UserMeanSpread
+    from hexveil.smoothing.clipping_model.group_centres import GroupCentres
 
     Floats = NDArray[np.float64]
 

@@ -8,8 +8,9 @@ import h3
 import pytest
 
 from hexveil.base.errors import InputError
-from hexveil.report import openstreetmap, read_context, render
+from hexveil.report import read_context, render
 from hexveil.report.context import named_lines, named_positions
+from hexveil.report.geography import openstreetmap
 
 pytest.importorskip("pyogrio")
 EXTRACT = """<?xml version="1.0" encoding="UTF-8"?>

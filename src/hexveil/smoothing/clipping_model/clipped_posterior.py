@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.smoothing.cell_priors import CellPrior, MapParameters, fit_parameters
-from hexveil.smoothing.clipped_observations import (
+from hexveil.smoothing.clipping_model.cell_priors import CellPrior, MapParameters, fit_parameters
+from hexveil.smoothing.clipping_model.clipped_observations import (
     CellDesign,
     ClippedLook,
     UserMeanLaw,
@@ -30,7 +30,7 @@ from hexveil.smoothing.clipped_observations import (
     invert_rows,
     mixed_likelihood,
 )
-from hexveil.smoothing.group_centres import CellLikelihoods, predict_centres
+from hexveil.smoothing.clipping_model.group_centres import CellLikelihoods, predict_centres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

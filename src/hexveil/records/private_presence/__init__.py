@@ -1,0 +1,1 @@
+"""Readings with private presence: declarations, and pairs that public code never sees."""

@@ -1,0 +1,1 @@
+"""Posterior of cells under clipping: observations, priors, centres of groups."""

@@ -18,6 +18,7 @@ import pytest
 import typer
 from markdown_it import MarkdownIt
 
+import hexveil as hv
 from hexveil.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,6 +33,7 @@ NOT_RUN = {
 """Pages whose lines of Python are not run, and why; those that a test follows are in FOLLOWED."""
 FOLLOWED = {
     "README.md": "tests/test_docs.py",
+    "docs/understand/other-libraries.md": "tests/test_docs.py",
     "docs/how-to/medians-and-shares.md": "tests/test_how_to.py",
     "docs/how-to/compare-releases.md": "tests/test_how_to.py",
     "docs/how-to/notebook.md": "tests/test_how_to.py",
@@ -174,6 +176,22 @@ def test_reads_the_same_on_the_site():
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         assert tags(markdown(text, extensions=site)) == tags(host.render(text)), named(page)
+
+
+def test_the_job_in_code_runs(tmp_path, monkeypatch):
+    """The lines that are compared with those of other libraries make a folder."""
+    monkeypatch.chdir(tmp_path)
+    number = np.arange(600)
+    columns = {
+        "tailnum": [f"N{k}" for k in number % 60],
+        "ground speed": 300.0 + number % 90,
+        "origin": np.where(number % 2, "JFK", "LGA"),
+        "hour": number % 3,
+    }
+    pq.write_table(pa.table(columns), "flights.parquet")
+    (code,) = blocks(ROOT / "docs" / "understand" / "other-libraries.md", "python")
+    exec(compile(code, "other-libraries.md", "exec"), {})  # noqa: S102  our own page
+    assert hv.verify("map")["dataset"]["name"] == "flights"
 
 
 def test_readme_python_runs(tmp_path, monkeypatch):

@@ -45,6 +45,7 @@ MEASURES = {
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""
 STUDIES = {
     "simulation/private_study_output.py", "hexveil_research/pictures/releases.py",
+    "hexveil_research/pictures/car_map.py",
     "mechanisms/single_cell/prior_based/foresight.py",
 }  # fmt: skip
 """Studies of records that are one's own, or invented; nothing of them is a release."""

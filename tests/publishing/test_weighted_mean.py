@@ -231,6 +231,7 @@ def test_what_does_not_fit_is_refused_before_it_is_booked(book):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("seeded_noise")
 @pytest.mark.parametrize("stage", [0, 1])
 @pytest.mark.parametrize(
     "row",

@@ -155,7 +155,8 @@ def test_text_is_parsed_once_and_sorted(kind, repeats, tmp_path, monkeypatch):
     with sorting() as found:
         same(read_table(place, grid, rule), read_table(table(), grid, rule))
     assert None not in found
-    assert sum(str(place) in query for query in ran) == 1
+    scans = [query for query in ran if str(place) in query and "WITH NO DATA" not in query]
+    assert len(scans) == 1
 
 
 LABELS = ["x", "X", "x ", "é", "e\u0301", "10", "9", "", None, "\U0001f68c", "a\x00b", "'", '"']

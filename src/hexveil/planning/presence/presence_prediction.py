@@ -147,7 +147,7 @@ def traffic_shares(n_cells: int) -> Floats:
     Examples
     --------
     >>> traffic_shares(3).round(3).tolist()
-    [0.545, 0.273, 0.182]
+    [0.503, 0.289, 0.209]
     """
     ranks = np.arange(1, n_cells + 1, dtype=np.float64)
     popularity = ranks**-CONCENTRATION

@@ -96,7 +96,7 @@ def sum_bound(scales: Floats) -> float:
     Examples
     --------
     >>> round(sum_bound(np.ones(1)), 3), round(sum_bound(np.ones(100)) / 10, 3)
-    (2.996, 2.781)
+    (2.996, 2.775)
     """
     noisy = scales[scales > 0.0]
     if noisy.size <= 2:

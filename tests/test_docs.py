@@ -181,9 +181,9 @@ def test_reads_the_same_on_the_site():
 def test_the_job_in_code_runs(tmp_path, monkeypatch):
     """The lines that are compared with those of other libraries make a folder."""
     monkeypatch.chdir(tmp_path)
-    number = np.arange(600)
+    number = np.arange(6_000)
     columns = {
-        "tailnum": [f"N{k}" for k in number % 60],
+        "tailnum": [f"N{k}" for k in number % 1_000],
         "ground speed": 300.0 + number % 90,
         "origin": np.where(number % 2, "JFK", "LGA"),
         "hour": number % 3,

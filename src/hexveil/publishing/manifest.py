@@ -47,9 +47,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.cells import Labels
+    from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
     from hexveil.planning.request import Request
+    from hexveil.report.promise import Protect
     from hexveil.smoothing import Smoothed
 
 SCHEMA_VERSION = 3
@@ -115,8 +117,10 @@ def build_manifest(
     return {
         "schema_version": SCHEMA_VERSION,
         "software": software_versions(),
-        "dataset": _dataset(dataset, facts),
-        "guarantee": _guarantee(facts, plan),
+        "dataset": dataset_section(dataset, facts),
+        "guarantee": guarantee_section(
+            facts, plan.requested_epsilon, plan.epsilon, l0_epsilon=plan.l0_epsilon
+        ),
         "bounds": {
             "lower": decimal_text(facts.lattice.lower),
             "upper": decimal_text(facts.lattice.upper),
@@ -159,7 +163,8 @@ def software_versions() -> dict[str, str]:
     return {name: _version(name) for name in ("hexveil", *LIBRARIES)}
 
 
-def _dataset(name: str, facts: PublicMetadata) -> dict[str, Any]:
+def dataset_section(name: str, facts: PublicMetadata | DeclaredFacts) -> dict[str, Any]:
+    """Return the section of a manifest about the data set: public or declared facts."""
     return {
         "name": name,
         "version": facts.identity.get("version"),
@@ -171,19 +176,29 @@ def _dataset(name: str, facts: PublicMetadata) -> dict[str, Any]:
     }
 
 
-def _guarantee(facts: PublicMetadata, plan: Plan) -> dict[str, Any]:
-    spent = epsilon_text(plan.epsilon)
-    factor = probability_factor(Fraction(spent))
+def guarantee_section(
+    facts: PublicMetadata | DeclaredFacts,
+    requested: Fraction,
+    spent: Fraction,
+    *,
+    protect: Protect = "values",
+    l0_epsilon: Fraction | None = None,
+) -> dict[str, Any]:
+    """Return the section of a manifest about the promise, in the words of its privacy model."""
+    unit, stated = facts.privacy_unit, epsilon_text(spent)
+    factor = probability_factor(Fraction(stated))
+    by_cells = {} if l0_epsilon is None else {"l0_epsilon": epsilon_text(l0_epsilon)}
+    dropped = facts.identity.get("drop_values", "none")
     return {
-        "privacy_unit": facts.privacy_unit,
-        "promise": promise(facts.privacy_unit, Fraction(spent)),
-        "neighbours": neighbours(facts.privacy_unit),
-        "epsilon_requested": decimal_text(plan.requested_epsilon),
-        "epsilon_spent": spent,
+        "privacy_unit": unit,
+        "promise": promise(unit, Fraction(stated), protect=protect),
+        "neighbours": neighbours(unit, protect=protect),
+        "epsilon_requested": decimal_text(requested),
+        "epsilon_spent": stated,
         "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
-        "l0_epsilon": epsilon_text(plan.l0_epsilon),
-        "assumptions": assumptions(facts.privacy_unit, facts.identity.get("drop_values", "none")),
-        "not_protected": not_protected(),
+        **by_cells,
+        "assumptions": assumptions(unit, dropped, protect=protect),
+        "not_protected": not_protected(protect=protect),
     }
 
 

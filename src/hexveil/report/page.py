@@ -77,21 +77,46 @@ def render(
     if estimator != "raw":
         labels["bound"] = interval
     data = payload(table, view, context=context, geography=geography) | {"text": labels}
-    has_map, chart = data["map"] is not None, interval_chart(table, view)
-    marks = legend.marks(data["colour"]["low"], data["colour"]["high"])
-    # The policy allows one style element and no style attribute: positions are rules of it.
-    style = read_asset("page.css") + legend.colour_rules() + placement_rules(marks, chart)
-    first, scripts = read_asset("scheme_memory.js"), page_scripts(with_map=has_map)
     values = page_text.template_values(table, view) | {
         "qualities": page_text.qualities(table, view),
         "estimator": estimator,
         "words": "page",
+    }
+    values |= frame_values(manifest, data, interval_chart(table, view), context, description, files)
+    return render_template("report.html", values)
+
+
+def frame_values(
+    manifest: Mapping[str, Any],
+    data: dict[str, Any],
+    chart: Chart | None,
+    context: dict[str, Any] | None,
+    description: Mapping[str, Any] | None,
+    files: Sequence[str],
+) -> dict[str, Any]:
+    """Return the values that the pages of both privacy models share: all but their sentences.
+
+    Parameters
+    ----------
+    manifest, context, description, files
+        See `render`.
+    data : dict
+        Everything that the page's scripts need, with the words of its labels in `text`.
+    chart : Chart, optional
+        Bars of the intervals.
+    """
+    has_map = data["map"] is not None
+    marks = legend.marks(data["colour"]["low"], data["colour"]["high"])
+    # The policy allows one style element and no style attribute: positions are rules of it.
+    style = read_asset("page.css") + legend.colour_rules() + placement_rules(marks, chart)
+    first, scripts = read_asset("scheme_memory.js"), page_scripts(with_map=has_map)
+    return {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
         "description": structured_data(description) if description else "",
         "chart": chart,
         "marks": marks,
-        "labels": labels,
+        "labels": data["text"],
         "timezone": manifest["grid"].get("timezone") or "",
         "slots": data["slots"],
         "start": data["start"],
@@ -106,7 +131,6 @@ def render(
         "first_script": Markup(first),  # noqa: S704  our own
         "scripts": [Markup(script) for script in scripts],  # noqa: S704  our own, and the library's
     }
-    return render_template("report.html", values)
 
 
 def structured_data(description: Mapping[str, Any]) -> Markup:

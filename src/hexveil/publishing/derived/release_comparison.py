@@ -20,8 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
-from hexveil.base.optional_packages import require_package
-from hexveil.publishing.derived import derived_folder
 from hexveil.publishing.derived.cell_changes import Change, find_changes
 from hexveil.publishing.derived.cell_numbers import CellNumbers, numbers_to_compare
 from hexveil.publishing.derived.cell_pairs import (
@@ -30,6 +28,7 @@ from hexveil.publishing.derived.cell_pairs import (
     pair_cells,
     place_columns,
 )
+from hexveil.publishing.derived.derived_table import DerivedTable
 from hexveil.publishing.derived.false_discoveries import find_discoveries
 from hexveil.publishing.derived.release_source import ReleaseSource, open_source
 from hexveil.publishing.derived.roll_up import RolledUpRelease
@@ -59,51 +58,20 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReleaseComparison:
+class ReleaseComparison(DerivedTable):
     """Changes from one release to another, cell by cell.
 
-    Attributes
-    ----------
-    table : pyarrow.Table
-        A row per cell of both releases: its place and slots, `before`, `after`, `change` with
-        `change_low` and `change_high`, `p_value`, and `verdict`: "higher", "lower" or "cannot be
-        told".
-    statement : dict
-        Both releases with their receipts, what the intervals cover, and the false discovery rate.
+    `table` has a row per cell of both releases: its place and slots, `before`, `after`, `change`
+    with `change_low` and `change_high`, `p_value`, and `verdict`: "higher", "lower" or "cannot be
+    told". `statement` has both releases with their receipts, what the intervals cover, and the
+    false discovery rate.
     """
-
-    table: pa.Table
-    statement: dict[str, Any]
-
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
 
     @property
     def verdicts(self) -> dict[str, int]:
         """Number of cells of each verdict."""
         listed = self.table["verdict"].to_pylist()
         return {verdict: listed.count(verdict) for verdict in (HIGHER, LOWER, UNCLEAR)}
-
-    def to_arrow(self) -> pa.Table:
-        """Return the changes as an Arrow table."""
-        return self.table
-
-    def to_pandas(self) -> Any:  # noqa: ANN401  pandas may not be installed
-        """Return the changes as a pandas data frame; InputError without pandas."""
-        require_package("pandas")
-        return self.table.to_pandas()
-
-    def write(self, folder: str | Path) -> Path:
-        """Write table, page and statement into a new folder and return it.
-
-        Raises
-        ------
-        InputError
-            If the folder exists or cannot be made.
-        StorageError
-            If writing fails midway; nothing half-written stays.
-        """
-        return derived_folder.write(self.table, self.statement, folder)
 
     def __repr__(self) -> str:
         return f"ReleaseComparison(n_cells={len(self)}, {self.verdicts})"

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from hexveil.base.optional_packages import require_package
-from hexveil.publishing.derived import derived_folder
 from hexveil.publishing.derived.cell_averages import average_cells
 from hexveil.publishing.derived.cell_numbers import CellNumbers, numbers_to_average
 from hexveil.publishing.derived.cell_pairs import check_names
 from hexveil.publishing.derived.coarser_cells import CoarserGrid, group_cells
+from hexveil.publishing.derived.derived_table import DerivedTable
 from hexveil.publishing.derived.release_source import open_source
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.report.manifest_view import ManifestView
@@ -39,50 +38,24 @@ COLUMNS = ("cells", "records", "mean", "mean_low", "mean_high", "mean_noise95", 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RolledUpRelease:
+class RolledUpRelease(DerivedTable):
     """Averages of a release over coarser cells, with 95 percent intervals.
+
+    `table` has a row per coarser cell: its name, `cells` and `records` in it, `mean`, the ends
+    `mean_low` and `mean_high` of its interval, and the parts of its error, `mean_noise95` and
+    `mean_bias`. `statement` names the release that it was made from, its grid, and what the
+    intervals cover.
 
     Attributes
     ----------
-    table : pyarrow.Table
-        A row per coarser cell: its name, `cells` and `records` in it, `mean`, the ends `mean_low`
-        and `mean_high` of its interval, and the parts of its error, `mean_noise95` and `mean_bias`.
-    statement : dict
-        The release that it was made from, its grid, and what the intervals cover.
     numbers : CellNumbers
         The averages with the parts of their error.
     source : ReleaseSource
         The release.
     """
 
-    table: pa.Table
-    statement: dict[str, Any]
     numbers: CellNumbers
     source: ReleaseSource
-
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
-
-    def to_arrow(self) -> pa.Table:
-        """Return the averages as an Arrow table."""
-        return self.table
-
-    def to_pandas(self) -> Any:  # noqa: ANN401  pandas may not be installed
-        """Return the averages as a pandas data frame; InputError without pandas."""
-        require_package("pandas")
-        return self.table.to_pandas()
-
-    def write(self, folder: str | Path) -> Path:
-        """Write table, page and statement into a new folder and return it.
-
-        Raises
-        ------
-        InputError
-            If the folder exists or cannot be made.
-        StorageError
-            If writing fails midway; nothing half-written stays.
-        """
-        return derived_folder.write(self.table, self.statement, folder)
 
     def __repr__(self) -> str:
         return f"RolledUpRelease({self.statement['source']['dataset']!r}, n_cells={len(self)})"

@@ -6,7 +6,6 @@ A kind of its own, beside the manifest of means and variances (`hexveil.publishi
 from __future__ import annotations
 
 import importlib.metadata
-import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +14,12 @@ import numpy as np
 from hexveil.base.rational import decimal_text
 from hexveil.planning.distribution.distribution_plan import BinPlan, IndicatorPlan, RankPlan
 from hexveil.publishing.distribution.distribution_table import describe_term
-from hexveil.publishing.manifest import cell_sections, epsilon_text
+from hexveil.publishing.manifest import cell_sections, epsilon_text, guarantee_section
 from hexveil.publishing.verification.verify import DISTRIBUTIONS
-from hexveil.report.promise import (
-    assumptions,
-    neighbours,
-    not_protected,
-    probability_factor,
-    promise,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
 
 SCHEMA_VERSION = 1
@@ -49,7 +40,7 @@ def build_distribution_manifest(
             "value": facts.value,
             "value_unit": facts.value_unit,
         },
-        "guarantee": _guarantee(facts, plan),
+        "guarantee": guarantee_section(facts, plan.requested_epsilon, plan.epsilon),
         "bounds": {
             "lower": decimal_text(facts.lattice.lower),
             "upper": decimal_text(facts.lattice.upper),
@@ -70,21 +61,6 @@ def build_distribution_manifest(
         "occupancy_fingerprint": plan.occupancy.fingerprint,
         "request": request,
         "ledger": dict(ledger),
-    }
-
-
-def _guarantee(facts: PublicMetadata, plan: DistributionPlan) -> dict[str, Any]:
-    spent = epsilon_text(plan.epsilon)
-    factor = probability_factor(Fraction(spent))
-    return {
-        "privacy_unit": facts.privacy_unit,
-        "promise": promise(facts.privacy_unit, Fraction(spent)),
-        "neighbours": neighbours(facts.privacy_unit),
-        "epsilon_requested": decimal_text(plan.requested_epsilon),
-        "epsilon_spent": spent,
-        "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
-        "assumptions": assumptions(facts.privacy_unit, facts.identity.get("drop_values", "none")),
-        "not_protected": not_protected(),
     }
 
 

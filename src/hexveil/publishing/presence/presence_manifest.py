@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import importlib.resources
 import json
-import math
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from hexveil.base.rational import decimal_text
@@ -19,15 +17,14 @@ from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.count_map import CountAllocation, laplace_quantile
 from hexveil.mechanisms.presence.presence_design import DeclaredCap, OneShot, PrivateCap
 from hexveil.planning.presence.presence_request import PresenceRequest
-from hexveil.publishing.manifest import SCHEMA_VERSION, cell_grid, epsilon_text, software_versions
-from hexveil.publishing.presence.presence_table import COLUMNS
-from hexveil.report.promise import (
-    assumptions,
-    neighbours,
-    not_protected,
-    probability_factor,
-    promise,
+from hexveil.publishing.manifest import (
+    SCHEMA_VERSION,
+    cell_grid,
+    dataset_section,
+    guarantee_section,
+    software_versions,
 )
+from hexveil.publishing.presence.presence_table import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -78,8 +75,9 @@ def presence_manifest(
         "schema_version": SCHEMA_VERSION,
         "model": MODEL,
         "software": software_versions(),
-        "dataset": _dataset(dataset, facts),
-        "guarantee": _guarantee(plan),
+        "dataset": dataset_section(dataset, facts),
+        "guarantee": {"protect": MODEL}
+        | guarantee_section(facts, plan.epsilon, plan.epsilon, protect=MODEL),
         "bounds": {
             "lower": decimal_text(facts.lattice.lower),
             "upper": decimal_text(facts.lattice.upper),
@@ -99,34 +97,6 @@ def presence_sections(facts: DeclaredFacts) -> dict[str, Any]:
         "grid": cell_grid(grid.table.grid)
         | {"cells": grid.n_cells, "fingerprint": grid.fingerprint(), "in_use": grid.is_in_use},
         "selection": {k: facts.identity[k] for k in _SELECTION if k in facts.identity},
-    }
-
-
-def _dataset(name: str, facts: DeclaredFacts) -> dict[str, Any]:
-    return {
-        "name": name,
-        "version": facts.identity.get("version"),
-        "sources": [facts.identity.get("source", "not named")],
-        "columns": facts.identity.get("columns", ""),
-        "repeats": facts.identity.get("repeats", ""),
-        "value": facts.value,
-        "value_unit": facts.value_unit,
-    }
-
-
-def _guarantee(plan: PresencePlan) -> dict[str, Any]:
-    unit, spent = plan.facts.privacy_unit, epsilon_text(plan.epsilon)
-    factor = probability_factor(Fraction(spent))
-    return {
-        "protect": MODEL,
-        "privacy_unit": unit,
-        "promise": promise(unit, Fraction(spent), protect=MODEL),
-        "neighbours": neighbours(unit, protect=MODEL),
-        "epsilon_requested": decimal_text(plan.epsilon),
-        "epsilon_spent": spent,
-        "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
-        "assumptions": assumptions(unit, protect=MODEL),
-        "not_protected": not_protected(protect=MODEL),
     }
 
 

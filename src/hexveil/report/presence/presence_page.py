@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import Markup
 
-from hexveil.report import legend
-from hexveil.report.content_security_policy import policy
 from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars, name_cell
 from hexveil.report.manifest_view import ManifestView, with_unit
-from hexveil.report.page import page_scripts, placement_rules, read_asset, structured_data
+from hexveil.report.page import frame_values
 from hexveil.report.palette import palette
 from hexveil.report.payload import (
     QUALITIES,
@@ -31,7 +28,6 @@ from hexveil.report.payload import (
     opening_slot,
     round_ends,
     round_numbers,
-    script_json,
 )
 from hexveil.report.templates import render_template
 
@@ -92,31 +88,8 @@ def render_presence(
     labels = json.loads(render_template("page/labels.json", {}))
     labels["bound"] = labels.pop("interval_half_width")
     data = _payload(table, shown, context, geography=geography) | {"text": labels}
-    marks = legend.marks(data["colour"]["low"], data["colour"]["high"])
-    chart = _chart(table, shown)
-    style = read_asset("page.css") + legend.colour_rules() + placement_rules(marks, chart)
-    first, scripts = read_asset("scheme_memory.js"), page_scripts(with_map=data["map"] is not None)
-    values = _sentence_values(table, shown) | {
-        "words": WORDS,
-        "title": manifest.get("title", ""),
-        "subtitle": manifest.get("subtitle", ""),
-        "description": structured_data(description) if description else "",
-        "chart": chart,
-        "marks": marks,
-        "labels": labels,
-        "timezone": manifest["grid"].get("timezone") or "",
-        "slots": data["slots"],
-        "start": data["start"],
-        "has_map": data["map"] is not None,
-        "has_context": bool(context),
-        "attribution": data["map"]["attribution"] if data["map"] else "",
-        "files": list(files),
-        "policy": Markup(policy([first, *scripts], style)),  # noqa: S704  base64 and our own words
-        "style": Markup(style),  # noqa: S704  our own file, and numbers
-        "data": Markup(script_json(data)),  # noqa: S704  escaped by script_json
-        "first_script": Markup(first),  # noqa: S704  our own
-        "scripts": [Markup(script) for script in scripts],  # noqa: S704  our own, and the library's
-    }
+    values = _sentence_values(table, shown) | {"words": WORDS}
+    values |= frame_values(manifest, data, _chart(table, shown), context, description, files)
     return render_template("report.html", values)
 
 

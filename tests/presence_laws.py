@@ -74,7 +74,10 @@ class ExactPresenceLoss:
     def __init__(self, world, allocate):
         pairs = world.data_sets()
         self.sums = [PresenceSums(one) for one in pairs]
-        self.allocations = [allocate(one) for one in pairs]
+        allocations = [allocate(one) for one in pairs]
+        # A sound plan looks at no records: one for all data sets, whose stages are asked once.
+        self.allocations = list({id(one): one for one in allocations}.values())
+        self._numbers = [[one is a for a in self.allocations].index(True) for one in allocations]
         self.worst = self.last_map = 0.0
         self.paths = 0
         self._laws = {}
@@ -94,7 +97,8 @@ class ExactPresenceLoss:
             assert one is not DONE, "the number of stages depends on records"
             assert same_requests(requests, one.noise(earlier)), "noise depends on records"
         measured = [
-            one.measure(sums, earlier)[0] for one, sums in zip(stages, self.sums, strict=True)
+            stages[number].measure(sums, earlier)[0]
+            for number, sums in zip(self._numbers, self.sums, strict=True)
         ]
         metered = (*metered, (requests, reports))
         (request,) = requests

@@ -80,7 +80,8 @@ test-all: $(STAMP) $(PORTAL) $(if $(JAVA),$(SPARK))  ## the whole suite, and the
 attack: $(STAMP)  ## attacks in their long form, properties with all examples: hours, not minutes
 	$(TESTS) --hypothesis-profile=full -m "$(ALONE)" tests
 	HEXVEIL_ATTACK=1 $(TESTS) --hypothesis-profile=full tests/attack tests/ledger/test_race.py tests/research/audit \
-		tests/publishing/test_coverage.py tests/research/papers/test_paper_gallery.py
+		tests/publishing/test_coverage.py tests/research/papers/test_paper_gallery.py \
+		tests/records/duckdb/test_typed_columns.py tests/test_site.py
 
 mutate: $(STAMP)  ## small faults in modules that MUTATED names: which tests notice?
 	cd tests && ../$(BIN)/python -m mutation $(MUTATED)

@@ -47,7 +47,8 @@ def test_stopped_at_a_step(runner, site, step):
 
 def test_stopped_at_random(runner, site):
     """Told to stop or killed at any moment: nothing is seen unpaid or twice, nothing is left."""
-    dates = days(2 * STOPS + 2)
+    # Some runs end before they are told to stop: those on a machine that is busy now and then.
+    dates = days(8 * STOPS + 2)
     here = site(dates)
     assert runner.run(here, dates[:1]).code == 0  # the first also loads the libraries
     began = time.monotonic()

@@ -3,15 +3,19 @@
 import re
 
 import h3
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from hexveil.report import render
+from hexveil.report.derived.derived_page import render_derived
 
 pytestmark = pytest.mark.browser
 PHONE, DESK = 390, 1440
 WIDTHS = pytest.mark.parametrize("width", [PHONE, DESK])
 SEVEN = "#slot=2024-02-19T07:00"
 """Address of the city's first timeslot, in which the first row of the table is."""
+UNCLEAR = "cannot be told"
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +133,33 @@ def test_a_tap_on_a_phone_reads_a_hexagon(show, city_page, city):
     )
     assert city.table["hexagon"][0].as_py() in page.locator("#readout").inner_text()
     fits(page)
+    quiet(page)
+
+
+def test_a_tap_on_a_small_hexagon_brings_it_near(show, make):
+    """Of hexagons below a finger's size the tapped one grows, in the middle, and its card shows."""
+    names = h3.grid_disk(h3.latlng_to_cell(21.17, 72.83, 8), 12)
+    table = make.table(names, [], [])
+    page = show(render(table, make.manifest(table), geography=False), PHONE, touch=True)
+    x, y = middle_of_map(page)
+
+    def tapped(dx: float, dy: float) -> str:
+        page.touchscreen.tap(x + dx, y + dy)
+        page.wait_for_selector("#readout .value")
+        # The card may have been brought into view, which moves the map.
+        page.wait_for_timeout(400)
+        return page.locator("#readout .id").inner_text()
+
+    first = tapped(60, 40)
+    assert page.evaluate(
+        """() => { const box = document.getElementById("readout").getBoundingClientRect();
+            return box.top >= 0 && box.bottom <= innerHeight + 1; }"""
+    )
+    x, y = middle_of_map(page)
+    assert tapped(0, 0) == first
+    x, y = middle_of_map(page)
+    # Half of a hexagon of 14 dots would end before.
+    assert tapped(15, 0) == first
     quiet(page)
 
 
@@ -454,6 +485,70 @@ def test_axe_finds_no_violation(request, show, kind, scheme):
     # Pages of one window remember the choice.
     page.get_by_role("radio", name="System").check()
     assert [(one["id"], one["nodes"][0]["html"]) for one in found.response["violations"]] == []
+
+
+@pytest.fixture(scope="module")
+def changes(city) -> tuple:
+    """Return the page of a comparison of the city with itself, moved in its northern half."""
+    rows = [row for row in city.table.to_pylist() if row["slot"] < "2024-02-19T10:00"]
+    change = np.array(
+        [
+            30 * (h3.cell_to_latlng(row["hexagon"])[0] > 21.171) * (-1) ** k
+            for k, row in enumerate(rows)
+        ]
+    )
+    verdict = np.where(change > 0, "higher", np.where(change < 0, "lower", "cannot be told"))
+    numbers = {"before": 40.0 + 0 * change, "after": 40 + change, "change": change}
+    numbers |= {"change_low": change - 9.0, "change_high": change + 9.0, "p_value": 0.0 * change}
+    table = pa.table(
+        {"hexagon": [row["hexagon"] for row in rows]}
+        | {f"slot_{side}": [row["slot"] for row in rows] for side in ("before", "after")}
+        | {f"records_{side}": [row["records"] for row in rows] for side in ("before", "after")}
+        | numbers
+        | {"verdict": verdict.tolist()}
+    )
+    identity = {"dataset": "buses", "request": "0" * 64, "epsilon_spent": "1"}
+    identity |= {"privacy_unit": "user", "ledger": None, "receipt_sha256": None}
+    statement = {
+        "kind": "comparison", "statistic": "mean", "before": identity, "after": identity,
+        "verdicts": {name: list(verdict).count(name) for name in ("higher", "lower", UNCLEAR)},
+        "procedure": "Benjamini-Hochberg", "false_discovery_rate": 0.05, "basis": "proven",
+        "covers": "An interval.", "not_covered": "Traffic.", "days_between": 0,
+        "cells": {"only_before": 2, "only_after": 0},
+    } | {name: city.manifest[name] for name in ("dataset", "bounds", "grid")}  # fmt: skip
+    html = render_derived(table, statement, context=city.context, files=["cells.csv"])
+    return html, table.to_pylist()
+
+
+def test_a_comparison_has_the_page_of_a_release(show, changes):
+    """Changes have signs, colours and names; what cannot be told is blank, in words too."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    html, rows = changes
+    told = next(row for row in rows if row["verdict"] == "lower")
+    unclear = next(row for row in rows if row["verdict"] == UNCLEAR)
+    address = f"#slot={told['slot_before']}&against={rows[0]['slot_before']}&cell="
+    page = show(html, DESK, at=address + told["hexagon"])
+    card = page.locator("#readout")
+    assert card.locator(".value").inner_text() == "\u221230.0\u00a0km/h"
+    assert "before 40.0, after 10.0" in card.inner_text()
+    assert re.search("km|Old Town", card.locator(".where").inner_text())
+    assert page.locator("#against").count() == 0
+    assert page.locator(".marks span").all_inner_texts()[0].startswith("\u2212")
+    page.goto(page.url.replace(told["hexagon"], unclear["hexagon"]))
+    assert "conclude no change" in card.inner_text()
+    page.locator("#grade").select_option("lower")
+    assert set(texts(page, "quality")) == {"lower"}
+    page.locator("#mathematics summary").click()
+    for scheme in ("Light", "Dark"):
+        page.get_by_role("radio", name=scheme).check()
+        found = axe.Axe().run(page).response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+    page.get_by_role("radio", name="System").check()
+    assert colours(page) > 20
+    fits(page)
+    page.set_viewport_size({"width": PHONE, "height": 844})
+    fits(page)
+    quiet(page)
 
 
 def test_a_script_that_asks_is_refused(show, city_page):

@@ -16,7 +16,7 @@ from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.report import render
 from hexveil.report.palette import palette
-from hexveil.report.payload import QUALITIES, script_json
+from hexveil.report.payload import GRADES, QUALITIES, script_json
 from hexveil.report.promise import exact_counts, in_common, promise
 
 
@@ -236,7 +236,7 @@ def test_cells_that_are_cut_off_have_a_legend_and_a_hatching(ranged):
     assert ".steps.cut-off {" in html
     column = data_of(html)["columns"]["quality"]
     assert [QUALITIES[k] for k in column] == table["mean_quality"].to_pylist()
-    assert f"const flags = {json.dumps([*QUALITIES, 'closed'])};" in html
+    assert f"const flags = {json.dumps(GRADES)};" in html
     for mode in ("light", "dark"):
         assert data_of(html)["palette"][mode] == palette(mode)
         assert set(palette(mode)) >= set(QUALITIES)

@@ -1,22 +1,21 @@
 """Take a picture of a release's page for the docs: ``picture.py REPORT.html OUT.png [ADDRESS]``.
 
-ADDRESS is what the page takes after its name, as "#slot=06:00". Needs Chromium, playwright and
-Pillow. The pictures of README and first-map.md are those of `hexveil demo` and
+ADDRESS is what the page takes after its name, as "#slot=06:00". Needs Chromium and
+playwright. The pictures of README and first-map.md are those of `hexveil demo` and
 `hexveil demo --city`.
 """
 
 from __future__ import annotations
 
-import io
 import shutil
 import sys
 from pathlib import Path
 
-from PIL import Image
 from playwright.sync_api import sync_playwright
 
-SIZE = {"width": 1200, "height": 1000}
-COLOURS = 256
+from hexveil_research.pictures.png_files import with_palette
+
+SIZE = {"width": 1200, "height": 1080}
 
 
 def main() -> None:
@@ -35,11 +34,9 @@ def main() -> None:
             raise SystemExit("the page has no map.")
         clip = {"x": 14, "y": top["y"] - 12, "width": SIZE["width"] - 28, "height": 0}
         clip["height"] = min(end["y"] + end["height"], SIZE["height"]) - clip["y"] + 8
-        taken = Image.open(io.BytesIO(page.screenshot(clip=clip)))
+        taken = page.screenshot(clip=clip)
         browser.close()
-    # This method keeps rare colours: the classes of the map must not run into each other.
-    few = taken.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
-    few.save(out, optimize=True)
+    Path(out).write_bytes(with_palette(taken))
 
 
 if __name__ == "__main__":

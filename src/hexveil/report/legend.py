@@ -6,8 +6,15 @@ from hexveil.report.palette import palette
 from hexveil.report.payload import ticks
 
 
-def marks(low: float, high: float) -> list[tuple[float, str]]:
+def marks(low: float, high: float, *, signed: bool = False) -> list[tuple[float, str]]:
     """Return round numbers on the colour scale, each with its place in per cent.
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the scale.
+    signed : bool
+        Whether positive numbers have a sign too, as changes have.
 
     Examples
     --------
@@ -16,10 +23,12 @@ def marks(low: float, high: float) -> list[tuple[float, str]]:
     """
     numbers = ticks(low, high)
     digits = max(len(f"{number:.9f}".rstrip("0").split(".")[1]) for number in numbers)
-    return [
-        (round(100 * (number - low) / (high - low), 2), f"{number:,.{digits}f}")
-        for number in numbers
-    ]
+
+    def text(number: float) -> str:
+        sign = "+" if signed and number else ""
+        return f"{number:{sign},.{digits}f}".replace("-", "\u2212" if signed else "-")
+
+    return [(round(100 * (number - low) / (high - low), 2), text(number)) for number in numbers]
 
 
 def colour_rules() -> str:

@@ -106,7 +106,8 @@ def frame_values(
         Bars of the intervals.
     """
     has_map = data["map"] is not None
-    marks = legend.marks(data["colour"]["low"], data["colour"]["high"])
+    is_change = bool(data["value"].get("signed"))
+    marks = legend.marks(data["colour"]["low"], data["colour"]["high"], signed=is_change)
     # The policy allows one style element and no style attribute: positions are rules of it.
     style = read_asset("page.css") + legend.colour_rules() + placement_rules(marks, chart)
     first, scripts = read_asset("scheme_memory.js"), page_scripts(with_map=has_map)
@@ -121,6 +122,7 @@ def frame_values(
         "slots": data["slots"],
         "start": data["start"],
         "has_map": has_map,
+        "is_change": is_change,
         "has_context": bool(context),
         "context_credit": (context or {}).get("attribution", ""),
         "attribution": data["map"]["attribution"] if data["map"] else "",

@@ -73,6 +73,8 @@ def palette(mode: str) -> dict[str, list[str]]:
         "cut off": caution,
         "noise": [NOISE[mode]],
         "difference": DIFFERENCES[mode],
+        "lower": DIFFERENCES[mode][: len(DIFFERENCES[mode]) // 2],
+        "higher": DIFFERENCES[mode][len(DIFFERENCES[mode]) // 2 :],
         "unsure": [NOISE[mode]],
     }
 

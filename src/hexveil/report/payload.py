@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from hexveil.report.projection import Projection
 
 QUALITIES = ("good", "caution", CUT_OFF, "noise")
+GRADES = (*QUALITIES, "closed", "higher", "lower", "cannot be told")
+"""All that a cell of some page can be, in the order in which the scripts number it."""
 
 
 def script_json(value: object) -> str:
@@ -55,6 +57,11 @@ def payload(
     drawn = draw_map(places, context, geography=geography)
     return {
         "columns": {**label_texts(table, view), **numbers},
+        "extras": [
+            extra_column("users", f"{view.unit.capitalize()}s"),
+            extra_column("records", "Records", spare=True),
+        ],
+        "lines": ["counts"],
         "hexagon": place,
         "slot": slot,
         "slots": name_slots(table, slots),
@@ -174,6 +181,25 @@ def name_slots(table: pa.Table, slots: Sequence[str]) -> list[str]:
     starts = column_texts(table, "slot") or []
     end_of = dict(zip(starts, ends, strict=True)) if ends else {}
     return [slot_text(start, end_of.get(start, "")) for start in slots]
+
+
+def extra_column(
+    key: str, name: str, decimals: int | None = 0, *, spare: bool = False
+) -> dict[str, Any]:
+    """Return the description of a further column, whose numbers the card can name.
+
+    Parameters
+    ----------
+    key : str
+        In `columns`.
+    name : str
+        Its heading in the table; "" for a column that the table leaves out.
+    decimals : int or None
+        Digits after the point; None for two significant digits.
+    spare : bool
+        Whether narrow screens leave it out.
+    """
+    return {"key": key, "name": name, "decimals": decimals, "spare": spare}
 
 
 def label_texts(table: pa.Table, view: ManifestView) -> dict[str, list[str]]:

@@ -135,6 +135,7 @@ def write(
         "title": study.title,
         "place": study.place,
         "made_with": made_with(study, setting),
+        "axes": axes(outcome),
         "claims": [
             dataclasses.asdict(claim) | {"verdict": claim.verdict} for claim in outcome.claims
         ],
@@ -157,6 +158,21 @@ def write(
     except OSError as error:
         raise StorageError(f"{folder} cannot be written ({atomic_files.reason(error)}).") from None
     return folder
+
+
+def axes(outcome: Outcome) -> dict[str, dict[str, Any]]:
+    """Return all that a figure's panels show beside their data, by their titles."""
+    return {
+        panel.title: {
+            "x_label": panel.x_label,
+            "y_label": panel.y_label,
+            "log_x": panel.log_x,
+            "log_y": panel.log_y,
+            "ends": panel.ends,
+            "looks": {line.name: line.look for line in panel.lines if line.look != "line"},
+        }
+        for panel in outcome.panels
+    }
 
 
 def _csv(outcome: Outcome) -> bytes:

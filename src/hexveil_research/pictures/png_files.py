@@ -39,15 +39,3 @@ def with_palette(png: bytes) -> bytes:
         reduced = rgb.quantize(COLOURS, method=coverage, kmeans=2, dither=Image.Dither.NONE)
         reduced.save(buffer, format="png", optimize=True)
     return buffer.getvalue()
-
-
-def reduce_png(png: bytes, width: int) -> bytes:
-    """Return a PNG with a palette, no wider than `width` dots."""
-    from PIL import Image  # noqa: PLC0415  comes with matplotlib, an extra
-
-    buffer = io.BytesIO()
-    with Image.open(io.BytesIO(png)) as image:
-        height = round(image.height * width / image.width)
-        smaller = image.convert("RGB").resize((width, height), Image.Resampling.LANCZOS)
-        (smaller if image.width > width else image).save(buffer, format="png")
-    return with_palette(buffer.getvalue())

@@ -1,6 +1,7 @@
 """Comparison and roll-up of releases, from the folders to the folders."""
 
 import json
+import re
 from dataclasses import replace
 
 import h3
@@ -14,7 +15,7 @@ from hexveil.base.errors import InputError
 from hexveil.publishing.derived.coarser_cells import CoarserGrid
 from hexveil.publishing.derived.laplace_sums import pair_bound, sum_bound
 from hexveil.publishing.derived.roll_up import RolledUpRelease
-from hexveil.report.derived import derived_page
+from hexveil.report.payload import GRADES
 from publishing.releases import release_of, released
 
 
@@ -36,6 +37,12 @@ def ranged(tmp_path_factory):
 def routes(tmp_path_factory):
     """Return a release of routes."""
     return release_of(tmp_path_factory.mktemp("routes") / "map", "means")
+
+
+def page_of(file):
+    """Return the text of a page, and its data."""
+    text = file.read_text("utf-8")
+    return text, json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
 
 
 def moved(release, change=0.0, rows=None, **sections):
@@ -189,41 +196,52 @@ def test_the_folder_of_a_comparison(mapped, tmp_path):
     assert statement["after"]["request"] == "0" * 64
     assert statement["verdicts"]["higher"] == len(made)
     assert pq.read_table(folder / "cells.parquet")["change"].equals(made.table["change"])
-    page = (folder / "comparison.html").read_text("utf-8")
-    assert "<script" not in page
-    assert "style=" not in page
-    # One cell of the drawing has no partner, so no class of colour either.
-    assert page.count('class="elsewhere"') == 1
-    assert 'class="blank"/></svg>' in page
+    page, data = page_of(folder / "comparison.html")
+    assert "style=" not in page.split("<script>")[0]
+    assert 'href="cells.csv" download' in page
     assert "which vehicles reported" in page
+    assert data["value"]["signed"]
+    assert data["colour"]["low"] == -data["colour"]["high"]
+    assert data["columns"]["value"] == pytest.approx(made.table["change"].to_numpy(), abs=0.051)
+    assert (np.array(data["columns"]["low"]) <= made.table["change_low"].to_numpy() + 1e-9).all()
     with pytest.raises(InputError, match="exists, and is never written into"):
         made.write(folder)
     with pytest.raises(InputError, match="there is no folder"):
         made.write(tmp_path / "missing" / "changes")
 
 
-def test_a_page_draws_the_timeslots_with_most_to_tell(mapped, tmp_path, monkeypatch):
-    """Of too many timeslots those with most told cells are drawn, and the rest is counted."""
+def test_a_page_opens_on_the_timeslot_with_most_to_tell(mapped, tmp_path):
+    """What changed in one hour alone is what a reader sees first."""
     before = hv.load(mapped[0])
-    monkeypatch.setattr(derived_page, "MAX_SHAPES", 7)
     slots = np.array(before.table["slot"].to_pylist())
     late = sorted(set(slots.tolist()))[1]
     change = np.where(slots == late, 12 * before["mean_scale"].max(), 0.0)
-    page = hv.compare_releases(before, moved(before, change)).write(tmp_path / "few")
-    text = (page / "comparison.html").read_text("utf-8")
-    assert text.count("<figure>") == 1
-    assert f"<figcaption>{late}</figcaption>" in text
-    assert f"{len(set(slots.tolist())) - 1} timeslots more in the tables" in text
-    assert " to 0.0" in text
+    made = hv.compare_releases(before, moved(before, change))
+    _, data = page_of(made.write(tmp_path / "few") / "comparison.html")
+    assert data["slot_starts"][data["start"]] == late
+    assert (
+        data["slots"][data["start"]]
+        == f"15 Nov 2023, {late[11:]}\u2013{int(late[11:13]) + 1:02d}:00"
+    )
+    told = {data["slot"][row] for row, grade in enumerate(data["columns"]["quality"]) if grade < 7}
+    assert told == {data["start"]}
 
 
 def test_what_cannot_be_told_is_left_blank(mapped, tmp_path):
-    """Without a cell that changed, the map has no colour at all."""
+    """Without a cell that changed, the map has no colour at all; names come from the context."""
     before = hv.load(mapped[0])
-    page = hv.compare_releases(before, moved(before)).write(tmp_path / "same") / "comparison.html"
-    text = page.read_text("utf-8")
-    assert text.count('class="blank"') == len(before) + 1
-    assert 'class="c0"' not in text
+    (tmp_path / "names.json").write_text(
+        json.dumps({"type": "Point", "coordinates": [72.8, 21.2]}), "utf-8"
+    )
+    made = hv.compare_releases(before, moved(before))
+    folder = made.write(tmp_path / "same", context=tmp_path / "names.json")
+    text, data = page_of(folder / "comparison.html")
+    assert {GRADES[grade] for grade in data["columns"]["quality"]} == {"cannot be told"}
+    assert f"({len(before)} cells): left blank" in text
+    assert len(data["map"]["context"]) == 1
+    with pytest.raises(InputError, match="context: the file"):
+        made.write(tmp_path / "none", context=tmp_path / "missing.json")
+    assert not (tmp_path / "none").exists()
 
 
 def test_hexagons_become_parents_and_hours_days(mapped):
@@ -266,7 +284,10 @@ def test_labels_are_rolled_up(routes, tmp_path):
     made = hv.roll_up(routes, one_cell=True)
     assert made.table["cells"].to_pylist() == [len(routes)]
     page = made.write(tmp_path / "all") / "roll-up.html"
-    assert "<svg" not in page.read_text("utf-8")
+    text, data = page_of(page)
+    assert data["map"] is None
+    assert data["columns"]["label:cell"] == ["all"]
+    assert text.count('<span class="track"') == 1
     assert hv.roll_up(routes, columns=["route"]).table["mean"].to_numpy() == pytest.approx(
         np.clip(routes["mean_noisy"], 0, 60)[np.argsort(routes.table["route"].to_pylist())]
     )

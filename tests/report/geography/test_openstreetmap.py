@@ -2,7 +2,10 @@
 
 import json
 import re
+import struct
+from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import h3
 import pytest
@@ -13,6 +16,8 @@ from hexveil.report.context import named_lines, named_positions
 from hexveil.report.geography import openstreetmap
 
 pytest.importorskip("pyogrio")
+PLAIN, LENGTH = 0, 2
+"""Wire types of Protocol Buffers: a whole number, and bytes after their length."""
 EXTRACT = """<?xml version="1.0" encoding="UTF-8"?>
 <osm version="0.6" generator="invented">
   <node id="1" lat="21.16" lon="72.80"/>
@@ -35,11 +40,73 @@ EXTRACT = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-@pytest.fixture(scope="module")
-def extract(tmp_path_factory) -> Path:
-    """Return the file of an invented extract."""
-    file = tmp_path_factory.mktemp("osm") / "clip.osm"
-    file.write_text(EXTRACT, encoding="utf-8")
+def varint(number: int) -> bytes:
+    """Return a whole number as Protocol Buffers write it."""
+    parts = []
+    while number >= 128:
+        parts.append(number % 128 + 128)
+        number //= 128
+    return bytes([*parts, number])
+
+
+def signed(number: int) -> int:
+    """Return a signed number as an unsigned one, small if it is (zigzag)."""
+    return 2 * number if number >= 0 else -2 * number - 1
+
+
+def field(key: int, content: bytes | int) -> bytes:
+    """Return a field of a message."""
+    if isinstance(content, int):
+        return varint(8 * key + PLAIN) + varint(content)
+    return varint(8 * key + LENGTH) + varint(len(content)) + content
+
+
+def packed_extract(xml: str) -> bytes:
+    """Return an extract as PBF, not compressed (wiki.openstreetmap.org/wiki/PBF_Format)."""
+    root = ET.fromstring(xml)  # noqa: S314  our own text
+    texts = ["", *sorted({tag.get(k) for tag in root.iter("tag") for k in "kv"})]
+
+    def tags(one: ET.Element) -> bytes:
+        found = [[texts.index(tag.get(k)) for tag in one.iter("tag")] for k in "kv"]
+        # Fields without content are left out.
+        return b"".join(
+            field(key, b"".join(map(varint, part))) for key, part in enumerate(found, 2) if part
+        )
+
+    def node(one: ET.Element) -> bytes:
+        places = [
+            (key, round(1e7 * float(one.get(name)))) for key, name in ((8, "lat"), (9, "lon"))
+        ]
+        numbers = b"".join(field(key, signed(place)) for key, place in places)
+        return field(1, field(1, signed(int(one.get("id")))) + tags(one) + numbers)
+
+    def way(one: ET.Element) -> bytes:
+        refs = [0, *(int(ref.get("ref")) for ref in one.iter("nd"))]
+        moves = b"".join(varint(signed(b - a)) for a, b in pairwise(refs))
+        return field(3, field(1, int(one.get("id"))) + tags(one) + field(8, moves))
+
+    groups = [node(one) for one in root.iter("node")], [way(one) for one in root.iter("way")]
+    blocks = {
+        "OSMHeader": field(4, b"OsmSchema-V0.6"),
+        "OSMData": field(1, b"".join(field(1, text.encode()) for text in texts))
+        + b"".join(field(2, b"".join(group)) for group in groups),
+    }
+    file = b""
+    for kind, block in blocks.items():
+        blob = field(1, block)
+        header = field(1, kind.encode()) + field(3, len(blob))
+        file += struct.pack(">I", len(header)) + header + blob
+    return file
+
+
+@pytest.fixture(scope="module", params=[".osm", ".osm.pbf"])
+def extract(tmp_path_factory, request) -> Path:
+    """Return the file of an invented extract, as XML and packed."""
+    file = tmp_path_factory.mktemp("osm") / f"clip{request.param}"
+    if request.param == ".osm":
+        file.write_text(EXTRACT, encoding="utf-8")
+    else:
+        file.write_bytes(packed_extract(EXTRACT))
     return file
 
 

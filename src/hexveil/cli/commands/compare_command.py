@@ -10,10 +10,12 @@ import typer
 
 from hexveil.cli.commands.roll_up_command import (  # the parser reads annotations
     Columns,
+    Context,
     Key,
     OneCellOnly,
     Resolution,
     Timeslot,
+    check_output,
     requested_grid,
 )
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
@@ -54,6 +56,7 @@ def compare(  # noqa: PLR0913  an option per argument
     after: After,
     *,
     out: Out = None,
+    context: Context = None,
     statistic: Statistic = None,
     slots: Slots = None,
     rate: Rate = DEFAULT_RATE,
@@ -69,8 +72,7 @@ def compare(  # noqa: PLR0913  an option per argument
     Nothing is spent, and neither records nor a ledger are needed. With --resolution, --timeslot,
     --columns or --one-cell both are rolled up first.
     """
-    if out is not None:
-        derived_folder.check_writable(out)
+    check_output(out, context)
     grid = requested_grid(resolution, timeslot, columns, one_cell=one_cell)
     releases: list[Any] = [before, after]
     if grid is not None:
@@ -80,7 +82,7 @@ def compare(  # noqa: PLR0913  an option per argument
         *releases, statistic=statistic, slots=slots, false_discovery_rate=rate, key=key
     )
     if out is not None:
-        comparison.write(out)
+        comparison.write(out, context=context)
     if as_json:
         rows = {} if out is not None else {"cells": comparison.table.to_pylist()}
         typer.echo(json.dumps(comparison.statement | rows, indent=2, ensure_ascii=False))

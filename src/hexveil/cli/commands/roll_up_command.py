@@ -22,6 +22,10 @@ MAX_LINES = 10
 
 Folder = Annotated[Path, typer.Argument(help="A release folder.", metavar="FOLDER")]
 Out = Annotated[Path | None, typer.Option(help="New folder for tables and page.", metavar="FOLDER")]
+Context = Annotated[
+    Path | None,
+    typer.Option(help="GeoJSON or OpenStreetMap extract beneath the map.", metavar="FILE"),
+]
 Resolution = Annotated[
     str | None,
     typer.Option(help='Resolution of parent hexagons, or "all".', metavar="NUMBER"),
@@ -43,6 +47,7 @@ def roll_up(  # noqa: PLR0913  an option per argument
     folder: Folder,
     *,
     out: Out = None,
+    context: Context = None,
     resolution: Resolution = None,
     timeslot: Timeslot = None,
     columns: Columns = None,
@@ -55,18 +60,31 @@ def roll_up(  # noqa: PLR0913  an option per argument
     Nothing is spent, and neither records nor a ledger are needed. Cells are weighted by their
     public counts of records.
     """
-    if out is not None:
-        derived_folder.check_writable(out)
+    check_output(out, context)
     source = open_source(folder, key=key)
     grid = requested_grid(resolution, timeslot, columns, one_cell=one_cell) or CoarserGrid()
     averages = roll_up_source(source, grid)
     if out is not None:
-        averages.write(out)
+        averages.write(out, context=context)
     if as_json:
         rows: dict[str, Any] = {} if out is not None else {"cells": averages.table.to_pylist()}
         typer.echo(json.dumps(averages.statement | rows, indent=2, ensure_ascii=False, default=str))
     else:
         typer.echo("\n".join(lines(averages, out)))
+
+
+def check_output(out: Path | None, context: Path | None) -> None:
+    """Refuse a folder that cannot be made, and a context without a page to draw it on.
+
+    Raises
+    ------
+    InputError
+        With what to do instead.
+    """
+    if out is not None:
+        derived_folder.check_writable(out)
+    elif context is not None:
+        raise InputError("--context draws on the page of a folder; name one (--out FOLDER).")
 
 
 def requested_grid(

@@ -17,7 +17,9 @@ from hexveil.base import atomic_files, csv_safety
 from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import geometry
 from hexveil.publishing.markup import document
-from hexveil.report.derived.derived_page import render_derived, template_values
+from hexveil.report import read_context
+from hexveil.report.derived.derived_page import render_derived
+from hexveil.report.derived.derived_text import template_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,20 +44,27 @@ def texts_of(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, Any]:
     return template_values(table, statement)
 
 
-def write(table: pa.Table, statement: Mapping[str, Any], folder: str | Path) -> Path:
+def write(
+    table: pa.Table,
+    statement: Mapping[str, Any],
+    folder: str | Path,
+    *,
+    context: str | Path | None = None,
+) -> Path:
     """Write all files and return the folder.
 
     Raises
     ------
     InputError
-        If the folder exists.
+        If the folder exists, or the context cannot be read.
     StorageError
         If writing fails midway; nothing half-written stays.
     """
     path = check_writable(folder)
+    lines = None if context is None else read_context(context)
     try:
         with atomic_files.folder(path) as temporary:
-            _write_files(temporary, table, statement)
+            _write_files(temporary, table, statement, lines)
     except OSError as error:
         raise StorageError(
             f"nothing could be written to {path} ({atomic_files.reason(error)}); nothing was left "
@@ -64,7 +73,12 @@ def write(table: pa.Table, statement: Mapping[str, Any], folder: str | Path) -> 
     return path
 
 
-def _write_files(folder: Path, table: pa.Table, statement: Mapping[str, Any]) -> None:
+def _write_files(
+    folder: Path,
+    table: pa.Table,
+    statement: Mapping[str, Any],
+    context: dict[str, Any] | None,
+) -> None:
     kind = statement["kind"]
     csv_safety.write(table, folder / "cells.csv")
     pyarrow.parquet.write_table(
@@ -79,6 +93,8 @@ def _write_files(folder: Path, table: pa.Table, statement: Mapping[str, Any]) ->
     }
     text = json.dumps(versions | dict(statement), indent=2, ensure_ascii=False, allow_nan=False)
     (folder / f"{kind}.json").write_text(text + "\n", "utf-8")
-    (folder / f"{kind}.html").write_text(render_derived(table, statement), "utf-8")
+    files = sorted(file.name for file in folder.iterdir())
+    page = render_derived(table, statement, context=context, files=files)
+    (folder / f"{kind}.html").write_text(page, "utf-8")
     readme = document("derived.md", template_values(table, statement)).to_text()
     (folder / "README.txt").write_text(readme + "\n", "utf-8")

@@ -40,14 +40,22 @@ class DerivedTable:
         require_package("pandas")
         return self.table.to_pandas()
 
-    def write(self, folder: str | Path) -> Path:
+    def write(self, folder: str | Path, *, context: str | Path | None = None) -> Path:
         """Write table, page and statement into a new folder and return it.
+
+        Parameters
+        ----------
+        folder : str or Path
+            New; an existing folder is never written into.
+        context : str or Path, optional
+            GeoJSON file or OpenStreetMap extract drawn beneath the map; its names of places and
+            streets name the hexagons.
 
         Raises
         ------
         InputError
-            If the folder exists or cannot be made.
+            If the folder exists or cannot be made, or the context cannot be read.
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        return derived_folder.write(self.table, self.statement, folder)
+        return derived_folder.write(self.table, self.statement, folder, context=context)

@@ -43,6 +43,8 @@ function appearance(palette) {
     const row = openRow(place, state.slot);
     if (row === null) return null;
     const flag = flagOf(row);
-    return { colour: classOf(column.value[row] ?? data.colour.low, palette[flag]), mark: flag };
+    if (flag === "cannot be told") return { colour: "none", mark: flag };
+    const colours = flag === "higher" || flag === "lower" ? palette.difference : palette[flag];
+    return { colour: classOf(column.value[row] ?? data.colour.low, colours), mark: flag };
   });
 }

@@ -4,7 +4,7 @@ const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const column = data.columns;
 const rows = column.value.length;
-const flags = ["good", "caution", "cut off", "noise", "closed"];
+const flags = ["good", "caution", "cut off", "noise", "closed", "higher", "lower", "cannot be told"];
 const flagOf = (row) => flags[column.quality[row]];
 const state = { slot: data.start, against: null, place: null, listeners: [] };
 
@@ -13,11 +13,18 @@ function change(part) {
   for (const listener of state.listeners) listener(part);
 }
 
-function number(value) {
+/* A number with so many digits after the point; for null a probability with two significant digits. */
+function figure(value, digits) {
   if (value === null) return "\u2013";
-  const digits = data.value.decimals;
+  if (digits === null && value < 1e-4) return "<\u20090.0001";
+  if (digits === null) return value.toLocaleString("en-GB", { maximumSignificantDigits: 2 });
   return value.toLocaleString("en-GB", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
+
+const number = (value) => figure(value, data.value.decimals);
+const signed = (value) => (value > 0 ? "+" : value < 0 ? "\u2212" : "") + number(value === null ? null : Math.abs(value));
+/* A number as it is published: changes have a sign. */
+const published = (value) => (data.value.signed ? signed(value) : number(value));
 
 /* A label of the page, templates/page/labels.json, with its places filled. */
 const label = (name, values = {}) => data.text[name].replace(/\{(\w+)\}/g, (_, key) => values[key]);

@@ -9,20 +9,19 @@ function describe(place, into) {
   else if (row !== null && flagOf(row) === "closed") into.append(element("p", "", label("closed_cell")));
   else if (row === null) into.append(element("p", "", label("not_published")));
   else {
-    into.append(element("strong", "value", withUnit(number(column.value[row]))));
+    into.append(element("strong", "value", withUnit(published(column.value[row]))));
+    const amounts = Object.fromEntries(data.extras.map(({ key, decimals }) => [key, figure(column[key][row], decimals)]));
+    const units = { unit: data.unit + (column.users?.[row] === 1 ? "" : "s"), units: data.unit + "s" };
     const lines = [
       label("bound", { amount: withUnit(number(column.bound[row])) }),
-      label("interval", { low: number(column.low[row]), high: withUnit(number(column.high[row])) }),
-      ...(column.users ? [label("counts", { users: count(column.users[row]), unit: data.unit + (column.users[row] === 1 ? "" : "s"), records: count(column.records[row]) })] : []),
-      ...(column.weight ? [label("weight_line", { weight: count(column.weight[row]), low: count(column.weight_low[row]), high: count(column.weight_high[row]), unit: data.unit + "s" })] : []),
+      label("interval", { low: published(column.low[row]), high: withUnit(published(column.high[row])) }),
+      ...data.lines.map((name) => label(name, { ...amounts, ...units })),
     ];
     for (const line of lines) into.append(element("p", "", line));
     if (flagOf(row) !== "good") into.append(element("p", "flag", label(flagOf(row))));
   }
   into.append(element("p", "id", data.names[place]));
 }
-
-const signed = (value) => (value > 0 ? "+" : value < 0 ? "\u2212" : "") + number(Math.abs(value));
 
 function describeDifference(place, into) {
   const found = difference(place);
@@ -54,21 +53,21 @@ function profile(place) {
   const high = Math.max(...all.map((row) => column.high[row]));
   const step = (width - left) / data.slots.length;
   const y = (value) => top + (height - top - 20) * (1 - (value - low) / (high - low || 1));
-  const words = all.map((row) => `${data.slots[slotOf(row)]}: ${label("interval", { low: number(column.low[row]), high: number(column.high[row]) })}`);
+  const words = all.map((row) => `${data.slots[slotOf(row)]}: ${label("interval", { low: published(column.low[row]), high: published(column.high[row]) })}`);
   const svg = drawn2d("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "profile", "aria-label": `${label("profile")}. ${words.join("; ")}` });
-  for (const value of [low, high]) {
+  for (const value of data.value.signed && low < 0 && high > 0 ? [low, 0, high] : [low, high]) {
     const text = drawn2d("text", { x: left - 6, y: y(value) + 4, class: "end" });
-    text.textContent = number(value);
+    text.textContent = published(value);
     svg.append(drawn2d("line", { x1: left, x2: width, y1: y(value), y2: y(value), class: "grid" }), text);
   }
   found.forEach((row, slot) => {
     const x = left + step * (slot + 0.5);
     const group = drawn2d("g", { class: `slot${slot === state.slot ? " shown" : ""}${slot === state.against ? " against" : ""}` });
     const title = drawn2d("title", {});
-    title.textContent = row === null ? `${data.slots[slot]}: ${label("not_published")}` : `${data.slots[slot]}: ${withUnit(number(column.value[row]))}, ${label("interval", { low: number(column.low[row]), high: number(column.high[row]) })}`;
+    title.textContent = row === null ? `${data.slots[slot]}: ${label("not_published")}` : `${data.slots[slot]}: ${withUnit(published(column.value[row]))}, ${label("interval", { low: published(column.low[row]), high: published(column.high[row]) })}`;
     group.append(title, drawn2d("rect", { x: x - step / 2, y: 0, width: step, height, class: "hit" }));
     if (row !== null) {
-      group.classList.add(flagOf(row).replace(" ", "-"));
+      group.classList.add(flagOf(row).replaceAll(" ", "-"));
       group.append(
         drawn2d("line", { x1: x, x2: x, y1: y(column.low[row]), y2: y(column.high[row]), class: "span" }),
         drawn2d("circle", { cx: x, cy: y(column.value[row]), r: Math.max(2, Math.min(4, step / 3)), class: "dot" }),
@@ -85,14 +84,15 @@ function profile(place) {
   return svg;
 }
 
-/* The lowest and the highest good cell of the slot; the extremes of all would be mostly noise. */
+/* The lowest and the highest good cell of the slot, or cell that changed; the extremes of all would
+   be mostly noise. */
 function extremes() {
   const good = data.names.map((_, place) => rowOf(place, state.slot))
-    .filter((row) => row !== null && column.quality[row] === 0 && column.value[row] !== null)
+    .filter((row) => row !== null && ["good", "higher", "lower"].includes(flagOf(row)) && column.value[row] !== null)
     .sort((a, b) => column.value[a] - column.value[b]);
   if (good.length < 3) return [];
   return [["lowest", good[0]], ["highest", good[good.length - 1]]].map(([name, row]) => {
-    const line = element("p", "extreme", label(name, { amount: withUnit(number(column.value[row])), low: number(column.low[row]), high: number(column.high[row]) }));
+    const line = element("p", "extreme", label(name, { amount: withUnit(published(column.value[row])), low: published(column.low[row]), high: published(column.high[row]) }));
     const button = element("button", "", wordsOf(data.hexagon[row]));
     button.type = "button";
     button.addEventListener("click", () => change({ place: data.hexagon[row] }));
@@ -131,6 +131,7 @@ function showSlots() {
   byId("slot-name").textContent = data.slots[state.slot];
   byId("slot-before").disabled = state.slot === 0;
   byId("slot-after").disabled = state.slot === data.slots.length - 1;
+  if (!byId("against")) return;
   byId("against").value = state.against === null ? "" : String(state.against);
   byId("legend-values").hidden = state.against !== null;
   byId("legend-difference").hidden = state.against === null;
@@ -148,7 +149,7 @@ function startReadout() {
     byId("slot").addEventListener("input", (event) => change({ slot: Number(event.target.value) }));
     byId("slot-before").addEventListener("click", () => move(-1));
     byId("slot-after").addEventListener("click", () => move(1));
-    byId("against").addEventListener("change", (event) => change({ against: event.target.value === "" ? null : Number(event.target.value) }));
+    byId("against")?.addEventListener("change", (event) => change({ against: event.target.value === "" ? null : Number(event.target.value) }));
   }
   state.listeners.push(() => { tip.hidden = true; pointed.place = null; showSlots(); drawReadout(); });
   showSlots();

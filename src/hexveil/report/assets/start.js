@@ -3,7 +3,7 @@ function readAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1));
   const [slot, against] = [data.slot_starts.indexOf(wanted.get("slot")), data.slot_starts.indexOf(wanted.get("against"))];
   const place = data.names.indexOf(wanted.get("cell"));
-  change({ slot: slot < 0 ? state.slot : slot, against: against < 0 ? null : against, place: place < 0 ? null : place });
+  change({ slot: slot < 0 ? state.slot : slot, against: against < 0 || !byId("against") ? null : against, place: place < 0 ? null : place });
 }
 
 function writeAddress() {

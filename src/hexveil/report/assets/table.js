@@ -5,20 +5,21 @@ const heads = [
   ...(data.hexagon ? [{ key: "cell", name: label("place"), text: (row) => wordsOf(data.hexagon[row]) }, { key: "id", name: label("hexagon"), text: nameOf, spare: true }] : []),
   ...(data.slot ? [{ key: "slot", name: label("timeslot"), text: (row) => data.slots[data.slot[row]], by: slotOf, kind: "slot" }] : []),
   ...Object.keys(column).filter((key) => key.startsWith("label:")).map((key) => ({ key, name: key.slice(6), text: (row) => column[key][row], wide: true })),
-  { key: "value", name: `${data.value.name} ${data.value.unit}`.trim(), by: (row) => column.value[row], text: (row) => number(column.value[row]) },
+  { key: "value", name: `${data.value.name} ${data.value.unit}`.trim(), by: (row) => column.value[row], text: (row) => published(column.value[row]) },
   { key: "bound", name: label("bound_column"), by: (row) => column.bound[row], text: (row) => number(column.bound[row]) },
-  { key: "low", name: label("from"), by: (row) => column.low[row], text: (row) => number(column.low[row]), spare: true },
-  { key: "high", name: label("to"), by: (row) => column.high[row], text: (row) => number(column.high[row]), spare: true },
+  { key: "low", name: label("from"), by: (row) => column.low[row], text: (row) => published(column.low[row]), spare: true },
+  { key: "high", name: label("to"), by: (row) => column.high[row], text: (row) => published(column.high[row]), spare: true },
   { key: "quality", name: label("quality"), by: (row) => column.quality[row], text: flagOf },
-  ...(column.weight ? [{ key: "weight", name: label("weight"), by: (row) => column.weight[row], text: (row) => (column.weight[row] === null ? "\u2013" : count(column.weight[row])) }] : []),
-  ...(column.users ? [{ key: "users", name: data.unit[0].toUpperCase() + data.unit.slice(1) + "s", by: (row) => column.users[row], text: (row) => count(column.users[row]) },
-  { key: "records", name: label("records"), by: (row) => column.records[row], text: (row) => count(column.records[row]), spare: true }] : []),
+  ...data.extras.filter(({ name }) => name).map(({ key, name, decimals, spare }) => ({ key, name, spare, by: (row) => column[key][row], text: (row) => figure(column[key][row], decimals) })),
 ];
 const numeric = (head) => head.by && head.key !== "slot" && head.key !== "quality";
 const classes = (head) => [numeric(head) ? "number" : "", head.spare ? "spare" : "", head.wide ? "wide" : "", head.kind ?? ""].join(" ").trim();
 
 /* Grades that a choice of the filter keeps. */
-const kept = { all: [0, 1, 2, 3, 4], open: [0, 1, 2, 3], readable: [0, 1], good: [0] };
+const kept = {
+  all: flags, open: ["good", "caution", "cut off", "noise"], readable: ["good", "caution"], good: ["good"],
+  changed: ["higher", "lower"], higher: ["higher"], lower: ["lower"],
+};
 
 /* Rows that match the search and the filters, in the chosen order; equal rows keep their order. */
 function sortRows() {
@@ -28,7 +29,7 @@ function sortRows() {
   const names = heads.filter((head) => !numeric(head));
   let list = Array.from({ length: rows }, (_, row) => row);
   if (onlySlot) list = list.filter((row) => slotOf(row) === state.slot);
-  if (grades.length < flags.length) list = list.filter((row) => grades.includes(column.quality[row]));
+  if (grades !== flags) list = list.filter((row) => grades.includes(flagOf(row)));
   if (wanted) list = list.filter((row) => names.some((head) => head.text(row).toLowerCase().includes(wanted)));
   const head = heads.find((h) => h.key === tableState.sort);
   if (head) {
@@ -61,7 +62,7 @@ function drawTable() {
 
 function drawRow(row) {
   const chosen = state.place !== null && data.hexagon[row] === state.place && slotOf(row) === state.slot;
-  const tr = element("tr", flagOf(row).replace(" ", "-") + (chosen ? " chosen" : ""));
+  const tr = element("tr", flagOf(row).replaceAll(" ", "-") + (chosen ? " chosen" : ""));
   tr.dataset.row = String(row);
   for (const head of heads) {
     const td = element("td", classes(head));

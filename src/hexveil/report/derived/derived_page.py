@@ -1,37 +1,110 @@
-"""The page of a roll-up or a comparison: maps by timeslot, a table, and the meaning of intervals.
+"""The page of a roll-up or a comparison: that of a release, with its own sentences.
 
-One file without scripts. Its policy allows its one style element and nothing else; templates escape
-every text.
+Changes that were told run from blue to orange in six classes about 0. Those that cannot be told are
+left blank and hatched, so that a map cannot show a change that its numbers do not.
 """
 
 from __future__ import annotations
 
-import itertools
+import json
 import math
-from collections import Counter
-from functools import cache
-from importlib import resources
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import Markup
 
-from hexveil.report.content_security_policy import policy
-from hexveil.report.derived.class_maps import BLANK, ColourClasses, HexagonOutlines
-from hexveil.report.manifest_view import noun, squared
-from hexveil.report.templates import render_sentence, render_template
+from hexveil.base.rational import to_fraction
+from hexveil.report.derived.derived_cells import derived_cells, derived_slots
+from hexveil.report.derived.derived_text import template_values
+from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars
+from hexveil.report.manifest_view import RANGE, noun, with_unit
+from hexveil.report.page import frame_values
+from hexveil.report.palette import palette
+from hexveil.report.payload import code_texts, draw_map, opening_slot, round_ends
+from hexveil.report.templates import render_template
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
-TEXTS = "derived.txt"
-MAX_MAPS, MAX_SHAPES, MAX_ROWS = 48, 20_000, 200
-"""Timeslots, hexagons of all of them, and rows that a page has; the tables beside it have all."""
+    from hexveil.report.derived.derived_cells import DerivedCells
+
+WORDS = "derived"
+"""Folder of the templates with the sentences of this page."""
+_OF_CHANGES = ("quality", "lowest", "highest", "not_published")
+"""Labels that have other words on the page of a comparison."""
+_VERDICTS, _GRADES = ("higher", "lower", "cannot be told"), ("good", "caution", "noise")
 
 
-def render_derived(table: pa.Table, statement: Mapping[str, Any]) -> str:
+@dataclass(frozen=True)
+class DerivedView:
+    """Public facts of a roll-up or a comparison, as its statement states them.
+
+    Attributes
+    ----------
+    heading, noun, name : str
+        What is shown: as a title, in sentences, and of which data sets.
+    unit_text, value_unit : str
+        Units of measure of the statistic and of the values; "" where not stated.
+    range : float
+        Width of the statistic's range.
+    is_change : bool
+        Whether it is a comparison.
+    """
+
+    heading: str
+    noun: str
+    name: str
+    unit_text: str
+    value_unit: str
+    range: float
+    is_change: bool
+
+    @classmethod
+    def of(cls, statement: Mapping[str, Any], texts: Mapping[str, Any]) -> DerivedView:
+        """Build from a statement and its sentences."""
+        statistic, bounds = statement["statistic"], statement["bounds"]
+        span = float(
+            to_fraction(bounds["upper"], "upper bound")
+            - to_fraction(bounds["lower"], "lower bound")
+        )
+        sources = [statement[side] for side in ("before", "after", "source") if side in statement]
+        return cls(
+            heading=texts["heading"],
+            noun=noun(statistic),
+            name=" \u2192 ".join(dict.fromkeys(source["dataset"] for source in sources)),
+            unit_text=texts["unit"],
+            value_unit=statement["dataset"]["value_unit"] or "",
+            range=(span**2 if statistic == "variance" else span) * RANGE.get(statistic, 1.0),
+            is_change=statement["kind"] == "comparison",
+        )
+
+    @property
+    def decimals(self) -> int:
+        """Digits shown after the point: a step is at most a five-hundredth of the range."""
+        return min(9, max(0, math.ceil(-math.log10(self.range / 200))))
+
+    def amount(self, number: float) -> str:
+        """Return a number with the digits shown and its unit; changes have a sign."""
+        sign = "+" if self.is_change and number else ""
+        text = f"{number:{sign},.{self.decimals}f}"
+        return with_unit(text.replace("-", "\u2212") if self.is_change else text, self.unit_text)
+
+    def interval(self, low: float, high: float) -> tuple[str, str]:
+        """Return the ends of an interval rounded outwards."""
+        scale = 10.0**self.decimals
+        ends = math.floor(low * scale + 1e-6) / scale, math.ceil(high * scale - 1e-6) / scale
+        return self.amount(ends[0]), self.amount(ends[1])
+
+
+def render_derived(
+    table: pa.Table,
+    statement: Mapping[str, Any],
+    *,
+    context: dict[str, Any] | None = None,
+    files: Sequence[str] = (),
+) -> str:
     """Return the page as the text of one HTML file.
 
     Parameters
@@ -40,172 +113,87 @@ def render_derived(table: pa.Table, statement: Mapping[str, Any]) -> str:
         Of a roll-up or a comparison.
     statement : mapping
         Its statement.
+    context : dict, optional
+        Public lines and names for the map, as `read_context` returns them.
+    files : sequence of str
+        Names of files beside the page, which it offers.
     """
-    is_change = statement["kind"] == "comparison"
-    number = "change" if is_change else "mean"
-    values = np.asarray(table[number].to_numpy(), dtype=np.float64)
-    told = [True] * table.num_rows
-    if is_change:
-        told = [verdict != "cannot be told" for verdict in table["verdict"].to_pylist()]
-    scale = ColourClasses.around_zero if is_change else ColourClasses.between_ends
-    classes = scale(values[np.array(told, dtype=np.bool_)])
-    digits = _digits(statement)
-    style = _asset("derived.css") + classes.style_rules()
-    legend = _legend(classes, digits, is_change=is_change, any_told=any(told))
-    text = template_values(table, statement) | {
-        "policy": Markup(policy([], style)),  # noqa: S704  base64 and our own words
-        "style": Markup(style),  # noqa: S704  our own file, and colours
-        "legend": legend,
-        **_maps(table, number, told, classes, digits),
-        **_rows(table, told, digits, is_change=is_change),
+    texts = template_values(table, statement)
+    view = DerivedView.of(statement, texts)
+    cells = derived_cells(table, view.range, is_change=view.is_change)
+    data = _payload(table, statement, view, cells, context)
+    grades = _VERDICTS if view.is_change else _GRADES
+    values = texts | {
+        "view": view,
+        "words": WORDS,
+        "estimator": "raw",
+        "hexagons": len(data["names"]),
+        "released_cells": 0 if view.is_change else int(np.sum(table["cells"].to_numpy())),
+        "median_bound": view.interval(0.0, float(np.median(cells.half_width)))[1].lstrip("+"),
+        "tenth_of_range": with_unit(f"{view.range / 10:g}", view.unit_text),
+        "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),
+        "qualities": [{"name": name, "cells": cells.grade.count(name)} for name in grades],
+        "basis": statement["basis"],
+        "procedure": statement.get("procedure", ""),
+        "rate": f"{100 * statement.get('false_discovery_rate', 0.0):.3g}%",
+        **{section: statement[section] for section in ("bounds", "grid")},
     }
-    return render_template("derived.html", text)
+    chart = None if data["map"] else _chart(cells, data, view)
+    values |= frame_values(statement, data, chart, context, None, files)
+    return render_template("report.html", values)
 
 
-def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that page and README.txt have in common.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    statement : mapping
-    """
-    kind, dataset = statement["kind"], statement["dataset"]
-    unit = dataset["value_unit"] or ""
-    roles = (
-        {"First": "before", "Second": "after"} if kind == "comparison" else {"Release": "source"}
-    )
-    values: dict[str, Any] = {
-        "heading": render_sentence(
-            TEXTS, "heading", kind=kind, statistic=noun(statement["statistic"]),
-            value=dataset["value"],
-        ),
-        "unit": squared(unit) if statement["statistic"] == "variance" else unit,
-        "cells": table.num_rows,
-        "cost": render_sentence(TEXTS, "cost", kind=kind),
-        "covers": statement["covers"],
-        "not_covered": statement.get("not_covered", ""),
-        "sources": [
-            render_sentence(TEXTS, "source", role=role, identity=statement[name])
-            for role, name in roles.items()
-        ],
-        "verdicts": "",
-        "discoveries": "",
-        "pairing": "",
-    }  # fmt: skip
-    return values | (_comparison_values(statement) if kind == "comparison" else {})
-
-
-def _comparison_values(statement: Mapping[str, Any]) -> dict[str, str]:
-    counts, cells = statement["verdicts"], statement["cells"]
-    return {
-        "verdicts": render_sentence(
-            TEXTS,
-            "verdict_counts",
-            higher=counts["higher"],
-            lower=counts["lower"],
-            unclear=counts["cannot be told"],
-        ),
-        "discoveries": render_sentence(
-            TEXTS,
-            "discoveries",
-            procedure=statement["procedure"],
-            rate=f"{100 * statement['false_discovery_rate']:.3g} percent",
-        ),
-        "pairing": render_sentence(
-            TEXTS,
-            "pairing",
-            days=statement["days_between"],
-            only_before=cells["only_before"],
-            only_after=cells["only_after"],
-        ),
-    }
-
-
-def _maps(
-    table: pa.Table, number: str, told: list[bool], classes: ColourClasses, digits: int
+def _payload(
+    table: pa.Table,
+    statement: Mapping[str, Any],
+    view: DerivedView,
+    cells: DerivedCells,
+    context: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return a drawing for each timeslot with its title; of too many, those with most to tell."""
-    if "hexagon" not in table.column_names:
-        return {"maps": [], "left_out": 0}
-    rows = [(_slot(row), row, one) for row, one in zip(table.to_pylist(), told, strict=True)]
-    outlines = HexagonOutlines.of(table["hexagon"].to_pylist())
-    count = Counter(slot for slot, _, is_told in rows if is_told)
-    slots = sorted({slot for slot, _, _ in rows}, key=lambda slot: (-count[slot], slot))
-    shown = sorted(slots[: max(1, min(MAX_MAPS, MAX_SHAPES // len(outlines.points)))])
-    cells: dict[str, dict[str, tuple[str, str]]] = {slot: {} for slot in shown}
-    for slot, row, is_told in rows:
-        if slot in cells:
-            colour = classes.style_class(row[number]) if is_told else BLANK
-            cells[slot][row["hexagon"]] = colour, _describe_cell(row, number, digits)
-    maps = [
-        {"title": slot, "drawing": Markup(outlines.draw(drawn, slot))}  # noqa: S704  escaped there
-        for slot, drawn in cells.items()
-    ]
-    return {"maps": maps, "left_out": len(slots) - len(shown)}
+    """Return everything that the page's scripts need."""
+    places, place = code_texts(cells.hexagons)
+    starts, slots, slot = derived_slots(table, statement["grid"].get("timeslot"))
+    is_sure = np.isin(cells.grade, ["good", "caution", "higher", "lower"])
+    low, high = round_ends(cells.value[is_sure if is_sure.any() else np.ones_like(is_sure)])
+    if view.is_change:
+        # 0 is the middle of the scale, and a release that changed nowhere still has one.
+        high = max(abs(low), abs(high), 10.0**-view.decimals)
+        low = -high
+    drawn = draw_map(places, context, geography=True)
+    labels = json.loads(render_template("page/labels.json", {}))
+    labels["bound"] = labels.pop("interval_half_width")
+    if view.is_change:
+        labels |= {name: labels.pop(f"change_{name}") for name in _OF_CHANGES}
+    return {
+        "columns": cells.columns(view.decimals),
+        "extras": cells.extras(view.decimals),
+        "lines": cells.lines(),
+        "hexagon": place,
+        "slot": slot,
+        "slots": slots,
+        "slot_starts": starts,
+        # Slots in which most can be told come first, as those with most good cells do.
+        "start": opening_slot(slot, [0 if one else 3 for one in is_sure]),
+        "map": drawn,
+        "names": places,
+        "labels": list(cells.labels),
+        "unit": "",
+        "value": {
+            "name": "Change" if view.is_change else view.noun.capitalize(),
+            "unit": view.unit_text,
+            "decimals": view.decimals,
+            "signed": view.is_change,
+        },
+        "colour": {"low": low, "high": high},
+        "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
+        "text": labels,
+    }
 
 
-def _describe_cell(row: Mapping[str, Any], number: str, digits: int) -> str:
-    """Return a cell's hexagon, number, interval and verdict in words."""
-    keys = {"number": number, "low": f"{number}_low", "high": f"{number}_high"}
-    amounts = {key: f"{row[column]:.{digits}f}" for key, column in keys.items()}
-    verdict = row.get("verdict", "")
-    return render_sentence(TEXTS, "cell_title", place=row["hexagon"], verdict=verdict, **amounts)
-
-
-def _slot(row: Mapping[str, Any]) -> str:
-    """Return the timeslot of a row, or both."""
-    if "slot_before" in row:
-        return _slot_change(row["slot_before"], row["slot_after"])
-    return str(row.get("slot", ""))
-
-
-@cache
-def _slot_change(before: str, after: str) -> str:
-    return render_sentence(TEXTS, "slot_change", before=before, after=after)
-
-
-def _legend(
-    classes: ColourClasses, digits: int, *, is_change: bool, any_told: bool
-) -> list[dict[str, str]]:
-    if is_change and not any_told:
-        return [{"colour": BLANK, "text": "cannot be told"}]
-    sign = "+" if is_change else ""
-    # Zero, the middle of differences, has no sign.
-    edges = [f"{edge:{sign if edge else ''}.{digits}f}" for edge in classes.edges()]
-    items = [
-        {"colour": f"c{i}", "text": f"{low} to {high}"}
-        for i, (low, high) in enumerate(itertools.pairwise(edges))
-    ]
-    return [*items, {"colour": BLANK, "text": "cannot be told"}] if is_change else items
-
-
-def _rows(table: pa.Table, told: list[bool], digits: int, *, is_change: bool) -> dict[str, Any]:
-    """Return head, rows and caption of the table: cells that were told first, the surest first."""
-    order = np.arange(table.num_rows)
-    if is_change:
-        p_value = np.asarray(table["p_value"].to_numpy())
-        order = np.lexsort((order, p_value, ~np.array(told, dtype=np.bool_)))
-    listed = table.take(order[:MAX_ROWS])
-    columns = [name for name in table.column_names if name not in ("slot_end", "starts_at_utc")]
-    rows = [[_cell_text(row[name], digits, name) for name in columns] for row in listed.to_pylist()]
-    caption = f"{len(rows):,} of {table.num_rows:,} cells" + (
-        ", the surest first" if is_change else ""
-    )
-    return {"head": columns, "rows": rows, "caption": caption}
-
-
-def _cell_text(value: object, digits: int, name: str) -> str:
-    if isinstance(value, float):
-        return f"{value:.2g}" if name == "p_value" else f"{value:.{digits}f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _digits(statement: Mapping[str, Any]) -> int:
-    """Return digits after the point: a step is at most a five-hundredth of the bounds."""
-    span = float(statement["bounds"]["upper"]) - float(statement["bounds"]["lower"])
-    return min(9, max(0, math.ceil(-math.log10(span / 200))))
-
-
-def _asset(name: str) -> str:
-    return (resources.files("hexveil.report") / "assets" / name).read_text(encoding="utf-8")
+def _chart(cells: DerivedCells, data: Mapping[str, Any], view: DerivedView) -> Chart | None:
+    """Return the chart in place of a map, or None for too many cells to draw."""
+    if len(cells.grade) > MAX_CELLS:
+        return None
+    numbers = (cells.value, cells.low, cells.high)
+    names = cells.names() or [data["slots"][slot] for slot in data["slot"]]
+    return draw_bars(names, numbers, cells.grade, view.amount, view.interval)

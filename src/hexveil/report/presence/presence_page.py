@@ -19,10 +19,12 @@ from hexveil.report.manifest_view import ManifestView, with_unit
 from hexveil.report.page import frame_values
 from hexveil.report.palette import palette
 from hexveil.report.payload import (
+    GRADES,
     QUALITIES,
     code_texts,
     column_texts,
     draw_map,
+    extra_column,
     label_texts,
     name_slots,
     opening_slot,
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
 WORDS = "presence"
 """Folder of the templates with the sentences of this model."""
 CLOSED = "closed"
-_GRADES = [*QUALITIES, CLOSED]
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def _payload(
     view = shown.view
     places, place = code_texts(column_texts(table, "hexagon"))
     slots, slot = code_texts(column_texts(table, "slot"), in_order=True)
-    quality = [_GRADES.index(grade) for grade in shown.quality]
+    quality = [GRADES.index(grade) for grade in shown.quality]
     readable = np.isin(shown.quality, ["good", "caution"])
     is_scaled = np.isfinite(shown.value) & (readable if readable.any() else True)
     low, high = round_ends(shown.value[is_scaled])
@@ -144,6 +145,7 @@ def _payload(
     merits = [min(grade, QUALITIES.index("noise")) for grade in quality]
     return {
         "columns": {**label_texts(table, view), **_columns(table, shown), "quality": quality},
+        **_weights(table),
         "hexagon": place,
         "slot": slot,
         "slots": name_slots(table, slots),
@@ -175,6 +177,15 @@ def _columns(table: pa.Table, shown: _Shown) -> dict[str, list[float | None]]:
         for name, rule in (("weight", np.rint), ("weight_low", np.floor), ("weight_high", np.ceil)):
             columns[name] = round_numbers(_floats(table, name), 0, rule)
     return columns
+
+
+def _weights(table: pa.Table) -> dict[str, Any]:
+    """Return the columns of weights, and the line of the card that names them."""
+    if "weight" not in table.column_names:
+        return {"extras": [], "lines": []}
+    names = {"weight": "Weight", "weight_low": "", "weight_high": ""}
+    extras = [extra_column(key, name) for key, name in names.items()]
+    return {"extras": extras, "lines": ["weight_line"]}
 
 
 def _sentence_values(table: pa.Table, shown: _Shown) -> dict[str, Any]:

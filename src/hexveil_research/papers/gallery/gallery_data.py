@@ -1,6 +1,7 @@
 """The data behind a gallery of the papers' figures: small enough to commit, and comparable.
 
-Numbers have five significant digits. Figures that were made anew agree if nearly all of their
+Numbers have five significant digits. The data hold all that a figure shows, so it is drawn from
+them without its study. Figures that were made anew agree if nearly all of their
 points do: late digits differ between processors, and may move a single choice of a plan.
 """
 
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow.csv
 
 from hexveil_research.papers import study_folders
+from hexveil_research.papers.study import Outcome, Panel, line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,18 +46,37 @@ def figures_of(out: Path, studies: Sequence[Study]) -> Figures:
         folder = study_folders.place(out, study)
         file = folder / f"{folder.name}.csv"
         if file.is_file():
-            figures[study.name] = {"place": study.place, "title": study.title} | _panels(file)
+            axes = study_folders.read_summary(folder)["axes"]
+            about = {"place": study.place, "title": study.title, "axes": axes}
+            figures[study.name] = about | {"panels": _panels(file, axes)}
     return figures
 
 
-def _panels(file: Path) -> dict[str, Any]:
-    panels: dict[str, dict[str, dict[str, Any]]] = {}
+def _panels(file: Path, axes: Mapping[str, Any]) -> dict[str, Any]:
+    panels: dict[str, dict[str, dict[str, Any]]] = {title: {} for title in axes}
     for row in pyarrow.csv.read_csv(file).to_pylist():
-        lines = panels.setdefault(row["panel"], {})
-        points = lines.setdefault(row["line"], {"whose": row["whose"], "x": [], "y": []})
-        points["x"].append(_rounded(row["x"]))
-        points["y"].append(_rounded(row["y"]))
-    return {"panels": panels}
+        points = panels[row["panel"]].setdefault(row["line"], {"whose": row["whose"]})
+        for part in ("x", "y", "low", "high"):
+            if row[part] is not None:
+                points.setdefault(part, []).append(_rounded(row[part]))
+    return panels
+
+
+def outcome_of(figure: Mapping[str, Any]) -> Outcome:
+    """Return what a study drew: its panels, without its claims.
+
+    Parameters
+    ----------
+    figure : mapping
+        Of `figures_of`.
+    """
+    panels = []
+    for title, lines in figure["panels"].items():
+        axes = dict(figure["axes"][title])
+        looks = axes.pop("looks", {})
+        drawn = (line(name, **parts, look=looks.get(name, "line")) for name, parts in lines.items())
+        panels.append(Panel(title, lines=tuple(drawn), **axes))
+    return Outcome(tuple(panels))
 
 
 def _rounded(number: float) -> float:

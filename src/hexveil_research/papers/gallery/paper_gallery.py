@@ -3,13 +3,14 @@
 Run it with `python -m hexveil_research.papers.gallery.paper_gallery DOCS`.
 
 Draws every figure of the four papers on the simulated and synthetic sets, reads no records, and
-writes into a folder of documentation: small pictures, the data behind them, all claims, and the
-page that shows them.
+writes into a folder of documentation: pictures, the data behind them, all claims, and the page that
+shows them. With `--redraw` it draws the pictures from the data that are there.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -19,22 +20,20 @@ from typing import TYPE_CHECKING
 from hexveil.base import atomic_files
 from hexveil.base.errors import HexveilError
 from hexveil.simulation import figure_style
-from hexveil_research.papers import claim_tally, study_folders
+from hexveil_research.papers import claim_tally, drawing, study_folders
 from hexveil_research.papers.gallery import gallery_data, gallery_words
 from hexveil_research.papers.study import Setting
-from hexveil_research.pictures.png_files import reduce_png
+from hexveil_research.pictures import svg_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil_research.papers.gallery.gallery_data import Row
+    from hexveil_research.papers.gallery.gallery_data import Figures, Row
     from hexveil_research.papers.study import Study
 
 PAPERS = ("iot", "rw", "comp", "wc")
 TRIALS = 1000
 """Simulated releases per mechanism and cell: enough for a picture, with ten cells each."""
-WIDTH = 1200
-"""Largest width of a picture, in dots."""
 PAGE = Path("understand", "paper-figures.md")
 DATA = Path("figures", "paper-figures.json")
 CLAIMS = Path("figures", "paper-claims.csv")
@@ -53,9 +52,9 @@ def picture(name: str) -> Path:
     Examples
     --------
     >>> picture("iot:fig3").name
-    'paper-iot-fig3.png'
+    'paper-iot-fig3.svg'
     """
-    return Path("images", f"paper-{name.replace(':', '-')}.png")
+    return Path("images", f"paper-{name.replace(':', '-')}.svg")
 
 
 def make(docs: Path, work: Path, jobs: int = 1) -> None:
@@ -63,16 +62,21 @@ def make(docs: Path, work: Path, jobs: int = 1) -> None:
     from hexveil_research.papers import running  # noqa: PLC0415  loads every study
 
     made = studies()
-    for report in running.run(made, Setting(trials=TRIALS), work, jobs=jobs):
-        drawn = report.folder / f"{report.folder.name}.png"
-        if drawn.is_file():
-            small = reduce_png(drawn.read_bytes(), WIDTH)
-            atomic_files.write(docs / picture(report.study.name), small)
-    figures = gallery_data.text_of(gallery_data.figures_of(work, made))
+    running.run(made, Setting(trials=TRIALS), work, jobs=jobs)
+    figures = gallery_data.figures_of(work, made)
+    draw(docs, figures)
     rows = [row for study in made for row in study_folders.claim_rows(work, study)]
-    atomic_files.write(docs / DATA, figures.encode())
+    atomic_files.write(docs / DATA, gallery_data.text_of(figures).encode())
     atomic_files.write(docs / CLAIMS, study_folders.claims_csv(rows))
     atomic_files.write(docs / PAGE, page(rows, made).encode())
+
+
+def draw(docs: Path, figures: Figures) -> None:
+    """Write the picture of each figure from its data."""
+    for name, figure in figures.items():
+        outcome = gallery_data.outcome_of(figure)
+        with figure_style.style():
+            svg_files.save(drawing.draw(figure["title"], outcome), docs / picture(name))
 
 
 def page(rows: Sequence[Row], shown: Sequence[Study]) -> str:
@@ -145,10 +149,14 @@ def main(words: list[str] | None = None) -> None:
     """Write the gallery into the folder that is named."""
     parser = argparse.ArgumentParser(prog="paper_gallery", description=__doc__)
     parser.add_argument("docs", type=Path, help="folder of the documentation")
+    parser.add_argument("--redraw", action="store_true", help="from the data that are there")
     parser.add_argument("--work", type=Path, help="keep the full results here")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     arguments = parser.parse_args(words)
     figure_style.check_installed()
+    if arguments.redraw:
+        draw(arguments.docs, json.loads((arguments.docs / DATA).read_text("utf-8")))
+        return
     with tempfile.TemporaryDirectory() as scratch:
         make(arguments.docs, arguments.work or Path(scratch), arguments.jobs)
 

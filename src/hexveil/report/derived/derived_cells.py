@@ -1,0 +1,211 @@
+"""Cells of a roll-up or a comparison, as a page shows them: numbers, grades, names, timeslots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.model.cells import slot_seconds
+from hexveil.report.derived.derived_text import TEXTS
+from hexveil.report.payload import (
+    GRADES,
+    code_texts,
+    column_texts,
+    extra_column,
+    round_numbers,
+    slot_text,
+)
+from hexveil.report.templates import render_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_NAMES = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc", "slot_before", "slot_after")
+"""Columns that name a cell beside its labels."""
+
+
+@dataclass(frozen=True, eq=False)
+class DerivedCells(ReadOnlyArrays):
+    """Cells of a derived table.
+
+    Attributes
+    ----------
+    value, low, high : ndarray of float, shape (n_cells,)
+        Number shown, and its 95 percent interval.
+    grade : list of str
+        Verdicts of a comparison, quality grades of a roll-up.
+    hexagons : list of str or None
+    labels : mapping of str to list of str
+        Columns that name a cell without a hexagon.
+    further : mapping of str to ndarray
+        Columns that the card and the table show beside the number.
+    """
+
+    value: Floats
+    low: Floats
+    high: Floats
+    grade: list[str]
+    hexagons: list[str] | None
+    labels: Mapping[str, list[str]]
+    further: Mapping[str, Floats]
+
+    @property
+    def half_width(self) -> Floats:
+        """Largest distance of each number from the ends of its interval."""
+        return np.maximum(self.value - self.low, self.high - self.value)
+
+    @property
+    def is_change(self) -> bool:
+        """Whether the numbers are changes."""
+        return "p_value" in self.further
+
+    def names(self) -> list[str]:
+        """Return the labels of each cell as one text; none without labels."""
+        return [" \u00b7 ".join(parts) for parts in zip(*self.labels.values(), strict=True)]
+
+    def columns(self, decimals: int) -> dict[str, list[Any]]:
+        """Return the columns of the page's data, intervals rounded outwards."""
+        digits = {extra["key"]: extra["decimals"] for extra in self.extras(decimals)}
+        return {
+            **{f"label:{name}": texts for name, texts in self.labels.items()},
+            "value": round_numbers(self.value, decimals, np.rint),
+            "bound": round_numbers(self.half_width, decimals, np.ceil),
+            "low": round_numbers(self.low, decimals, np.floor),
+            "high": round_numbers(self.high, decimals, np.ceil),
+            "quality": [GRADES.index(grade) for grade in self.grade],
+            **{
+                key: [float(f"{number:.2g}") for number in numbers]
+                if digits[key] is None
+                else round_numbers(numbers, digits[key], np.rint)
+                for key, numbers in self.further.items()
+            },
+        }
+
+    def extras(self, decimals: int) -> list[dict[str, Any]]:
+        """Return the description of the further columns."""
+        if not self.is_change:
+            return [
+                extra_column("cells", "Released cells", spare=True),
+                extra_column("records", "Records", spare=True),
+            ]
+        return [
+            extra_column("before", "Before", decimals, spare=True),
+            extra_column("after", "After", decimals, spare=True),
+            extra_column("p_value", "p-value", None, spare=True),
+            extra_column("records_before", ""),
+            extra_column("records_after", ""),
+        ]
+
+    def lines(self) -> list[str]:
+        """Return the names of the lines that the card has."""
+        return ["sides", "records_of_sides"] if self.is_change else ["averaged_cells"]
+
+
+def derived_cells(table: pa.Table, width: float, *, is_change: bool) -> DerivedCells:
+    """Return the cells of a roll-up or a comparison.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    width : float
+        Of the statistic's range, for grades.
+    is_change : bool
+        Whether it is a comparison.
+    """
+    number = "change" if is_change else "mean"
+    value, low, high = (
+        _floats(table, name) for name in (number, f"{number}_low", f"{number}_high")
+    )
+    further = (
+        ("before", "after", "p_value", "records_before", "records_after")
+        if is_change
+        else ("cells", "records")
+    )
+    half_width = np.maximum(value - low, high - value)
+    return DerivedCells(
+        value,
+        low,
+        high,
+        table["verdict"].to_pylist() if is_change else _grades(half_width, width),
+        column_texts(table, "hexagon"),
+        _labels(table, further[-2] if is_change else "cells"),
+        {name: _floats(table, name) for name in further},
+    )
+
+
+def _grades(half_width: Floats, width: float) -> list[str]:
+    """Return the grades of intervals, as those of releases within public bounds."""
+    conditions = [half_width <= width / 10, half_width <= width / 4]
+    return [str(grade) for grade in np.select(conditions, ["good", "caution"], "noise")]
+
+
+def _labels(table: pa.Table, first: str) -> dict[str, list[str]]:
+    """Return the columns before the first number that name a cell without a hexagon."""
+    if "hexagon" in table.column_names:
+        return {}
+    before = table.column_names[: table.column_names.index(first)]
+    names = [name for name in before if name not in _NAMES]
+    if not names and "cell" in before and "slot" not in before:
+        names = ["cell"]
+    return {name: column_texts(table, name) or [] for name in names}
+
+
+def derived_slots(
+    table: pa.Table, timeslot: str | None
+) -> tuple[list[str], list[str], list[int] | None]:
+    """Return start and text of each timeslot, and the timeslot of each cell.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    timeslot : str or None
+        Length of the slots.
+
+    Returns
+    -------
+    starts, texts : list of str
+        Of the first release in a comparison; texts have both.
+    slot : list of int or None
+    """
+    sides = [name for name in ("slot", "slot_before", "slot_after") if name in table.column_names]
+    if not sides or timeslot is None:
+        return [], [], None
+    seconds = slot_seconds(timeslot)
+    starts, slot = code_texts(column_texts(table, sides[0]), in_order=True)
+    # Slots pair one to one.
+    other = dict(zip(*(table[name].to_pylist() for name in (sides[0], sides[-1])), strict=True))
+    texts = [
+        _slot_change(*(slot_text(name, _slot_end(name, seconds)) for name in (start, other[start])))
+        for start in starts
+    ]
+    return starts, texts, slot
+
+
+def _slot_end(start: str, seconds: int) -> str:
+    """Return the end of a slot on its own clock.
+
+    Examples
+    --------
+    >>> _slot_end("2024-02-19T23:00", 3600), _slot_end("06:00", 3600)
+    ('2024-02-20T00:00', '07:00')
+    """
+    pooled = "T" not in start
+    moment = datetime.fromisoformat(f"2001-01-01T{start}" if pooled else start)
+    return (moment + timedelta(seconds=seconds)).strftime("%H:%M" if pooled else "%Y-%m-%dT%H:%M")
+
+
+def _slot_change(before: str, after: str) -> str:
+    return render_sentence(TEXTS, "slot_change", before=before, after=after)
+
+
+def _floats(table: pa.Table, name: str) -> Floats:
+    return np.asarray(table[name].to_numpy(), dtype=np.float64)

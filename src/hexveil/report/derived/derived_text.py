@@ -1,0 +1,75 @@
+"""Sentences about a roll-up or a comparison, which page, README.txt and command have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hexveil.report.manifest_view import noun, squared
+from hexveil.report.templates import render_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+TEXTS = "derived.txt"
+
+
+def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the sentences.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    statement : mapping
+    """
+    kind, dataset = statement["kind"], statement["dataset"]
+    unit = dataset["value_unit"] or ""
+    roles = (
+        {"First": "before", "Second": "after"} if kind == "comparison" else {"Release": "source"}
+    )
+    values: dict[str, Any] = {
+        "heading": render_sentence(
+            TEXTS, "heading", kind=kind, statistic=noun(statement["statistic"]),
+            value=dataset["value"],
+        ),
+        "unit": squared(unit) if statement["statistic"] == "variance" else unit,
+        "cells": table.num_rows,
+        "cost": render_sentence(TEXTS, "cost", kind=kind),
+        "covers": statement["covers"],
+        "not_covered": statement.get("not_covered", ""),
+        "sources": [
+            render_sentence(TEXTS, "source", role=role, identity=statement[name])
+            for role, name in roles.items()
+        ],
+        "verdicts": "",
+        "discoveries": "",
+        "pairing": "",
+    }  # fmt: skip
+    return values | (_comparison_values(statement) if kind == "comparison" else {})
+
+
+def _comparison_values(statement: Mapping[str, Any]) -> dict[str, str]:
+    counts, cells = statement["verdicts"], statement["cells"]
+    return {
+        "verdicts": render_sentence(
+            TEXTS,
+            "verdict_counts",
+            higher=counts["higher"],
+            lower=counts["lower"],
+            unclear=counts["cannot be told"],
+        ),
+        "discoveries": render_sentence(
+            TEXTS,
+            "discoveries",
+            procedure=statement["procedure"],
+            rate=f"{100 * statement['false_discovery_rate']:.3g} percent",
+        ),
+        "pairing": render_sentence(
+            TEXTS,
+            "pairing",
+            days=statement["days_between"],
+            only_before=cells["only_before"],
+            only_after=cells["only_after"],
+        ),
+    }

@@ -28,7 +28,8 @@ from hexveil.mechanisms.contract import (
 )
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.smoothing.clipping_model.clipped_posterior import CellDesign, fit
+from hexveil.smoothing.clipping_model.cell_looks import CellDesign
+from hexveil.smoothing.clipping_model.clipped_posterior import fit
 from hexveil.smoothing.range_selection import SelectedRanges
 from scripted_noise import ScriptedNoise
 

@@ -66,7 +66,9 @@ from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, Decoded
 from hexveil.mechanisms.sensitivity_report import ULP
 from hexveil.mechanisms.weighted.weighted_mean import check_room
-from hexveil.smoothing.clipping_model.clipped_posterior import ClippedLook, UserMeanSpread, fit
+from hexveil.smoothing.clipping_model.cell_looks import ClippedLook
+from hexveil.smoothing.clipping_model.clipped_posterior import fit
+from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 from hexveil.smoothing.range_selection import is_piled, select_ranges
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import EstimateGrid, Floats, Ints, Outputs, Stage
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
-    from hexveil.smoothing.clipping_model.clipped_posterior import CellDesign
+    from hexveil.smoothing.clipping_model.cell_looks import CellDesign
     from hexveil.smoothing.range_selection import SelectedRanges
 
     Bools = NDArray[np.bool_]

@@ -56,6 +56,7 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
     SPREAD,
     PooledSpread,
     check_quantiles,
+    first_half_width,
     pooled_points,
     pooled_quantiles,
     spread_points,
@@ -262,7 +263,9 @@ class CellRangeAllocation(ReadOnlyArrays):
         # range around it.
         if is_piled(self.user_mean_spread(outputs), self.bounds):
             return 0, self.lattice_steps
-        return self.pooled(outputs).first_range(self.lattice_steps)
+        return self.pooled(outputs).first_range(
+            self.lattice_steps, first_half_width(self.mean.noise)
+        )
 
     def first_looks(self, outputs: Outputs) -> FirstLooks:
         """Return the noisy numbers of the first look, and the decisions stored with them."""

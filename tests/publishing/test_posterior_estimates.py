@@ -16,11 +16,8 @@ from hexveil.publishing.estimates.posterior_estimates import (
 )
 from hexveil.publishing.verification import verify
 from hexveil.smoothing import Smoothed
-from hexveil.smoothing.clipping_model.clipped_posterior import (
-    CellDesign,
-    ClippedLook,
-    UserMeanSpread,
-)
+from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
+from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 from publishing.releases import forge_manifest
 from publishing.test_cut_off import CELLS, FAST, drawing, highway, planned
 from publishing.two_stage_plans import taking

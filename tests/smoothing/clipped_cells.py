@@ -4,11 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hexveil.smoothing.clipping_model.clipped_posterior import (
-    CellDesign,
-    ClippedLook,
-    UserMeanSpread,
-)
+from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
+from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 
 BOUNDS = (0.0, 100.0)
 

@@ -10,8 +10,9 @@ from scipy import stats
 
 from examples import examples
 from hexveil.smoothing.clipping_model import cell_priors
+from hexveil.smoothing.clipping_model.cell_looks import CellDesign
 from hexveil.smoothing.clipping_model.cell_priors import CellPrior, fit_parameters
-from hexveil.smoothing.clipping_model.clipped_posterior import CellDesign, UserMeanSpread
+from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 from smoothing.clipped_cells import BOUNDS, even_design
 
 SPREAD = UserMeanSpread(40.0, 10.0, 10.0, 6.0)

@@ -5,13 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hexveil.smoothing.clipping_model.clipped_posterior import (
-    CellDesign,
-    ClippedLook,
-    UserMeanSpread,
-    fit,
-)
+from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
+from hexveil.smoothing.clipping_model.clipped_posterior import fit
 from hexveil.smoothing.clipping_model.group_centres import CellLikelihoods, predict_centres
+from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 from hexveil.smoothing.random_effects import RandomEffect
 
 BOUNDS = 0.0, 100.0

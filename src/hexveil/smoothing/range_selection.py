@@ -23,20 +23,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.smoothing.clipping_model.clipped_observations import (
-    CellDesign,
-    ClippedLook,
-    UserMeanLaw,
-    UserMeanSpread,
-    model_look,
-)
+from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
+from hexveil.smoothing.clipping_model.clipped_observations import model_look
+from hexveil.smoothing.clipping_model.user_mean_law import UserMeanLaw, UserMeanSpread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from hexveil.smoothing.clipping_model.clipped_posterior import CellPosterior
+    from hexveil.smoothing.clipping_model.cell_posterior import CellPosterior
 
     Floats = NDArray[np.float64]
 

@@ -1,5 +1,6 @@
 """Allocations with a clipping range per cell: rows, replay, resuming, decoding and refusals."""
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,6 +18,7 @@ from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
     cell_range_losses,
 )
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK, FirstLooks
+from hexveil.mechanisms.cell_ranges.pooled_spread import first_half_width
 from hexveil.mechanisms.contract import (
     UNMETERED,
     MemoryJournal,
@@ -28,7 +30,8 @@ from hexveil.mechanisms.contract import (
 )
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.smoothing.clipping_model.clipped_posterior import CellDesign, fit
+from hexveil.smoothing.clipping_model.cell_looks import CellDesign
+from hexveil.smoothing.clipping_model.clipped_posterior import fit
 from hexveil.smoothing.range_selection import SelectedRanges
 from scripted_noise import ScriptedNoise
 
@@ -316,7 +319,8 @@ def test_the_selection_sees_the_first_look_in_value_units():
     assert spread.centre == lower + quantum * 40
     assert spread.below == spread.above == pytest.approx(quantum * 10 / 0.8416, rel=1e-4)
     low, high = allocation.first_range(outputs)
-    assert (low, high) == (20, 60)
+    reach = float(first_half_width(noise)) * 10 / 0.8416
+    assert (low, high) == (math.floor(40 - reach), math.ceil(40 + reach))
     assert look.lower.tolist() == [lower + quantum * low] * 2
     assert look.upper.tolist() == [lower + quantum * high] * 2
     assert look.scale == pytest.approx(noise * quantum * (high - low) / 0.3, rel=1e-12)

@@ -56,6 +56,7 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
     SPREAD,
     PooledSpread,
     check_quantiles,
+    first_half_width,
     pooled_points,
     pooled_quantiles,
     spread_points,
@@ -66,7 +67,9 @@ from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, Decoded
 from hexveil.mechanisms.sensitivity_report import ULP
 from hexveil.mechanisms.weighted.weighted_mean import check_room
-from hexveil.smoothing.clipping_model.clipped_posterior import ClippedLook, UserMeanSpread, fit
+from hexveil.smoothing.clipping_model.cell_looks import ClippedLook
+from hexveil.smoothing.clipping_model.clipped_posterior import fit
+from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 from hexveil.smoothing.range_selection import is_piled, select_ranges
 
 if TYPE_CHECKING:
@@ -78,7 +81,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import EstimateGrid, Floats, Ints, Outputs, Stage
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
-    from hexveil.smoothing.clipping_model.clipped_posterior import CellDesign
+    from hexveil.smoothing.clipping_model.cell_looks import CellDesign
     from hexveil.smoothing.range_selection import SelectedRanges
 
     Bools = NDArray[np.bool_]
@@ -260,7 +263,9 @@ class CellRangeAllocation(ReadOnlyArrays):
         # range around it.
         if is_piled(self.user_mean_spread(outputs), self.bounds):
             return 0, self.lattice_steps
-        return self.pooled(outputs).first_range(self.lattice_steps)
+        return self.pooled(outputs).first_range(
+            self.lattice_steps, first_half_width(self.mean.noise)
+        )
 
     def first_looks(self, outputs: Outputs) -> FirstLooks:
         """Return the noisy numbers of the first look, and the decisions stored with them."""

@@ -35,7 +35,7 @@ from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexveil.mechanisms.contract import Ints, PrivateSums
+    from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
     from hexveil.model.occupancy import LocalOccupancy
 
 QUANTILES, SPREAD = "interval", "spread"
@@ -48,8 +48,19 @@ SPREAD_POINTS = tuple(round(2**20 * 2 ** (-6 * k / 32)) for k in range(32, -1, -
 """Points for the spread, geometric over a factor of 64, in parts of 2^-20 of the largest."""
 LARGEST_SPREAD = Fraction(5, 2)
 """Largest point, in deviations of all user means: 0.7 of distances lie within 1.47 of those."""
-HALF_WIDTH, SKEWED_HALF_WIDTH = Fraction(8, 5), Fraction(11, 5)
-"""How far the first range reaches, in deviations; the latter if the law is strongly skewed."""
+HALF_WIDTH = Fraction(13, 10)
+HALF_WIDTHS = {
+    1 / 160: Fraction(3),
+    1 / 80: Fraction(5, 2),
+    1 / 40: Fraction(11, 5),
+    1 / 20: Fraction(9, 5),
+    1 / 12: Fraction(8, 5),
+}
+"""How far the first range reaches, in deviations; and where the median of the cells' noise is
+below these parts of its width. A wider range clips less and has more noise: these are the widths
+of least expected error under the prior of smoothing/clipping_model/cell_priors.py."""
+SKEWED_HALF_WIDTH = Fraction(11, 5)
+"""How far it reaches at least if the law is strongly skewed."""
 SKEWED_RATIO = 2
 """Ratio of the deviations on both sides above which a law counts as strongly skewed."""
 _Z_GRAIN = 2**20
@@ -151,19 +162,41 @@ class PooledSpread:
         below, above = max(centre - low, half_step), max(high - centre, half_step)
         return cls(centre, below / z_low, above / z_high)
 
-    @property
-    def half_width(self) -> Fraction:
-        """How far the first range reaches, in deviations."""
-        narrow, wide = sorted((self.below, self.above))
-        return SKEWED_HALF_WIDTH if wide > SKEWED_RATIO * narrow else HALF_WIDTH
+    def first_range(self, lattice_steps: int, half_width: Fraction) -> tuple[int, int]:
+        """Return the range of every cell's first look, within the bounds; in quanta.
 
-    def first_range(self, lattice_steps: int) -> tuple[int, int]:
-        """Return the range of every cell's first look, within the bounds; in quanta."""
-        reach = self.half_width
+        Parameters
+        ----------
+        lattice_steps : int
+            Width of the records' bounds in quanta.
+        half_width : Fraction
+            How far it reaches, in deviations, unless the law is strongly skewed.
+        """
+        narrow, wide = sorted((self.below, self.above))
+        is_skewed = wide > SKEWED_RATIO * narrow
+        reach = max(half_width, SKEWED_HALF_WIDTH) if is_skewed else half_width
         # Not empty, as the centre lies within the bounds and both deviations are above 0.
         low = math.floor(self.centre - reach * self.below)
         high = math.ceil(self.centre + reach * self.above)
         return max(low, 0), min(high, lattice_steps)
+
+
+def first_half_width(noise: Floats) -> Fraction:
+    """Return how far the first range reaches, in deviations, for this noise of cells.
+
+    Parameters
+    ----------
+    noise : ndarray of float, shape (n_cells,)
+        Laplace scale of each cell for a range of width 1 and all of the loss; public.
+
+    Examples
+    --------
+    >>> first_half_width(np.array([0.1, 0.1, 0.01])), first_half_width(np.array([0.03]))
+    (Fraction(13, 10), Fraction(9, 5))
+    """
+    # Comparisons alone: no rounding of a processor may change a range that was released.
+    typical = float(np.median(noise))
+    return next((reach for below, reach in HALF_WIDTHS.items() if typical < below), HALF_WIDTH)
 
 
 def normal_quantile(share: Fraction) -> Fraction:

@@ -12,7 +12,7 @@ from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.planning.allocation import PerCellRange
 from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs
-from hexveil.smoothing.clipping_model.clipped_posterior import CellDesign
+from hexveil.smoothing.clipping_model.cell_looks import CellDesign
 
 if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel

@@ -12,7 +12,7 @@ quantiles q and 1 - q, at half of ε' each, are eight scales away from the ends 
 chosen. Three quantiles take `THREE_QUANTILES` times as much: each has a third of ε', not a half.
 
 What is assumed (costs accuracy, never privacy): user means as in
-planning/clipping_range/private_range.py; a range reaches `HALF_WIDTH_SD` deviations either way.
+planning/clipping_range/private_range.py; a range reaches `first_half_width` deviations either way.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WeightedMeanError
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.cell_ranges.pooled_spread import (
-    HALF_WIDTH,
     SPREAD_QUANTILE,
     PooledSpread,
+    first_half_width,
     weighted_votes,
     within_cell_spread,
 )
@@ -60,10 +60,9 @@ if TYPE_CHECKING:
 
 FIRST_SHARE = Fraction(3, 10)
 """Share of the cells' loss for the first look."""
-HALF_WIDTH_SD = float(HALF_WIDTH)
-"""How far the range of the first look reaches, in deviations of user means."""
-EXPECTED_WIDTH = 2.0 * HALF_WIDTH_SD * PRIOR_SD
-"""Its width by the prior, as a part of the span."""
+TYPICAL_HALF_WIDTH_SD = 1.6
+"""Deviations of user means that a range is taken to reach where weights are sought: before noise is
+known, which decides how far it does."""
 OUTER_QUANTILES = (Fraction(1, 10), Fraction(3, 20), Fraction(1, 5))
 """Lower quantiles tried; the upper one is as far from the other end."""
 OUTER_SHARE = Fraction(8, 100)
@@ -80,6 +79,17 @@ MIN_VOTES_TIMES_EPSILON = 220
 MOST_WITHIN_BOUNDS = 1.0 / 16.0
 """Largest error, as a part of the span, at which a plan within bounds takes the place of ranges:
 half of the deviation of user means by the prior. A worse one says hardly more than a constant."""
+
+
+def expected_width(half_width_sd: float) -> float:
+    """Return the width of a range by the prior, as a part of the span.
+
+    Examples
+    --------
+    >>> expected_width(1.6)
+    0.4
+    """
+    return 2.0 * half_width_sd * PRIOR_SD
 
 
 def total_votes(occupancy: LocalOccupancy, weight: Ints) -> Fraction:
@@ -198,7 +208,7 @@ def plan_cell_ranges(
     """
     # What is left for the cells follows from the weights' votes; 10 % less changes weights little.
     expected_loss = 0.9 * float(epsilon)
-    prior = user_mean_prior(HALF_WIDTH_SD)
+    prior = user_mean_prior(TYPICAL_HALF_WIDTH_SD)
     weights = optimize_user_weights(occupancy, expected_loss, prior, iterations)
     weight = np.floor(weights.weight * WEIGHT_RESOLUTION).astype(np.int64)
     votes = total_votes(occupancy, weight)
@@ -231,12 +241,13 @@ def mean_error_model(
     noise : ndarray of float, shape (n_cells,)
         For a range of width 1 and all that the cells may cost.
     """
-    width, moved = np.full(noise.size, EXPECTED_WIDTH), np.zeros(noise.size, bool)
+    reach = float(first_half_width(noise))
+    width, moved = np.full(noise.size, expected_width(reach)), np.zeros(noise.size, bool)
     if plan.outputs is not None:
         width, moved = plan.outputs.width, plan.outputs.moved
     # A cell that is measured anew has the rest of the loss for that.
     last = np.where(moved, noise / float(1 - plan.first_share), noise)
-    by_weights = expected_bias(occupancy, plan.shares(occupancy), user_mean_prior(HALF_WIDTH_SD))
+    by_weights = expected_bias(occupancy, plan.shares(occupancy), user_mean_prior(reach))
     return WeightedMeanErrorModel(
         "mean",
         span * width,
@@ -244,5 +255,5 @@ def mean_error_model(
         np.zeros_like(noise),
         np.full(noise.size, MAX_CONSTANT_ERROR["mean"]),
         max_bias=plan.max_bias(occupancy),
-        expected_bias=np.hypot(by_weights, expected_clipping_error(HALF_WIDTH_SD)),
+        expected_bias=np.hypot(by_weights, expected_clipping_error(reach)),
     )

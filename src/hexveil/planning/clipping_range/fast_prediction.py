@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.mechanisms.cell_ranges.pooled_spread import HALF_WIDTH, HALF_WIDTHS
 from hexveil.planning.clipping_range import cell_ranges, private_range
 from hexveil.planning.clipping_range.user_weights import (
     MEAN_ABS_NORMAL,
@@ -112,11 +113,12 @@ class RangeCandidate:
         return float(epsilon * (1 - part))
 
 
-CELL_RANGE_FLOOR = (
-    cell_ranges.EXPECTED_WIDTH,
-    cell_ranges.EXPECTED_WIDTH * private_range.expected_clipping_error(cell_ranges.HALF_WIDTH_SD),
+CELL_RANGE_FLOORS = tuple(
+    (width, width * private_range.expected_clipping_error(reach))
+    for reach in map(float, (HALF_WIDTH, *HALF_WIDTHS.values()))
+    for width in (cell_ranges.expected_width(reach),)
 )
-"""Width and clipping error of cells with ranges of their own, as parts of the span."""
+"""Widths and clipping errors that first looks may have, as parts of the span."""
 ALL_CANDIDATES = tuple(
     RangeCandidate(q, s) for q in private_range.QUANTILES for s in private_range.WIDENINGS
 )

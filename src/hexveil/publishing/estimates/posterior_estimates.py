@@ -27,13 +27,9 @@ from hexveil.planning.allocation import PerCellRange, PrivateRange, TwoStageRang
 from hexveil.planning.clipping_range.private_range import PRIOR_SD
 from hexveil.planning.release_allocation import released_quantiles, released_strategy
 from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff
-from hexveil.smoothing.clipping_model.clipped_posterior import (
-    CellDesign,
-    ClippedLook,
-    UserMeanSpread,
-    fit,
-    last_look,
-)
+from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
+from hexveil.smoothing.clipping_model.clipped_posterior import fit, last_look
+from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +42,7 @@ if TYPE_CHECKING:
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.release_allocation import ReleaseAllocation
     from hexveil.smoothing import Smoothed
-    from hexveil.smoothing.clipping_model.clipped_posterior import CellPosterior
+    from hexveil.smoothing.clipping_model.cell_posterior import CellPosterior
     from hexveil.smoothing.random_effects import RandomEffect
 
     Floats = NDArray[np.float64]

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.smoothing.clipping_model.clipped_observations import CellDesign, UserMeanSpread
+    from hexveil.smoothing.clipping_model.cell_looks import CellDesign
     from hexveil.smoothing.clipping_model.group_centres import GroupCentres
+    from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 
     Floats = NDArray[np.float64]
 

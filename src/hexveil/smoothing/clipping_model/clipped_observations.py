@@ -15,7 +15,7 @@ their shares p of the records; around it these vary less than around the mean of
 - a within-cell deviation that differs from the pooled one;
 - tails heavier than normal: beyond a cut at distance d an exponential law has s exp(-1 - d/s) more.
 
-Symbols: X a two-piece normal number, z = (x - M) / s, Φ and φ the normal law and its density.
+The law and its moments: user_mean_law.py; what is known of a cell: cell_looks.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.smoothing.mixed_noise import log_mean_density
 
 if TYPE_CHECKING:
@@ -34,294 +33,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
+    from hexveil.smoothing.clipping_model.user_mean_law import ClippedMoments, UserMeanLaw
 
     Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
-WITHIN_SHARE = 0.85
-"""Deviation of user means within a cell where it was not measured, as a part of the pooled one."""
-SMALLEST_SPREAD = 1.0 / 256.0
-"""Smallest deviation of user means, as a part of the span: half a step of the pooled quantiles."""
 WEIGHT_DRIFT = 0.25
 """Deviations by which users whose weight rises may differ from those whose weight falls."""
-PILED_SHARE, PILED_STEP = 1.0 / 64.0, 1.01 / 128.0
-"""Distances up to which values count as piled up at a point, as parts of the span: of the released
-outer quantiles, and of either from the median. They are two steps and one step of these quantiles:
-a law that is merely narrow within wide bounds is not piled."""
-PILED_SPREAD = 0.125
-"""Smallest deviation within a cell where values are piled up, as a part of the span."""
-QUANTILE_SD = 0.8416
-"""Distance of the outer quantiles from the median, in deviations of a normal law."""
 SPREAD_MULTIPLES = ((1.0, 0.5), (0.5, 0.25), (2.0, 0.25))
 """Multiples of the within-cell deviation that a cell may have, with their prior probabilities."""
 LOG_SPREAD_SD = 0.2
 """Standard deviation of the logarithm of the within-cell deviation around these multiples."""
 TAIL_EXCESS = 1.2
 """Multiple of the exponential tail that is allowed for beyond each cut."""
-SMALLEST_SAMPLE = 1e-4
-"""Smallest factor 1 - Σp²: the law of a cell of one user would be a point."""
-TABLE_STEPS, NEWTON_STEPS, LEAST_SLOPE = 96, 2, 0.05
-"""Steps of the table in which modes of means are looked up, and of Newton's method after that;
-slope below which it stays near the table."""
 SMALLEST_INSIDE = 1e-9
 """Smallest probability that a user mean is within the bounds."""
 SMALLEST_NOISE = 2.0**-24
 """Smallest misfit and scale, as parts of the span."""
-
-
-@dataclass(frozen=True, eq=False)
-class ClippedLook(ReadOnlyArrays):
-    """A noisy weighted average of user means per cell, clipped to a range per cell.
-
-    Attributes
-    ----------
-    noisy : ndarray of float, shape (n_cells,)
-        Value units; not read where the scale is infinite.
-    lower, upper : ndarray of float, shape (n_cells,)
-        Ends of each cell's range, value units.
-    scale : ndarray of float, shape (n_cells,)
-        Scale of the Laplace noise, value units; infinite where the cell was not looked at.
-    """
-
-    noisy: Floats
-    lower: Floats
-    upper: Floats
-    scale: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class CellDesign(ReadOnlyArrays):
-    """Public facts of each cell: its users, and how far weights are from shares of records.
-
-    Attributes
-    ----------
-    users : ndarray of int64, shape (n_cells,)
-    weight_squares, share_squares : ndarray of float, shape (n_cells,)
-        Σw² and Σp², both w and p adding up to one.
-    difference_squares, difference : ndarray of float, shape (n_cells,)
-        Σ(w - p)² and Σ|w - p|.
-    """
-
-    users: Ints
-    weight_squares: Floats
-    share_squares: Floats
-    difference_squares: Floats
-    difference: Floats
-
-    @classmethod
-    def of(cls, occupancy: LocalOccupancy, weight: Ints) -> CellDesign:
-        """Return the facts of cells in which pairs have whole weights.
-
-        Parameters
-        ----------
-        occupancy : LocalOccupancy
-        weight : ndarray of int64, shape (n_pairs,)
-            At least one of each cell above 0.
-
-        Examples
-        --------
-        >>> from hexveil.model.occupancy import LocalOccupancy
-        >>> crowd = LocalOccupancy.from_dense([[3], [1]])
-        >>> CellDesign.of(crowd, np.array([1, 1])).difference
-        array([0.5])
-        """
-        begin, cell = occupancy.start[:-1], occupancy.cell
-        total = np.add.reduceat(weight, begin)
-        w, p = weight / total[cell], occupancy.n / occupancy.records_per_cell[cell]
-        return cls(
-            occupancy.users_per_cell,
-            np.add.reduceat(w * w, begin),
-            np.add.reduceat(p * p, begin),
-            np.add.reduceat((w - p) ** 2, begin),
-            np.add.reduceat(np.abs(w - p), begin),
-        )
-
-    def rows(self, rows: slice) -> CellDesign:
-        """Return the facts of some of the cells."""
-        return CellDesign(
-            self.users[rows],
-            self.weight_squares[rows],
-            self.share_squares[rows],
-            self.difference_squares[rows],
-            self.difference[rows],
-        )
-
-
-@dataclass(frozen=True)
-class UserMeanSpread:
-    """Released quantiles of user means, as a centre and deviations.
-
-    Attributes
-    ----------
-    centre : float
-        Median of all user means, value units.
-    below, above : float
-        Standard deviations of the normal laws that have the released quantiles, on either side.
-    within : float or None
-        Standard deviation of user means within a cell; None where it was not measured.
-    """
-
-    centre: float
-    below: float
-    above: float
-    within: float | None
-
-    def pooled(self, span: float) -> float:
-        """Return the mean of both deviations."""
-        return max((self.below + self.above) / 2.0, SMALLEST_SPREAD * span)
-
-    def is_piled(self, bounds: tuple[float, float]) -> bool:
-        """Return whether many user means are at one point, as far as the quantiles show.
-
-        So it is where the released quantiles are close together. An outer one at a bound is no
-        such sign: the law is censored there, and the other quantiles show how far it reaches.
-        """
-        span = bounds[1] - bounds[0]
-        below, above = QUANTILE_SD * self.below, QUANTILE_SD * self.above
-        return below + above < PILED_SHARE * span or min(below, above) <= PILED_STEP * span
-
-    def within_cells(self, bounds: tuple[float, float]) -> tuple[float, float]:
-        """Return the deviations below and above within a cell, as asymmetric as the pooled ones."""
-        span = bounds[1] - bounds[0]
-        pooled = self.pooled(span)
-        within = WITHIN_SHARE * pooled if self.within is None else self.within
-        within = max(within, SMALLEST_SPREAD * span)
-        if self.is_piled(bounds):
-            # Quantiles of piled values say nothing of the tail that makes their mean.
-            within = max(within, pooled, PILED_SPREAD * span)
-        # Neither side below a quarter of their mean: a quantile may lie on the centre itself.
-        below = min(max(self.below / pooled, 0.25), 1.75)
-        return within * below, within * (2.0 - below)
-
-
-@dataclass(frozen=True, eq=False)
-class ClippedMoments:
-    """Moments of clipped user means, for each mode of each cell.
-
-    Attributes
-    ----------
-    mean, variance : ndarray of float, shape (n_cells, n_points)
-    inside : ndarray of float, shape (n_cells, n_points)
-        Probability that a user mean is not clipped: the slope of the mean in the mode.
-    log_slope : ndarray of float, shape (n_cells, n_points)
-        Slope of the mean in the logarithm of the deviations, for a law without skew.
-    """
-
-    mean: Floats
-    variance: Floats
-    inside: Floats
-    log_slope: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class UserMeanLaw:
-    """The law of user means in some cells, two-piece normal and censored at the bounds.
-
-    Attributes
-    ----------
-    below, above : ndarray of float, shape (n_cells, 1)
-        s- and s+.
-    bounds : pair of float
-    """
-
-    below: Floats
-    above: Floats
-    bounds: tuple[float, float]
-
-    @classmethod
-    def of(
-        cls, design: CellDesign, spread: UserMeanSpread, bounds: tuple[float, float]
-    ) -> UserMeanLaw:
-        """Return the law around the mean of the cell's own users."""
-        below, above = spread.within_cells(bounds)
-        factor = np.sqrt(np.maximum(1.0 - design.share_squares, SMALLEST_SAMPLE))[:, None]
-        return cls(below * factor, above * factor, bounds)
-
-    def scaled(self, multiple: float) -> UserMeanLaw:
-        """Return the law with other deviations."""
-        return UserMeanLaw(self.below * multiple, self.above * multiple, self.bounds)
-
-    @property
-    def deviation(self) -> Floats:
-        """Mean of both deviations, shape (n_cells, 1)."""
-        return np.asarray((self.below + self.above) / 2.0)
-
-    def cut(self, mode: Floats, x: Floats | float) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return E(x - X)+ and E((x - X)+)², P(X < x), and the derivative of the first in log s.
-
-        Parameters
-        ----------
-        mode : ndarray of float, shape (n_cells, n_points)
-        x : ndarray of float, shape (n_cells, 1), or float
-        """
-        from scipy.special import ndtr  # noqa: PLC0415  importing hexveil must stay light
-
-        lower = x < mode
-        sd = np.where(lower, self.below, self.above)
-        share = sd / self.deviation
-        z = (x - mode) / sd
-        tail, density = ndtr(-np.abs(z)), np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
-        # Moments of the part of the law beyond x, on its own side of the mode.
-        beyond = share * sd * (density - np.abs(z) * tail)
-        squares = share * sd * sd * ((1.0 + z * z) * tail - np.abs(z) * density)
-        mean = mode + self._mean_above_mode
-        # E(x - X)+ = (x - E X) + E(X - x)+, and alike for squares.
-        whole = self._variance + (x - mean) ** 2
-        first = np.where(lower, beyond, x - mean + beyond)
-        second = np.where(lower, squares, whole - squares)
-        below = np.where(lower, share * tail, 1.0 - share * tail)
-        return first, second, below, share * sd * density
-
-    @property
-    def _mean_above_mode(self) -> Floats:
-        return np.asarray(math.sqrt(2.0 / math.pi) * (self.above - self.below))
-
-    @property
-    def _variance(self) -> Floats:
-        skewed = (1.0 - 2.0 / math.pi) * (self.above - self.below) ** 2
-        return np.asarray(skewed + self.above * self.below)
-
-    def mean(self, mode: Floats) -> Floats:
-        """Return T of each mode, shape (n_cells, n_points)."""
-        return self.clipped(mode, *self.bounds).mean
-
-    def clipped(self, mode: Floats, low: Floats | float, high: Floats | float) -> ClippedMoments:
-        """Return moments of user means clipped to a range, for each mode of each cell.
-
-        Parameters
-        ----------
-        mode : ndarray of float, shape (n_cells, n_points)
-        low, high : ndarray of float, shape (n_cells, 1), or float
-        """
-        first_low, second_low, below_low, log_low = self.cut(mode, low)
-        first_high, second_high, below_high, log_high = self.cut(mode, high)
-        mean = high - first_high + first_low
-        # (high - clipped)² = (high - X)+² - (low - X)+² - 2 (high - low) (low - X)+
-        square = second_high - second_low - 2.0 * (high - low) * first_low
-        variance = np.maximum(square - (high - mean) ** 2, 0.0)
-        return ClippedMoments(mean, variance, below_high - below_low, log_low - log_high)
-
-    def modes(self, means: Floats) -> Floats:
-        """Return the modes that have these means, shape (n_cells, n_points)."""
-        low, high = self.bounds
-        table = self.edge_modes(TABLE_STEPS)
-        reached = np.maximum.accumulate(self.mean(table), axis=1)
-        span = reached[:, -1:] - reached[:, :1]
-        modes = invert_rows(table, np.diff(reached, axis=1), (means - reached[:, :1]) / span)
-        # Steps of Newton's method: the table is linear between its points.
-        for _ in range(NEWTON_STEPS):
-            reached_there = self.clipped(modes, low, high)
-            slope = np.maximum(reached_there.inside, LEAST_SLOPE)
-            modes = modes + (means - reached_there.mean) / slope
-        return modes
-
-    def edge_modes(self, bins: int) -> Floats:
-        """Return evenly spaced modes, whose T reach from one bound to the other."""
-        low, high = self.bounds
-        step = np.linspace(0.0, 1.0, bins + 1)
-        first, last = low - 5.0 * self.above, high + 5.0 * self.below
-        return np.asarray(first + (last - first) * step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -444,26 +172,3 @@ def log_likelihood(
     normal = np.sqrt(misfit + (SMALLEST_NOISE * span) ** 2)
     density = log_mean_density(noisy - m[:, 1:], noisy - m[:, :-1], scale, normal)
     return np.where(silent[:, None], 0.0, density)
-
-
-def invert_rows(edges: Floats, masses: Floats, levels: Floats) -> Floats:
-    """Return the points at which each row's distribution reaches the levels, linear within bins.
-
-    Parameters
-    ----------
-    edges : ndarray of float, shape (n_cells, n_bins + 1)
-    masses : ndarray of float, shape (n_cells, n_bins)
-    levels : ndarray of float, shape (n_cells, n_levels)
-    """
-    rows, bins = masses.shape
-    below = np.zeros_like(edges)
-    np.cumsum(masses, axis=1, out=below[:, 1:])
-    below = np.minimum(below / below[:, -1:], 1.0)
-    # All rows in one search: each is moved to numbers of its own.
-    offset = 2.0 * np.arange(rows)[:, None]
-    place = np.searchsorted((below + offset)[:, 1:].ravel(), (levels + offset).ravel())
-    k = np.clip(place.reshape(levels.shape) - bins * np.arange(rows)[:, None], 0, bins - 1)
-    start, mass = np.take_along_axis(below, k, axis=1), np.take_along_axis(masses, k, axis=1)
-    share = np.clip((levels - start) / np.maximum(mass, 1e-300), 0.0, 1.0)
-    low, high = np.take_along_axis(edges, k, axis=1), np.take_along_axis(edges, k + 1, axis=1)
-    return np.asarray(low + share * (high - low))

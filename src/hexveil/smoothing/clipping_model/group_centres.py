@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.smoothing.clipping_model.clipped_observations import (
-        CellDesign,
-        ClippedLook,
-        UserMeanSpread,
-    )
+    from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
+    from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
     from hexveil.smoothing.random_effects import RandomEffect
 
     Floats = NDArray[np.float64]

@@ -1,0 +1,96 @@
+"""Noisy numbers of cells, and the public facts that their likelihood needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import LocalOccupancy
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedLook(ReadOnlyArrays):
+    """A noisy weighted average of user means per cell, clipped to a range per cell.
+
+    Attributes
+    ----------
+    noisy : ndarray of float, shape (n_cells,)
+        Value units; not read where the scale is infinite.
+    lower, upper : ndarray of float, shape (n_cells,)
+        Ends of each cell's range, value units.
+    scale : ndarray of float, shape (n_cells,)
+        Scale of the Laplace noise, value units; infinite where the cell was not looked at.
+    """
+
+    noisy: Floats
+    lower: Floats
+    upper: Floats
+    scale: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class CellDesign(ReadOnlyArrays):
+    """Public facts of each cell: its users, and how far weights are from shares of records.
+
+    Attributes
+    ----------
+    users : ndarray of int64, shape (n_cells,)
+    weight_squares, share_squares : ndarray of float, shape (n_cells,)
+        Σw² and Σp², both w and p adding up to one.
+    difference_squares, difference : ndarray of float, shape (n_cells,)
+        Σ(w - p)² and Σ|w - p|.
+    """
+
+    users: Ints
+    weight_squares: Floats
+    share_squares: Floats
+    difference_squares: Floats
+    difference: Floats
+
+    @classmethod
+    def of(cls, occupancy: LocalOccupancy, weight: Ints) -> CellDesign:
+        """Return the facts of cells in which pairs have whole weights.
+
+        Parameters
+        ----------
+        occupancy : LocalOccupancy
+        weight : ndarray of int64, shape (n_pairs,)
+            At least one of each cell above 0.
+
+        Examples
+        --------
+        >>> from hexveil.model.occupancy import LocalOccupancy
+        >>> crowd = LocalOccupancy.from_dense([[3], [1]])
+        >>> CellDesign.of(crowd, np.array([1, 1])).difference
+        array([0.5])
+        """
+        begin, cell = occupancy.start[:-1], occupancy.cell
+        total = np.add.reduceat(weight, begin)
+        w, p = weight / total[cell], occupancy.n / occupancy.records_per_cell[cell]
+        return cls(
+            occupancy.users_per_cell,
+            np.add.reduceat(w * w, begin),
+            np.add.reduceat(p * p, begin),
+            np.add.reduceat((w - p) ** 2, begin),
+            np.add.reduceat(np.abs(w - p), begin),
+        )
+
+    def rows(self, rows: slice) -> CellDesign:
+        """Return the facts of some of the cells."""
+        return CellDesign(
+            self.users[rows],
+            self.weight_squares[rows],
+            self.share_squares[rows],
+            self.difference_squares[rows],
+            self.difference[rows],
+        )

@@ -53,25 +53,51 @@ def described(
     return index
 
 
-def help_page(*, coloured: bool) -> str:
-    """Return the help page as the parser lays it out."""
-    code = "from hexveil.cli.app import run; run(['--help'])"
+def paths(index: dict[str, Any], before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Return the words of every command of an index, groups before their commands."""
+    found = [before]
+    for name, inner in index.get("commands", {}).items():
+        found += paths(inner, (*before, name))
+    return found
+
+
+def help_pages(commands: list[tuple[str, ...]], *, coloured: bool) -> list[str]:
+    """Return the help page of each command as the parser lays it out."""
+    # In one process: loading the commands takes longest.
+    code = (
+        "import contextlib, io, json\n"
+        "from hexveil.cli.app import run\n"
+        "pages = []\n"
+        f"for words in {commands!r}:\n"
+        "    with contextlib.redirect_stdout(io.StringIO()) as page:\n"
+        "        run([*words, '--help'])\n"
+        "    pages.append(page.getvalue())\n"
+        "print(json.dumps(pages))\n"
+    )
     env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     env |= {"COLUMNS": str(HELP_WIDTH), "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8"}
     env |= {"FORCE_COLOR": "1"} if coloured else {}
     done = subprocess.run(  # noqa: S603  this very interpreter
         [sys.executable, "-c", code], env=env, capture_output=True, encoding="utf-8", check=True
     )
-    return done.stdout
+    return list(json.loads(done.stdout))
 
 
 def files() -> dict[Path, str]:
     """Return the content of each file."""
     index = described(typer.main.get_command(app))
+    commands = paths(index)
+    plain, coloured = (help_pages(commands, coloured=colours) for colours in (False, True))
+    pages = {
+        " ".join(words): {"plain": page, "coloured": other}
+        for words, page, other in zip(commands, plain, coloured, strict=True)
+        if words
+    }
     return {
         FOLDER / "command_index.json": json.dumps(index, indent=1, ensure_ascii=False) + "\n",
-        FOLDER / "help_plain.txt": help_page(coloured=False),
-        FOLDER / "help_coloured.txt": help_page(coloured=True),
+        FOLDER / "command_help.json": json.dumps(pages, indent=1, ensure_ascii=False) + "\n",
+        FOLDER / "help_plain.txt": plain[0],
+        FOLDER / "help_coloured.txt": coloured[0],
     }
 
 

@@ -28,7 +28,8 @@ def test_files_say_what_the_commands_say():
 def test_nothing_is_loaded(asked):
     """Neither help nor completing an option loads the parser, or anything of size."""
     code = (
-        "import sys; sys.argv = ['hexveil', '--help']; from hexveil.cli import main; main(); "
+        "import sys; from hexveil.cli import main; "
+        "[main([*words, '--help']) for words in ([], ['plan'], ['ledger', 'show'])]; "
         "print(*sorted({'typer', 'rich', 'numpy', 'dataclasses', 'pydantic'} & set(sys.modules)))"
     )
     env = os.environ | asked | {"COMP_WORDS": "hexveil plan --epsi", "COMP_CWORD": "2"}
@@ -37,6 +38,7 @@ def test_nothing_is_loaded(asked):
     )
     assert done.stdout.splitlines()[-1] == ""
     assert ("--epsilon" in done.stdout.splitlines()) == bool(asked)
+    assert ("Usage: hexveil ledger show" in done.stdout) != bool(asked)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +73,12 @@ def test_other_layouts_are_left_to_the_parser(name, value, monkeypatch):
     monkeypatch.setenv(name, value)
     assert answer(["--help"]) is None
     assert answer(["plan", "--help"]) is None
+
+
+@pytest.mark.parametrize("words", [["plum", "--help"], ["plan", "run.toml", "--help"],
+                                   ["plan", "--epsilon", "--help"]])  # fmt: skip
+def test_other_help_is_left_to_the_parser(words):
+    assert answer(words) is None
 
 
 def test_quoted_words_are_left_to_the_parser(monkeypatch):

@@ -4,6 +4,7 @@ import html
 import importlib.util
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import hexveil as hv
 from fleets import fleet, recount
 from hexveil.planning.feasibility.capacity import assess_grids
+from hexveil.planning.feasibility.prediction import ErrorPredictor
 from hexveil.planning.feasibility.utility_test import small_map_factor
 
 
@@ -88,6 +90,23 @@ def test_the_unit_of_the_data_set_is_proposed_for():
     found = table(privacy_units=("user-day", "user"))
     assert [one.privacy_unit for one in found.offers] == ["user-day"] * 5 + ["user"] * 5
     assert found.proposed.privacy_unit == "user"
+
+
+@pytest.mark.parametrize("epsilon", ["0.3", 1])
+def test_the_sentence_alone_takes_fewer_searches(epsilon, monkeypatch):
+    """It is the one of the whole table, whichever grid needs the least."""
+    searches, search = [], ErrorPredictor.required_epsilon
+    monkeypatch.setattr(
+        ErrorPredictor,
+        "required_epsilon",
+        lambda *given: searches.append(1) or search(*given),
+    )
+    made = hv.plan(fleet(7, recount=recount), epsilon=epsilon, clipping_range="bounds",
+                   advise=False)  # fmt: skip
+    sentence, few = assess_grids(made, cheapest=True).sentence, len(searches)
+    made = replace(made)  # another plan, which has no predictions yet
+    assert sentence == assess_grids(made).sentence
+    assert 0 < few < len(searches) - few
 
 
 def test_targets_become_what_they_cost():

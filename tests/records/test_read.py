@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.records.duckdb import grid_rollup
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from records import oracle
@@ -548,6 +549,41 @@ LABELLED = st.lists(
 
 
 LEVELS = (("route",), ("hour", "side"), ("route", "side"), ("route", "hour", "side"))
+
+
+@pytest.mark.parametrize("top", [None, 2])
+def test_counts_are_added_up_in_memory_as_the_engine_does(monkeypatch, top):
+    """Grids of both kinds, per user and per day: the same cells, pairs and counts either way."""
+    rng = np.random.default_rng(4)
+    size = 300
+    table = pa.table({
+        "u": rng.choice(["b", "a", "é", "10"], size), "v": np.ones(size),
+        "t": pa.array(rng.integers(1_708_300, 1_708_560, size) * 10**9, pa.timestamp("us", "UTC")),
+        "lat": rng.uniform(52.0, 52.4, size), "lon": rng.uniform(20.8, 21.2, size),
+        "route": rng.choice(["9", "10", "ü"], size), "side": rng.choice(["x", "y"], size),
+    })  # fmt: skip
+    shared = {"user": "u", "value": "v", "time": "t", "bounds": (0, 9), "timezone": WARSAW,
+              "select": Select(min_users=2, top=top)}  # fmt: skip
+    places = read(table, lat="lat", lon="lon", cells=Cells(5, "1h", WARSAW, "pooled"), **shared)
+    labels = read(table, cells=Labels("route", "side"), **shared)
+    grids = tuple(
+        Cells(r, slot, WARSAW, kind) for r in (5, 4)
+        for slot, kind in (("1h", "calendar"), ("6h", "pooled"), (None, "pooled"))
+    )  # fmt: skip
+    for dataset, asked in ((places, grids), (labels, (Labels("side"), Labels("side", "route")))):
+        for unit in ("user", "user-day"):
+            in_memory = dataset.public.recount(asked, unit)
+            with monkeypatch.context() as patch:
+                patch.setattr(grid_rollup, "MOST_COUNTS", -1)
+                by_engine = dataset.public.recount(asked, unit)
+            assert any(facts is not None for facts in in_memory)
+            for one, other in zip(in_memory, by_engine, strict=True):
+                assert (one is None) == (other is None)
+                if one is not None:
+                    assert one.occupancy.fingerprint == other.occupancy.fingerprint
+                    assert one.cells.names() == other.cells.names()
+                    assert one.cells.slot_names() == other.cells.slot_names()
+                    assert (one.rules, one.identity) == (other.rules, other.identity)
 
 
 @pytest.mark.slow

@@ -28,13 +28,28 @@ def answer(arguments: Sequence[str]) -> int | None:
     try:
         if COMPLETES in os.environ:
             return _complete()
-        if list(arguments) not in ([], ["--help"]) or not _is_common_layout():
+        page = _help_page(list(arguments))
+        if page is None:
             return None
-        sys.stdout.write(_resource(f"help_{'coloured' if _has_colours() else 'plain'}.txt"))
+        sys.stdout.write(page)
         sys.stdout.flush()
     except (BrokenPipeError, KeyboardInterrupt, OSError, ValueError):
         return None
     return 0
+
+
+def _help_page(arguments: list[str]) -> str | None:
+    """Return the help page that is asked for; None if there is none, or the parser lays it out."""
+    *path, last = arguments or ["--help"]
+    if last != "--help" or any(word.startswith("-") for word in path) or not _is_common_layout():
+        return None
+    kind = "coloured" if _has_colours() else "plain"
+    if not path:
+        return _resource(f"help_{kind}.txt")
+    import json  # noqa: PLC0415  the first page does without it
+
+    pages = json.loads(_resource("command_help.json")).get(" ".join(path))
+    return None if pages is None else str(pages[kind])
 
 
 def _resource(name: str) -> str:

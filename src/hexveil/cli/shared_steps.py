@@ -228,4 +228,5 @@ def compare_grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
         return None
     units = (facts.privacy_unit, *(_weaker_units(run, facts) if weaker else ()))
     with show_progress("Planning on other grids"):
-        return assess_grids(plan, privacy_units=units)
+        # Without the table only its sentence is shown.
+        return assess_grids(plan, privacy_units=units, cheapest=not weaker)

@@ -1,8 +1,26 @@
 """The privacy ledger: losses booked per unit, durable before anything is published."""
 
-from hexveil.ledger.accounts import Spend
-from hexveil.ledger.bookings import Booking
-from hexveil.ledger.ledger import Ledger
-from hexveil.ledger.unit_losses import Key, Losses, hash_losses
+from typing import TYPE_CHECKING
+
+from hexveil.base.lazy_names import load_on_use
+
+if TYPE_CHECKING:
+    from hexveil.ledger.accounts import Spend
+    from hexveil.ledger.bookings import Booking
+    from hexveil.ledger.ledger import Ledger
+    from hexveil.ledger.unit_losses import Key, Losses, hash_losses
 
 __all__ = ["Booking", "Key", "Ledger", "Losses", "Spend", "hash_losses"]
+
+# Losses are described without a database; loading its library takes a moment.
+__getattr__ = load_on_use(
+    __name__,
+    {
+        "Booking": "bookings",
+        "Key": "unit_losses",
+        "Ledger": "ledger",
+        "Losses": "unit_losses",
+        "Spend": "accounts",
+        "hash_losses": "unit_losses",
+    },
+)

@@ -25,6 +25,7 @@ from opendp.metrics import l1_distance, l2_distance, linf_distance
 from opendp.mod import enable_features
 
 from hexveil.base.errors import HexveilError
+from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,9 +37,6 @@ enable_features("contrib")
 
 ROOM = float(2**62)
 """Values plus noise must stay below this; the library would clamp at 2**63 without a word."""
-
-TAIL = 512.0
-"""Noise beyond so many scales has a probability below exp(-512)."""
 
 
 def add_laplace(values: NDArray[np.int64], scales: NDArray[np.float64]) -> NDArray[np.int64]:

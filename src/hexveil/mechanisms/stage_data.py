@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from hexveil.model.occupancy import Arrays, Occupancy, Pairs
 
+TAIL = 512.0
+"""Noise beyond so many scales has a probability below exp(-512)."""
+
 
 class Reading(Protocol):
     """Integers that stages share, such as the means of pseudo-users. PRIVATE once computed."""

@@ -40,7 +40,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import EstimateGrid
-from hexveil.mechanisms.noise import TAIL
+from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -50,7 +50,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM
 from hexveil.mechanisms.contract import EstimateGrid
-from hexveil.mechanisms.noise import TAIL
+from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

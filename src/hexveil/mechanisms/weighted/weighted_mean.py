@@ -40,7 +40,7 @@ from hexveil.mechanisms.contract import (
     Separate,
     Values,
 )
-from hexveil.mechanisms.noise import TAIL
+from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice

@@ -52,8 +52,8 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ROOM
 from hexveil.mechanisms.clipped.clipped_variance import NO_SQUARES
 from hexveil.mechanisms.contract import EstimateGrid, Separate
-from hexveil.mechanisms.noise import TAIL
 from hexveil.mechanisms.released_ranges import centre_and_radius
+from hexveil.mechanisms.stage_data import TAIL
 from hexveil.mechanisms.weighted.weighted_mean import laplace_scales
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ something.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, get_args
 
@@ -222,6 +224,7 @@ def assess_grids(
     privacy_units: Sequence[Unit] | None = None,
     grids: tuple[Cells | Labels, ...] | None = None,
     search: bool = True,
+    cheapest: bool = False,
 ) -> Capacity:
     """Return assessments of other grids and privacy units for a plan's request.
 
@@ -235,6 +238,8 @@ def assess_grids(
         Default: those around the data set's own.
     search : bool
         See `capacity`.
+    cheapest : bool
+        Whether a loss is named only for the grid that the sentence names: searches take longest.
 
     Raises
     ------
@@ -247,7 +252,8 @@ def assess_grids(
     if not isinstance(made.request.limit, WithinEpsilon):
         made = replace(made, request=made.request.within(made.requested_epsilon))
     grids = grids_to_try(facts) if grids is None else grids
-    offers = []
+    offers: list[GridAssessment] = []
+    counted_facts: list[PublicMetadata | None] = []
     for privacy_unit in (facts.privacy_unit,) if privacy_units is None else privacy_units:
         if privacy_unit not in get_args(Unit):
             raise InputError(
@@ -258,7 +264,11 @@ def assess_grids(
                 facts.privacy_unit,
                 facts.cells.grid,
             )
-            offers.append(_offer(made, grid, privacy_unit, metadata, own=same, search=search))
+            exact = search and not cheapest
+            offers.append(_offer(made, grid, privacy_unit, metadata, own=same, search=exact))
+            counted_facts.append(metadata)
+    if cheapest:
+        offers = _with_cheapest(made, offers, counted_facts)
     return Capacity(tuple(offers), float(made.requested_epsilon), facts.privacy_unit)
 
 
@@ -315,6 +325,38 @@ def _offer(
         epsilon_halved=needed(predictor, prediction, miss / 2.0),
         epsilon_least=predictor.epsilon_lower_bound(miss / 2.0),
     )
+
+
+def _with_cheapest(
+    made: Plan, offers: Sequence[GridAssessment], facts: Sequence[PublicMetadata | None]
+) -> list[GridAssessment]:
+    """Return the offers with the loss that halves the error where that loss is least, or near.
+
+    One prediction at the least loss so far rules out a grid that needs more.
+    """
+    unit = made.facts.privacy_unit if made.facts is not None else ""
+    recommended = recommendation.recommend(offers, unit)
+    at_least = max(0 if recommended is None else recommended.cells, recommendation.MIN_CELLS - 1)
+    # Losses that were found by scaling tell where the search probably ends.
+    order = sorted(
+        (i for i, one in enumerate(offers) if one.privacy_unit == unit and one.cells > at_least),
+        key=lambda i: (offers[i].epsilon_halved or math.inf, offers[i].epsilon_least),
+    )
+    found = [replace(one, epsilon_needed=None, epsilon_halved=None) for one in offers]
+    least = math.inf
+    for i in order:
+        one, metadata = offers[i], facts[i]
+        assert metadata is not None  # noqa: S101  the grid has cells
+        predictor, error = ErrorPredictor(made, metadata), one.baseline_error / 2.0
+        if one.epsilon_least > least or (
+            least < math.inf and predictor.predict(Fraction(least)).mean_error > error * UNDER
+        ):
+            continue
+        seen = predictor.predict(made.requested_epsilon) if one.planned else None
+        needed = _needed(predictor, seen, error)
+        found[i] = replace(found[i], epsilon_halved=needed)
+        least = min(least, math.inf if needed is None else needed)
+    return found
 
 
 def _names(

@@ -20,10 +20,11 @@ error is Newton's next step, and the error there is small enough.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -59,6 +60,12 @@ FAST_PREDICTIONS = {
 """How requests with these intervals are predicted: the best of these ways, one range for all cells
 where users do not suffice for ranges of cells. What several steps would gain (clipping_range
 "two-stage") is left out for "auto": tables stay cautious."""
+
+
+_Known = dict[tuple[str, str], dict[Fraction, ErrorPrediction]]
+_PREDICTIONS: WeakKeyDictionary[Plan, _Known] = WeakKeyDictionary()
+"""What was predicted for a plan's request, by the pairs and their unit: tables of grids, advice and
+proposals of one plan ask for the same."""
 
 
 def prediction_of(plan: Plan) -> ErrorPrediction:
@@ -139,7 +146,15 @@ class ErrorPredictor:
 
     plan: Plan
     facts: PublicMetadata
-    _seen: dict[Fraction, ErrorPrediction] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def _seen(self) -> dict[Fraction, ErrorPrediction]:
+        """Predictions for these pairs, shared by all that predict the plan's request."""
+        if not self.facts.occupancy.is_local:
+            return {}
+        of_plan = _PREDICTIONS.setdefault(self.plan, {})
+        # Grids of other slots often have the same pairs, as where nothing runs at night.
+        return of_plan.setdefault((self.facts.occupancy.fingerprint, self.facts.privacy_unit), {})
 
     @property
     def fast_predictions(self) -> tuple[str, ...]:

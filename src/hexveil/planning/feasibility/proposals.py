@@ -176,7 +176,8 @@ def _nearest(
     if not found:
         return None, None
     epsilon, offer = min(found, key=lambda pair: (pair[0], -pair[1].cells))
-    return offer, None if math.isinf(epsilon) else two_figures_up(epsilon)
+    (predictor,) = [one for candidate, one in maps if candidate is offer]
+    return _with_errors(offer, predictor), None if math.isinf(epsilon) else two_figures_up(epsilon)
 
 
 def _search(
@@ -268,18 +269,30 @@ def _offer(
     if is_assumed(made.lower, made.upper, made.baseline_error):
         miss *= small_map_factor(cells)
     predictor = ErrorPredictor(made, metadata)
-    prediction = predictor.predict(made.requested_epsilon)
     offer = RunProposal(
         grid=metadata.cells.grid,
         min_users=min_users,
         privacy_unit=metadata.privacy_unit,
         cells=cells,
         users=metadata.occupancy.n_users,
-        raw_error=prediction.mean_error,
-        smoothed_error=smoothed_error(prediction, miss),
+        raw_error=math.inf,
+        smoothed_error=math.inf,
         baseline_error=miss,
     )
+    # What is certainly not usable is not predicted: of these at most the nearest is shown.
+    if predictor.error_lower_bound(float(made.requested_epsilon)) < miss:
+        offer = _with_errors(offer, predictor)
     return offer, predictor
+
+
+def _with_errors(offer: RunProposal, predictor: ErrorPredictor) -> RunProposal:
+    """Return the run with its predicted errors."""
+    prediction = predictor.predict(predictor.plan.requested_epsilon)
+    return replace(
+        offer,
+        raw_error=prediction.mean_error,
+        smoothed_error=smoothed_error(prediction, offer.baseline_error),
+    )
 
 
 def smoothed_error(prediction: ErrorPrediction, baseline_error: float) -> float:

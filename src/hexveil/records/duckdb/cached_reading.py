@@ -23,12 +23,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import DAY
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.counting import CountResult, PairCounts, count_records
 from hexveil.records.duckdb.expressions import literal
+from hexveil.records.duckdb.pack_tree import PackTree
 from hexveil.records.duckdb.packing.merged_entries import merge_entries
 from hexveil.records.duckdb.pair_store import PackedPairStore, PairTable
 from hexveil.records.duckdb.validation import BOX, DATES, UNPARSABLE, validate_records
@@ -116,7 +118,15 @@ class _CachedReading:
         """Return the counts of all records; create the table of pairs."""
         self._show_records(self._source.paths)
         groups = self._placed(self._groups())
-        entries = [self._entry(group) for group in groups]
+        known = [self._known(group) for group in groups]
+        used = zip(groups, known, strict=True)
+        packed = self._tree.choose([e for g, e in used if e is not None and not g.outside])
+        entries = [
+            entry
+            if entry is not None and self._is_whole(group, entry, packed)
+            else self._filled(group)
+            for group, entry in zip(groups, known, strict=True)
+        ]
         left_out: dict[int, int] = {}
         for group, entry in zip(groups, entries, strict=True):
             for reason, n in _left_out(group, entry).items():
@@ -205,6 +215,8 @@ class _CachedReading:
             return True
         if len(paths) == 1 or select is None or not self._has_columns:
             return False
+        if self._source.kind == "parquet" and _have_one_schema(paths):
+            return False
         types = self._session.types(self._relation.query)
         return any(self._session.types(select([path])) != types for path in paths)
 
@@ -251,21 +263,31 @@ class _CachedReading:
 
     # Entries, found or made.
 
-    def _entry(self, group: FileGroup) -> CacheEntry:
-        """Return the entry of a group: the cached one, if it is whole, or a new one."""
+    def _known(self, group: FileGroup) -> CacheEntry | None:
+        """Return the cached entry of a group, whole or not; None without one."""
         template = self._template(group)
-        for entry in self._entries:
-            same_query = entry.query == template.query and entry.files == template.files
+        for entry in self._by_files.get((template.query, template.files), ()):
             # Outside of the dates any entry has the counts, whichever dates it was made for.
             applies = group.outside or entry.window == template.window
-            if same_query and applies and self._usable(entry, group):
+            if applies and not (self._timed and entry.spans is None):
                 return entry
-        return self._filled(group, template)
+        return None
 
-    def _usable(self, entry: CacheEntry, group: FileGroup) -> bool:
-        if self._timed and entry.spans is None:
-            return False
-        return group.outside or self._store.is_intact(entry)
+    @cached_property
+    def _by_files(self) -> dict[tuple[str, tuple[FileStamp, ...]], list[CacheEntry]]:
+        found: dict[tuple[str, tuple[FileStamp, ...]], list[CacheEntry]] = {}
+        for entry in self._entries:
+            found.setdefault((entry.query, entry.files), []).append(entry)
+        return found
+
+    def _is_whole(self, group: FileGroup, entry: CacheEntry, packed: set[str]) -> bool:
+        """Return whether what is needed of an entry is as it was written."""
+        return group.outside or entry.digest in packed or self._store.is_intact(entry)
+
+    @cached_property
+    def _tree(self) -> PackTree:
+        write = self._write
+        return PackTree(self._session, self._store, self._query_hash, self._grouping, write)
 
     @property
     def _timed(self) -> bool:
@@ -282,8 +304,9 @@ class _CachedReading:
         spans = tuple(self._spans[path] for path in paths) if self._timed else None
         return CacheEntry(self._query_hash, window, self._maker, files, spans, {}, 0)
 
-    def _filled(self, group: FileGroup, template: CacheEntry) -> CacheEntry:
+    def _filled(self, group: FileGroup) -> CacheEntry:
         """Read the records of a group and return its new entry."""
+        template = self._template(group)
         counts = self._scanned(group.paths, self._checked if template.window else None)
         for path in group.paths:
             # After the scan: a file that is written meanwhile may have been read in half.
@@ -330,11 +353,11 @@ class _CachedReading:
         grouped = PairTable(self._session, self._grouping)
         if not entries:
             return grouped
-        tables = [self._store.table(entry) for entry in entries]
         try:
+            tables = self._tree.tables(entries)
             packed = merge_entries(tables, self._grouping, left_out, self._session.memory)
             if packed is None:
-                self._group(entries)
+                self._group(tables)
         # Whole when they were checked: so another process, or its owner, has removed one since.
         except (InputError, OSError, pa.ArrowException):
             gone = True
@@ -346,12 +369,12 @@ class _CachedReading:
             )
         return grouped if packed is None else PackedPairStore(self._session, self._grouping, packed)
 
-    def _group(self, entries: Sequence[CacheEntry]) -> None:
-        """Create the table of pairs as the sum of the entries' tables, by the engine."""
+    def _group(self, tables: Sequence[str]) -> None:
+        """Create the table of pairs as the sum of cached tables, by the engine."""
         keys = ", ".join(self._grouping.all)
-        tables = ", ".join(literal(self._store.table(entry)) for entry in entries)
-        placed = f"SELECT * FROM read_parquet([{tables}], hive_partitioning=false)"
-        if len(entries) > 1:
+        listed = ", ".join(map(literal, tables))
+        placed = f"SELECT * FROM read_parquet([{listed}], hive_partitioning=false)"
+        if len(tables) > 1:
             squares = (
                 f", sum({aggregation.SQUARES}) AS {aggregation.SQUARES}" if self._squares else ""
             )
@@ -372,6 +395,12 @@ class _CachedReading:
         select = self._relation.select_files
         query = self._relation.query if select is None else select(paths)
         self._session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {query}")
+
+
+def _have_one_schema(paths: Sequence[str]) -> bool:
+    """Return whether Parquet files have the same columns as the engine sees them, and in order."""
+    first = pq.read_metadata(paths[0]).schema
+    return all(pq.read_metadata(path).schema.equals(first) for path in paths[1:])
 
 
 def group_overlapping(spans: Mapping[str, TimeSpan]) -> list[list[str]]:

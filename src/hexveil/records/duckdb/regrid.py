@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels
-from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb import aggregation, grid_rollup
 from hexveil.records.duckdb.expressions import local_second
+from hexveil.records.duckdb.grid_rollup import GridCounts
 from hexveil.records.duckdb.pair_store import PairTable
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
@@ -23,6 +24,8 @@ from hexveil.records.progress import show_progress
 from hexveil.records.select import selection_counts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files, MemoryTable
@@ -63,8 +66,7 @@ class DuckDBRegridder:
             by_grid: dict[Cells | Labels, PublicMetadata | None] = {}
             for group in group_by_fine_grid(grids):
                 self._count_fine(session, request, group)
-                for grid in group:
-                    by_grid[grid] = metadata_on_grid(session, request, self.facts, grid)
+                by_grid |= metadata_on_grids(session, request, self.facts, group)
         return tuple(by_grid[grid] for grid in grids)
 
     def _keep(self, session: Session, request: ReadRequest) -> None:
@@ -100,10 +102,47 @@ class DuckDBRegridder:
         )
 
 
-def metadata_on_grid(
-    session: Session, request: ReadRequest, facts: PublicMetadata, grid: Cells | Labels
-) -> PublicMetadata | None:
-    """Return the public metadata on a grid from the fine counts; None without a cell."""
+def metadata_on_grids(
+    session: Session,
+    request: ReadRequest,
+    facts: PublicMetadata,
+    grids: Sequence[Cells | Labels],
+) -> dict[Cells | Labels, PublicMetadata | None]:
+    """Return the public metadata on grids of one fine count; None without a cell."""
+    unit = tuple(aggregation.unit_keys(request.rules.privacy_unit))
+    fine = None
+    if int(str(session.rows(f"SELECT count(*) FROM {FINE}")[0][0])) <= grid_rollup.MOST_COUNTS:
+        fine = grid_rollup.FineCounts(session.arrow(f"SELECT * FROM {FINE}"), unit)
+    found = {}
+    for grid in grids:
+        places = [] if isinstance(grid, Cells) else _places_of(grid, request)
+        if fine is None:
+            counts = _counted_by_engine(session, request, grid, places)
+        else:
+            counts = fine.on_grid(grid, places, request.rules.select)
+        found[grid] = None if counts is None else _metadata(request, facts, counts)
+    return found
+
+
+def _metadata(request: ReadRequest, facts: PublicMetadata, counts: GridCounts) -> PublicMetadata:
+    """Return the public metadata of counts on another grid."""
+    rules, occupancy = dict(facts.rules), counts.occupancy
+    rules.update(selection_counts(counts.n_all, occupancy.n_cells, int(occupancy.n.sum())))
+    return replace(
+        facts,
+        occupancy=occupancy,
+        cells=counts.cells,
+        privacy_unit=request.rules.privacy_unit,
+        rules=rules,
+        identity={**facts.identity, "privacy_unit": request.rules.privacy_unit},
+        recount=None,
+    )
+
+
+def _counted_by_engine(
+    session: Session, request: ReadRequest, grid: Cells | Labels, places: Sequence[str]
+) -> GridCounts | None:
+    """Return the counts on a grid, added up by the engine; None without a cell."""
     unit = {name: name for name in aggregation.unit_keys(request.rules.privacy_unit)}
     if isinstance(grid, Cells):
         cell = {"hexagon": "hexagon"}
@@ -111,10 +150,7 @@ def metadata_on_grid(
             # `base` is shifted by a day, as whole-number division rounds towards zero.
             cell["slot"] = aggregation.slot("(base - 86400)", grid)
     else:
-        read = request.rules.cells
-        assert isinstance(read, Labels)  # noqa: S101  labels are merged from labels
-        place = dict(zip(read.columns, _places(read), strict=True))
-        cell = {f"label{i}": place[name] for i, name in enumerate(grid.columns)}
+        cell = {f"label{i}": place for i, place in enumerate(places)}
     grouping = aggregation.GroupKeys(cell, unit)
     columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.all.items())
     session.run(
@@ -128,17 +164,15 @@ def metadata_on_grid(
     if not used:
         return None
     occupancy, *_ = aggregation.to_occupancy(pairs.fetch_pairs(()))
-    counts = dict(facts.rules)
-    counts.update(selection_counts(everything, used, int(occupancy.n.sum())))
-    return replace(
-        facts,
-        occupancy=occupancy,
-        cells=aggregation.cell_table(session, grid, grouping),
-        privacy_unit=request.rules.privacy_unit,
-        rules=counts,
-        identity={**facts.identity, "privacy_unit": request.rules.privacy_unit},
-        recount=None,
-    )
+    return GridCounts(aggregation.cell_table(session, grid, grouping), occupancy, everything)
+
+
+def _places_of(grid: Labels, request: ReadRequest) -> list[str]:
+    """Return the columns of a grid's labels in the fine count."""
+    read = request.rules.cells
+    assert isinstance(read, Labels)  # noqa: S101  labels are merged from labels
+    place = dict(zip(read.columns, _places(read), strict=True))
+    return [place[name] for name in grid.columns]
 
 
 def refuse_slots(grids: tuple[Cells | Labels, ...], request: ReadRequest) -> None:

@@ -4,7 +4,7 @@ An entry is two files: `<key>.entry`, its public head as JSON, and `<token>.pair
 Parquet, which the head names and whose SHA-256 it holds. The table is there before its head is,
 so a head stands for a whole entry. Neither name ends like a file of records, and neither says
 anything about one. Heads that cannot be read, and tables that are not what their head says, count
-as not there.
+as not there. Packs of several entries are beside them (`merged_packs`).
 
 An entry holds for a file as its holder declared it: path, declared version and size. Another size
 under one version is refused. A file that was merely touched is read again: copying changes the
@@ -16,11 +16,8 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import glob
-import hashlib
-import json
 import os
 import secrets
-import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -28,7 +25,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hexveil.base import atomic_files, private_folder
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.private_folder import is_private
+from hexveil.records.sources.merged_packs import PACK, PACK_TABLE, MergedPack, read_pack
+from hexveil.records.sources.sealed_files import digest_of, hash_terms, read_sealed, seal
 from hexveil.records.sources.source_files import Files, safe_path
 from hexveil.records.sources.versions import Versions
 
@@ -43,7 +41,6 @@ _NOTE = (
     "be read again. Nobody else may read this folder, and it is not to be shared or published.\n"
     "It can be deleted at any time while nothing runs; then all records are read again.\n"
 )
-_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ class CacheEntry:
         """Name of the head, unique to the files, their versions, the query and the dates."""
         # Without sizes and times: a file that was touched finds its old head, and replaces it.
         files = sorted((f.name, f.version) for f in self.files)
-        return _hash([self.query, self.window, files])[:32]
+        return hash_terms([self.query, self.window, files])[:32]
 
     def replaces(self, head: CacheEntry) -> bool:
         """Return whether this entry makes another one, `head`, useless."""
@@ -231,13 +228,13 @@ class CacheFolder:
         status = [(path, _read_head(path)) for path in heads]
         return [e for path, e in status if e is not None and path.name == e.key + HEAD]
 
-    def is_intact(self, entry: CacheEntry) -> bool:
-        """Return whether the table of an entry matches its head."""
+    def is_intact(self, entry: CacheEntry | MergedPack) -> bool:
+        """Return whether the table of an entry or a pack matches its head."""
         # Read to its end: a table cut short by a full disk or a copy would lose users in silence.
-        return not entry.table or _digest(self._folder / entry.table) == entry.digest
+        return not entry.table or digest_of(self._folder / entry.table) == entry.digest
 
-    def table(self, entry: CacheEntry) -> str:
-        """Return the path of an entry's table."""
+    def table(self, entry: CacheEntry | MergedPack) -> str:
+        """Return the path of the table of an entry or a pack."""
         return str(self._folder / entry.table)
 
     def put(self, entry: CacheEntry, write: Callable[[str], None] | None) -> CacheEntry:
@@ -245,18 +242,8 @@ class CacheFolder:
 
         What it replaces is removed. If another process was faster, its entry stands.
         """
-        with _translate_errors("written"), contextlib.ExitStack() as cleanup:
-            if write is not None:
-                # A new name each time: another process may be reading the table that this one
-                # replaces.
-                table = self._folder / (secrets.token_hex(16) + TABLE)
-                with atomic_files.file(table, mode=0o600) as temporary:
-                    write(str(temporary))
-                    digest = _digest(temporary) or ""
-                    entry = replace(entry, table=table.name, digest=digest)
-                    cleanup.enter_context(atomic_files.exclusive_lock(self._folder))
-            else:
-                cleanup.enter_context(atomic_files.exclusive_lock(self._folder))
+        with _translate_errors("written"), self._locked_with_table(write, TABLE) as (table, digest):
+            entry = replace(entry, table=table, digest=digest)
             head = self._folder / (entry.key + HEAD)
             existing = _read_head(head)
             if existing is not None and existing.files == entry.files and self.is_intact(existing):
@@ -270,20 +257,73 @@ class CacheFolder:
             self._clean(stands)
         return stands
 
+    def packs(self, query: str) -> list[MergedPack]:
+        """Return the packs of a query whose heads can be read."""
+        with _translate_errors("read"):
+            heads = sorted(p for p in self._folder.iterdir() if p.name.endswith(PACK))
+        found = [read_pack(path) for path in heads]
+        return [pack for pack in found if pack is not None and pack.query == query]
+
+    def put_pack(self, pack: MergedPack, write: Callable[[str], None]) -> MergedPack:
+        """Store a pack with the table that `write` writes to a path; return it.
+
+        Smaller packs of some of its members are removed.
+        """
+        with (
+            _translate_errors("written"),
+            self._locked_with_table(write, PACK_TABLE) as (table, digest),
+        ):
+            pack = replace(pack, table=table, digest=digest)
+            for smaller in self.packs(pack.query):
+                if set(smaller.members) <= set(pack.members):
+                    (self._folder / smaller.head).unlink(missing_ok=True)
+                    (self._folder / smaller.table).unlink(missing_ok=True)
+            # After the table is durable, as heads of entries are.
+            atomic_files.write(self._folder / pack.head, pack.sealed(), mode=0o600)
+        return pack
+
+    @contextlib.contextmanager
+    def _locked_with_table(
+        self, write: Callable[[str], None] | None, ending: str
+    ) -> Iterator[tuple[str, str]]:
+        """Write a table and lock the folder before the table has its name; yield name and digest.
+
+        Both are "" without a table.
+        """
+        with contextlib.ExitStack() as cleanup:
+            if write is None:
+                cleanup.enter_context(atomic_files.exclusive_lock(self._folder))
+                yield "", ""
+                return
+            # A new name each time: another process may be reading the table that this one replaces.
+            table = self._folder / (secrets.token_hex(16) + ending)
+            with atomic_files.file(table, mode=0o600) as temporary:
+                write(str(temporary))
+                digest = digest_of(temporary) or ""
+                cleanup.enter_context(atomic_files.exclusive_lock(self._folder))
+            yield table.name, digest
+
     def _clean(self, entry_kept: CacheEntry) -> None:
-        """Remove superseded entries and orphaned tables. Only under the lock."""
-        referenced = set()
+        """Remove superseded entries, their packs, orphaned tables. Only under the lock."""
+        kept = [entry_kept]
         for path in list(self._folder.iterdir()):
             if path.name.endswith(HEAD) and path.name != entry_kept.key + HEAD:
                 head = _read_head(path)
                 if head is None or entry_kept.replaces(head):
                     path.unlink(missing_ok=True)
                 else:
-                    referenced.add(head.table)
-        referenced.add(entry_kept.table)
+                    kept.append(head)
+        referenced, digests = {head.table for head in kept}, {head.digest for head in kept}
+        for path in list(self._folder.iterdir()):
+            if path.name.endswith(PACK):
+                pack = read_pack(path)
+                if pack is None or not digests.issuperset(pack.members):
+                    path.unlink(missing_ok=True)
+                else:
+                    referenced.add(pack.table)
         for path in list(self._folder.iterdir()):
             # Under the lock no other process is between its table and its head.
-            if path.name.endswith(TABLE) and path.name not in referenced:
+            if path.name.endswith((TABLE, PACK_TABLE)) and path.name not in referenced:
                 path.unlink(missing_ok=True)
         atomic_files.remove_stale(self._folder)
 
@@ -299,7 +339,7 @@ def stamp_file(path: str, version: str) -> FileStamp:
     # Folders named key=value can be columns, also where a link leads around them.
     referenced = [folder_name for folder_name in Path(path).parts[:-1] if "=" in folder_name]
     return FileStamp(
-        _hash([full, referenced]), _hash([version]), status.st_size, status.st_mtime_ns
+        hash_terms([full, referenced]), hash_terms([version]), status.st_size, status.st_mtime_ns
     )
 
 
@@ -316,29 +356,18 @@ def refuse_changed_size(path: str, now: FileStamp, entries: Sequence[CacheEntry]
 
 def query_hash(terms: Sequence[object]) -> str:
     """Return the hash of all that shapes a table."""
-    return _hash([FORMAT, *terms])
-
-
-def _hash(terms: Sequence[object]) -> str:
-    return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()
+    return hash_terms([FORMAT, *terms])
 
 
 def _head_text(entry: CacheEntry) -> bytes:
     """Return a head as it is written: its fields, and their digest."""
-    fields = asdict(entry) | {"reasons": {str(k): v for k, v in entry.reasons.items()}}
-    content = json.loads(json.dumps(fields))
-    return json.dumps({"head": content, "digest_of_head": _hash([content])}).encode()
+    return seal(asdict(entry) | {"reasons": {str(k): v for k, v in entry.reasons.items()}})
 
 
 def _read_head(path: Path) -> CacheEntry | None:
     """Return the head in a file; None if it cannot be read as one, for whatever reason."""
     try:
-        content = _bytes(path)
-        fields = json.loads(content) if content is not None else {}
-        # Counts of a damaged head would be published, with nothing to show that they are wrong.
-        if fields.get("digest_of_head") != _hash([fields.get("head")]):
-            return None
-        return _parsed(fields["head"])
+        return _parsed(read_sealed(path))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
@@ -360,29 +389,6 @@ def _parsed(fields: dict[str, Any]) -> CacheEntry:
 
 def _span(instants: list[int] | None, local: list[int] | None) -> TimeSpan:
     return TimeSpan(*(None if ends is None else (ends[0], ends[1]) for ends in (instants, local)))
-
-
-def _bytes(path: Path) -> bytes | None:
-    """Return the content of a file; None if another user owns it or may read it."""
-    handle = os.open(path, _OPEN)
-    with os.fdopen(handle, "rb") as file:
-        # Checked on the open file: between a look at the path and its opening it could be replaced.
-        return file.read() if _safe(os.fstat(handle)) else None
-
-
-def _digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file; None if it is missing, or another user owns or may read it."""
-    try:
-        handle = os.open(path, _OPEN)
-        with os.fdopen(handle, "rb") as file:
-            safe = _safe(os.fstat(handle))
-            return hashlib.file_digest(file, "sha256").hexdigest() if safe else None
-    except OSError:
-        return None
-
-
-def _safe(status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode) and is_private(status)
 
 
 @contextlib.contextmanager

@@ -86,8 +86,7 @@ class SparkRegridder:
                 for group in regrid.group_by_fine_grid(grids):
                     counts = self._fine(session, task_records, records, request, group)
                     session.register(regrid.FINE, counts)
-                    for grid in group:
-                        by_grid[grid] = regrid.metadata_on_grid(session, request, self.facts, grid)
+                    by_grid |= regrid.metadata_on_grids(session, request, self.facts, group)
         return tuple(by_grid[grid] for grid in grids)
 
     def _fine(

@@ -35,6 +35,7 @@ _ROWS_BEFORE_MERGING = 1 << 22
 _BYTES_OF_PAIR = 160
 """Memory that a pair takes while two sets of them are merged."""
 _KEY_BITS = 63
+_ROWS_FOR_THREADS = 1 << 18
 
 
 def merge_entries(
@@ -69,10 +70,11 @@ def merge_entries(
 
 def _read(path: str) -> pa.Table:
     """Return a table, with texts numbered as in the file."""
-    schema = pq.read_schema(path)
-    texts = [field.name for field in schema if pa.types.is_string(field.type)]
-    with pq.ParquetFile(path, read_dictionary=texts) as file:
-        return file.read()
+    metadata = pq.read_metadata(path)
+    texts = [one.name for one in metadata.schema.to_arrow_schema() if pa.types.is_string(one.type)]
+    # Of small tables, waking other threads takes longer than reading.
+    with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
+        return file.read(use_threads=metadata.num_rows > _ROWS_FOR_THREADS)
 
 
 @dataclass

@@ -1,0 +1,113 @@
+"""PRIVATE. The tables that sum all entries of a cached reading: packs where there are any.
+
+Packs are made as entries come (`hexveil.records.sources.merged_packs`); a folder that cannot take
+one, or pairs that do not fit into memory, cost time and change nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hexveil.base.errors import StorageError
+from hexveil.records.duckdb.packing.merged_entries import merge_entries
+from hexveil.records.duckdb.pair_store import PackedPairStore
+from hexveil.records.sources.merged_packs import MergedPack, covering, next_merge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hexveil.records.duckdb.aggregation import GroupKeys
+    from hexveil.records.duckdb.pair_store import PairStore
+    from hexveil.records.duckdb.session import Session
+    from hexveil.records.sources.cache import CacheEntry, CacheFolder
+
+
+@dataclass(frozen=True)
+class SummedTable:
+    """A table of pairs, and the digests of the entries' tables that it sums."""
+
+    members: tuple[str, ...]
+    path: str
+
+
+class PackTree:
+    """PRIVATE. Packs of one query in a cache folder.
+
+    Parameters
+    ----------
+    session : Session
+    store : CacheFolder
+    query : str
+        Hash of all that shapes the tables.
+    keys : GroupKeys
+    write : callable
+        Writes pairs to a path.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        store: CacheFolder,
+        query: str,
+        keys: GroupKeys,
+        write: Callable[[PairStore, str], None],
+    ) -> None:
+        self._session, self._store, self._query = session, store, query
+        self._keys, self._write = keys, write
+        self._packs: list[MergedPack] = []
+
+    def __repr__(self) -> str:
+        return "PackTree(private)"
+
+    def choose(self, entries: Sequence[CacheEntry]) -> set[str]:
+        """Choose whole packs of these entries; return the digests of the tables that they sum.
+
+        These tables need not be read, nor checked.
+        """
+        digests = [entry.digest for entry in entries if entry.table]
+        found = covering(digests, self._store.packs(self._query))
+        self._packs = [pack for pack in found if self._store.is_intact(pack)]
+        return {digest for pack in self._packs for digest in pack.members}
+
+    def tables(self, entries: Sequence[CacheEntry]) -> list[str]:
+        """Return the tables that sum these entries, once packs are made that are due."""
+        place = {entry.digest: number for number, entry in enumerate(entries)}
+        if len(place) < len(entries):
+            return [self._store.table(entry) for entry in entries]
+        packed = {digest for pack in self._packs for digest in pack.members}
+        summed = [SummedTable(pack.members, self._store.table(pack)) for pack in self._packs]
+        summed += [
+            SummedTable((entry.digest,), self._store.table(entry))
+            for entry in entries
+            if entry.digest not in packed
+        ]
+        # In the order of time: what came together stays together, also where old days are left out.
+        summed.sort(key=lambda one: place[one.members[0]])
+        # What lies across an end of dates is of use for these dates alone.
+        windowed = {entry.digest for entry in entries if entry.window}
+        rest = [one for one in summed if windowed.issuperset(one.members)]
+        summed = [one for one in summed if not windowed.issuperset(one.members)]
+        while places := next_merge([len(one.members) for one in summed]):
+            larger = self._packed([summed[place] for place in places])
+            if larger is None:
+                break
+            kept = [one for place, one in enumerate(summed) if place not in places]
+            summed = [*kept[: places[0]], larger, *kept[places[0] :]]
+        return [one.path for one in (*summed, *rest)]
+
+    def _packed(self, tables: Sequence[SummedTable]) -> SummedTable | None:
+        """Return the pack of some tables; None if it cannot be made."""
+        paths = [one.path for one in tables]
+        pairs = merge_entries(paths, self._keys, {}, self._session.memory)
+        if pairs is None:
+            return None
+        members = tuple(digest for one in tables for digest in one.members)
+        store = PackedPairStore(self._session, self._keys, pairs)
+        try:
+            pack = self._store.put_pack(
+                MergedPack(self._query, members), lambda path: self._write(store, path)
+            )
+        except StorageError:
+            return None  # a full disk: everything is there without it
+        return SummedTable(members, self._store.table(pack))

@@ -16,7 +16,12 @@ from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
 from hexveil.model.public_metadata import Unit, ValueLattice
 from hexveil.model.statistic_terms import Term, distribution_terms
-from hexveil.records.private_presence.declared_reading import Protect, check_protect, declare_facts
+from hexveil.records.private_presence.declared_reading import (
+    FIXED_COLUMNS,
+    Protect,
+    check_protect,
+    declare_facts,
+)
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
@@ -43,8 +48,6 @@ if TYPE_CHECKING:
     from hexveil.records.sources.versions import Version
 
 _ALL = Select()
-FIXED_COLUMNS = ("parquet", "csv")
-"""Kinds of files whose columns are known whatever records they hold."""
 
 
 @overload

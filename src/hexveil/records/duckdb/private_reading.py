@@ -23,8 +23,6 @@ from hexveil.records.private_presence.private_dataset import PrivateDataset, Rea
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hexveil.model.cells import CellTable
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.records.duckdb.pair_store import PairStore
@@ -55,7 +53,7 @@ def read_private(
         pairs = _declared_pairs(session, counted.counts.pairs, facts.cells)
         counts = rule_counts(request, counted.counts.left_out, counted.counts.repeats)
     private = PrivatePairs(*pairs)
-    return PrivateDataset(facts, private, _describe(counts, private))
+    return PrivateDataset(facts, private, ReadingCounts.of(counts, private))
 
 
 def _declared_pairs(
@@ -93,13 +91,3 @@ def _declared_table(cells: CellTable) -> pa.Table:
     if cells.slot is not None:
         columns["slot"] = cells.slot
     return pa.table(columns)
-
-
-def _describe(counts: Mapping[str, int], pairs: PrivatePairs) -> ReadingCounts:
-    """Return the counts of a reading, with those on the declared grid. PRIVATE."""
-    # Saturated counts: exact below a million records of a unit in a cell.
-    on_grid = {
-        "records on the declared grid": int(pairs.records.sum()),
-        "units on the declared grid": int(pairs.begin.size),
-    }
-    return ReadingCounts({**counts, **on_grid})

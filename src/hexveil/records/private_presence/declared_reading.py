@@ -17,11 +17,15 @@ from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.records.select import Select
 
 if TYPE_CHECKING:
-    from hexveil.records.read_request import ReadRequest
+    from collections.abc import Mapping
+
+    from hexveil.records.read_request import ReadRequest, Rules
 
 Protect = Literal["values", "presence"]
 """Privacy models."""
 PRESENCE: Protect = "presence"
+FIXED_COLUMNS = ("parquet", "csv")
+"""Kinds of files whose columns are known whatever records they hold."""
 MAX_SPAN_QUANTA = 2**24
 """Widest bounds in quanta: sums of 2^38 records fit 64 bits, so that none can overflow."""
 
@@ -57,7 +61,13 @@ def declare_facts(request: ReadRequest) -> DeclaredFacts:
     InputError
         If the request lacks a declaration, or has a choice of cells by their records.
     """
-    rules = request.rules
+    return facts_of(request.rules, request.columns.value, request.value_unit, _identity(request))
+
+
+def facts_of(
+    rules: Rules, value: str, value_unit: str, identity: Mapping[str, str]
+) -> DeclaredFacts:
+    """Return declared facts from rules that were checked, whatever is read by them."""
     _refuse_choices_by_records(rules.select)
     if rules.scale.span_quanta > MAX_SPAN_QUANTA:
         raise InputError(
@@ -75,10 +85,10 @@ def declare_facts(request: ReadRequest) -> DeclaredFacts:
         grid=grid,
         lattice=rules.scale,
         privacy_unit=rules.privacy_unit,
-        value=request.columns.value,
-        value_unit=request.value_unit,
+        value=value,
+        value_unit=value_unit,
         days=rules.select.days,
-        identity=_identity(request),
+        identity=identity,
     )
 
 

@@ -5,6 +5,7 @@ import pickle
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
@@ -138,7 +139,9 @@ def test_hours_leave_out_slots():
         ({"select": hv.Select(top=3)}, "min_users and top"),
         ({"select": hv.Select(min_users=3)}, "min_users and top"),
         ({"quantum": "0.000001"}, "too fine"),
-        ({"cache": "folder"}, "cache"),
+        ({"max_bad_rows": 0.5}, "max_bad_rows has no meaning"),
+        ({"accept_single_records": True}, "accept_single_records has no meaning"),
+        ({"version": {"*.parquet": "1"}}, "one text for all files"),
         ({"engine": "spark"}, "DuckDB"),
     ],
 )
@@ -160,6 +163,44 @@ def test_units_of_days_need_declared_dates():
     """Without declared days the ledger could not name the days that are booked."""
     with pytest.raises(InputError, match="dates"):
         read(places(9), cells=GRID, lat="lat", lon="lon", time="time", privacy_unit="user-day")
+
+
+# ---- the cache ----
+
+
+def write(folder, *tables):
+    """Write a file of records for each table."""
+    folder.mkdir(exist_ok=True)
+    for number, table in enumerate(tables):
+        pq.write_table(table, folder / f"{number}.parquet")
+
+
+def test_a_cache_makes_the_pairs_of_its_files(tmp_path):
+    """Files that share repeats, with and without dates, give what reading them gives."""
+    source, kept = tmp_path / "cars", tmp_path / "cache"
+    one, other = places(60), places(60, seed=2)
+    # Some records are in both files; the last one has none.
+    write(source, one, pa.concat_tables([other, one.slice(0, 20)]), one.slice(0, 0))
+    columns = {"cells": GRID, "lat": "lat", "lon": "lon", "time": "time", "version": "1"}
+    for dates in (None, ("2026-01-01", "2026-01-01"), ("2020-01-01", "2020-01-01")):
+        options = columns | {"select": hv.Select(dates=dates)}
+        private = read(source, **options)
+        assert (private.pairs.cell.size > 50) == (dates is None or dates[0] > "2025")
+        for _ in range(2):
+            cached = read(source, cache=kept, **options)
+            assert same_pairs(cached, private)
+            assert cached.counts.lines() == private.counts.lines()
+            assert cached.public.identity == private.public.identity
+
+
+def test_a_changed_file_is_read_again(tmp_path):
+    """Records of a user that are added under the same version are no reason to refuse."""
+    source, kept = tmp_path / "cars", tmp_path / "cache"
+    for n, table in ((4, TABLE), (3, TABLE.slice(2)), (0, TABLE.slice(0, 0)), (4, TABLE)):
+        write(source, table)
+        cached = read(source, cache=kept, version="1")
+        assert cached.pairs.cell.size == n
+        assert same_pairs(cached, read(source, version="1"))
 
 
 # ---- sums that were made elsewhere ----

@@ -184,11 +184,6 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     """
     grid = Labels("cell") if cells is None else cells
     is_private = check_protect(protect, grid)
-    if is_private and accept_single_records:
-        raise InputError(
-            'accept_single_records has no meaning with protect="presence", which refuses no '
-            "records; leave it out."
-        )
     if dates is not None and not is_private:
         raise InputError('dates declare days under protect="presence"; leave them out.')
     select = Select(min_users=min_users, top=top, dates=dates)

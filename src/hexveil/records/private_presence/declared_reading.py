@@ -7,6 +7,7 @@ a file is opened.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, get_args
 
 from hexveil.base.errors import InputError
@@ -14,12 +15,11 @@ from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_facts import DeclaredFacts
 from hexveil.model.declared_grid import DeclaredGrid
+from hexveil.records.read_request import Rules
 from hexveil.records.select import Select
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hexveil.records.read_request import ReadRequest, Rules
+    from hexveil.records.read_request import ReadRequest
 
 Protect = Literal["values", "presence"]
 """Privacy models."""
@@ -69,6 +69,7 @@ def facts_of(
 ) -> DeclaredFacts:
     """Return declared facts from rules that were checked, whatever is read by them."""
     _refuse_choices_by_records(rules.select)
+    _refuse_limits(rules)
     if rules.scale.span_quanta > MAX_SPAN_QUANTA:
         raise InputError(
             f"quantum {decimal_text(rules.scale.quantum)} is too fine for these bounds under "
@@ -99,6 +100,34 @@ def _refuse_choices_by_records(select: Select) -> None:
         raise InputError(
             'min_users and top choose cells by their records, which are private with protect "'
             'presence"; leave them out: cells with too little weight are closed by noisy numbers.'
+        )
+
+
+def _refuse_limits(rules: Rules) -> None:
+    """Refuse limits that no reading with private presence has."""
+    for name, is_given in (
+        ("max_bad_rows", rules.max_bad_rows != Rules.max_bad_rows),
+        ("accept_single_records", rules.accept_single_records),
+    ):
+        if is_given:
+            raise InputError(
+                f'{name} has no meaning with protect "presence", which refuses no records: whether '
+                "it did would tell who is in them; leave it out."
+            )
+
+
+def refuse_versions_by_file(version: object) -> None:
+    """Refuse versions by file: which files count would follow from their records.
+
+    Raises
+    ------
+    InputError
+        If the version is a mapping.
+    """
+    if isinstance(version, Mapping):
+        raise InputError(
+            'version must be one text for all files with protect "presence": which of several '
+            "versions a release is made of would follow from the records."
         )
 
 

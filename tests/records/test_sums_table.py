@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.model.cells import Labels
 from hexveil.records.sources.source_files import resolve_source
-from hexveil.records.sums_table import _hexagon, read_rows
+from hexveil.records.sums_table import parse_hexagon, read_rows
 
 
 @examples(300)
@@ -27,7 +27,7 @@ def test_hexagons_are_checked_as_h3_checks_them(resolution, base, digits, cut):
     for digit, place in zip(digits, range(14, -1, -1), strict=True):
         index |= digit << 3 * place
     text = h3.int_to_str(index)
-    assert (_hexagon(text, resolution) is not None) == h3.is_valid_cell(text)
+    assert (parse_hexagon(text, resolution) is not None) == h3.is_valid_cell(text)
 
 
 def test_rows_show_nothing_of_themselves():

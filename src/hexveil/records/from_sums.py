@@ -7,11 +7,12 @@ such a table.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 import pyarrow as pa
 
+from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.occupancy import LocalOccupancy
@@ -26,6 +27,8 @@ from hexveil.records.feasible_sums import (
     refuse_overflow,
     squares_fit,
 )
+from hexveil.records.private_presence.declared_reading import Protect, check_protect
+from hexveil.records.private_presence.declared_sums import read_private_sums
 from hexveil.records.read_request import Rules
 from hexveil.records.select import Select, refuse_no_cell, selection_counts
 from hexveil.records.sources.source_files import resolve_source
@@ -40,8 +43,49 @@ if TYPE_CHECKING:
 
     from hexveil.base.rational import Number
     from hexveil.model.cells import CellTable
+    from hexveil.records.private_presence.private_dataset import PrivateDataset
     from hexveil.records.sums_table import SumRows
     from hexveil.records.units import Units
+
+
+@overload
+def from_sums(
+    table: object,
+    *,
+    bounds: object,
+    quantum: Number = ...,
+    privacy_unit: Unit = ...,
+    value: str = ...,
+    value_unit: str | None = ...,
+    cells: Cells | Labels | None = ...,
+    min_users: int = ...,
+    top: int | None = ...,
+    version: str | None = ...,
+    accept_single_records: bool = ...,
+    statistics: Sequence[str] | str = ...,
+    protect: Literal["values"] = ...,
+    dates: None = ...,
+) -> Dataset: ...
+
+
+@overload
+def from_sums(
+    table: object,
+    *,
+    bounds: object,
+    quantum: Number = ...,
+    privacy_unit: Unit = ...,
+    value: str = ...,
+    value_unit: str | None = ...,
+    cells: Cells | Labels | None = ...,
+    min_users: int = ...,
+    top: int | None = ...,
+    version: str | None = ...,
+    accept_single_records: bool = ...,
+    statistics: Sequence[str] | str = ...,
+    protect: Literal["presence"],
+    dates: tuple[str, str] | None = ...,
+) -> PrivateDataset: ...
 
 
 def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argument
@@ -58,7 +102,9 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     version: str | None = None,
     accept_single_records: bool = False,
     statistics: Sequence[str] | str = (),
-) -> Dataset:
+    protect: Protect = "values",
+    dates: tuple[str, str] | None = None,
+) -> Dataset | PrivateDataset:
     """Read a table of sums as public metadata and private sums per (cell, user).
 
     The table has a row per cell and user, with the columns `user`, `n` (records), `sum` (of the
@@ -100,10 +146,15 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         them the table has a row per cell, user and fine bin of the value, and the number of the bin
         in the column `bin`. A number that is none counts as the nearest one, in silence: it is
         private.
+    protect : "values" or "presence"
+        Privacy model. With "presence" the cells are declared, by `area` or `values`; a row without
+        a usable count, sum, user or declared cell is left out without a word.
+    dates : (str, str), optional
+        With "presence": first and last declared day, for calendar slots, user-days and user-weeks.
 
     Returns
     -------
-    Dataset
+    Dataset or PrivateDataset
         With sums of squares where the table has them, unless they could overflow (see `read`).
         Without a recount: the records are not at hand.
 
@@ -121,7 +172,8 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     public. Every row's sums are moved to the nearest that n values within the bounds can have
     (`hexveil.records.feasible_sums` proves that this keeps each user's contribution within what a
     sensitivity assumes), so nothing is assumed about the size of sums. Left to the caller: that
-    a row was made from the records of its user alone.
+    a row was made from the records of its user alone. With protect="presence" all rows of one
+    unit are added or removed, and nothing but the names of columns is taken to be public.
 
     Examples
     --------
@@ -131,7 +183,10 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     Dataset('value', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
     grid = Labels("cell") if cells is None else cells
-    select = Select(min_users=min_users, top=top)
+    is_private = check_protect(protect, grid)
+    if dates is not None and not is_private:
+        raise InputError('dates declare days under protect="presence"; leave them out.')
+    select = Select(min_users=min_users, top=top, dates=dates)
     scale = ValueLattice.of(bounds, quantum)
     rules = Rules(
         scale,
@@ -141,6 +196,11 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         accept_single_records=accept_single_records,
         terms=distribution_terms(statistics),
     )
+    declared_version = quoted(version) if version else NOT_DECLARED
+    if is_private:
+        return read_private_sums(
+            table, rules, value=value, value_unit=value_unit or "", version=declared_version
+        )
     check_labels(grid, by_bin=bool(rules.terms))
     source = resolve_source(table)
     form = decimal_format(rules.scale)
@@ -160,7 +220,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         rules={**rows.rules, **counts},
         identity={
             "source": source.label,
-            "version": quoted(version) if version else NOT_DECLARED,
+            "version": declared_version,
             "columns": join_names(rows.columns),
             "value": value,
             "value_unit": value_unit or "",

@@ -16,7 +16,13 @@ from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
 from hexveil.model.public_metadata import Unit, ValueLattice
 from hexveil.model.statistic_terms import Term, distribution_terms
-from hexveil.records.private_presence.declared_reading import Protect, check_protect, declare_facts
+from hexveil.records.private_presence.declared_reading import (
+    FIXED_COLUMNS,
+    Protect,
+    check_protect,
+    declare_facts,
+    refuse_versions_by_file,
+)
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
@@ -43,8 +49,6 @@ if TYPE_CHECKING:
     from hexveil.records.sources.versions import Version
 
 _ALL = Select()
-FIXED_COLUMNS = ("parquet", "csv")
-"""Kinds of files whose columns are known whatever records they hold."""
 
 
 @overload
@@ -172,8 +176,9 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     protect : "values" or "presence"
         Privacy model. With "values" it is public who reported where and when; with "presence" it
         is private, cells are declared by `area` or `values`, and what is returned is a
-        `PrivateDataset` (docs/how-to/private-presence.md). max_bad_rows, accept_single_records and
-        min_users then limit nothing, since no refusal may depend on a record.
+        `PrivateDataset` (docs/how-to/private-presence.md). max_bad_rows, accept_single_records,
+        min_users, top and versions by file are then left out, since no refusal, no cell and no name
+        of a release may depend on a record.
     privacy_unit : "user", "user-day" or "user-week"
         What is protected.
     cells : Cells, Labels or OneCell
@@ -264,7 +269,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
             "records are (hv.from_sums)."
         )
     if is_private:
-        return _read_private(source, request, cache=cache)
+        return _read_private(source, request, cache=cache, version=version)
     if spark is not None:
         from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415
 
@@ -309,6 +314,7 @@ def declare(source: object = "", **options: Any) -> DeclaredFacts:  # noqa: ANN4
     if not check_protect(named["protect"], named["cells"]):
         raise InputError('declare is for protect="presence"; otherwise read the records.')
     _terms(named["statistics"], is_private=True)
+    refuse_versions_by_file(named["version"])
     for name in ("source", "protect", "engine", "cache", "statistics"):
         del named[name]
     return declare_facts(_request_of(**named))
@@ -381,14 +387,16 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
     )
 
 
-def _read_private(source: object, request: ReadRequest, *, cache: object) -> PrivateDataset:
+def _read_private(
+    source: object, request: ReadRequest, *, cache: object, version: Version | None
+) -> PrivateDataset:
     """Read records with private presence; declarations are checked before a file is opened."""
     from hexveil.records.duckdb.private_reading import read_private  # noqa: PLC0415  the engine
 
-    if cache is not None:
-        raise InputError('cache has no use with protect "presence" yet: leave it out.')
+    refuse_versions_by_file(version)
     facts = declare_facts(request)
-    files = resolve_source(source, unpack=True)
+    # With a cache only new files are checked, as they are read.
+    files = resolve_source(source, unpack=cache is None)
     # Columns of documents are those that their records happen to have: a missing one would tell.
     if not isinstance(files, MemoryTable) and files.kind not in FIXED_COLUMNS:
         raise InputError(
@@ -396,6 +404,7 @@ def _read_private(source: object, request: ReadRequest, *, cache: object) -> Pri
             "records; convert the documents before."
         )
     named = replace(facts, identity={**facts.identity, "source": files.label})
+    request = replace(request, cache=resolve_cache(cache, version, source, files))
     return read_private(files, request, named)
 
 

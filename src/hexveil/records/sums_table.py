@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from hexveil.records.sources.source_files import Files, MemoryTable
 
 _MEMORY = "1GB"
-_LARGEST_N = 2.0**53
-_SUMS_COLUMNS = ("user", "n", "sum", "sum_sq")
+LARGEST_N = 2.0**53
+SUMS_COLUMNS = ("user", "n", "sum", "sum_sq")
 _BIN = "bin"
 
 
@@ -94,7 +94,7 @@ class SumRows:
 
 def check_labels(grid: Cells | Labels, *, by_bin: bool = False) -> None:
     """Refuse labels with the name of another column of a table of sums."""
-    names = (*_SUMS_COLUMNS, *([_BIN] if by_bin else []))
+    names = (*SUMS_COLUMNS, *([_BIN] if by_bin else []))
     clashing = [name for name in grid.columns if name in names] if isinstance(grid, Labels) else []
     if clashing:
         raise InputError(
@@ -135,7 +135,7 @@ def read_rows(
         If the source cannot be read, a count is not one, a cell is not one of `grid`, or no row
         can be counted.
     """
-    table, malformed = _fetch(source, cell_columns(grid), places, by_bin=by_bin)
+    table, malformed = fetch_columns(source, cell_columns(grid), places, by_bin=by_bin)
     if "inexact_user" in table.column_names:
         refuse_inexact_ids(pc.sum(table["inexact_user"]).as_py() or 0, "user")
     n = _counts(table, by_bin=by_bin)
@@ -143,12 +143,12 @@ def read_rows(
     # which are public, are counted in their place.
     weight = n if by_bin else np.ones_like(n)
     sums = [name for name in ("value_sum", "square_sum") if name in table.column_names]
-    values = {name: _doubles(table[name]) for name in sums}
+    values = {name: doubles(table[name]) for name in sums}
     # By usable or not, never by size: which rows are dropped is public, their sums are not.
     usable = np.logical_and.reduce([np.isfinite(column) for column in values.values()])
-    user = _present(table["user"])
+    user = is_present(table["user"])
     place = np.logical_and.reduce(
-        [_present(table[name]) for name in table.column_names if name.startswith("place")]
+        [is_present(table[name]) for name in table.column_names if name.startswith("place")]
     )
     rules = {
         "records read" if by_bin else "rows read": int(weight.sum()) + malformed,
@@ -160,14 +160,14 @@ def read_rows(
     selected = np.flatnonzero(usable & user & place)
     _refuse_nothing(selected.size, rules)
     keys, names = _keys(table.take(selected), grid, weight[selected])
-    ranks, ids = _ranked(table["user"].take(selected))
+    ranks, ids = rank_texts(table["user"].take(selected))
     squares = values["square_sum"][selected] if "square_sum" in values else None
     written = (
         table["square_sum_decimal"].combine_chunks()
         if "square_sum_decimal" in table.column_names
         else None
     )
-    columns = (*cell_columns(grid), *_SUMS_COLUMNS[: 3 if squares is None else 4])
+    columns = (*cell_columns(grid), *SUMS_COLUMNS[: 3 if squares is None else 4])
     return SumRows(
         grid=grid,
         user=ranks,
@@ -180,11 +180,11 @@ def read_rows(
         names=names,
         rules=rules,
         columns=(*columns, *([_BIN] if by_bin else [])),
-        fine_bin=_doubles(table["fine_bin"])[selected] if by_bin else None,
+        fine_bin=doubles(table["fine_bin"])[selected] if by_bin else None,
     )
 
 
-def _fetch(
+def fetch_columns(
     source: Files | MemoryTable, cell: tuple[str, ...], places: int | None, *, by_bin: bool
 ) -> tuple[pa.Table, int]:
     """Return the columns as text and numbers, and how many malformed lines were skipped."""
@@ -192,7 +192,7 @@ def _fetch(
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415  the engine
 
     with Session(_MEMORY) as session:
-        needed = (*cell, *_SUMS_COLUMNS, *([_BIN] if by_bin else []))
+        needed = (*cell, *SUMS_COLUMNS, *([_BIN] if by_bin else []))
         relation = open_source(session, source, needed)
         columns = _columns(session, relation, cell, places, by_bin=by_bin)
         select_list = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
@@ -231,20 +231,21 @@ def _columns(
     return columns
 
 
-def _doubles(column: pa.ChunkedArray) -> NDArray[np.float64]:
+def doubles(column: pa.ChunkedArray) -> NDArray[np.float64]:
     """Return numbers, NaN where there is none."""
     return np.asarray(column.to_numpy(), dtype=np.float64)
 
 
-def _present(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+def is_present(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Return which entries are not null."""
     return np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
 
 
 def _counts(table: pa.Table, *, by_bin: bool) -> NDArray[np.int64]:
     """Return the counts; they are public, so an odd one is refused rather than dropped."""
-    n = _doubles(table["n"])
+    n = doubles(table["n"])
     # Negated as a whole, so that a missing count, which is NaN here, is bad too.
-    bad = ~((n >= 1) & (n <= _LARGEST_N) & (np.floor(n) == n))
+    bad = ~((n >= 1) & (n <= LARGEST_N) & (np.floor(n) == n))
     if bad.any():
         rows = "some" if by_bin else f"{int(bad.sum())} of {n.size}"
         raise InputError(
@@ -264,7 +265,7 @@ def _refuse_nothing(selected: int, rules: Mapping[str, int]) -> None:
     raise InputError(f"no row of sums can be used: of {read} rows, {counts}.")
 
 
-def _ranked(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
+def rank_texts(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
     """Return each text's rank among all by bytes, and the texts in that order."""
     texts = pa.concat_arrays(
         # large_string: the ids of a billion rows exceed the 2 GiB of a plain string array. The
@@ -283,12 +284,14 @@ def _keys(
     table: pa.Table, grid: Cells | Labels, weight: NDArray[np.int64]
 ) -> tuple[tuple[NDArray[np.int64], ...], tuple[pa.Array, ...]]:
     columns = cell_columns(grid)
-    ranked = [_ranked(table[f"place{i}"]) for i in range(len(columns))]
+    ranked = [rank_texts(table[f"place{i}"]) for i in range(len(columns))]
     if isinstance(grid, Labels):
         return tuple(rank for rank, _ in ranked), tuple(names for _, names in ranked)
-    keys = [_parsed(*ranked[0], lambda t: _hexagon(t, grid.resolution), _NOT_HEXAGON, grid, weight)]
+    keys = [
+        _parsed(*ranked[0], lambda t: parse_hexagon(t, grid.resolution), _NOT_HEXAGON, grid, weight)
+    ]
     if grid.seconds is not None:
-        keys.append(_parsed(*ranked[1], lambda t: _slot(t, grid), _NOT_SLOT, grid, weight))
+        keys.append(_parsed(*ranked[1], lambda t: parse_slot(t, grid), _NOT_SLOT, grid, weight))
     return tuple(keys), ()
 
 
@@ -328,7 +331,7 @@ _POOLED = re.compile(r"\s*(\d{2}):(\d{2})(?::00(?:\.0+)?)?\s*")
 _CALENDAR = re.compile(r"\s*(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::00(?:\.0+)?)?\s*")
 
 
-def _hexagon(text: str, resolution: int) -> int | None:
+def parse_hexagon(text: str, resolution: int) -> int | None:
     """Return the H3 index in a text, hex or decimal; None if it is no cell of the resolution."""
     if match := _HEX.fullmatch(text):
         index = int(match[1], 16)
@@ -347,7 +350,7 @@ def _hexagon(text: str, resolution: int) -> int | None:
     return index if good else None
 
 
-def _slot(text: str, grid: Cells) -> int | None:
+def parse_slot(text: str, grid: Cells) -> int | None:
     """Return a slot's local start in seconds; None if no slot of the grid starts there."""
     pooled = grid.slot == "pooled"
     match = (_POOLED if pooled else _CALENDAR).fullmatch(text)

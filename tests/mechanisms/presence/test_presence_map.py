@@ -188,6 +188,17 @@ def test_intervals_at_the_end_of_the_range_reach_the_bound():
     assert decoded.weight[0] == pytest.approx(1000)
 
 
+@pytest.mark.parametrize("centre", [0, PARTS // 100, PARTS - PARTS // 100, PARTS])
+def test_no_interval_is_a_point(centre):
+    """Noise that puts an average far beyond a bound leaves an interval within the bounds."""
+    window = CellWindow(np.ones(2, dtype=np.int64), np.full(2, centre), PARTS // 8)
+    halves = np.array([50, 0]), np.array([0, 50])
+    decoded = decode_map(window, np.concatenate(halves) * PARTS, PARTS)
+    assert (decoded.mean_high - decoded.mean_low > 0.02).all()
+    assert (decoded.mean_low <= decoded.mean).all()
+    assert (decoded.mean <= decoded.mean_high).all()
+
+
 @pytest.mark.parametrize("form", ["one shot", "three stages"])
 def test_a_shaped_grid_has_an_average_for_every_cell(form):
     """Closed cells of a grid of places and slots take after their row and column."""

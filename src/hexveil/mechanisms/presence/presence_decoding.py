@@ -108,7 +108,13 @@ def decode_map(
     if threshold is not None:
         least = lowest_weights(weight * PARTS / scale, threshold / scale) * scale / PARTS
         weight_low = np.minimum(weight_low, least)
-    ends = _widened(ratio, weight_low, ratio_interval(weight, difference, scale / PARTS))
+    # Noise may put a ratio, and all of its interval, where averages would lie beyond the bounds.
+    reachable = -window.centres / window.radius, (PARTS - window.centres) / window.radius
+    ratio, *fieller = (
+        np.clip(number, *reachable)
+        for number in (ratio, *ratio_interval(weight, difference, scale / PARTS))
+    )
+    ends = _widened(ratio, weight_low, (fieller[0], fieller[1]))
     means = ((window.centres + window.radius * number) / PARTS for number in (ratio, *ends))
     weights = (np.maximum(weight, 0.0), weight_low, np.maximum(weight + margin, 0.0))
     columns = [*(np.clip(number, 0.0, 1.0) for number in means), *weights]

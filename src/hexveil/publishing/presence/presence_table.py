@@ -50,6 +50,8 @@ GRADES = ("good", "caution", "noise", CLOSED)
 GOOD_SHARE, CAUTION_SHARE = 0.25, 1.0
 """Half width of the interval of a number of units, as a share of it, that is good or a caution."""
 NORMAL_95 = 1.96
+LEAST_WIDTH = 1e-9
+"""Share of the bounds below which an interval is taken to be that wide, when cells are compared."""
 MIN_COMPARED = 3
 """Open cells from which on averages are graded against the differences between them."""
 _TEMPLATE = "presence/columns.txt"
@@ -122,7 +124,8 @@ def grade_means(
     if rows.size < MIN_COMPARED:
         return _with_closed(grade(half, np.full(half.size, span), is_open), is_open)
     # Without a difference between cells, no interval tells more than the map's average.
-    deviation = float(np.sqrt(variance_between(mean[rows], (half[rows] / NORMAL_95) ** 2)))
+    variances = (np.maximum(half[rows], LEAST_WIDTH * span) / NORMAL_95) ** 2
+    deviation = float(np.sqrt(variance_between(mean[rows], variances)))
     ends = np.where(is_open, low, 0.0), np.where(is_open, high, np.inf)
     grades = grade_against_map(ends, deviation, is_open)
     return _with_closed(grades, is_open)

@@ -81,16 +81,33 @@ class FileGroup:
 
 
 def count_cached(
-    session: Session, source: Files, relation: Relation, request: ReadRequest, cache: Cache
+    session: Session,
+    source: Files,
+    relation: Relation,
+    request: ReadRequest,
+    cache: Cache,
+    *,
+    is_private: bool = False,
 ) -> CountResult:
     """Count all records, from the cache where it has an entry; create the table of pairs.
+
+    Parameters
+    ----------
+    is_private : bool
+        Whether presence is private. A file of another size is then read again: a refusal would
+        tell that somebody's records were added or removed.
 
     Raises
     ------
     InputError
         If the folder cannot be used, or a file has grown under its declared version.
     """
-    return _CachedReading(session, source, relation, request, cache).counted()
+    reading = _CachedReading(session, source, relation, request, cache)
+    if not is_private:
+        # Before any record is read: a grown file under an old version would be published as the
+        # old one.
+        reading.refuse_changed_sizes()
+    return reading.counted()
 
 
 class _CachedReading:
@@ -109,9 +126,10 @@ class _CachedReading:
         self._stamps = {path: self._stamp(path) for path in source.paths}
         self._store = CacheFolder.open(cache.folder)
         self._entries = self._store.entries()
+
+    def refuse_changed_sizes(self) -> None:
+        """Raise InputError if a file has grown or shrunk under its declared version."""
         for path, now in self._stamps.items():
-            # Before any record is read: a grown file under an old version would be published as the
-            # old one.
             refuse_changed_size(path, now, self._entries)
 
     def counted(self) -> CountResult:

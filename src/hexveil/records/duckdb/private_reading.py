@@ -15,25 +15,26 @@ import pyarrow as pa
 from hexveil.model.cells import Labels
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.cached_reading import count_cached
 from hexveil.records.duckdb.counting import count_source
 from hexveil.records.duckdb.reading import rule_counts
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
+from hexveil.records.sources.source_files import MemoryTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hexveil.model.cells import CellTable
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.read_request import ReadRequest
-    from hexveil.records.sources.source_files import Files, MemoryTable
+    from hexveil.records.sources.source_files import Files
 
 DECLARED_CELLS = "declared_cells"
 """Table of the cells of the declared grid, with their numbers."""
 NUMBER = "declared_number"
+_NOTHING = (np.zeros(0, dtype=np.int64),) * 4
 
 
 def read_private(
@@ -51,11 +52,19 @@ def read_private(
         Session(request.memory, scratch=request.scratch) as session,
     ):
         relation = open_source(session, source, request.column_names, request.format)
-        counted = count_source(session, relation, request)
-        pairs = _declared_pairs(session, counted.counts.pairs, facts.cells)
+        if request.cache is None or isinstance(source, MemoryTable):
+            counted = count_source(session, relation, request)
+        else:
+            cache = request.cache
+            counted = count_cached(session, source, relation, request, cache, is_private=True)
+        # A cache without any kept record has no table of pairs.
+        is_empty = not counted.counts.left_out.get(0, 0)
+        pairs = (
+            _NOTHING if is_empty else _declared_pairs(session, counted.counts.pairs, facts.cells)
+        )
         counts = rule_counts(request, counted.counts.left_out, counted.counts.repeats)
     private = PrivatePairs(*pairs)
-    return PrivateDataset(facts, private, _describe(counts, private))
+    return PrivateDataset(facts, private, ReadingCounts.of(counts, private))
 
 
 def _declared_pairs(
@@ -74,8 +83,7 @@ def _declared_pairs(
     declared = session.arrow(f"SELECT {NUMBER} FROM {aggregation.SELECTED_CELLS} ORDER BY cell")
     number = declared[NUMBER].to_numpy().astype(np.int64)
     if not number.size:
-        nothing = np.zeros(0, dtype=np.int64)
-        return nothing, nothing, nothing, nothing
+        return _NOTHING
     pairs = stored.fetch_pairs((aggregation.TOTAL,))
     cell, unit, n, total = (
         pairs[name].to_numpy().astype(np.int64) for name in ("cell", "unit", "n", aggregation.TOTAL)
@@ -93,13 +101,3 @@ def _declared_table(cells: CellTable) -> pa.Table:
     if cells.slot is not None:
         columns["slot"] = cells.slot
     return pa.table(columns)
-
-
-def _describe(counts: Mapping[str, int], pairs: PrivatePairs) -> ReadingCounts:
-    """Return the counts of a reading, with those on the declared grid. PRIVATE."""
-    # Saturated counts: exact below a million records of a unit in a cell.
-    on_grid = {
-        "records on the declared grid": int(pairs.records.sum()),
-        "units on the declared grid": int(pairs.begin.size),
-    }
-    return ReadingCounts({**counts, **on_grid})

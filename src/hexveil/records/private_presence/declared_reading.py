@@ -7,6 +7,7 @@ a file is opened.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, get_args
 
 from hexveil.base.errors import InputError
@@ -14,6 +15,7 @@ from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_facts import DeclaredFacts
 from hexveil.model.declared_grid import DeclaredGrid
+from hexveil.records.read_request import Rules
 from hexveil.records.select import Select
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 Protect = Literal["values", "presence"]
 """Privacy models."""
 PRESENCE: Protect = "presence"
+FIXED_COLUMNS = ("parquet", "csv")
+"""Kinds of files whose columns are known whatever records they hold."""
 MAX_SPAN_QUANTA = 2**24
 """Widest bounds in quanta: sums of 2^38 records fit 64 bits, so that none can overflow."""
 
@@ -57,8 +61,15 @@ def declare_facts(request: ReadRequest) -> DeclaredFacts:
     InputError
         If the request lacks a declaration, or has a choice of cells by their records.
     """
-    rules = request.rules
+    return facts_of(request.rules, request.columns.value, request.value_unit, _identity(request))
+
+
+def facts_of(
+    rules: Rules, value: str, value_unit: str, identity: Mapping[str, str]
+) -> DeclaredFacts:
+    """Return declared facts from rules that were checked, whatever is read by them."""
     _refuse_choices_by_records(rules.select)
+    _refuse_limits(rules)
     if rules.scale.span_quanta > MAX_SPAN_QUANTA:
         raise InputError(
             f"quantum {decimal_text(rules.scale.quantum)} is too fine for these bounds under "
@@ -75,10 +86,10 @@ def declare_facts(request: ReadRequest) -> DeclaredFacts:
         grid=grid,
         lattice=rules.scale,
         privacy_unit=rules.privacy_unit,
-        value=request.columns.value,
-        value_unit=request.value_unit,
+        value=value,
+        value_unit=value_unit,
         days=rules.select.days,
-        identity=_identity(request),
+        identity=identity,
     )
 
 
@@ -89,6 +100,34 @@ def _refuse_choices_by_records(select: Select) -> None:
         raise InputError(
             'min_users and top choose cells by their records, which are private with protect "'
             'presence"; leave them out: cells with too little weight are closed by noisy numbers.'
+        )
+
+
+def _refuse_limits(rules: Rules) -> None:
+    """Refuse limits that no reading with private presence has."""
+    for name, is_given in (
+        ("max_bad_rows", rules.max_bad_rows != Rules.max_bad_rows),
+        ("accept_single_records", rules.accept_single_records),
+    ):
+        if is_given:
+            raise InputError(
+                f'{name} has no meaning with protect "presence", which refuses no records: whether '
+                "it did would tell who is in them; leave it out."
+            )
+
+
+def refuse_versions_by_file(version: object) -> None:
+    """Refuse versions by file: which files count would follow from their records.
+
+    Raises
+    ------
+    InputError
+        If the version is a mapping.
+    """
+    if isinstance(version, Mapping):
+        raise InputError(
+            'version must be one text for all files with protect "presence": which of several '
+            "versions a release is made of would follow from the records."
         )
 
 

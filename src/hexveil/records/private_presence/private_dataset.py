@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NoReturn
 from hexveil.base.errors import HexveilError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.model.private_pairs import PrivatePairs
 
@@ -23,6 +25,16 @@ class ReadingCounts:
 
     def __init__(self, counts: dict[str, int]) -> None:
         self._counts = dict(counts)
+
+    @classmethod
+    def of(cls, counts: Mapping[str, int], pairs: PrivatePairs) -> ReadingCounts:
+        """Return the counts of a reading, with those on the declared grid. PRIVATE."""
+        # Saturated counts: exact below a million records of a unit in a cell.
+        on_grid = {
+            "records on the declared grid": int(pairs.records.sum()),
+            "units on the declared grid": int(pairs.begin.size),
+        }
+        return cls({**counts, **on_grid})
 
     def lines(self) -> list[str]:
         """Return the counts as text, each line marked. PRIVATE."""

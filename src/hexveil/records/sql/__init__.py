@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.model.public_metadata import Unit, ValueLattice
 from hexveil.model.statistic_terms import distribution_terms
+from hexveil.records.private_presence.declared_reading import Protect, check_protect
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
 from hexveil.records.sql.sums_query import SumsQuery
@@ -39,6 +40,7 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
     timezone: str | None = None,
     dialect: str,
     statistics: Sequence[str] | str = (),
+    protect: Protect = "values",
 ) -> str:
     """Return the SQL that makes the table of `from_sums` from a table of records.
 
@@ -62,6 +64,8 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
     dialect : "duckdb", "postgres", "bigquery" or "spark"
     statistics : sequence of str, optional
         With quantiles, shares or histograms among them the table has a row per bin as well.
+    protect : "values" or "presence"
+        Privacy model of the data set that `from_sums` makes.
 
     Raises
     ------
@@ -85,4 +89,5 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
         terms=distribution_terms(statistics),
     )
     request = ReadRequest(RecordColumns(user, value, lat, lon, location, time), rules)
-    return SumsQuery(source, request).render(dialect)
+    is_private = check_protect(protect, cells)
+    return SumsQuery(source, request, is_private=is_private).render(dialect)

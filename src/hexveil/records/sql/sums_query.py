@@ -42,10 +42,13 @@ class SumsQuery:
         engines are assumed to have loaded into a table named like it.
     request : ReadRequest
         Columns and rules, as for reading.
+    is_private : bool
+        Whether presence is private.
     """
 
     source: str
     request: ReadRequest
+    is_private: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.source, str) or not self.source:
@@ -303,7 +306,7 @@ class _Writer:
 
     def _comment_lines(self) -> Iterable[str]:
         rules, columns = self._rules, self._columns
-        scale, select = rules.scale, rules.select
+        scale, is_private = rules.scale, self._query.is_private
         unit = rules.privacy_unit
         yield f"Sums per cell and {unit}, for hexveil ({self._name}). Pass the result to:"
         bounds = f"({decimal_text(scale.lower)}, {decimal_text(scale.upper)})"
@@ -311,11 +314,8 @@ class _Writer:
             f"  hv.from_sums(table, bounds={bounds}, quantum={decimal_text(scale.quantum)!r}, "
             f"privacy_unit={rules.privacy_unit!r},"
         )
-        yield f"               cells=hv.{_python_call(rules.cells)},"
-        top = "" if select.top is None else f", top={select.top}"
-        terms = [term.text for term in rules.terms]
-        asked = f", statistics={terms!r}" if terms else ""
-        yield f"               min_users={select.min_users}{top}{asked})"
+        yield f"               cells=hv.{_python_call(rules.cells, is_private=is_private)},"
+        yield f"               {self._options()})"
         if isinstance(rules.cells, Cells):
             yield f"Needs {self._sql.extension}"
         yield f"{columns.value!r} must be a column of numbers: text is not parsed. Unusable records"
@@ -330,7 +330,20 @@ class _Writer:
             yield "A name with dots is taken as one column's: give nested fields a name in a view."
         if self._decimals is not None:
             yield "Keep sum_sq a decimal, or text, on its way: a double may be too short for it."
-        yield "min_users and top are applied by from_sums."
+        if is_private:
+            yield "area and values as declared for reading; from_sums leaves out all other cells."
+        else:
+            yield "min_users and top are applied by from_sums."
+
+    def _options(self) -> str:
+        """Return the arguments of `from_sums` that depend on the privacy model, as Python."""
+        select, terms = self._rules.select, [term.text for term in self._rules.terms]
+        if self._query.is_private:
+            dates = "" if select.dates is None else f", dates={select.dates!r}"
+            return f'protect="presence"{dates}'
+        top = "" if select.top is None else f", top={select.top}"
+        asked = f", statistics={terms!r}" if terms else ""
+        return f"min_users={select.min_users}{top}{asked}"
 
 
 def _unused_name(name: str, used_names: Iterable[str]) -> str:
@@ -347,13 +360,14 @@ def _needs_wall(rules: Rules) -> bool:
     return slots or selects or rules.privacy_unit != "user"
 
 
-def _python_call(cells: Cells | Labels) -> str:
-    """Return the cells as they are written in Python."""
-    if isinstance(cells, Cells):
-        return repr(cells)
+def _python_call(cells: Cells | Labels, *, is_private: bool) -> str:
+    """Return the cells as they are written in Python; declarations, which may be long, as dots."""
     if isinstance(cells, OneCell):
         return "OneCell()"
-    return f"Labels({', '.join(map(repr, cells.columns))})"
+    if isinstance(cells, Cells):
+        return f"{repr(cells)[:-1]}, area=...)" if is_private else repr(cells)
+    values = ", values=..." if is_private else ""
+    return f"Labels({', '.join(map(repr, cells.columns))}{values})"
 
 
 def _is_path(source: str) -> bool:

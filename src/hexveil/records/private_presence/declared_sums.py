@@ -1,0 +1,184 @@
+"""PRIVATE. Sums per (cell, unit) that another system made, placed on the declared grid.
+
+Nothing is taken from the table but its columns: a row without a usable count, sum, unit or declared
+cell is left out without a word, as is a unit outside of the declared days. A mean is clipped to the
+bounds where it is used, so a wrong sum can spoil the estimates but not the privacy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hexveil.base.errors import InputError
+from hexveil.model.cells import Cells
+from hexveil.model.private_pairs import PrivatePairs
+from hexveil.records.feasible_sums import LARGEST_SUM, project_totals
+from hexveil.records.private_presence.declared_reading import FIXED_COLUMNS, facts_of
+from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
+from hexveil.records.sources.source_files import MemoryTable, resolve_source
+from hexveil.records.sums_table import (
+    SUMS_COLUMNS,
+    cell_columns,
+    check_labels,
+    doubles,
+    fetch_columns,
+    is_present,
+    parse_hexagon,
+    parse_slot,
+    rank_texts,
+)
+from hexveil.records.unambiguous_names import join_names
+from hexveil.records.units import first_day
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.cells import CellTable
+    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.model.public_metadata import ValueLattice
+    from hexveil.records.read_request import Rules
+
+    Mask = NDArray[np.bool_]
+
+NOWHERE = -1
+"""Number of a cell outside of the declared grid; pairs leave it out."""
+WEEK = 7
+
+
+def read_private_sums(
+    table: object, rules: Rules, *, value: str, value_unit: str, version: str
+) -> PrivateDataset:
+    """Return the data set of a table of sums with private presence; see `hexveil.from_sums`.
+
+    Raises
+    ------
+    InputError
+        If a declaration or a column is missing, or the source cannot be used, whatever its rows
+        are.
+    """
+    check_labels(rules.cells)
+    if rules.terms:
+        raise InputError(
+            f"statistics: sums under private presence have no bins, which {rules.terms[0].text!r} "
+            "needs; leave statistics out."
+        )
+    columns = (*cell_columns(rules.cells), *SUMS_COLUMNS[:3])
+    identity = {
+        "version": version,
+        "columns": join_names(columns),
+        "value": value,
+        "repeats": "as in the sums",
+        "select": "as in the sums",
+        "privacy_unit": rules.privacy_unit,
+        "timezone": rules.clock or "none",
+    }
+    if rules.select.dates is not None:
+        identity["select"] += f"; dates {' to '.join(rules.select.dates)}"
+    # Every declaration is checked before a file is opened.
+    facts = facts_of(rules, value, value_unit, identity)
+    source = resolve_source(table)
+    if not isinstance(source, MemoryTable) and source.kind not in FIXED_COLUMNS:
+        raise InputError(
+            'protect "presence" reads sums from Parquet, CSV and tables, whose columns do not '
+            "depend on their rows; convert the documents before."
+        )
+    facts = replace(facts, identity=identity | {"source": source.label})
+    rows, malformed = fetch_columns(source, cell_columns(rules.cells), None, by_bin=False)
+    pairs, counts = _placed(rows, facts)
+    counts = {"rows read": rows.num_rows + malformed, "unparsable": malformed, **counts}
+    return PrivateDataset(facts, pairs, ReadingCounts.of(counts, pairs))
+
+
+def _placed(rows: pa.Table, facts: DeclaredFacts) -> tuple[PrivatePairs, dict[str, int]]:
+    """Return the pairs of usable rows, and how many rows were left out. PRIVATE."""
+    n, sums = doubles(rows["n"]), doubles(rows["value_sum"])
+    # A missing number is NaN here, which fails each comparison.
+    counted = (n >= 1) & (n <= _largest_count(facts.lattice)) & (np.floor(n) == n)
+    usable = counted & np.isfinite(sums) & is_present(rows["user"])
+    kept = np.flatnonzero(usable)
+    unit, ids = rank_texts(rows["user"].take(pa.array(kept)))
+    cell = cell_numbers(rows.take(pa.array(kept)), facts.cells)
+    cell[~_is_declared(ids, facts)[unit]] = NOWHERE
+    records = n[kept].astype(np.int64)
+    total = project_totals(sums[kept], records, facts.lattice)
+    left_out = {
+        "without a usable count, sum or user": int(usable.size - kept.size),
+        "outside of the declared cells or days": int((cell == NOWHERE).sum()),
+    }
+    return PrivatePairs(cell, unit, records, total), left_out
+
+
+def _largest_count(lattice: ValueLattice) -> int:
+    """Return the largest count of a row whose sums fit 64 bits, about 0 and the lower bound."""
+    reach = max(abs(lattice.lower), abs(lattice.upper), lattice.span) / lattice.quantum
+    return int(LARGEST_SUM / reach)
+
+
+def _is_declared(ids: pa.Array, facts: DeclaredFacts) -> Mask:
+    """Return which units the declared days hold: the ledger books those alone. PRIVATE."""
+    if facts.days is None or facts.privacy_unit == "user":
+        return np.ones(len(ids), dtype=np.bool_)
+    begin, end = facts.days
+    if facts.privacy_unit == "user-week":
+        begin -= WEEK - 1  # the first week may have begun before the first day
+    days = (first_day(text, facts.privacy_unit) for text in ids.to_pylist())
+    inside = (day is not None and begin <= day <= end for day in days)
+    return np.fromiter(inside, dtype=np.bool_, count=len(ids))
+
+
+def cell_numbers(rows: pa.Table, cells: CellTable) -> NDArray[np.int64]:
+    """Return the number of each row's cell in the grid, `NOWHERE` outside of it. PRIVATE.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        Columns `place0`, `place1`, ... of text: the hexagon and the slot, or labels.
+    cells : CellTable
+        Of the declared grid.
+    """
+    grid = cells.grid
+    declared: list[pa.Array] = []
+    given: list[pa.Array] = []
+    if isinstance(grid, Cells):
+        declared.append(pa.array(cells.hexagon.astype(np.int64)))  # type: ignore[union-attr]
+        given.append(_parsed(rows["place0"], lambda text: parse_hexagon(text, grid.resolution)))
+        if cells.slot is not None:
+            declared.append(pa.array(cells.slot))
+            given.append(_parsed(rows["place1"], lambda text: parse_slot(text, grid)))
+    else:
+        for place, values in enumerate(cells.labels.values()):
+            declared.append(pa.array(values, pa.large_string()))
+            given.append(rows[f"place{place}"].cast(pa.large_string()))
+    # A cell is a number of one digit per key: its place among the declared values of the key.
+    of_rows, of_cells, size = np.zeros(rows.num_rows, np.int64), np.zeros(len(cells), np.int64), 1
+    inside = np.ones(rows.num_rows, dtype=np.bool_)
+    for key, column in zip(declared, given, strict=True):
+        values = pc.unique(key)
+        digit = _places(column, values)
+        inside &= digit >= 0
+        of_rows = of_rows * len(values) + np.maximum(digit, 0)
+        of_cells = of_cells * len(values) + _places(key, values)
+        size *= len(values)
+    number = np.full(size, NOWHERE, dtype=np.int64)
+    number[of_cells] = np.arange(len(cells))
+    return np.where(inside, number[of_rows], NOWHERE)
+
+
+def _places(column: pa.Array, values: pa.Array) -> NDArray[np.int64]:
+    """Return the place of each entry among some values, -1 where it is none of them."""
+    found = pc.fill_null(pc.index_in(column, value_set=values, skip_nulls=True), -1)
+    return np.asarray(found.to_numpy(), dtype=np.int64)
+
+
+def _parsed(column: pa.ChunkedArray, parse: Callable[[str], int | None]) -> pa.Array:
+    """Return the number that each text means, null where it means none."""
+    texts = column.cast(pa.large_string()).combine_chunks().dictionary_encode()
+    numbers = pa.array([parse(text) for text in texts.dictionary.to_pylist()], pa.int64())
+    return numbers.take(texts.indices)

@@ -46,7 +46,7 @@ TABLE = {
     "mechanisms": Room(
         (*BASE, "accounting", "smoothing"),
         ("numpy",),
-        (("opendp", "noise.py"),),
+        (("opendp", "noise.py"), ("scipy", "presence/map_noise.py")),
     ),
     # The private side.
     "records": Room(
@@ -63,7 +63,9 @@ TABLE = {
         ),
     ),
     "ledger": Room(
-        BASE, ("numpy", "pyarrow", "sqlalchemy"), (("psycopg", "storage/postgresql.py"),)
+        (*BASE, "accounting"),
+        ("numpy", "pyarrow", "sqlalchemy"),
+        (("psycopg", "storage/postgresql.py"),),
     ),
     "publishing": Room(
         (*BASE, "accounting", "records", "mechanisms", "ledger", "planning", "smoothing", "report"),

@@ -175,7 +175,7 @@ def presence_arguments(run: Run) -> Arguments:
         )
     sizes = {name: declared[name] for name in _UNIT_SIZES if name in declared}
     fields["fleet"] = FleetDeclaration(declared["fleet"], **sizes)
-    fields["user_cap"] = declared.get("user_cap")
+    fields |= {name: declared.get(name) for name in ("user_cap", "delta")}
     return fields
 
 
@@ -233,7 +233,9 @@ def mechanism(text: str) -> CellMechanism:
 
 def ledger_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     """Return the keyword arguments of `Ledger`."""
-    return complete(function, run.ledger.explicit_fields())
+    # An account is opened for the promise of the run.
+    promise = {k: v for k, v in run.privacy.explicit_fields().items() if k == "delta"}
+    return complete(function, run.ledger.explicit_fields() | promise)
 
 
 def complete(function: Callable[..., object], fields: Arguments) -> Arguments:

@@ -108,6 +108,10 @@ class PrivacySection(Section):
     user_cap: Text | None = _field(
         'Records from which on a unit weighs fully: a number, "private" or, by default, "none".'
     )
+    delta: Exact | None = _field(
+        "Promise (epsilon, delta) with Gaussian noise, under private presence: far below 1 / "
+        "fleet, such as 1e-6. By default the promise is pure."
+    )
     quiet_records: Switch | None = _field(
         "Do not show the private counts of a reading on the terminal."
     )

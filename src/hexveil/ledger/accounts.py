@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.rational import decimal_text
 from hexveil.ledger import odometer, windows
 from hexveil.ledger.events import append, read_head
+from hexveil.ledger.promises import PURE, BudgetText, affordable_epsilon, shown_epsilon
 from hexveil.ledger.storage.tables import accounts, datasets, totals
-from hexveil.ledger.unit_losses import MAX_PICO_EPSILON, NORMALISATION, PICO_EPSILON
+from hexveil.ledger.unit_losses import NORMALISATION
 from hexveil.ledger.windows import LIFETIME, label
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class Account:
         Fingerprint of the key under which ids are hashed.
     ids : str
         Scheme that turns an id into a hash.
+    delta : Fraction
+        0 for an account of pure promises.
     """
 
     name: str
@@ -47,12 +49,17 @@ class Account:
     budget: Fraction
     key: str
     ids: str = NORMALISATION
+    delta: Fraction = PURE
+
+    @property
+    def limit(self) -> BudgetText:
+        """The budget with its δ, as it is stored."""
+        return BudgetText(self.budget, self.delta)
 
     @property
     def pico_epsilons(self) -> int:
-        """The budget in pico-epsilon, rounded down; at most the largest loss of a ledger."""
-        # Down, whereas losses round up: a spend is never allowed that exceeds the exact budget.
-        return min(int(self.budget * PICO_EPSILON), MAX_PICO_EPSILON)
+        """The budget in 10^-12 of ε, or of squares of μ: rounded down, at most the largest loss."""
+        return self.limit.parts
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,10 @@ class Spend:
         Number of units with a loss in the window.
     exhausted : int
         Number of units at the budget.
+    delta : Fraction
+        0 for an account of pure promises; else every ε here is one at this δ.
+    unspent : Fraction or None
+        ε of one release that every unit can still take part in, under a δ; else the difference.
     """
 
     budget: Fraction
@@ -84,10 +95,14 @@ class Spend:
     lifetime: Fraction
     units: int
     exhausted: int
+    delta: Fraction = PURE
+    unspent: Fraction = Fraction(0)
 
     @property
     def remaining(self) -> Fraction:
         """Budget that every unit still has in the window, in epsilon; never below zero."""
+        if self.delta:
+            return self.unspent
         # Negative after a budget was lowered below the spend.
         return max(self.budget - self.window, Fraction(0))
 
@@ -122,13 +137,12 @@ def open_account(connection: sa.Connection, account: Account, dataset: str) -> A
 
 def set_budget(connection: sa.Connection, account: Account, budget: Fraction) -> Account:
     """Change an account's budget, recount the exhausted units, and return the account."""
-    append(connection, "budget", account=account.name, body={"budget": decimal_text(budget)})
-    connection.execute(
-        sa.update(accounts)
-        .where(accounts.c.account == account.name)
-        .values(budget=decimal_text(budget))
-    )
     changed = replace(account, budget=budget)
+    stored = changed.limit.text
+    append(connection, "budget", account=account.name, body={"budget": stored})
+    connection.execute(
+        sa.update(accounts).where(accounts.c.account == account.name).values(budget=stored)
+    )
     spans = sa.select(totals.c.window).distinct().where(totals.c.account == account.name)
     for window in connection.execute(spans).scalars().all():
         # Only windows of the account's kind have a limit; in others no unit is ever exhausted.
@@ -177,10 +191,12 @@ def read_spend(connection: sa.Connection, account: Account) -> Spend:
         account.budget,
         account.window,
         window,
-        Fraction(total.largest, PICO_EPSILON),
-        Fraction(lifetime, PICO_EPSILON),
+        shown_epsilon(total.largest, account.delta),
+        shown_epsilon(lifetime, account.delta),
         total.units,
         total.exhausted,
+        account.delta,
+        affordable_epsilon(account.pico_epsilons - total.largest, account.delta),
     )
 
 
@@ -207,7 +223,7 @@ def _pinned(account: Account) -> dict[str, str]:
     return {
         "unit": account.unit,
         "window": account.window,
-        "budget": decimal_text(account.budget),
+        "budget": account.limit.text,
         "key": account.key,
         "ids": account.ids,
     }
@@ -216,10 +232,12 @@ def _pinned(account: Account) -> dict[str, str]:
 def _parse_account(row: sa.Row[tuple[str, ...]]) -> Account:
     """Return the account of a row; StorageError if no ledger wrote it."""
     try:
-        budget = Fraction(row.budget)
-    except (TypeError, ValueError, ZeroDivisionError):
+        budget = BudgetText.parse(row.budget)
+    except (TypeError, ValueError, ZeroDivisionError, AttributeError):
         raise StorageError(
             "the ledger's account is damaged: its budget is not a number; nothing was published. "
             "Restore the ledger from a copy."
         ) from None
-    return Account(row.account, row.unit, row.window, budget, row.key, row.ids)
+    return Account(
+        row.account, row.unit, row.window, budget.epsilon, row.key, row.ids, budget.delta
+    )

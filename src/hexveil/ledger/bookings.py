@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.base.rational import decimal_text
 from hexveil.ledger import events, journal
+from hexveil.ledger.promises import affordable_epsilon, booked_epsilon, shown_epsilon
 from hexveil.ledger.unit_losses import PICO_EPSILON, losses_from_bytes
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def to_booking(connection: sa.Connection, history: tuple[Event, ...]) -> Booking
         state,
         # The cost as booked, rounded up to a pico-epsilon: what the units really lost is at most
         # this.
-        Fraction(int(reserved.body["pico_epsilon"]), PICO_EPSILON),
+        booked_epsilon(reserved.body),
         reserved.body["facts"],
         reserved.body["plan"],
         {stage: tuple(result.tolist()) for stage, result in results.items()},
@@ -161,11 +162,11 @@ def budget_error(
         if is_repeated
         else ""
     )
-    cost = Fraction(losses.largest, PICO_EPSILON)
-    largest = Fraction(int(balances.max()), PICO_EPSILON)
+    cost = shown_epsilon(losses.largest, account.delta)
+    largest = shown_epsilon(int(balances.max()), account.delta)
     # Over the units of this release alone: others do not limit it.
     smallest_rest = int((account.pico_epsilons - balances).min())
-    remaining = max(Fraction(smallest_rest, PICO_EPSILON), Fraction(0))
+    remaining = affordable_epsilon(smallest_rest, account.delta)
     over = int((balances + losses.pico_epsilons > account.pico_epsilons).sum())
     exhausted = int((balances >= account.pico_epsilons).sum())
     period = "" if account.window == "lifetime" else f" this {account.window}"
@@ -187,7 +188,7 @@ def budget_error(
         )
     return BudgetError(
         f"{prefix}{over:,} of {balances.size:,} units would exceed the budget "
-        f"{decimal_text(account.budget)} of {account.name!r}: this release costs epsilon "
+        f"{account.limit.text} of {account.name!r}: this release costs epsilon "
         f"{_format_epsilon(math.ceil, cost)}, and units have spent up to "
         f"{_format_epsilon(math.ceil, largest)}{period} ({exhausted:,} have nothing left). "
         f"{advice}",

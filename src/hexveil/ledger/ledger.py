@@ -22,6 +22,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import Number, decimal_text, to_positive_fraction
 from hexveil.ledger import accounts, events, journal, odometer, windows
@@ -37,6 +38,7 @@ from hexveil.ledger.bookings import (
 )
 from hexveil.ledger.integrity import soundness
 from hexveil.ledger.integrity.verification import verify
+from hexveil.ledger.promises import PURE, check_same_promise, cost_fields
 from hexveil.ledger.storage import disk_space, draw_lock
 from hexveil.ledger.storage.databases import MEMORY, connect, describe_address, transaction
 from hexveil.ledger.unit_losses import Key, make_key, read_key
@@ -72,6 +74,10 @@ class Ledger:
         first time (the file's name with .key added).
     window : "lifetime", "month" or "day", optional
         When the budget is refilled; a lifetime by default.
+    delta : int, str, Decimal, Fraction or float, optional
+        Opens an account of (ε, δ) promises: its budget is an ε at this δ, it takes releases planned
+        with this δ alone, and their squares of μ add up. Without it an account is pure. It cannot
+        change.
     account : str, optional
         Name of the budget, where several data sets of one population share it; the data set's own
         by default.
@@ -94,6 +100,7 @@ class Ledger:
         key: str | Path | None = None,
         window: str | None = None,
         account: str | None = None,
+        delta: Number | None = None,
     ) -> None:
         for name, text in (
             ("dataset", dataset),
@@ -103,6 +110,7 @@ class Ledger:
                 raise InputError(f"{name} must be a name, under which releases add up.")
         new_budget = None if budget is None else to_positive_fraction(budget, "budget")
         new_window = None if window is None else windows.check(window)
+        new_delta = None if delta is None else to_delta(delta)
         self.dataset = dataset
         self._engine = connect(url)
         self._reserved_space: dict[int, disk_space.ReservedSpace | None] = {}
@@ -114,8 +122,8 @@ class Ledger:
                 url, key, new=existing is None and not events.read_head(connection).entry
             )
             if existing is None:
-                existing = self._opened(connection, new_budget, new_window, account)
-            self._check_same(existing, new_budget, new_window, account)
+                existing = self._opened(connection, new_budget, new_window, account, new_delta)
+            self._check_same(existing, new_budget, new_window, account, new_delta)
         self._account = existing.name
 
     def _opened(
@@ -124,6 +132,7 @@ class Ledger:
         budget: Fraction | None,
         window: str | None,
         name: str | None,
+        delta: Fraction | None,
     ) -> Account:
         """Return the account of a data set that the ledger does not know yet."""
         # Another data set may have opened the account before: then its budget is the shared one.
@@ -139,12 +148,18 @@ class Ledger:
             window or "lifetime",
             budget or Fraction(0),
             self._key.fingerprint,
+            delta=delta or PURE,
         )
         accounts.check_key(account, self._key)
         return accounts.open_account(connection, account, self.dataset)
 
     def _check_same(
-        self, pinned: Account, budget: Fraction | None, window: str | None, name: str | None
+        self,
+        pinned: Account,
+        budget: Fraction | None,
+        window: str | None,
+        name: str | None,
+        delta: Fraction | None,
     ) -> None:
         """Refuse arguments that differ from the pinned ones."""
         accounts.check_key(pinned, self._key)
@@ -153,6 +168,8 @@ class Ledger:
                 f"{self.dataset!r} spends from the account {pinned.name!r} of this ledger, and not "
                 f"from {name!r}; it cannot change."
             )
+        if delta is not None:
+            check_same_promise(pinned.name, pinned.delta, delta)
         if budget is not None and budget != pinned.budget:
             raise InputError(
                 f"the ledger's budget of {pinned.name!r} is {decimal_text(pinned.budget)}, and not "
@@ -259,11 +276,13 @@ class Ledger:
         privacy_unit: str,
         facts: Mapping[str, str],
         plan: bytes,
+        delta: Fraction = PURE,
     ) -> Booking:
         """Return the booking of a request; book it now unless it was booked before.
 
         When this returns, the booking is durable. One that was made before costs nothing again,
         unless a draw of it was lost: call it under `drawing`, so that the draw is not under way.
+        With a δ the losses are squares of μ.
 
         Raises
         ------
@@ -290,6 +309,7 @@ class Ledger:
                     check_same_booking(history, losses, plan)
                 return existing
             check_rebookable(history)
+            check_same_promise(self._account, self._read_account(connection).delta, delta)
             account = self._with_unit(connection, privacy_unit)
             # Read once: the window that is charged must be that of the event's own time.
             moment = windows.now(events.read_head(connection).at)
@@ -302,7 +322,7 @@ class Ledger:
                 request=request,
                 body={
                     "facts": dict(facts),
-                    "pico_epsilon": losses.largest,
+                    **cost_fields(losses.largest, account.delta),
                     "periods": list(losses.periods),
                     "plan": journal.store_plan(connection, plan),
                     "window": windows.label(account.window, moment),

@@ -11,7 +11,8 @@ loss in that release). So the whole is at most exp(the sum of the unit's booked 
 chose the plans: fully adaptive composition of pure ε-differential privacy, of which this running
 sum is the odometer. No noise is drawn for a release that would bring a sum above the budget. A
 release that touches no value of a unit costs it nothing, so the spend of a data set is the largest
-sum of a unit, not the sum of the largest losses.
+sum of a unit, not the sum of the largest losses. In an account with a δ the sums are of squares of
+μ, for which the same holds (`accounting.gaussian_composition`).
 """
 
 from __future__ import annotations

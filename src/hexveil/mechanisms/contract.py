@@ -9,11 +9,13 @@ the noise source, the journal and the meter.
 Neighbours: one user's values all change within the bounds; users, counts and bounds are public.
 Sensitivity: each stage states, from public facts and earlier outputs, by how many integer steps
 each user can move each number that it noises.
-Loss: given the earlier outputs, a stage costs a user Σ moved/scale for discrete Laplace noise and
-2 moved/scale for permute-and-flip. Losses add up along every path of outputs, also where a path was
-chosen by outputs (adaptive composition with an odometer: Rogers, Roth, Ullman and Vadhan, 2016).
-`Allocation.losses` bounds them over all paths, and that is booked. The `Meter` adds up what the
-scales at the noise source really cost and refuses what was not booked, before anything is drawn.
+Loss: given the earlier outputs, a stage costs a user Σ moved/scale for discrete Laplace noise and 2
+moved/scale for permute-and-flip. Discrete Gaussian noise has no pure loss: where δ > 0 is promised,
+another `Authority` adds up squares of μ (`presence.loss_shares`). Losses add up along every path of
+outputs, also where a path was chosen by outputs (adaptive composition with an odometer: Rogers,
+Roth, Ullman and Vadhan, 2016). `Allocation.losses` bounds them over all paths, and that is booked.
+The `Meter` adds up what the scales at the noise source really cost and refuses what was not booked,
+before anything is drawn.
 Relies on: a journal that draws no stage twice under one booking, and a vetted noise source.
 
 Private arrays (`PrivateSums`, `Values`, `Scores`) show their shapes alone. Noise, sensitivity,
@@ -37,6 +39,7 @@ from hexveil.mechanisms.estimates import (
 from hexveil.mechanisms.sensitivity_report import (
     ULP,
     Floats,
+    GaussianNoise,
     Ints,
     LaplaceNoise,
     NoiseRequest,
@@ -65,6 +68,7 @@ __all__ = [
     "DrawnRow",
     "EstimateGrid",
     "Floats",
+    "GaussianNoise",
     "Ints",
     "Journal",
     "LaplaceNoise",
@@ -103,6 +107,9 @@ class NoiseSource(Protocol):
 
     def laplace(self, values: Ints, scales: Floats) -> Ints:
         """Return integers plus discrete Laplace noise, shape (batch, entries)."""
+
+    def gaussian(self, values: Ints, deviations: Floats) -> Ints:
+        """Return integers plus discrete Gaussian noise, shape (batch, entries)."""
 
     def noisy_max(self, scores: Ints, sizes: Ints, scale: float) -> Ints:
         """Return the number of the candidate that permute-and-flip chooses, shape (batch,)."""
@@ -340,6 +347,9 @@ def _noised(source: NoiseSource, queries: list[tuple[NoiseRequest, Measured]]) -
         elif isinstance(request, NoisyMax) and isinstance(measured, Scores):
             selected = source.noisy_max(measured.scores, measured.sizes, request.scale)
             columns[number] = selected[:, None]
+        elif isinstance(request, GaussianNoise) and isinstance(measured, Values):
+            deviations = np.atleast_2d(request.deviations)
+            columns[number] = source.gaussian(measured.integers, deviations)
         else:
             raise TypeError("a stage asks for one kind of noise and measures for another.")
     if numbers:

@@ -7,8 +7,8 @@ so a user's loss over a release is the sum over its cells of its own integer sen
 Its noisy max on integer scores is permute-and-flip, exact as well. The library's `monotonic`
 distance is never asked for: it halves the booked loss of scores that all move one way, which
 scores of ranks do not (ERRATA 12).
-Its discrete Gaussian on integers is exact too. No mechanism asks for it yet: ledger, plans and
-promise are about pure epsilon.
+Its discrete Gaussian on integers is exact too. Maps with private presence ask for it where their
+holder states a δ, and nothing else does.
 """
 
 from __future__ import annotations
@@ -181,6 +181,13 @@ class VettedNoise:
         """Return integers plus discrete Laplace noise, shape (1, entries): see `add_laplace`."""
         flat = np.broadcast_to(np.asarray(scales, dtype=np.float64), values.shape)
         return add_laplace(values.ravel(), flat.ravel()).reshape(values.shape)
+
+    def gaussian(
+        self, values: NDArray[np.int64], deviations: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Return integers plus discrete Gaussian noise, shape (1, entries): see `add_gaussian`."""
+        flat = np.broadcast_to(np.asarray(deviations, dtype=np.float64), values.shape)
+        return add_gaussian(values.ravel(), flat.ravel()).reshape(values.shape)
 
     def noisy_max(
         self, scores: NDArray[np.int64], sizes: NDArray[np.int64], scale: float

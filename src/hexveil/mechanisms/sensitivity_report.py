@@ -38,7 +38,19 @@ class NoisyMax:
     scale: float
 
 
-NoiseRequest: TypeAlias = LaplaceNoise | NoisyMax
+@dataclass(frozen=True, eq=False)
+class GaussianNoise:
+    """Discrete Gaussian noise of these parameters; never purely private. Public.
+
+    Attributes
+    ----------
+    deviations : ndarray of float, shape (entries,)
+    """
+
+    deviations: Floats
+
+
+NoiseRequest: TypeAlias = LaplaceNoise | NoisyMax | GaussianNoise
 
 
 class SensitivityReport(Protocol):
@@ -78,6 +90,9 @@ class Separate:
         with np.errstate(divide="ignore", invalid="ignore"):
             if isinstance(request, NoisyMax):
                 return np.asarray(2.0 * self.by / np.float64(request.scale))
+            if isinstance(request, GaussianNoise):
+                # No pure loss limits it, so that the meter of a pure promise refuses it.
+                return np.full(self.by.size, np.inf)
             scales = np.atleast_2d(request.scales)[0]
             return np.asarray(self.by / scales[self.entry])
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SimulatedNoise:
-    """Discrete Laplace noise and permute-and-flip for a batch of trials.
+    """Discrete Laplace and Gaussian noise and permute-and-flip for a batch of trials.
 
     Parameters
     ----------
@@ -36,6 +36,15 @@ class SimulatedNoise:
         # Both draws of a trial stand together, so that the stream does not depend on the batch.
         geometric = np.floor(self._generator.standard_exponential(shape) * scales[:, :, None])
         noise = geometric[:, :, 0] - geometric[:, :, 1]
+        return np.asarray(values + noise.astype(np.int64))
+
+    def gaussian(self, values: Ints, deviations: Floats) -> Ints:
+        """Return integers plus rounded normal noise, shape (trials, entries).
+
+        For a deviation of 100 or more no study can tell it from discrete Gaussian noise.
+        """
+        shape = self._trials, values.shape[1]
+        noise = np.rint(self._generator.standard_normal(shape) * deviations)
         return np.asarray(values + noise.astype(np.int64))
 
     def noisy_max(self, scores: Ints, sizes: Ints, scale: float) -> Ints:

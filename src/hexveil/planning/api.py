@@ -82,6 +82,7 @@ def plan(
     advise: bool = ...,
     fleet: FleetDeclaration | int | None = ...,
     user_cap: int | str | None = ...,
+    delta: Number | None = ...,
 ) -> PresencePlan: ...
 
 
@@ -108,6 +109,7 @@ def plan(
     advise: bool = ...,
     fleet: None = ...,
     user_cap: None = ...,
+    delta: None = ...,
 ) -> Plan: ...
 
 
@@ -133,13 +135,14 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     advise: bool = True,
     fleet: FleetDeclaration | int | None = None,
     user_cap: int | str | None = None,
+    delta: Number | None = None,
 ) -> Plan | PresencePlan:
     """Return a plan for all cells together: within a loss, or within planning errors.
 
     Only public facts enter: occupancy, bounds, the loss or the targets, and the prior. Nothing is
     spent. Of records that were read with protect="presence" only what was declared enters, the
     result is a `PresencePlan`, and the arguments are epsilon, fleet, statistics ("mean" or
-    "users"), user_cap, baseline_error and edition.
+    "users"), user_cap, delta, baseline_error and edition.
 
     Parameters
     ----------
@@ -212,6 +215,9 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     user_cap : int, "private" or "none", optional
         For private presence: records from which on a unit has its full weight; declared, or found
         privately for large fleets. Default none.
+    delta : int, str, Decimal, Fraction or float, optional
+        For private presence: promises (ε, δ) with Gaussian noise, for numbers or averages of units
+        in many cells. Far below 1 / fleet, such as "1e-6". Default a pure promise.
 
     Raises
     ------
@@ -245,11 +251,16 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         )  # fmt: skip
         made = plan_presence(
             declared, epsilon=epsilon, fleet=fleet, statistics=statistics, user_cap=user_cap,
-            baseline_error=baseline_error, edition=_edition(edition),
+            baseline_error=baseline_error, edition=_edition(edition), delta=delta,
         )  # fmt: skip
         if advise and made.refusal is not None:
             warnings.warn(made.refusal, GridTooFineWarning, stacklevel=2)
         return made
+    if delta is not None:
+        raise InputError(
+            'delta goes with protect="presence"; leave it out: where values alone are protected, '
+            "users are in few cells, in which a pure promise has less noise."
+        )
     if fleet is not None or user_cap is not None:
         raise InputError(
             'fleet and user_cap go with protect="presence"; leave them out, since the units are '

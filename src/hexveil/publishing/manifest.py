@@ -34,6 +34,7 @@ from hexveil.planning.release_allocation import grids_of
 from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps
 from hexveil.report.promise import (
+    PURE,
     assumptions,
     neighbours,
     not_protected,
@@ -183,6 +184,7 @@ def guarantee_section(
     *,
     protect: Protect = "values",
     l0_epsilon: Fraction | None = None,
+    delta: Fraction = PURE,
 ) -> dict[str, Any]:
     """Return the section of a manifest about the promise, in the words of its privacy model."""
     unit, stated = facts.privacy_unit, epsilon_text(spent)
@@ -191,13 +193,14 @@ def guarantee_section(
     dropped = facts.identity.get("drop_values", "none")
     return {
         "privacy_unit": unit,
-        "promise": promise(unit, Fraction(stated), protect=protect),
+        "promise": promise(unit, Fraction(stated), protect=protect, delta=delta),
         "neighbours": neighbours(unit, protect=protect),
         "epsilon_requested": decimal_text(requested),
         "epsilon_spent": stated,
         "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
         **by_cells,
-        "assumptions": assumptions(unit, dropped, protect=protect),
+        **({"delta": decimal_text(delta)} if delta else {}),
+        "assumptions": assumptions(unit, dropped, protect=protect, delta=delta),
         "not_protected": not_protected(protect=protect),
     }
 

@@ -9,6 +9,7 @@ from hexveil.publishing.catalogue.coverage import find_coverage
 from hexveil.publishing.markup import document
 from hexveil.report import accuracy_text, clipping_text
 from hexveil.report.manifest_view import format_heading, format_roughly, format_rounded_up
+from hexveil.report.promise import delta_in_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,6 +78,8 @@ def _render_presence(
         "subtitle": manifest.get("subtitle", ""),
         "heading": format_heading(plan["statistics"], dataset["value"]),
         "value_unit": dataset["value_unit"] if has_weights else "",
+        "delta": manifest["guarantee"].get("delta", ""),
+        "meaning_of_delta": delta_in_words(manifest),
         "dataset": dataset["name"],
         "cells": table.num_rows,
         "open_cells": sum(table["is_open"].to_pylist()),

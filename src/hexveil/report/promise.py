@@ -1,10 +1,10 @@
 """The promise of a release: one wording for every text that states it.
 
-The promise is the definition of pure ε-differential privacy for a privacy unit: it compares the
-release with the one that would have been published from neighbouring data. It says nothing about
-beliefs, on purpose. Where the values of several units are correlated, the odds on a fact about one
-of them can change by far more than e^ε, because a statistic shows what units have in common;
-tests/report/test_promise.py has an exact example.
+The promise is the definition of ε- or (ε, δ)-differential privacy for a privacy unit: it compares
+the release with the one that would have been published from neighbouring data. It says nothing
+about beliefs, on purpose. Where the values of several units are correlated, the odds on a fact
+about one of them can change by far more than e^ε, because a statistic shows what units have in
+common; tests/report/test_promise.py has an exact example.
 """
 
 from __future__ import annotations
@@ -13,20 +13,29 @@ import math
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hexveil.base.rational import decimal_text, round_up
 from hexveil.report.templates import render_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Protect = Literal["values", "presence"]
 """Privacy models."""
 
 _TEMPLATE = "promise.txt"
+PURE = Fraction(0)
+"""δ of a pure promise."""
 _THREE_UP = Context(prec=3, rounding=ROUND_CEILING)
 
 
 def promise(
-    unit: str | None = None, epsilon: Fraction | None = None, *, protect: Protect = "values"
+    unit: str | None = None,
+    epsilon: Fraction | None = None,
+    *,
+    protect: Protect = "values",
+    delta: Fraction = PURE,
 ) -> str:
     """Return the promise in one sentence.
 
@@ -38,6 +47,8 @@ def promise(
         The largest loss of a unit; without it, the factor is the formula.
     protect : str
         The privacy model.
+    delta : Fraction
+        δ of an approximate promise; 0 for a pure one.
 
     Examples
     --------
@@ -54,6 +65,19 @@ def promise(
         unit=unit,
         nothing_read=epsilon == 0,
         factor=render_sentence(_TEMPLATE, "factor", limit=factor),
+        delta=decimal_text(delta) if delta else "",
+    )
+
+
+def delta_in_words(manifest: Mapping[str, Any]) -> str:
+    """Return what the δ of a manifest means, in plain words; the empty text of a pure promise."""
+    stated = manifest["guarantee"].get("delta")
+    if stated is None:
+        return ""
+    delta, units = Fraction(stated), manifest["plan"]["fleet"]["units"]
+    revealed = decimal_text(Fraction(math.ceil(delta * units * 10**12), 10**12))
+    return render_sentence(
+        _TEMPLATE, "meaning_of_delta", delta=decimal_text(delta), units=units, revealed=revealed
     )
 
 
@@ -95,7 +119,11 @@ def not_protected(*, protect: Protect = "values") -> str:
 
 
 def assumptions(
-    unit: str, dropped_values: str = "none", *, protect: Protect = "values"
+    unit: str,
+    dropped_values: str = "none",
+    *,
+    protect: Protect = "values",
+    delta: Fraction = PURE,
 ) -> list[str]:
     """Return the assumptions of the promise, a sentence or two each.
 
@@ -108,6 +136,8 @@ def assumptions(
     protect : str
         The privacy model. Under private presence a record without a usable value is as private as
         any other.
+    delta : Fraction
+        δ of an approximate promise, under which losses do not simply add up.
     """
     is_private = protect == "presence"
     sentence = "declared_beforehand" if is_private else "usable_values"
@@ -116,7 +146,8 @@ def assumptions(
         texts.append(render_sentence(_TEMPLATE, "dropped_values", values=dropped_values))
     if unit != "user":
         texts.append(render_sentence(_TEMPLATE, "several_units", unit=unit))
-    return [*texts, render_sentence(_TEMPLATE, "several_ids")]
+    several = "several_ids_by_delta" if delta else "several_ids"
+    return [*texts, render_sentence(_TEMPLATE, several)]
 
 
 def probability_factor(epsilon: Fraction) -> float:

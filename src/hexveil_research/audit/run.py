@@ -57,6 +57,11 @@ class VettedTrials:
         shape = self._trials, values.shape[1]
         return self._vetted.laplace(np.broadcast_to(values, shape), scales)
 
+    def gaussian(self, values: Ints, deviations: Floats) -> Ints:
+        """Return integers plus discrete Gaussian noise, shape (trials, entries)."""
+        shape = self._trials, values.shape[1]
+        return self._vetted.gaussian(np.broadcast_to(values, shape), deviations)
+
     def noisy_max(self, scores: Ints, sizes: Ints, scale: float) -> Ints:
         """Return the candidate chosen in each trial."""
         rows = np.broadcast_to(scores, (self._trials, scores.shape[1]))

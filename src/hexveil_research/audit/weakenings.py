@@ -60,6 +60,10 @@ class WeakenedSource:
         # The booking still names the full scales: that gap is the slip.
         return self.source.laplace(values, np.asarray(scales * float(self.weakening.noise)))
 
+    def gaussian(self, values: Ints, deviations: Floats) -> Ints:
+        """Return integers plus discrete Gaussian noise of too small a parameter."""
+        return self.source.gaussian(values, np.asarray(deviations * float(self.weakening.noise)))
+
     def noisy_max(self, scores: Ints, sizes: Ints, scale: float) -> Ints:
         """Return the candidate chosen at too small a scale."""
         return self.source.noisy_max(scores, sizes, scale * float(self.weakening.choice))

@@ -12,7 +12,8 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.count_map import CountAllocation, laplace_quantile
+from hexveil.mechanisms.presence.count_map import CountAllocation
+from hexveil.mechanisms.presence.map_noise import laplace_quantile
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs
 from presence_laws import ExactPresenceLoss, PresenceWorld
@@ -37,7 +38,7 @@ def test_a_count_without_a_cap_is_found():
     class Uncapped(CountAllocation):
         def next_stage(self, earlier):
             stage = super().next_stage(earlier)
-            return stage and Unnormalised(stage.n_cells, stage.cell_cap, stage.scale)
+            return stage and Unnormalised(stage.n_cells, stage.cell_cap, stage.law)
 
     class Unnormalised(type(CountAllocation(3, 1, Fraction(2)).next_stage(NOTHING))):
         def measure(self, sums, earlier):

@@ -11,7 +11,7 @@ from hexveil.mechanisms.presence.map_refinement import (
 )
 
 WINDOW = CellWindow(np.ones(4, dtype=np.int64), np.full(4, PARTS // 2), PARTS // 4)
-QUIET = PARTS / 1000
+QUIET = 2 * PARTS / 1000
 
 
 def noisy(weight, ratio):

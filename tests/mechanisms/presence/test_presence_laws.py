@@ -146,7 +146,7 @@ def test_wrong_weights_are_found(fault, monkeypatch):
     """Weights that do not sum to one, or that other units' records change, lose more than ε."""
     sound_weights, broken = contribution.unit_weights, WEIGHTS[fault]
 
-    def patched(pairs, prices, cap):
+    def patched(pairs, prices, cap, _norm):
         monkeypatch.setattr(contribution, "unit_weights", sound_weights)
         weights = broken(pairs, prices, cap)
         monkeypatch.setattr(contribution, "unit_weights", patched)
@@ -161,7 +161,7 @@ def test_cells_closed_by_true_counts_are_found(monkeypatch):
     """A map in which a cell of few units is closed by its true count loses more than ε."""
     sound_sums = CellWindow.sums
 
-    def closing(window, pairs, span_quanta):
+    def closing(window, pairs, span_quanta, _norm):
         true = np.bincount(pairs.cell, minlength=window.prices.size)
         window = CellWindow(window.prices * (true >= 2), window.centres, window.radius, window.cap)
         return sound_sums(window, pairs, span_quanta)

@@ -10,6 +10,7 @@ from hexveil.mechanisms.contract import MemoryJournal, Meter, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+from hexveil.mechanisms.presence.map_noise import LaplaceMapNoise
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
@@ -180,7 +181,7 @@ def test_intervals_at_the_end_of_the_range_reach_the_bound():
     """Where all values are clipped, the interval extends to the bound, on that side alone."""
     window = CellWindow(np.ones(2, dtype=np.int64), np.full(2, PARTS // 2), PARTS // 8)
     noisy = PARTS * np.array([1000, 500, 0, 500])
-    decoded = decode_map(window, noisy, PARTS / 100)
+    decoded = decode_map(window, noisy, LaplaceMapNoise(PARTS / 100))
     assert decoded.mean_high[0] == 1.0
     assert 0.5 < decoded.mean_low[0] < 0.625
     assert decoded.mean[1] == pytest.approx(0.5)

@@ -89,7 +89,7 @@ def echo(lines: list[str], json_data: object, *, as_json: bool) -> None:
 @app.command(
     "init", epilog="Example:  hexveil ledger init ledger.sqlite --dataset buses --budget 5"
 )
-def init(
+def init(  # noqa: PLR0913  its options
     location: Where,
     *,
     dataset: Dataset = None,
@@ -104,6 +104,10 @@ def init(
         str | None,
         typer.Option(help="Account whose budget several data sets share.", metavar="TEXT"),
     ] = None,
+    delta: Annotated[
+        str | None,
+        typer.Option(help="Promise (epsilon, delta) at this delta, for good.", metavar="NUMBER"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Open the account of a data set; creates the ledger and its key if necessary."""
@@ -111,7 +115,8 @@ def init(
         location, dataset=dataset, budget=budget, window=window, key=key, account=account
     )  # fmt: skip
     with contextlib.chdir(run.folder):
-        book = Ledger(**arguments.ledger_arguments(run, Ledger))
+        given = arguments.ledger_arguments(run, Ledger)
+        book = Ledger(**given | ({} if delta is None else {"delta": delta}))
     opened = (
         book.account,
         book.dataset,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
-from hexveil.ledger.unit_losses import PICO_EPSILON
+from hexveil.ledger.promises import booked_epsilon
 from hexveil.publishing.presence.request_identity import PRIVATE
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def opened_json(account: Account, dataset: str, location: str, key: str) -> dict
 def budget_words(account: Account) -> str:
     """Return a budget, its unit and its window as text."""
     refill = "lifetime" if account.window == "lifetime" else f"refilled every {account.window}"
-    return f"epsilon {decimal_text(account.budget)} per {account.unit or 'unit'}, {refill}"
+    return f"epsilon {account.limit.text} per {account.unit or 'unit'}, {refill}"
 
 
 def account_json(account: Account) -> dict[str, Any]:
@@ -64,6 +64,7 @@ def account_json(account: Account) -> dict[str, Any]:
         "unit": account.unit or None,
         "window": account.window,
         "budget": decimal_text(account.budget),
+        **_delta_json(account.delta),
         "key": account.key,
     }
 
@@ -72,6 +73,7 @@ def spend_json(spend: Spend) -> dict[str, Any]:
     """Return the spending of window and lifetime as JSON data, with exact numbers as text."""
     return {
         "budget": decimal_text(spend.budget),
+        **_delta_json(spend.delta),
         "window": spend.kind,
         "in": spend.label or "lifetime",
         "spent": decimal_text(spend.window),
@@ -80,6 +82,11 @@ def spend_json(spend: Spend) -> dict[str, Any]:
         "units": spend.units,
         "exhausted": spend.exhausted,
     }
+
+
+def _delta_json(delta: Fraction) -> dict[str, str]:
+    """Return the δ of an account as JSON data; nothing of a pure one."""
+    return {"delta": decimal_text(delta)} if delta else {}
 
 
 def overview_json(summary: Overview, location: str) -> dict[str, Any]:
@@ -116,6 +123,10 @@ def standing_lines(status: AccountStatus) -> list[str]:
         units = "any unit, present or not: one balance for all, since which units exist is private"
     # The sum over all units of one owner: what user-day accounts do not limit.
     ever = f"{loss(spend.lifetime)}, for an owner present throughout"
+    if spend.delta:
+        ever += (
+            f"; each epsilon is one at delta {decimal_text(spend.delta)}, and they do not add up"
+        )
     return [
         *formatting.wrapped(
             "Account", f"{status.account.name}, for data set {', '.join(status.datasets)}"
@@ -155,8 +166,10 @@ def event_line(event: Event) -> str:
 def _about(event: Event) -> str:
     """Return the first characters of the request and the details of an event."""
     details = [event.request[:16]] if event.request else []
-    if "pico_epsilon" in event.body:
-        details.append(f"epsilon {formatting.price(event.body['pico_epsilon'] / PICO_EPSILON)}")
+    if event.kind == "reserved":
+        words = formatting.price(float(booked_epsilon(event.body)))
+        delta = event.body.get("delta")
+        details.append(f"epsilon {words}" + (f" at delta {delta}" if delta else ""))
     if "budget" in event.body:
         details.append(f"epsilon {event.body['budget']}")
     if event.kind == "unit":

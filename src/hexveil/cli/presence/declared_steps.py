@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
 from hexveil.config import arguments
 from hexveil.planning.api import plan as make_plan
@@ -79,7 +80,8 @@ def plan_lines(plan: PresencePlan) -> list[str]:
     """Return cells, price, promise and prediction of a plan as text."""
     unit, fleet = plan.facts.privacy_unit, plan.request.fleet
     price = formatting.price(float(plan.epsilon))
-    sentence = promise(unit, plan.epsilon, protect="presence")
+    sentence = promise(unit, plan.epsilon, protect="presence", delta=plan.delta)
+    at = f" at delta {decimal_text(plan.delta)}" if plan.delta else ""
     lines = [
         *declared_lines(plan.facts),
         *formatting.wrapped(
@@ -87,9 +89,12 @@ def plan_lines(plan: PresencePlan) -> list[str]:
             f"{fleet.units:,} {unit}s declared, typically {fleet.records_per_unit:,} records and "
             f"{fleet.cells_per_unit:,} cells each.",
         ),
-        *formatting.wrapped("Price", f"{price} (epsilon), for any {unit}. {sentence}"),
+        *formatting.wrapped("Price", f"{price} (epsilon){at}, for any {unit}. {sentence}"),
         *_prediction_lines(plan),
     ]
+    gain = plan.delta_gain
+    if gain is not None:
+        lines += formatting.wrapped("With a delta", gain.sentence)
     if plan.refusal is not None:
         lines += formatting.wrapped("Warning", plan.refusal)
     return lines
@@ -119,5 +124,6 @@ def _prediction_lines(plan: PresencePlan) -> list[str]:
 
 def plan_json(plan: PresencePlan) -> dict[str, Any]:
     """Return a plan as JSON data, with its promise."""
-    sentence = promise(plan.facts.privacy_unit, plan.epsilon, protect="presence")
+    unit = plan.facts.privacy_unit
+    sentence = promise(unit, plan.epsilon, protect="presence", delta=plan.delta)
     return plan.to_json() | {"promise": sentence}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.ledger import events, windows
 from hexveil.ledger.odometer import ALL_PERIODS
-from hexveil.ledger.unit_losses import MAX_PICO_EPSILON, PICO_EPSILON, losses_from_bytes
+from hexveil.ledger.promises import BudgetText, booked_delta, cost_parts
+from hexveil.ledger.unit_losses import losses_from_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +39,8 @@ class AccountReplay:
 
     @property
     def pico_epsilons(self) -> int:
-        """The budget in pico-epsilon, rounded down."""
-        return min(int(Fraction(self.facts["budget"]) * PICO_EPSILON), MAX_PICO_EPSILON)
+        """The budget in 10^-12 of ε, or of squares of μ, rounded down."""
+        return BudgetText.parse(self.facts["budget"]).parts
 
     def exhaustion_level(self, window: str) -> int:
         """Return the balance at which a unit is exhausted in a window."""
@@ -139,7 +139,7 @@ class LedgerReplay:
         if row.account in self.accounts:
             self.report(row.entry, f"opens the account {row.account!r} a second time")
         else:
-            Fraction(body["budget"])
+            BudgetText.parse(body["budget"])
             self.accounts[row.account] = AccountReplay(body)
 
     def _join(self, row: Any, _: Mapping[str, Any]) -> None:  # noqa: ANN401
@@ -153,7 +153,9 @@ class LedgerReplay:
         if field == "unit" and facts["unit"]:
             self.report(row.entry, f"changes the unit of {row.account!r}")
         if field == "budget":
-            Fraction(body["budget"])
+            new, old = (BudgetText.parse(one["budget"]) for one in (body, facts))
+            if new.delta != old.delta:
+                self.report(row.entry, f"changes the delta of {row.account!r}")
         facts[field] = body[field]
 
     def _step(self, row: Any, body: Mapping[str, Any]) -> None:  # noqa: ANN401
@@ -187,8 +189,11 @@ class LedgerReplay:
             self.accounts[row.account],
             losses_from_bytes(row.units or b"", body["periods"]),
         )
-        if body["pico_epsilon"] != losses.largest:
+        if cost_parts(body) != losses.largest:
             self.report(row.entry, "names another cost than its units have")
+        delta = BudgetText.parse(account.facts["budget"]).delta
+        if booked_delta(body) != delta:
+            self.report(row.entry, "mixes pure and approximate privacy in one account")
         # A loss booked in a past window would leave this window's budget untouched.
         if body["window"] != windows.label(account.facts["window"], row.at):
             self.report(row.entry, "was booked in another window than its time's")

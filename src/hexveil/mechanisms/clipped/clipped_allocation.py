@@ -20,7 +20,6 @@ from hexveil.mechanisms.contract import (
     Decoded,
     DrawnRow,
     LaplaceNoise,
-    NoisyMax,
     Values,
 )
 
@@ -108,7 +107,7 @@ class ClippedSensitivity(ReadOnlyArrays):
     def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
         """Return each user's loss, rounded down: see `SensitivityReport`."""
         # Anything else was never booked: the meter refuses an infinite loss.
-        if isinstance(request, NoisyMax) or not (request.scales > 0).all():
+        if not isinstance(request, LaplaceNoise) or not (request.scales > 0).all():
             return np.full(n_users, np.inf)
         means, variances = np.split(request.scales, [self.mean_cells.size])
         noise = np.zeros(self.width.size)

@@ -4,19 +4,23 @@ Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: a unit moves all numbers of a noise request together by an L1 distance of at most `by`,
 whole-numbered, wherever its records lie.
 Loss: Σ_g d_g / b_g <= by / min b for discrete Laplace noise of scales b_g, where Σ_g d_g <= by.
-Source: the Laplace mechanism (Dwork, McSherry, Nissim and Smith, 2006), on integers.
+Of discrete Gaussian noise of parameters r_g: Σ_g d_g² / r_g² <= by_square / min r², as a square of
+μ (`accounting.gaussian_composition`), where Σ_g d_g² <= by_square.
+Source: the Laplace mechanism (Dwork, McSherry, Nissim and Smith, 2006), on integers; the discrete
+Gaussian (Canonne, Kamath and Steinke, 2020).
 
 Which units exist is private, so losses have a single entry: that of any unit, present or not.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from hexveil.mechanisms.contract import LaplaceNoise, PrivateSums, Separate
+from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise, PrivateSums, Separate
 from hexveil.mechanisms.sensitivity_report import ULP
 
 if TYPE_CHECKING:
@@ -67,11 +71,36 @@ class JointSensitivity:
 
     def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
         """Return the loss of any unit, rounded down: see `SensitivityReport`."""
+        if isinstance(request, GaussianNoise):
+            # No pure loss limits it: the meter of a pure promise refuses it.
+            return np.full(n_users, np.inf)
         scale = np.min(request.scales) if isinstance(request, LaplaceNoise) else request.scale / 2
         # A scale of zero is an infinite loss, which the meter refuses.
         with np.errstate(divide="ignore"):
             loss = np.float64(self.by) / scale
         return np.full(n_users, loss * (1.0 - 16.0 * ULP))
+
+
+@dataclass(frozen=True)
+class JointDistance:
+    """Sensitivity of numbers that any unit moves together by a limited L2 distance.
+
+    Attributes
+    ----------
+    by_square : int
+        Largest sum of squares of the moves; whole.
+    """
+
+    by_square: int
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002
+        """Return infinity: an L2 distance alone limits no pure loss."""
+        return np.full(n_users, np.inf)
+
+    def square_lower_bound(self, request: GaussianNoise) -> float:
+        """Return μ² of this noise, rounded down; infinite for a parameter of zero."""
+        least = float(np.min(request.deviations))
+        return float(self.by_square) / least**2 * (1.0 - 16.0 * ULP) if least > 0 else math.inf
 
 
 def score_sensitivity(by: int) -> Separate:

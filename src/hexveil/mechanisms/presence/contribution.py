@@ -3,13 +3,15 @@
 From a unit's own records and released numbers alone, with P = 2^20 parts:
 
     x_c = min(n_c, N) p_c                 priced records in cell c; N, p_c <= 2^20
-    w_c = floor(P x_c / max(Σ_c x_c, τ))  weight
+    w_c = floor(P x_c / max(‖x‖, τ))      weight
     v_c = position of the mean in [0, P], d_c = clip(v_c - m_c, -r, r)
     A_c = floor((w_c (r + d_c) + r) / 2r),   B_c = w_c - A_c
 
-n_c counts the unit's records in the cell. Prices p_c, the cap τ >= 0, centres m_c and the radius
-r >= 1 are whole numbers that were declared or released. A + B adds up to the weight of the units in
-a cell, and m + r (A - B) / (A + B) is the mean of their clipped positions.
+n_c counts the unit's records in the cell. ‖x‖ is the sum of x under Laplace noise, and the root of
+the sum of squares, rounded up to a whole number, under Gaussian noise (`map_noise`). Prices p_c,
+the cap τ >= 0, centres m_c and the radius r >= 1 are whole numbers that were declared or released.
+A + B adds up to the weight of the units in a cell, and m + r (A - B) / (A + B) is the mean of their
+clipped positions.
 
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: w_c >= 0 and Σ_c w_c <= P Σ_c x_c / Σ_c x_c = P. As 0 <= r + d_c <= 2r, A_c rises with
@@ -17,7 +19,10 @@ d_c from floor(r / 2r) = 0 to floor((2 r w_c + r) / 2r) = w_c, so A_c and B_c ar
 add up to w_c. Other units' numbers do not change. So a unit moves (A, B) over all cells together by
 an L1 distance of Σ_c w_c <= P. Nothing else about the records is used: the bound holds for any
 counts, any values and any number of cells.
-Loss: P / b with discrete Laplace noise of scale b on every A_c and B_c.
+With the root of squares, Σ_c w_c² <= P² Σ_c x_c² / ‖x‖² <= P², and A_c² + B_c² <= (A_c + B_c)² =
+w_c²: a unit moves (A, B) over all cells together by an L2 distance of at most P.
+Loss: P / b with discrete Laplace noise of scale b on every A_c and B_c; or P² / r² as a square of μ
+with discrete Gaussian noise of parameter r.
 Source: weights as in user-level bounds on contributions (Amin, Kulesza, Munoz and Vassilvitskii,
 2019), sums of both signs in place of a count and a sum; the proof is above.
 
@@ -36,13 +41,18 @@ import numpy as np
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hexveil.mechanisms.contract import Floats, Ints
     from hexveil.model.private_pairs import PrivatePairs
+
+    Norm = Callable[[PrivatePairs, Ints], Ints]
 
 PARTS = 2**20
 """Whole-number parts of a unit's weight, and of the span of the bounds."""
 MAX_PRICE = 2**20
 """Largest price of a cell."""
+ENLARGED = 1.0 + 2.0**-20
 
 
 def positions(pairs: PrivatePairs, span_quanta: int) -> Ints:
@@ -65,17 +75,34 @@ def priced_records(pairs: PrivatePairs, prices: Ints) -> Ints:
     return np.asarray(pairs.records * prices[pairs.cell])
 
 
-def unit_weights(pairs: PrivatePairs, prices: Ints, cap: int) -> Ints:
-    """Return the weight w of each pair: at most `PARTS` over the pairs of a unit. PRIVATE.
+def sum_of_records(pairs: PrivatePairs, priced: Ints) -> Ints:
+    """Return the sum of each unit's priced records. PRIVATE."""
+    return pairs.per_unit(priced)
+
+
+def root_of_squares(pairs: PrivatePairs, priced: Ints) -> Ints:
+    """Return the root of the sum of squares of each unit's priced records, rounded up. PRIVATE.
+
+    A sum of at most 2^22 squares of doubles, in any order, is off by a factor of at most 1 + 2^-30,
+    so that the enlarged root is above the true one.
+    """
+    squares = np.asarray(pairs.per_unit(priced.astype(np.float64) ** 2))  # type: ignore[arg-type]
+    return np.ceil(np.sqrt(squares) * ENLARGED).astype(np.int64)
+
+
+def unit_weights(pairs: PrivatePairs, prices: Ints, cap: int, norm: Norm = sum_of_records) -> Ints:
+    """Return the weight w of each pair, within `PARTS` in the norm for each unit. PRIVATE.
 
     Parameters
     ----------
     cap : int
         τ, in priced records. Units of fewer weigh less than `PARTS`. Public.
+    norm : callable, optional
+        Size of the priced records of each unit; at least each of them. Default their sum.
     """
     priced = priced_records(pairs, prices)
     # At least 1: a unit whose cells are all closed has no priced records.
-    divisor = np.maximum(pairs.per_unit(priced), max(cap, 1))
+    divisor = np.maximum(norm(pairs, priced), max(cap, 1))
     return np.asarray(PARTS * priced // pairs.of_unit(divisor))
 
 
@@ -114,9 +141,9 @@ class CellWindow(ReadOnlyArrays):
     radius: int
     cap: int = 0
 
-    def sums(self, pairs: PrivatePairs, span_quanta: int) -> Ints:
+    def sums(self, pairs: PrivatePairs, span_quanta: int, norm: Norm = sum_of_records) -> Ints:
         """Return ΣA of each cell, then ΣB of each cell, shape (2 n_cells,). PRIVATE."""
-        weights = unit_weights(pairs, self.prices, self.cap)
+        weights = unit_weights(pairs, self.prices, self.cap, norm)
         offsets = positions(pairs, span_quanta) - self.centres[pairs.cell]
         halves = split_weights(weights, offsets, self.radius)
         return np.concatenate([_per_cell(pairs, half, self.prices.size) for half in halves])

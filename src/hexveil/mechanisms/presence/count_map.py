@@ -2,15 +2,16 @@
 
 A unit in K cells counts min(1, k / K) in each of them, in whole parts of P = 2^20:
 
-    w = floor(P min(1, k / K)).
+    w = floor(P min(1, k / K)) under Laplace noise, floor(P min(1, √(k / K))) under Gaussian noise.
 
-So a unit in at most k cells counts fully, and one in more counts as k units in all. A published
+So a unit in at most k cells counts fully, and one in more counts less in each. A published
 number of units is too small where many units were in more cells than the cap.
 
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: K floor(P min(1, k / K)) <= k P, over all cells together; nothing about the values or
 the number of records is used.
-Loss: k P / b with discrete Laplace noise of scale b in every cell.
+Under Gaussian noise K w² <= k P²: an L2 distance of √k P.
+Loss: k P / b with discrete Laplace noise of scale b in every cell; or k P² / r² as a square of μ.
 Source: the bound on contributed partitions of user-level libraries (Wilson et al., 2020), by
 down-weighting in place of sampling.
 """
@@ -18,21 +19,19 @@ down-weighting in place of sampling.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DONE, DrawnRow, LaplaceNoise, Values
-from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS, JointSensitivity, private_pairs
+from hexveil.mechanisms.contract import DONE, DrawnRow, Values
+from hexveil.mechanisms.presence.any_unit import private_pairs
 from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.map_stage import map_scale
+from hexveil.mechanisms.presence.loss_shares import LossShares, booked_losses, loss_shares
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.contract import (
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
         SensitivityReport,
         Stage,
     )
+    from hexveil.mechanisms.presence.map_noise import MapNoise
 
 COUNT_MAP = "count map"
 MISS = 0.05
@@ -57,13 +57,13 @@ class UnitCounts(DrawnRow):
     ----------
     n_cells, cell_cap : int
         k cells of a unit count fully.
-    scale : float
-        b, in parts.
+    law : MapNoise
+        Of the noise in every cell.
     """
 
     n_cells: int
     cell_cap: int
-    scale: float
+    law: MapNoise
     name = COUNT_MAP
 
     @property
@@ -72,18 +72,18 @@ class UnitCounts(DrawnRow):
         return self.n_cells
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
-        """Return Laplace noise of one scale for all cells."""
-        return (LaplaceNoise(np.full(self.n_cells, self.scale)),)
+        """Return noise of one scale for all cells."""
+        return (self.law.request(self.n_cells),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return that any unit moves all numbers together by at most k P."""
-        return (JointSensitivity(self.cell_cap * PARTS),)
+        """Return that any unit contributes at most k full weights."""
+        return (self.law.report(self.cell_cap),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the numbers of units, in parts. PRIVATE."""
         pairs = private_pairs(sums)
         visited = pairs.of_unit(pairs.per_unit(np.ones_like(pairs.cell)))
-        weights = PARTS * self.cell_cap // np.maximum(visited, self.cell_cap)
+        weights = self.law.count_weights(self.cell_cap, visited)
         # Exact: every partial sum is a whole number below 2^53.
         counts = np.bincount(pairs.cell, weights=weights, minlength=self.n_cells)
         return (Values(counts.astype(np.int64)[None]),)
@@ -118,12 +118,15 @@ class CountAllocation:
     epsilon : Fraction
     false_openings : float or None
         Expected number of empty cells that are opened; None opens every cell.
+    delta : Fraction
+        0 for a pure promise.
     """
 
     n_cells: int
     cell_cap: int
     epsilon: Fraction
     false_openings: float | None = 1.0
+    delta: Fraction = Fraction(0)
     kind = "presence-counts"
 
     def __post_init__(self) -> None:
@@ -131,19 +134,29 @@ class CountAllocation:
             raise InputError(f"a cap on cells runs from 1 to {MAX_CELL_CAP:,}.")
 
     @property
+    def shares(self) -> LossShares:
+        """The loss, of which the map has all."""
+        return loss_shares(self.epsilon, self.delta)
+
+    @property
+    def law(self) -> MapNoise:
+        """Noise of every cell."""
+        return self.shares.map_noise(weights=self.cell_cap)
+
+    @property
     def scale(self) -> float:
         """Noise scale of every cell, in parts."""
-        return map_scale(self.epsilon, self.cell_cap * PARTS)
+        return self.law.scale
 
     def losses(self) -> Floats:
         """Return the loss of any unit, shape (1,): booked."""
-        return np.full(N_ACCOUNTS, round_up(self.epsilon))
+        return booked_losses(self.shares)
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the only stage, then DONE."""
         if COUNT_MAP in earlier:
             return DONE
-        return UnitCounts(self.n_cells, self.cell_cap, self.scale)
+        return UnitCounts(self.n_cells, self.cell_cap, self.law)
 
     def decode(self, outputs: Outputs) -> UnitCountMap:
         """Return numbers of units; empty cells open with the declared expected number."""
@@ -151,21 +164,7 @@ class CountAllocation:
         is_open = np.full(self.n_cells, fill_value=True)
         if self.false_openings is not None:
             tail = min(self.false_openings / self.n_cells, 0.5)
-            is_open = noisy >= laplace_quantile(tail, self.scale)
-        margin = laplace_quantile(MISS / 2, self.scale)
+            is_open = noisy >= self.law.quantile(tail)
+        margin = self.law.quantile(MISS / 2)
         columns = (np.maximum((noisy + shift) / PARTS, 0.0) for shift in (0, -margin, margin))
         return UnitCountMap(is_open, *(np.where(is_open, column, np.nan) for column in columns))
-
-
-def laplace_quantile(tail: float, scale: float) -> int:
-    """Return the smallest t >= 1 with P(X >= t) <= tail, X discrete Laplace of this scale.
-
-    P(X >= t) = exp(-t / b) / (1 + exp(-1 / b)) for t >= 1.
-
-    Examples
-    --------
-    >>> round(laplace_quantile(0.025, 1e6) / 1e6, 3)
-    2.996
-    """
-    threshold = -scale * np.log(tail * (1.0 + np.exp(-1.0 / scale)))
-    return max(int(np.ceil(threshold)), 1)

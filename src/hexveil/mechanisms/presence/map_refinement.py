@@ -1,10 +1,11 @@
 """Centres and prices of the fine map, from the noisy coarse map. Public post-processing.
 
-Let W and D be the noisy A + B and A - B of a cell, in units, under noise of scale b, and s = 2 b
-the standard deviation of either. The coarse estimate is m + r q, q = D / max(W, s) within [-1, 1],
-with variance r² s² (1 + q²) / max(W, s)². Centres of the fine map are these estimates, shrunk
-towards their common mean by the variance between cells (Paule and Mandel, 1982). On a grid of
-several dimensions they are shrunk towards the effects of place and slot (`cell_effects`).
+Let W and D be the noisy A + B and A - B of a cell, in units, and s the standard deviation of the
+noise of either: 2 b under Laplace noise of scale b, √2 r under Gaussian noise of parameter r. The
+coarse estimate is m + r q, q = D / max(W, s) within [-1, 1], with variance r² s² (1 + q²) / max(W,
+s)². Centres of the fine map are these estimates, shrunk towards their common mean by the variance
+between cells (Paule and Mandel, 1982). On a grid of several dimensions they are shrunk towards the
+effects of place and slot (`cell_effects`).
 
 Prices fall as 1 / max(W, floor): a unit that was in crowded and in lonely cells gives more weight
 to the lonely ones, so that noise relative to weight is alike in all open cells. Closed cells have
@@ -39,15 +40,15 @@ class MapRefinement:
 
     Attributes
     ----------
-    scale : float
-        b, in parts.
+    deviation : float
+        s, in parts.
     threshold : int or None
         Noisy weight, in parts, from which a cell is open; None opens every cell.
     shape : tuple of int
         Dimensions of the grid; empty for one alone.
     """
 
-    scale: float
+    deviation: float
     threshold: int | None
     shape: tuple[int, ...] = ()
 
@@ -64,7 +65,7 @@ class MapRefinement:
         is_open = np.full(weight.size, fill_value=True)
         if self.threshold is not None:
             is_open = weight * PARTS >= self.threshold
-        centres, sd = window.centres.astype(np.float64), 2.0 * self.scale / PARTS
+        centres, sd = window.centres.astype(np.float64), self.deviation / PARTS
         if self.shape and is_open.sum() >= MIN_CELLS:
             levels = NoisyLevels.of(weight, difference, window.centres, window.radius, sd)
             centres = levels.smoothed(self.shape).levels(self.shape)

@@ -1,9 +1,11 @@
 """Stages that release a map: noisy halves of the weight of each cell.
 
 Neighbours: all records of one privacy unit are added or removed.
-Sensitivity: `PARTS` in L1 over all numbers of the stage together (`contribution`).
-Loss: PARTS / b, b the scale of the noise on every number. Prices, centres, radius and cap were
-declared or released before, so stages compose adaptively: their losses add up.
+Sensitivity: `PARTS` over all numbers of the stage together, in L1 under Laplace noise and in L2
+under Gaussian noise (`contribution`).
+Loss: PARTS / b, b the scale of the noise on every number; or PARTS² / r² as a square of μ. Prices,
+centres, radius and cap were declared or released before, so stages compose adaptively: their losses
+add up.
 Source: `contribution`; adaptive composition in `hexveil.mechanisms.contract`.
 
 Every cell of the declared grid gets noise, whether records lie in it or not.
@@ -19,8 +21,8 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Values
-from hexveil.mechanisms.presence.any_unit import JointSensitivity, private_pairs
+from hexveil.mechanisms.contract import DrawnRow, Values
+from hexveil.mechanisms.presence.any_unit import private_pairs
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         PrivateSums,
         SensitivityReport,
     )
+    from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.mechanisms.presence.map_refinement import MapRefinement
 
 
@@ -70,14 +73,14 @@ class WeightMap(DrawnRow):
     name : str
     window : CellWindow
     span_quanta : int
-    scale : float
-        b, in parts.
+    law : MapNoise
+        Of the noise on every number.
     """
 
     name: str
     window: CellWindow
     span_quanta: int
-    scale: float
+    law: MapNoise
 
     @property
     def entries(self) -> int:
@@ -85,16 +88,17 @@ class WeightMap(DrawnRow):
         return 2 * self.window.prices.size
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
-        """Return Laplace noise of one scale for all numbers."""
-        return (LaplaceNoise(np.full(2 * self.window.prices.size, self.scale)),)
+        """Return noise of one scale for all numbers."""
+        return (self.law.request(2 * self.window.prices.size),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that any unit moves all numbers together by at most `PARTS`."""
-        return (JointSensitivity(PARTS),)
+        return (self.law.report(),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the halves of the weights. PRIVATE."""
-        return (Values(self.window.sums(private_pairs(sums), self.span_quanta)[None]),)
+        pairs = private_pairs(sums)
+        return (Values(self.window.sums(pairs, self.span_quanta, self.law.norm)[None]),)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,7 @@ from hexveil.mechanisms.presence.contribution import (
     PARTS,
     positions,
     priced_records,
+    sum_of_records,
     unit_weights,
 )
 from hexveil.mechanisms.private_quantile import selection_scale
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         PrivateSums,
         SensitivityReport,
     )
+    from hexveil.mechanisms.presence.contribution import Norm
     from hexveil.mechanisms.private_quantile import ListedPoints
     from hexveil.model.private_pairs import PrivatePairs
 
@@ -146,13 +148,21 @@ class CentreDistances:
 
 @dataclass(frozen=True, eq=False)
 class UnitTotals:
-    """Priced records of each unit, `PARTS` votes each; units without any do not vote."""
+    """Priced records of each unit, `PARTS` votes each; units without any do not vote.
+
+    Attributes
+    ----------
+    prices : ndarray of int64, shape (n_cells,)
+    norm : callable
+        Size of a unit's priced records, as in the map that is capped.
+    """
 
     prices: Ints
+    norm: Norm = sum_of_records
 
     def values_and_votes(self, pairs: PrivatePairs) -> tuple[Ints, Ints]:
         """Return the totals and their votes. PRIVATE."""
-        totals = pairs.per_unit(priced_records(pairs, self.prices))
+        totals = self.norm(pairs, priced_records(pairs, self.prices))
         return totals, PARTS * (totals > 0).astype(np.int64)
 
 

@@ -15,8 +15,8 @@ numbers of the stages before, nothing else.
 
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: stated by each stage (`population_quantile`, `map_stage`).
-Loss: ε for any unit, present or not: the shares of the stages add up to 1, whatever the outputs
-are.
+Loss: ε, or (ε, δ) with noise of Gaussian law in the maps, for any unit, present or not: the shares
+of the stages add up to 1, whatever the outputs are (`loss_shares`).
 Source: adaptive composition (`hexveil.mechanisms.contract`).
 """
 
@@ -28,14 +28,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS
 from hexveil.mechanisms.presence.cell_effects import NoisyLevels
-from hexveil.mechanisms.presence.cell_opening import opening_threshold
 from hexveil.mechanisms.presence.contribution import MAX_PRICE, PARTS, CellWindow
+from hexveil.mechanisms.presence.loss_shares import LossShares, booked_losses, loss_shares
+from hexveil.mechanisms.presence.map_noise import MapNoise, laplace_equivalent
 from hexveil.mechanisms.presence.map_refinement import MapRefinement
-from hexveil.mechanisms.presence.map_stage import CoarseMap, WeightMap, map_scale
+from hexveil.mechanisms.presence.map_stage import CoarseMap, WeightMap
 from hexveil.mechanisms.presence.population_quantile import (
     CentreDistances,
     PopulationQuantile,
@@ -85,6 +84,8 @@ class PresenceAllocation:
     design : RangeDesign
     shape : tuple of int
         Dimensions of the grid, cells in C order; empty for one alone.
+    delta : Fraction
+        0 for a pure promise.
     """
 
     n_cells: int
@@ -94,11 +95,17 @@ class PresenceAllocation:
     false_openings: float | None = 1.0
     design: RangeDesign = DEFAULT_RANGES
     shape: tuple[int, ...] = ()
+    delta: Fraction = Fraction(0)
     kind = "presence"
+
+    @property
+    def shares(self) -> LossShares:
+        """The loss, of which each stage has a share."""
+        return loss_shares(self.epsilon, self.delta)
 
     def losses(self) -> Floats:
         """Return the loss of any unit, shape (1,): booked."""
-        return np.full(N_ACCOUNTS, round_up(self.epsilon))
+        return booked_losses(self.shares)
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the stage after these outputs: see `Allocation`."""
@@ -107,16 +114,21 @@ class PresenceAllocation:
         return next((stage for stage in self._stages(earlier) if stage.name not in earlier), DONE)
 
     @property
+    def law(self) -> MapNoise:
+        """Noise of the map that is published."""
+        return self.shares.map_noise(self.form.map_share)
+
+    @property
     def fine_scale(self) -> float:
         """Noise scale of the map that is published, in parts."""
-        return map_scale(self.epsilon * self.form.map_share)
+        return self.law.scale
 
     @property
     def threshold(self) -> int | None:
         """Noisy weight, in parts, from which a cell is published; None without a test."""
         if self.false_openings is None:
             return None
-        return opening_threshold(self.n_cells, self.fine_scale, self.false_openings)
+        return self.law.opening_threshold(self.n_cells, self.false_openings)
 
     def fine_window(self, outputs: Outputs) -> CellWindow:
         """Return prices, centres, radius and cap of the map that is published."""
@@ -133,72 +145,73 @@ class PresenceAllocation:
         noisy = outputs[FINE_MAP][0]
         window = self.fine_window(outputs)
         levels = self._levels(outputs, window) if self.shape else None
-        return decode_map(window, noisy, self.fine_scale, self.threshold, levels)
+        return decode_map(window, noisy, self.law, self.threshold, levels)
 
     def _levels(self, outputs: Outputs, window: CellWindow) -> Floats:
         """Return levels of all cells, in parts; of cells without a price from the coarse map."""
-        published = self._noisy_levels(window, outputs[FINE_MAP][0], self.fine_scale)
+        published = self._noisy_levels(window, outputs[FINE_MAP][0], self.law)
         if isinstance(self.form, OneShot):
             return published.smoothed(self.shape).levels(self.shape)
-        scale = map_scale(self.epsilon * self.form.coarse_share)
-        coarse = self._noisy_levels(
-            self._range_window(outputs), self._coarse_row(outputs)[0], scale
-        )
+        law = self.coarse_law(self.form)
+        coarse = self._noisy_levels(self._range_window(outputs), self._coarse_row(outputs)[0], law)
         has_price = window.prices > 0
         merged = published.above_noise().where(has_price, coarse.smoothed(self.shape))
         return merged.levels(self.shape)
 
-    def _noisy_levels(self, window: CellWindow, noisy: Ints, scale: float) -> NoisyLevels:
+    def _noisy_levels(self, window: CellWindow, noisy: Ints, law: MapNoise) -> NoisyLevels:
         weight, difference = window.decode(noisy)
-        return NoisyLevels.of(weight, difference, window.centres, window.radius, 2 * scale / PARTS)
+        deviation = law.sum_deviation / PARTS
+        return NoisyLevels.of(weight, difference, window.centres, window.radius, deviation)
 
     # ---- stages ----
 
     def _stages(self, earlier: Outputs) -> Iterator[Stage]:
-        range_epsilon = self.epsilon * self.form.range_share
-        yield self._centre(range_epsilon)
-        yield self._radius(earlier, range_epsilon)
+        yield self._centre()
+        yield self._radius(earlier)
         if isinstance(self.form, ThreeStages):
             yield self._coarse_map(earlier, self.form)
             yield self._residual_radius(earlier, self.form)
             if isinstance(self.form.cap, PrivateCap):
                 yield self._user_cap(earlier, self.form.cap)
-        yield WeightMap(FINE_MAP, self.fine_window(earlier), self.span_quanta, self.fine_scale)
+        yield WeightMap(FINE_MAP, self.fine_window(earlier), self.span_quanta, self.law)
 
-    def _centre(self, range_epsilon: Fraction) -> PopulationQuantile:
+    def coarse_law(self, form: ThreeStages) -> MapNoise:
+        """Return the noise of the coarse map."""
+        return self.shares.map_noise(form.coarse_share)
+
+    def _centre(self) -> PopulationQuantile:
         return PopulationQuantile.at_loss(
             CENTRE,
             VotedPositions(self.span_quanta),
             self.design.centres(),
             MEDIAN,
-            range_epsilon * CENTRE_PART,
+            self.shares.choice_epsilon(self.form.range_share * CENTRE_PART),
         )
 
-    def _radius(self, earlier: Outputs, range_epsilon: Fraction) -> PopulationQuantile:
-        centre = self._centre(range_epsilon).selected(earlier)
+    def _radius(self, earlier: Outputs) -> PopulationQuantile:
+        centre = self._centre().selected(earlier)
         return PopulationQuantile.at_loss(
             RADIUS,
             RangeDistances(self.span_quanta, centre),
             self.design.radii(),
             self.design.radius_quantile,
-            range_epsilon * (1 - CENTRE_PART),
+            self.shares.choice_epsilon(self.form.range_share * (1 - CENTRE_PART)),
         )
 
     def _range_window(self, outputs: Outputs, cap: int = 0) -> CellWindow:
         """Return the window of the private range: all cells alike, at a price of 1."""
-        range_epsilon = self.epsilon * self.form.range_share
-        centre = self._centre(range_epsilon).selected(outputs)
-        radius = self._radius(outputs, range_epsilon).selected(outputs)
+        centre = self._centre().selected(outputs)
+        radius = self._radius(outputs).selected(outputs)
         ones = np.ones(self.n_cells, dtype=np.int64)
         return CellWindow(ones, np.full(self.n_cells, centre), radius, cap)
 
     def _coarse_map(self, earlier: Outputs, form: ThreeStages) -> CoarseMap:
-        scale = map_scale(self.epsilon * form.coarse_share)
+        law = self.coarse_law(form)
         window = self._range_window(earlier)
         # The threshold of the published map, not one of the coarse map's larger noise: an empty
         # cell that stays open takes nobody's weight, a used one that is closed is lost.
-        refinement = MapRefinement(scale, self.threshold, self.shape)
-        return CoarseMap(COARSE_MAP, window, self.span_quanta, scale, refinement)
+        refinement = MapRefinement(law.sum_deviation, self.threshold, self.shape)
+        return CoarseMap(COARSE_MAP, window, self.span_quanta, law, refinement)
 
     def _coarse_row(self, outputs: Outputs) -> tuple[Ints, Ints, Ints]:
         """Return the noisy numbers of the coarse map, the centres and the prices."""
@@ -214,18 +227,18 @@ class PresenceAllocation:
             RESIDUAL_RADIUS,
             CentreDistances(self.span_quanta, centres, prices),
             self.design.radii(),
-            quantile_for_noise(Fraction(self.fine_scale), weight, RESIDUAL_CLIPPED),
-            self.epsilon * form.residual_share,
+            quantile_for_noise(laplace_equivalent(self.law), weight, RESIDUAL_CLIPPED),
+            self.shares.choice_epsilon(form.residual_share),
         )
 
     def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PopulationQuantile:
         prices = self._coarse_row(earlier)[2]
         return PopulationQuantile.at_loss(
             USER_CAP,
-            UnitTotals(prices),
+            UnitTotals(prices, self.law.norm),
             cap.candidates(_middle_price(prices)),
             cap.quantile,
-            self.epsilon * cap.share,
+            self.shares.choice_epsilon(cap.share),
             cap.penalty_votes,
         )
 

@@ -1,19 +1,21 @@
 """Estimates and intervals of a map with private presence. Public post-processing.
 
-Of each open cell, with W and D the noisy A + B and A - B and b the scale of the noise:
+Of each open cell, with W and D the noisy A + B and A - B, b the scale of the noise and s the
+standard deviation of a sum of two such noises X and Y:
 
-- the weight is W, with the exact 95 % quantile of |X + Y| to either side, X and Y discrete Laplace
-  numbers of scale b (`cell_opening`);
+- the weight is W, with the exact 95 % quantile of |X + Y| to either side (`map_noise`);
   A cell that was tested is seen only if its noisy weight reached the threshold T, so the lower end
   there is at most the w of which P(w + Z >= W | w + Z >= T) is 2.5 %, Z = X + Y;
-- the mean is m + r q, q = D / max(W, 2 b) within [-1, 1].
+- the mean is m + r q, q = D / max(W, s) within [-1, 1].
 
 For the ratio z of the weights without noise, D - z W = (1 - z) X - (1 + z) Y has a known law
 whatever W is. So the ratios for which |D - z W| is below its 95 % quantile cover the ratio with
 probability 95 % (Fieller, 1954), also where W is small. For continuous Laplace numbers of scale 1
 and a = 1 - z, c = 1 + z,
 
-    P(|a X - c Y| > t) = (a² exp(-t/a) - c² exp(-t/c)) / (a² - c²),    (1 + t/2) exp(-t) at z = 0.
+    P(|a X - c Y| > t) = (a² exp(-t/a) - c² exp(-t/c)) / (a² - c²),    (1 + t/2) exp(-t) at z = 0;
+
+Gaussian noise of parameter 1 has a variance of a² + c² = 2 + 2 z² instead.
 
 The ratio is that of clipped means of units by their weights. The average of all records differs
 from it by clipping and by the weights of units. No released number says by how much, so the
@@ -31,8 +33,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.presence.cell_opening import opening_threshold
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+from hexveil.mechanisms.presence.map_noise import UNIT_LAPLACE, MapNoise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +82,7 @@ class PresenceMap(ReadOnlyArrays):
 def decode_map(
     window: CellWindow,
     noisy: Ints,
-    scale: float,
+    law: MapNoise,
     threshold: int | None = None,
     levels: Floats | None = None,
 ) -> PresenceMap:
@@ -91,8 +93,7 @@ def decode_map(
     window : CellWindow
         A cell of price 0 is closed.
     noisy : ndarray of int64, shape (2 n_cells,)
-    scale : float
-        b, in parts.
+    law : MapNoise
     threshold : int, optional
         Noisy weight in parts below which a cell is closed, where none was closed before.
     levels : ndarray of float, shape (n_cells,), optional
@@ -102,17 +103,18 @@ def decode_map(
     is_open = window.prices > 0
     if threshold is not None:
         is_open &= weight * PARTS >= threshold
-    ratio = np.clip(difference / np.maximum(weight, 2 * scale / PARTS), -1.0, 1.0)
-    margin = opening_threshold(1, scale, MISS / 2) / PARTS
+    ratio = np.clip(difference / np.maximum(weight, law.sum_deviation / PARTS), -1.0, 1.0)
+    margin, scale = law.opening_threshold(1, MISS / 2) / PARTS, law.scale
     weight_low = np.maximum(weight - margin, 0.0)
     if threshold is not None:
-        least = lowest_weights(weight * PARTS / scale, threshold / scale) * scale / PARTS
+        noisy_weights = weight * PARTS / scale
+        least = lowest_weights(noisy_weights, threshold / scale, law) * scale / PARTS
         weight_low = np.minimum(weight_low, least)
     # Noise may put a ratio, and all of its interval, where averages would lie beyond the bounds.
     reachable = -window.centres / window.radius, (PARTS - window.centres) / window.radius
     ratio, *fieller = (
         np.clip(number, *reachable)
-        for number in (ratio, *ratio_interval(weight, difference, scale / PARTS))
+        for number in (ratio, *ratio_interval(weight, difference, scale / PARTS, law))
     )
     ends = _widened(ratio, weight_low, (fieller[0], fieller[1]))
     means = ((window.centres + window.radius * number) / PARTS for number in (ratio, *ends))
@@ -135,10 +137,10 @@ def _widened(ratio: Floats, weight: Floats, ends: tuple[Floats, Floats]) -> tupl
     return low, high
 
 
-def lowest_weights(noisy: Floats, threshold: float) -> Floats:
+def lowest_weights(noisy: Floats, threshold: float, law: MapNoise = UNIT_LAPLACE) -> Floats:
     """Return the w with P(w + Z >= noisy | w + Z >= threshold) = 2.5 %, 0 at least.
 
-    All in units of the noise scale; Z is the sum of two Laplace numbers of scale 1.
+    All in units of the noise scale; Z is the sum of two numbers of scale 1.
 
     Examples
     --------
@@ -148,19 +150,16 @@ def lowest_weights(noisy: Floats, threshold: float) -> Floats:
     low, high = np.zeros_like(noisy), np.maximum(noisy, 0.0)
     for _ in range(50):
         middle = (low + high) / 2.0
-        seen = _sum_tail(noisy - middle) / _sum_tail(threshold - middle)
+        # Far below the threshold both tails vanish: such a weight is not likely to be seen at all.
+        is_seen = np.maximum(law.sum_tails(threshold - middle), np.finfo(float).tiny)
+        seen = law.sum_tails(noisy - middle) / is_seen
         low, high = np.where(seen < MISS / 2, middle, low), np.where(seen < MISS / 2, high, middle)
     return np.asarray(low)
 
 
-def _sum_tail(t: Floats) -> Floats:
-    """Return P(Z > t) = (2 + t) exp(-t) / 4 for t >= 0; Z is symmetric."""
-    size = np.abs(t)
-    tail = (2.0 + size) / 4.0 * np.exp(-size)
-    return np.where(t >= 0.0, tail, 1.0 - tail)
-
-
-def ratio_interval(weight: Floats, difference: Floats, scale: float) -> tuple[Floats, Floats]:
+def ratio_interval(
+    weight: Floats, difference: Floats, scale: float, law: MapNoise = UNIT_LAPLACE
+) -> tuple[Floats, Floats]:
     """Return 95 % intervals of the ratio (A - B) / (A + B) within [-1, 1].
 
     Parameters
@@ -168,7 +167,9 @@ def ratio_interval(weight: Floats, difference: Floats, scale: float) -> tuple[Fl
     weight, difference : ndarray of float, shape (n_cells,)
         Noisy A + B and A - B.
     scale : float
-        b, in the same unit.
+        Of the noise, in the same unit.
+    law : MapNoise, optional
+        Only its kind counts here.
 
     Examples
     --------
@@ -177,7 +178,7 @@ def ratio_interval(weight: Floats, difference: Floats, scale: float) -> tuple[Fl
     ([0.45], [0.55])
     """
     ratios = np.linspace(-1.0, 1.0, N_RATIOS)
-    margins = scale * noise_quantile95(np.abs(ratios))
+    margins = scale * noise_quantile95(np.abs(ratios), law)
     low, high = np.empty(weight.size), np.empty(weight.size)
     for begin in range(0, weight.size, CHUNK_CELLS):
         rows = slice(begin, begin + CHUNK_CELLS)
@@ -191,8 +192,8 @@ def ratio_interval(weight: Floats, difference: Floats, scale: float) -> tuple[Fl
     return np.maximum(low, -1.0), np.minimum(high, 1.0)
 
 
-def noise_quantile95(ratio: Floats) -> Floats:
-    """Return the 95 % quantile of |(1 - z) X - (1 + z) Y|, X and Y Laplace of scale 1.
+def noise_quantile95(ratio: Floats, law: MapNoise = UNIT_LAPLACE) -> Floats:
+    """Return the 95 % quantile of |(1 - z) X - (1 + z) Y|, X and Y noise of scale 1.
 
     Parameters
     ----------
@@ -207,15 +208,6 @@ def noise_quantile95(ratio: Floats) -> Floats:
     low, high = np.zeros_like(ratio), np.full_like(ratio, 8.0)
     for _ in range(50):
         middle = (low + high) / 2.0
-        above = _noise_tail(ratio, middle) > MISS
+        above = law.mixture_tail(ratio, middle) > MISS
         low, high = np.where(above, middle, low), np.where(above, high, middle)
     return np.asarray(high)
-
-
-def _noise_tail(ratio: Floats, t: Floats) -> Floats:
-    """Return P(|(1 - z) X - (1 + z) Y| > t)."""
-    # Near 0 both terms cancel: the limit is off by less than 1e-6 there.
-    z = np.where(ratio < 1e-3, 0.5, ratio)
-    a, c = np.maximum(1.0 - z, 1e-12), 1.0 + z
-    apart = (c**2 * np.exp(-t / c) - a**2 * np.exp(-t / a)) / (c**2 - a**2)
-    return np.where(ratio < 1e-3, (1.0 + t / 2.0) * np.exp(-t), apart)

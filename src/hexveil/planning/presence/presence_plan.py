@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.presence.presence_design import (
@@ -18,6 +19,7 @@ from hexveil.mechanisms.presence.presence_design import (
     PrivateCap,
     UserCap,
 )
+from hexveil.planning.presence.delta_gain import DeltaGain, gain_of_delta
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
     UnitCountPrediction,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 STATISTICS = (("mean",), ("users",))
 """Sets of statistics that can be requested: averages with weights, or numbers of units alone."""
+GAUSSIAN_STATISTICS = (("mean",), ("users",))
+"""Those that can be published with a δ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +66,13 @@ class PresencePlan:
 
     @property
     def epsilon(self) -> Fraction:
-        """Loss of any unit, present or not."""
+        """Loss of any unit, present or not; at `delta`, if that is above 0."""
         return self.request.epsilon
+
+    @property
+    def delta(self) -> Fraction:
+        """δ of the promise, 0 of a pure one."""
+        return self.request.delta
 
     @property
     def statistics(self) -> tuple[str, ...]:
@@ -76,6 +85,11 @@ class PresencePlan:
         if isinstance(self.request, PresenceRequest):
             return predict_map(self.request, self.baseline_error)
         return predict_counts(self.request)
+
+    @cached_property
+    def delta_gain(self) -> DeltaGain | None:
+        """What a δ would gain, by prediction; None for a plan that has one."""
+        return gain_of_delta(self)
 
     @property
     def refusal(self) -> str | None:
@@ -97,6 +111,7 @@ class PresencePlan:
             "protect": "presence",
             "statistics": list(self.statistics),
             "epsilon": float(self.epsilon),
+            "delta": float(self.delta),
             "privacy_unit": self.facts.privacy_unit,
             "cells": self.facts.grid.n_cells,
             "cells_tested": not self.facts.grid.is_in_use,
@@ -107,7 +122,12 @@ class PresencePlan:
             },
             "prediction": self.figures(),
             "refusal": self.refusal,
+            "with_delta": self._gain_json(),
         }
+
+    def _gain_json(self) -> dict[str, float] | None:
+        gain = self.delta_gain
+        return None if gain is None else {"delta": float(gain.delta), "error": gain.error}
 
     def __repr__(self) -> str:
         return (
@@ -116,7 +136,7 @@ class PresencePlan:
         )
 
 
-def plan_presence(
+def plan_presence(  # noqa: PLR0913  the arguments of a public door
     facts: DeclaredFacts,
     *,
     epsilon: Number | None,
@@ -125,6 +145,7 @@ def plan_presence(
     user_cap: int | str | None = None,
     baseline_error: Number | None = None,
     edition: str | None = None,
+    delta: Number | None = None,
 ) -> PresencePlan:
     """Return the plan of a release with private presence; see `hexveil.plan`.
 
@@ -142,16 +163,21 @@ def plan_presence(
         )
     declared = fleet if isinstance(fleet, FleetDeclaration) else FleetDeclaration(fleet)
     names = statistics_of(statistics)
-    loss = to_positive_fraction(epsilon, "epsilon")
+    loss, small = to_positive_fraction(epsilon, "epsilon"), to_delta(delta)
+    if small and names not in GAUSSIAN_STATISTICS:
+        raise InputError(
+            f"delta goes with averages or numbers of units, not with {', '.join(names)}; leave it "
+            "out."
+        )
     request: PresenceRequest | UnitCountRequest
     if names == ("users",):
         if user_cap is not None:
             raise InputError("user_cap goes with averages, not with numbers of units alone.")
-        request = UnitCountRequest(facts.grid, declared, loss)
+        request = UnitCountRequest(facts.grid, declared, loss, small)
     else:
         # Without a cap of the caller's own the request decides.
         caps = {} if user_cap is None else {"cap": cap_of(user_cap)}
-        request = PresenceRequest.of(facts.grid, facts.lattice, declared, loss, **caps)
+        request = PresenceRequest.of(facts.grid, facts.lattice, declared, loss, delta=small, **caps)
     return PresencePlan(facts, request, baseline_error, edition)
 
 

@@ -10,12 +10,13 @@ Assumptions, stated with every prediction:
 - a constant for all cells misses by `baseline_error`: BASELINE_SHARE of the span, or half the
   declared spread, unless declared.
 
-With W the weight of a cell, b the scale of the noise of the published map and s the spread,
-E|X + Y| = 1.5 b is the expected error of the weight, and about 1.5 b s / W that of the mean, at
-most NO_BETTER s. Equal weights of unequal units, and clipping, bias a mean by about BIAS s; the n
-units of a cell weigh differently from records, which adds s / sqrt(n). These are added in
-quadrature. A unit weighs 1, or its records over a declared cap, or CAPPED_WEIGHT under a private
-one. A cell opens with the probability that its weight and the noise exceed the threshold
+With W the weight of a cell, b the scale of the noise of the published map and s the spread, E|X +
+Y| = 1.5 b (of Gaussian noise of parameter r, 1.13 r) is the expected error of the weight, and about
+s E|X + Y| / W that of the mean, at most NO_BETTER s. Equal weights of unequal units, and clipping,
+bias a mean by about BIAS s; the n units of a cell weigh differently from records, which adds s /
+sqrt(n). These are added in quadrature. A unit weighs 1, or its records over a declared cap, or
+CAPPED_WEIGHT under a private one; under Gaussian noise, in k cells alike, the root of k times as
+much. A cell opens with the probability that its weight and the noise exceed the threshold
 (`cell_opening`), in the coarse map and again in the fine one.
 
 How values spread within bounds is not known on paper. So a range goes with each error: for a spread
@@ -33,21 +34,23 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
-from hexveil.mechanisms.presence.cell_opening import sum_tail
 from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.map_stage import map_scale
 from hexveil.mechanisms.presence.presence_design import (
     CAPPED_WEIGHT,
     DeclaredCap,
     PrivateCap,
     ThreeStages,
 )
+from hexveil.planning.presence.presence_request import (
+    PresenceRequest,
+    UnitCountRequest,
+    even_weight,
+)
 
 if TYPE_CHECKING:
     from hexveil.base.rational import Number
     from hexveil.mechanisms.contract import Floats
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
-    from hexveil.planning.presence.presence_request import PresenceRequest, UnitCountRequest
 
 CONCENTRATION = 0.8
 SPREAD_SHARE, LOW_SPREAD, HIGH_SPREAD = 0.1, 0.05, 0.2
@@ -55,8 +58,6 @@ NO_BETTER, BIAS = 0.8, 0.08
 MODEL_FACTOR = 2.0
 BASELINE_SHARE = 1.0 / 20.0
 MEAN_ABS_NORMAL = 0.7979
-MEAN_NOISE = 1.5
-"""E|X + Y| of two independent Laplace numbers of scale 1."""
 MIN_OPEN_TRAFFIC = 0.1
 """Share of traffic in open cells below which a map is refused."""
 
@@ -182,7 +183,7 @@ def predict_map(
     share = traffic_shares(request.grid.n_cells)
     weight = request.fleet.units * _unit_weight(request) * share
     is_open = _opening_probability(plan, weight)
-    noise = MEAN_NOISE * plan.fine_scale / PARTS
+    noise = plan.law.sum_error / PARTS
     traffic = is_open * share
     open_traffic = float(traffic.sum())
     over_open = traffic / max(open_traffic, np.finfo(float).tiny)
@@ -211,8 +212,7 @@ def predict_counts(request: UnitCountRequest) -> UnitCountPrediction:
     plan = request.allocation()
     share = traffic_shares(request.grid.n_cells)
     counts = _units_per_cell(request, share)
-    # E|X| of a Laplace number is its scale.
-    return UnitCountPrediction(plan.scale / PARTS, float((share * counts).sum()))
+    return UnitCountPrediction(plan.law.number_error / PARTS, float((share * counts).sum()))
 
 
 def _units_per_cell(request: PresenceRequest | UnitCountRequest, share: Floats) -> Floats:
@@ -226,23 +226,24 @@ def _units_per_cell(request: PresenceRequest | UnitCountRequest, share: Floats) 
 def _unit_weight(request: PresenceRequest) -> float:
     """Return the weight of a typical unit over all cells."""
     if isinstance(request.cap, DeclaredCap):
-        return min(request.fleet.records_per_unit / request.cap.records, 1.0)
-    if isinstance(request.user_cap, PrivateCap):
-        return float(CAPPED_WEIGHT)
-    return 1.0
+        capped = min(request.fleet.records_per_unit / request.cap.records, 1.0)
+    elif isinstance(request.user_cap, PrivateCap):
+        capped = float(CAPPED_WEIGHT)
+    else:
+        capped = 1.0
+    return capped * even_weight(request)
 
 
 def _opening_probability(plan: PresenceAllocation, weight: Floats) -> Floats:
     """Return the probability that cells of these weights, in units, are published as open."""
     if plan.threshold is None:
         return np.ones_like(weight)
-    scales = [plan.fine_scale]
+    laws = [plan.law]
     if isinstance(plan.form, ThreeStages):
-        scales.append(map_scale(plan.epsilon * plan.form.coarse_share))
+        laws.append(plan.coarse_law(plan.form))
     missing = (plan.threshold - np.rint(weight * PARTS).astype(np.int64)).tolist()
     # Z is symmetric: P(Z >= t) = 1 - P(Z >= 1 - t).
     tails = [
-        [sum_tail(t, scale) if t > 0 else 1.0 - sum_tail(1 - t, scale) for t in missing]
-        for scale in scales
+        [law.sum_tail(t) if t > 0 else 1.0 - law.sum_tail(1 - t) for t in missing] for law in laws
     ]
     return np.asarray(np.prod(tails, axis=0))

@@ -8,15 +8,18 @@ request is refused for its records.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hexveil.accounting.gaussian_loss import check_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.map_stage import map_scale
+from hexveil.mechanisms.presence.loss_shares import GaussianShares, loss_shares
+from hexveil.mechanisms.presence.map_noise import laplace_equivalent
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import (
     NO_CAP,
@@ -45,6 +48,8 @@ CAPPED_CELL_WEIGHT = 60
 """Declared units per cell times ε from which units of few records weigh less."""
 FALSE_OPENINGS = 1.0
 """Expected number of empty cells that are opened in a whole grid of empty ones."""
+PURE = Fraction(0)
+"""δ of a pure promise."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,8 @@ class PresenceRequest:
     cap : NoCap, DeclaredCap or PrivateCap, optional
         A private cap is for large fleets: the value of one unit decides little there. Without
         one, `user_cap` follows from the declarations.
+    delta : Fraction, optional
+        0, the default, for a pure promise; else below 1 / units.
     """
 
     grid: DeclaredGrid
@@ -96,9 +103,11 @@ class PresenceRequest:
     fleet: FleetDeclaration
     epsilon: Fraction
     cap: UserCap | None = None
+    delta: Fraction = PURE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
+        check_declared_delta(self.delta, self.fleet)
         if isinstance(self.cap, DeclaredCap) and not 1 <= self.cap.records <= MAX_DECLARED_CAP:
             raise InputError(
                 f"a cap declares the records of a unit, from 1 to {MAX_DECLARED_CAP:,}."
@@ -117,9 +126,10 @@ class PresenceRequest:
         fleet: FleetDeclaration,
         epsilon: Number,
         cap: UserCap | None = None,
+        delta: Fraction = PURE,
     ) -> PresenceRequest:
         """Build a request from an epsilon as written by a caller."""
-        return cls(grid, lattice, fleet, to_positive_fraction(epsilon, "epsilon"), cap)
+        return cls(grid, lattice, fleet, to_positive_fraction(epsilon, "epsilon"), cap, delta)
 
     @property
     def weight_per_cell(self) -> Fraction:
@@ -142,7 +152,7 @@ class PresenceRequest:
             or self.weight_per_cell * self.epsilon < CAPPED_CELL_WEIGHT
         ):
             return NO_CAP
-        share = choice_share(1, self.fleet.units, self.epsilon, PrivateCap.share)
+        share = self._choice_share(1, PrivateCap.share)
         return PrivateCap(share=share, units=self.fleet.units)
 
     def form(self) -> Form:
@@ -150,20 +160,29 @@ class PresenceRequest:
         cap = self.user_cap
         if self.fleet.units < SMALL_FLEET and not isinstance(cap, PrivateCap):
             return OneShot(cap=cap)
-        units, epsilon = self.fleet.units, self.epsilon
         return ThreeStages(
-            range_share=choice_share(2, units, epsilon, ThreeStages.range_share),
-            residual_share=choice_share(1, units, epsilon, ThreeStages.residual_share),
+            range_share=self._choice_share(2, ThreeStages.range_share),
+            residual_share=self._choice_share(1, ThreeStages.residual_share),
             cap=cap,
         )
+
+    def _choice_share(self, n_choices: int, largest: Fraction) -> Fraction:
+        """Return the share of private choices: of a promise with δ by squares, at the same loss."""
+        share = choice_share(n_choices, self.fleet.units, self.epsilon, largest)
+        if not self.delta:
+            return share
+        squares = GaussianShares(self.epsilon, self.delta).square_shares(share, n_choices)
+        return min(squares, largest)
 
     def allocation(self) -> PresenceAllocation:
         """Return the plan: stages with shares of ε, from declared numbers."""
         form = self.form()
         design = RangeDesign()
         if isinstance(form, OneShot):
-            scale = Fraction(map_scale(self.epsilon * form.map_share)) / PARTS
-            quantile = quantile_for_noise(scale, self.weight_per_cell, ONE_SHOT_CLIPPED)
+            law = loss_shares(self.epsilon, self.delta).map_noise(form.map_share)
+            scale = laplace_equivalent(law) / PARTS
+            weight = self.weight_per_cell * Fraction(even_weight(self))
+            quantile = quantile_for_noise(scale, weight, ONE_SHOT_CLIPPED)
             design = RangeDesign(radius_quantile=quantile)
         return PresenceAllocation(
             self.grid.n_cells,
@@ -173,7 +192,18 @@ class PresenceRequest:
             false_openings(self.grid),
             design,
             self.grid.shape,
+            self.delta,
         )
+
+
+def even_weight(request: PresenceRequest) -> float:
+    """Return the weight over all cells of a unit that is in all its declared cells alike.
+
+    Limited in L1 it is 1; limited in L2, under Gaussian noise, the root of their number.
+    """
+    fleet = request.fleet
+    cells = min(fleet.cells_per_unit, fleet.records_per_unit, request.grid.n_cells)
+    return math.sqrt(cells) if request.delta else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,19 +216,36 @@ class UnitCountRequest:
     fleet : FleetDeclaration
         A unit counts fully in as many cells as it is declared to be in.
     epsilon : Fraction
+    delta : Fraction, optional
+        0, the default, for a pure promise; else below 1 / units.
     """
 
     grid: DeclaredGrid
     fleet: FleetDeclaration
     epsilon: Fraction
+    delta: Fraction = PURE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
+        check_declared_delta(self.delta, self.fleet)
 
     def allocation(self) -> CountAllocation:
         """Return the plan: one stage."""
         cap = min(self.fleet.cells_per_unit, self.grid.n_cells)
-        return CountAllocation(self.grid.n_cells, cap, self.epsilon, false_openings(self.grid))
+        openings = false_openings(self.grid)
+        return CountAllocation(self.grid.n_cells, cap, self.epsilon, openings, self.delta)
+
+
+def check_declared_delta(delta: Fraction, fleet: FleetDeclaration) -> None:
+    """Refuse a δ that would allow to publish one unit of the declared fleet outright.
+
+    Raises
+    ------
+    InputError
+        If δ is neither 0 nor below 1 / units.
+    """
+    if delta:
+        check_delta(float(delta), fleet.units)
 
 
 def false_openings(grid: DeclaredGrid) -> float | None:

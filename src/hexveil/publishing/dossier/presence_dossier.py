@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.publishing.dossier.wording import repeated_losses
+from hexveil.publishing.dossier.wording import SPANS, losses_at, repeated_losses
 from hexveil.publishing.markup import clean
 from hexveil.publishing.presence.presence_manifest import MODEL
+from hexveil.publishing.verification.presence_checks import delta_of
 from hexveil.publishing.verification.verify import read_release
 from hexveil.report.manifest_view import format_heading
-from hexveil.report.promise import in_common
+from hexveil.report.promise import delta_in_words, in_common
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,8 +44,11 @@ def find_values(folder: Path) -> dict[str, Any] | None:
         raise InputError(f"{folder / NAME} names no entry of a ledger, so nothing was booked.")
     manifest = _cleaned(manifest)
     unit = manifest["guarantee"]["privacy_unit"]
-    loss = Fraction(manifest["guarantee"]["epsilon_spent"])
-    repeated = repeated_losses(unit, loss)
+    loss, delta = Fraction(manifest["guarantee"]["epsilon_spent"]), delta_of(manifest)
+    if delta:
+        repeated = [_repeated(times, loss, delta) for times in (1, *SPANS[unit])]
+    else:
+        repeated = repeated_losses(unit, loss)
     return {
         "manifest": manifest,
         "checksum": hashlib.sha256((folder / NAME).read_bytes()).hexdigest(),
@@ -50,11 +56,23 @@ def find_values(folder: Path) -> dict[str, Any] | None:
         "heading": _heading(manifest),
         "promise": manifest["guarantee"]["promise"],
         "epsilon": decimal_text(loss),
+        "delta": decimal_text(delta) if delta else "",
+        "meaning_of_delta": delta_in_words(manifest),
         "repeated": repeated,
         "longest": repeated[2],
         "in_common": in_common(),
         "open_cells": sum(table["is_open"].to_pylist()),
     }
+
+
+def _repeated(times: int, loss: Fraction, delta: Fraction) -> dict[str, Any]:
+    """Return the loss of so many releases at one δ: squares of μ add up."""
+    composed = loss
+    if times > 1:
+        exact = Fraction(square_epsilon(times * calibrated_square(loss, delta), delta))
+        # Four digits, rounded up, as people read them.
+        composed = Fraction(math.ceil(exact * 1000), 1000)
+    return losses_at(times, composed, delta)
 
 
 def _is_presence(path: Path) -> bool:

@@ -16,6 +16,7 @@ from hexveil.report.manifest_view import (
     with_unit,
 )
 from hexveil.report.promise import (
+    PURE,
     exact_counts,
     factor_words,
     in_common,
@@ -83,25 +84,26 @@ def _clipping(facts: ReleaseFacts) -> dict[str, Any]:
 def repeated_losses(unit: str, loss: Fraction) -> list[dict[str, Any]]:
     """Return the sums of a loss over several releases, days or weeks of a unit's owner."""
     # Constants lose nothing, however often: one row says it.
-    return [_at_loss(times, loss) for times in (1, *SPANS[unit]) if times == 1 or loss]
+    return [losses_at(times, times * loss) for times in (1, *SPANS[unit]) if times == 1 or loss]
 
 
-def _at_loss(times: int, loss: Fraction) -> dict[str, Any]:
-    """Return the epsilon, factor and certainty of a loss that adds up several times."""
-    factor = probability_factor(times * loss)
+def losses_at(times: int, loss: Fraction, delta: Fraction = PURE) -> dict[str, Any]:
+    """Return the epsilon, factor and certainty of the loss of several releases together."""
+    factor = probability_factor(loss)
     return {
         "times": times,
-        "epsilon": decimal_text(times * loss),
+        "epsilon": decimal_text(loss),
         "factor": factor_words(factor),
-        "certainty": insider_certainty(factor),
+        "certainty": insider_certainty(factor, delta),
     }
 
 
-def insider_certainty(factor: float) -> str:
+def insider_certainty(factor: float, delta: Fraction = PURE) -> str:
     """Return the certainty in percent of an insider who was undecided before; "" if near 100.
 
     This insider knows the values of all other units: then the odds of two possibilities for one
-    unit's values change by the same factor as the probabilities of outcomes.
+    unit's values change by the same factor as the probabilities of outcomes. With a δ it is the
+    chance that the insider guesses right, on average over outcomes.
 
     Examples
     --------
@@ -110,7 +112,7 @@ def insider_certainty(factor: float) -> str:
     """
     if factor >= CERTAIN:
         return ""
-    share = Fraction(factor) / (1 + Fraction(factor))
+    share = (Fraction(factor) + delta) / (1 + Fraction(factor))
     # Rounded up, because it limits what an insider can learn.
     return decimal_text(Fraction(math.ceil(share * 1000), 10))
 

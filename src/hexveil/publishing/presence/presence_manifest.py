@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
+from hexveil.accounting.gaussian_composition import square_epsilon, square_of_pure
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.contract import DONE, LaplaceNoise, Outputs
-from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS
+from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, Outputs
+from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS, JointDistance
 from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.count_map import CountAllocation, laplace_quantile
+from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_design import DeclaredCap, OneShot, PrivateCap
 from hexveil.planning.presence.presence_request import PresenceRequest
 from hexveil.publishing.manifest import (
@@ -35,7 +38,8 @@ if TYPE_CHECKING:
     from hexveil.planning.presence.presence_plan import PresencePlan
 
 MODEL: Literal["presence"] = "presence"
-CHOICE, LAPLACE = "permute and flip", "discrete Laplace"
+CHOICE, LAPLACE, GAUSSIAN = "permute and flip", "discrete Laplace", "discrete Gaussian"
+LARGEST_LOSS = 1e9
 _SELECTION = ("select", "drop_values", "timezone")
 
 
@@ -77,7 +81,7 @@ def presence_manifest(
         "software": software_versions(),
         "dataset": dataset_section(dataset, facts),
         "guarantee": {"protect": MODEL}
-        | guarantee_section(facts, plan.epsilon, plan.epsilon, protect=MODEL),
+        | guarantee_section(facts, plan.epsilon, plan.epsilon, protect=MODEL, delta=plan.delta),
         "bounds": {
             "lower": decimal_text(facts.lattice.lower),
             "upper": decimal_text(facts.lattice.upper),
@@ -147,7 +151,7 @@ def _threshold(allocation: PresenceAllocation | CountAllocation) -> float | None
         if allocation.false_openings is None:
             return None
         tail = min(allocation.false_openings / allocation.n_cells, 0.5)
-        return laplace_quantile(tail, allocation.scale) / PARTS
+        return allocation.law.quantile(tail) / PARTS
     threshold = allocation.threshold
     return None if threshold is None else threshold / PARTS
 
@@ -158,23 +162,48 @@ def _stages(
     """Yield each stage with its noise, its sensitivity and its loss, in order."""
     earlier = Outputs()
     while (stage := allocation.next_stage(earlier)) is not DONE:
-        yield _stage(stage, earlier)
+        yield _stage(stage, earlier, allocation.delta)
         earlier = earlier.extended(stage.name, stage.entries, outputs[stage.name])
 
 
-def _stage(stage: Stage, earlier: Outputs) -> dict[str, Any]:
+def _stage(stage: Stage, earlier: Outputs, delta: Fraction) -> dict[str, Any]:
     ((noise,), (report,)) = stage.noise(earlier), stage.sensitivity(earlier)
-    is_laplace = isinstance(noise, LaplaceNoise)
-    scale = float(noise.scales.min()) if isinstance(noise, LaplaceNoise) else float(noise.scale)
-    # Twice the sensitivity for a choice, since some scores rise while others fall. The report
-    # rounds losses down by less than half a part.
-    twice = 1 if is_laplace else 2
-    loss = float(report.loss_lower_bound(noise, N_ACCOUNTS)[0])
-    by = round(loss * scale / twice)
-    return {
-        "stage": stage.name,
-        "noise": LAPLACE if is_laplace else CHOICE,
-        "scale": scale,
-        "sensitivity": by,
-        "epsilon": twice * by / scale,
-    }
+    if isinstance(noise, GaussianNoise):
+        assert isinstance(report, JointDistance)  # noqa: S101  the meter refuses any other
+        kind, scale, by = GAUSSIAN, float(noise.deviations.min()), math.sqrt(report.by_square)
+    else:
+        if isinstance(noise, LaplaceNoise):
+            kind, scale = LAPLACE, float(noise.scales.min())
+        else:
+            kind, scale = CHOICE, float(noise.scale)
+        # The report rounds losses down by less than half a part.
+        loss = float(report.loss_lower_bound(noise, N_ACCOUNTS)[0])
+        by = round(loss * scale / TWICE.get(kind, 1))
+    stated = {"stage": stage.name, "noise": kind, "scale": scale, "sensitivity": by}
+    return stated | stage_losses(kind, by, scale, delta)
+
+
+TWICE = {CHOICE: 2}
+"""A choice costs twice its sensitivity: some scores rise while others fall."""
+
+
+def stage_losses(kind: str, by: float, scale: float, delta: Fraction) -> dict[str, float]:
+    """Return the loss of a stage alone: ε, and its square of μ where a δ is promised.
+
+    Parameters
+    ----------
+    kind : str
+        Of its noise.
+    by, scale : float
+        Sensitivity and scale of the noise, in the same unit.
+    delta : Fraction
+        0 for a pure promise. ε of Gaussian noise is one at this δ.
+    """
+    # An enormous loss, which only a forged manifest states, is infinite here.
+    if by > LARGEST_LOSS * scale:
+        return {"epsilon": math.inf} | ({"squared_mu": math.inf} if delta else {})
+    if kind == GAUSSIAN and delta:
+        square = (by / scale) ** 2
+        return {"epsilon": square_epsilon(Fraction(square), delta), "squared_mu": square}
+    epsilon = TWICE.get(kind, 1) * by / scale
+    return {"epsilon": epsilon} | ({"squared_mu": square_of_pure(epsilon)} if delta else {})

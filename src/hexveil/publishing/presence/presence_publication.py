@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.ledger import Ledger
+from hexveil.ledger.promises import check_same_promise
 from hexveil.mechanisms.contract import replay
 from hexveil.planning.presence.presence_plan import PresencePlan
 from hexveil.publishing.ledger_journal import rows_of
@@ -90,8 +91,8 @@ def check_presence(
     Raises
     ------
     InputError
-        If the plan is another data set's, or its map has nothing to say and the noise was not
-        accepted, or there is no ledger.
+        If the plan is another data set's, or its promise another than the account's, or its map
+        has nothing to say and the noise was not accepted, or there is no ledger.
     """
     if not isinstance(ledger, Ledger):
         raise InputError(
@@ -105,6 +106,8 @@ def check_presence(
     )
     if not same:
         raise InputError("the plan was made for another declared reading; plan again.")
+    account = ledger.account
+    check_same_promise(account.name, account.delta, plan.delta)
     check_label_names(facts.cells)
     if plan.refusal is not None and not accept_noise:
         raise InputError(f"{plan.refusal} Or accept the noise (accept_noise=True).")

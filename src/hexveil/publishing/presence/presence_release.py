@@ -17,7 +17,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.ledger import hash_losses
-from hexveil.mechanisms.contract import Meter, execute, replay
+from hexveil.mechanisms.contract import execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.planning.presence.presence_prediction import predict_counts, predict_map
@@ -136,16 +136,20 @@ def book_and_draw(
     account = account or BalanceKey()
     booked = hash_losses(
         [ANY_UNIT] * len(account.periods), np.repeat(losses, len(account.periods)), ledger.key,
-        max_loss=plan.epsilon, periods=account.periods,
+        max_loss=plan.shares.booked, periods=account.periods,
     )  # fmt: skip
     encoded = json.dumps(facts, sort_keys=True).encode()
     with ledger.drawing():
-        booking = ledger.reserve(name, booked, privacy_unit=account.unit, facts=facts, plan=encoded)
+        booking = ledger.reserve(
+            name, booked, privacy_unit=account.unit, facts=facts, plan=encoded, delta=plan.delta
+        )
         if booking.complete:
             return replay(plan, rows_of(booking.stages)), True
         journal = LedgerJournal(ledger, name)
         # The vetted door is made here: no caller can give a release another one.
-        outputs = execute(plan, PresenceSums(pairs), VettedNoise(), journal, Meter(losses))
+        outputs = execute(
+            plan, PresenceSums(pairs), VettedNoise(), journal, plan.shares.meter(losses)
+        )
         ledger.complete(name)
     return outputs, False
 

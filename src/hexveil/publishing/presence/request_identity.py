@@ -87,6 +87,7 @@ def identify(
         "fleet": f"{fleet.units} units, {fleet.records_per_unit} records and "
         f"{fleet.cells_per_unit} cells each",
         "epsilon": decimal_text(request.epsilon),
+        **({"delta": decimal_text(request.delta)} if request.delta else {}),
         "plan": hashlib.sha256(json.dumps(plan).encode()).hexdigest(),
         # A moved or renamed file holds the same records.
         **{f"records.{k}": v for k, v in sorted((declared or {}).items()) if k != "source"},

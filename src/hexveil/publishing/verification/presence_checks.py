@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.presence.cell_opening import opening_threshold
 from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.count_map import COUNT_MAP, laplace_quantile
+from hexveil.mechanisms.presence.count_map import COUNT_MAP
+from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
 from hexveil.mechanisms.presence.presence_decoding import MISS, lowest_weights
 from hexveil.model.cells import Cells, Labels, OneCell
-from hexveil.publishing.presence.presence_manifest import LAPLACE
+from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_losses
 from hexveil.publishing.presence.presence_table import (
     COLUMNS,
     OPEN,
@@ -49,6 +50,10 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
     Floats = NDArray[np.float64]
+
+
+LEAST_DELTA = Fraction(1, 10**300)
+"""Smallest δ that a double holds."""
 
 
 def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -94,7 +99,7 @@ def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
             return
     counted = "weight" if plan["statistics"] == ["mean"] else "users"
     yield from _check_opening(numbers[counted], is_open, manifest)
-    yield from _check_counts(counted, numbers, is_open, plan)
+    yield from _check_counts(counted, numbers, is_open, plan, _law(manifest))
     yield from _check_grades(table, numbers, is_open, manifest)
     if plan["statistics"] == ["mean"]:
         yield from _check_means(numbers, is_open, manifest)
@@ -102,27 +107,20 @@ def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
 
 def check_presence_losses(manifest: Json) -> Iterator[str]:
     """Yield stages and statements that do not agree with the loss that is stated."""
-    plan, guarantee = manifest["plan"], manifest["guarantee"]
-    stages = plan["stages"]
-    if len({stage["stage"] for stage in stages}) < len(stages):
-        yield "a stage stands twice."
-    for stage in stages:
-        if not math.isclose(stage["epsilon"], stage_loss(stage), rel_tol=TOLERANCE):
-            yield f"the loss of the stage {stage['stage'][:40]!r} is not that of its noise."
-    spent = Fraction(guarantee["epsilon_spent"])
+    fault = _delta_fault(manifest)
+    if fault is not None:
+        yield fault
+        return
+    yield from _check_stages(manifest["plan"], delta_of(manifest))
+    guarantee, spent = manifest["guarantee"], Fraction(manifest["guarantee"]["epsilon_spent"])
     if recomputed_loss(manifest) > round_up(spent) * (1.0 + TOLERANCE):
         yield "the losses of the stages add up to more than guarantee/epsilon_spent."
-    last, name = stages[-1], FINE_MAP if plan["statistics"] == ["mean"] else COUNT_MAP
-    if last["stage"] != name or last["scale"] != plan["scale"]:
-        yield "the scale of the plan is not that of the published map."
-    if any(stage["sensitivity"] < PARTS for stage in stages):
-        yield "a stage states a sensitivity below that of one unit."
-    unit = guarantee["privacy_unit"]
+    unit, delta = guarantee["privacy_unit"], delta_of(manifest)
     factor = guarantee["probability_factor"]
     words = {
-        "promise": promise(unit, spent, protect="presence"),
+        "promise": promise(unit, spent, protect="presence", delta=delta),
         "neighbours": neighbours(unit, protect="presence"),
-        "assumptions": assumptions(unit, protect="presence"),
+        "assumptions": assumptions(unit, protect="presence", delta=delta),
         "not_protected": not_protected(protect="presence"),
     }
     for key, text in words.items():
@@ -133,16 +131,60 @@ def check_presence_losses(manifest: Json) -> Iterator[str]:
         yield "guarantee/probability_factor is not e to the power of guarantee/epsilon_spent."
 
 
-def stage_loss(stage: Json) -> float:
-    """Return the loss of a stage by its sensitivity and scale, in epsilon."""
-    # A choice costs twice: some scores rise while others fall.
-    twice = 1 if stage["noise"] == LAPLACE else 2
-    return float(twice * stage["sensitivity"] / stage["scale"])
+def _delta_fault(manifest: Json) -> str | None:
+    """Return what is wrong with the δ of a manifest; None if nothing is."""
+    plan, delta = manifest["plan"], delta_of(manifest)
+    if delta and not LEAST_DELTA <= delta < 1:
+        return "guarantee/delta is no probability above 0."
+    if delta * plan["fleet"]["units"] >= 1:
+        return "guarantee/delta is not below one over the declared number of units."
+    if not delta and any(stage["noise"] == GAUSSIAN for stage in plan["stages"]):
+        return "Gaussian noise keeps no pure promise, and no guarantee/delta is stated."
+    return None
+
+
+def _check_stages(plan: Json, delta: Fraction) -> Iterator[str]:
+    """Yield stages that are not those of the plan, or state another loss than their noise has."""
+    stages = plan["stages"]
+    if len({stage["stage"] for stage in stages}) < len(stages):
+        yield "a stage stands twice."
+    for stage in stages:
+        found = _losses_of(stage, delta)
+        if found.keys() != stage.keys() & {"epsilon", "squared_mu"} or any(
+            not math.isclose(stage[name], loss, rel_tol=TOLERANCE) for name, loss in found.items()
+        ):
+            yield f"the loss of the stage {stage['stage'][:40]!r} is not that of its noise."
+    last, name = stages[-1], FINE_MAP if plan["statistics"] == ["mean"] else COUNT_MAP
+    if last["stage"] != name or last["scale"] != plan["scale"]:
+        yield "the scale of the plan is not that of the published map."
+    if any(stage["sensitivity"] < PARTS for stage in stages):
+        yield "a stage states a sensitivity below that of one unit."
+
+
+def delta_of(manifest: Json) -> Fraction:
+    """Return the δ that a manifest states; 0 of a pure promise."""
+    return Fraction(manifest["guarantee"].get("delta", 0))
+
+
+def _losses_of(stage: Json, delta: Fraction) -> dict[str, float]:
+    """Return the loss of a stage by its sensitivity and scale."""
+    return stage_losses(stage["noise"], stage["sensitivity"], stage["scale"], delta)
 
 
 def recomputed_loss(manifest: Json) -> float:
-    """Return the loss of all stages together."""
-    return math.fsum(map(stage_loss, manifest["plan"]["stages"]))
+    """Return ε of all stages together, at the δ that is stated."""
+    delta = delta_of(manifest)
+    losses = [_losses_of(stage, delta) for stage in manifest["plan"]["stages"]]
+    if not delta:
+        return math.fsum(loss["epsilon"] for loss in losses)
+    square = math.fsum(loss["squared_mu"] for loss in losses)
+    return square_epsilon(Fraction(square), delta) if math.isfinite(square) else math.inf
+
+
+def _law(manifest: Json) -> MapNoise:
+    """Return the noise of the published map, by the manifest."""
+    noise, scale = manifest["plan"]["stages"][-1]["noise"], manifest["plan"]["scale"]
+    return GaussianMapNoise(scale) if noise == GAUSSIAN else LaplaceMapNoise(scale)
 
 
 def _columns(manifest: Json) -> tuple[str, ...]:
@@ -160,16 +202,16 @@ def _grid(grid: Json) -> Cells | Labels:
 def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
     """Yield if the threshold is not that of the noise, or an open cell is below it."""
     plan = manifest["plan"]
-    n_cells, scale = manifest["grid"]["cells"], plan["scale"]
+    n_cells, law = manifest["grid"]["cells"], _law(manifest)
     if (plan["false_openings"] is None) != (plan["open_from"] is None):
         yield "open_from and false_openings do not belong together."
         return
     if plan["open_from"] is None:
         return
     if plan["statistics"] == ["mean"]:
-        expected = opening_threshold(n_cells, scale, plan["false_openings"])
+        expected = law.opening_threshold(n_cells, plan["false_openings"])
     else:
-        expected = laplace_quantile(min(plan["false_openings"] / n_cells, 0.5), scale)
+        expected = law.quantile(min(plan["false_openings"] / n_cells, 0.5))
     if not math.isclose(plan["open_from"] * PARTS, expected, rel_tol=TOLERANCE, abs_tol=0.5):
         yield "open_from is not that of the noise and the number of cells."
     if (counted[is_open] < plan["open_from"] - TOLERANCE).any():
@@ -177,13 +219,13 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
 
 
 def _check_counts(
-    name: str, numbers: dict[str, Floats], is_open: NDArray[np.bool_], plan: Json
+    name: str, numbers: dict[str, Floats], is_open: NDArray[np.bool_], plan: Json, law: MapNoise
 ) -> Iterator[str]:
     """Yield if intervals of weights, or of numbers of units, are not those of the noise."""
     if name == "weight":
-        margin = opening_threshold(1, plan["scale"], MISS / 2) / PARTS
+        margin = law.opening_threshold(1, MISS / 2) / PARTS
     else:
-        margin = laplace_quantile(MISS / 2, plan["scale"]) / PARTS
+        margin = law.quantile(MISS / 2) / PARTS
     middle, low, high = (numbers[one][is_open] for one in (name, f"{name}_low", f"{name}_high"))
     # Below zero a number is cut at zero, and its upper end with it.
     exact_high = np.where(middle > 0, middle + margin, high)
@@ -191,7 +233,7 @@ def _check_counts(
     if name == "weight" and plan["open_from"] is not None:
         # An open cell passed the test of its noisy weight: the lower end takes that into account.
         unit = plan["scale"] / PARTS
-        least = lowest_weights(middle / unit, plan["open_from"] / unit) * unit
+        least = lowest_weights(middle / unit, plan["open_from"] / unit, law) * unit
         exact_low = np.minimum(exact_low, least)
     right = np.allclose(low, exact_low, rtol=TOLERANCE, atol=TOLERANCE)
     right &= np.allclose(high, exact_high, rtol=TOLERANCE, atol=TOLERANCE)
@@ -233,10 +275,11 @@ def _check_means(
 def describe_presence(manifest: Json) -> tuple[str, ...]:
     """Return the figures that were recomputed and agree, in words."""
     guarantee, stages = manifest["guarantee"], manifest["plan"]["stages"]
+    at = f" at delta {guarantee['delta']}" if "delta" in guarantee else ""
     loss = (
         f"loss of any {guarantee['privacy_unit']}, present or not: "
         f"{recomputed_loss(manifest):.9g} by the noise of {len(stages)} "
-        f"{'stage' if len(stages) == 1 else 'stages'}, {guarantee['epsilon_spent']} as stated"
+        f"{'stage' if len(stages) == 1 else 'stages'}, {guarantee['epsilon_spent']} as stated{at}"
     )
     return loss, INTERVALS
 

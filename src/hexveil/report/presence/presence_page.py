@@ -31,6 +31,7 @@ from hexveil.report.payload import (
     round_ends,
     round_numbers,
 )
+from hexveil.report.promise import delta_in_words
 from hexveil.report.templates import render_template
 
 if TYPE_CHECKING:
@@ -201,6 +202,7 @@ def _sentence_values(table: pa.Table, shown: _Shown) -> dict[str, Any]:
         "plan": manifest["plan"],
         "grid": manifest["grid"],
         "software": manifest["software"],
+        "meaning_of_delta": delta_in_words(manifest),
         "has_weights": "weight" in table.column_names,
         "cells": table.num_rows,
         "open_cells": n_open,

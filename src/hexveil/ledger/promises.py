@@ -1,0 +1,148 @@
+"""Kinds of promise that an account holds: pure ε, or (ε, δ) with squares of μ.
+
+An account is opened as one or the other, for good. A pure account adds up ε. An account with a δ
+adds up squares of μ, which compose without loss, and shows them as ε at its δ: never a sum of two
+such ε, which would be too large (`accounting.gaussian_composition`, with the proof). Numbers of
+either kind are whole multiples of 10^-12. The text of a budget holds the promise: "5", or
+"1 at delta 0.000001", which a version that knows no δ refuses to read.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
+from hexveil.ledger.unit_losses import MAX_PICO_EPSILON, PICO_EPSILON
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_WORDS = " at delta "
+PURE = Fraction(0)
+"""δ of a pure account."""
+SLACK = Fraction(1, 10**8)
+"""Relative room by which a rest shown as ε lies below the rest that is booked."""
+
+
+@dataclass(frozen=True)
+class BudgetText:
+    """A budget as an account stores it.
+
+    Attributes
+    ----------
+    epsilon, delta : Fraction
+        δ is 0 for a pure account.
+    """
+
+    epsilon: Fraction
+    delta: Fraction = PURE
+
+    @classmethod
+    def parse(cls, text: str) -> BudgetText:
+        """Return the budget of a text; ValueError or ZeroDivisionError if it is none."""
+        epsilon, _, delta = text.partition(_WORDS)
+        return cls(Fraction(epsilon), Fraction(delta) if delta else PURE)
+
+    @property
+    def text(self) -> str:
+        """The budget as an account stores it."""
+        epsilon = decimal_text(self.epsilon)
+        return f"{epsilon}{_WORDS}{decimal_text(self.delta)}" if self.delta else epsilon
+
+    @property
+    def parts(self) -> int:
+        """The budget in 10^-12 of what the account adds up, rounded down."""
+        # Down, whereas losses round up: a spend is never allowed that exceeds the exact budget.
+        limit = calibrated_square(self.epsilon, self.delta) if self.delta else self.epsilon
+        return min(int(limit * PICO_EPSILON), MAX_PICO_EPSILON)
+
+
+def shown_epsilon(parts: int, delta: Fraction) -> Fraction:
+    """Return a loss that an account added up, as ε, rounded up.
+
+    Examples
+    --------
+    >>> shown_epsilon(5 * 10**11, Fraction(0))
+    Fraction(1, 2)
+    >>> round(float(shown_epsilon(56 * 10**9, Fraction("1e-6"))), 2)
+    1.0
+    """
+    exact = Fraction(parts, PICO_EPSILON)
+    if not delta or not parts:
+        return exact
+    epsilon = square_epsilon(exact, delta)
+    # No double holds the ε of an enormous loss: shown as the largest that a ledger counts.
+    if not math.isfinite(epsilon):
+        return Fraction(MAX_PICO_EPSILON, PICO_EPSILON)
+    return Fraction(math.ceil(Fraction(epsilon) * PICO_EPSILON), PICO_EPSILON)
+
+
+def affordable_epsilon(parts: int, delta: Fraction) -> Fraction:
+    """Return the ε of one release that a rest of a budget still takes, rounded down.
+
+    Examples
+    --------
+    >>> round(float(affordable_epsilon(56 * 10**9, Fraction("1e-6"))), 2)
+    1.0
+    """
+    if parts <= 0:
+        return Fraction(0)
+    if not delta:
+        return Fraction(parts, PICO_EPSILON)
+    shown = shown_epsilon(parts, delta) * (1 - SLACK)
+    return Fraction(math.floor(shown * PICO_EPSILON), PICO_EPSILON)
+
+
+def check_same_promise(account: str, pinned: Fraction, asked: Fraction) -> None:
+    """Refuse a release whose δ is not its account's: one account holds one kind of promise.
+
+    Raises
+    ------
+    InputError
+        With what to do.
+    """
+    if pinned == asked:
+        return
+    if not pinned:
+        raise InputError(
+            f"the ledger's account {account!r} promises pure privacy, and this release (epsilon, "
+            f"delta) with delta {decimal_text(asked)}; one account never mixes the two. Plan "
+            "without delta, or open another account with this delta."
+        )
+    if not asked:
+        raise InputError(
+            f"the ledger's account {account!r} was opened with delta {decimal_text(pinned)}, and "
+            "this release is purely private; one account never mixes the two. Plan with this "
+            "delta, or use another account."
+        )
+    raise InputError(
+        f"the ledger's account {account!r} was opened with delta {decimal_text(pinned)}, and this "
+        f"release has {decimal_text(asked)}; plan with the delta of the account."
+    )
+
+
+def cost_fields(parts: int, delta: Fraction) -> dict[str, int | str]:
+    """Return the cost of a release as the fields of a reservation."""
+    if not delta:
+        return {"pico_epsilon": parts}
+    return {"delta": decimal_text(delta), "pico_squared_mu": parts}
+
+
+def cost_parts(body: Mapping[str, Any]) -> int:
+    """Return the largest loss of a unit that a reservation states, in 10^-12."""
+    return int(body["pico_squared_mu" if booked_delta(body) else "pico_epsilon"])
+
+
+def booked_delta(body: Mapping[str, Any]) -> Fraction:
+    """Return the δ of a reservation; 0 of a pure one."""
+    return Fraction(body.get("delta", 0))
+
+
+def booked_epsilon(body: Mapping[str, Any]) -> Fraction:
+    """Return the largest loss of a unit that a reservation states, as ε, rounded up."""
+    return shown_epsilon(cost_parts(body), booked_delta(body))

@@ -1,0 +1,173 @@
+"""Shares of a release's loss: of ε where the promise is pure, of μ² where a δ is promised.
+
+A stage has a share of the whole. From it follow the pure loss of a private choice, and the noise of
+a map.
+
+Neighbours: all records of one privacy unit are added or removed.
+Sensitivity: stated by each stage.
+Loss: the shares add up to at most 1. Pure losses add up to ε. Under (ε, δ) squares of μ add up to
+`GaussianShares.square`, also over stages chosen by earlier outcomes; a choice that is purely
+private has the square of that loss (`accounting.gaussian_composition`, with proof and source).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from hexveil.accounting.gaussian_composition import (
+    calibrated_square,
+    cut_digits,
+    pure_of_square,
+    square_of_pure,
+)
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.base.rational import round_up
+from hexveil.mechanisms.contract import GaussianNoise, Meter
+from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS, JointDistance
+from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
+from hexveil.mechanisms.presence.map_stage import MAX_SCALE, map_scale
+
+if TYPE_CHECKING:
+    from hexveil.mechanisms.contract import Authority, Floats, NoiseRequest, SensitivityReport
+
+ROUNDED = 1e-9
+"""Relative room that the meter leaves for the rounding of squares."""
+
+
+@dataclass(frozen=True)
+class PureShares:
+    """Shares of ε.
+
+    Attributes
+    ----------
+    epsilon : Fraction
+    """
+
+    epsilon: Fraction
+
+    @property
+    def booked(self) -> Fraction:
+        """Loss of any unit, in ε."""
+        return self.epsilon
+
+    def choice_epsilon(self, share: Fraction) -> Fraction:
+        """Return the pure loss of a private choice with this share."""
+        return self.epsilon * share
+
+    def map_noise(self, share: Fraction = Fraction(1), weights: int = 1) -> MapNoise:
+        """Return the noise of a map with this share, of so many full weights of a unit."""
+        return LaplaceMapNoise(map_scale(self.epsilon * share, weights * PARTS))
+
+    def meter(self, booked: Floats) -> Authority:
+        """Return the meter of the losses that were booked."""
+        return Meter(booked)
+
+
+@dataclass(frozen=True)
+class GaussianShares:
+    """Shares of the square of μ that is (ε, δ)-private.
+
+    Attributes
+    ----------
+    epsilon, delta : Fraction
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+
+    @property
+    def square(self) -> Fraction:
+        """μ² of all stages together, rounded down."""
+        return calibrated_square(self.epsilon, self.delta)
+
+    @property
+    def booked(self) -> Fraction:
+        """Loss of any unit, as a square of μ."""
+        return self.square
+
+    def choice_epsilon(self, share: Fraction) -> Fraction:
+        """Return the pure loss of a private choice with this share, rounded down."""
+        return pure_of_square(self.square * share)
+
+    def map_noise(self, share: Fraction = Fraction(1), weights: int = 1) -> MapNoise:
+        """Return the noise of a map with this share, of so many full weights of a unit."""
+        variance = weights * PARTS**2 / (self.square * share)
+        if variance > MAX_SCALE**2:
+            raise InputError(
+                "epsilon is too small for this delta: its noise could leave the range of 64-bit "
+                "integers. Ask for a larger epsilon."
+            )
+        return GaussianMapNoise(math.nextafter(math.sqrt(round_up(variance)), math.inf))
+
+    def square_shares(self, share: Fraction, n_choices: int) -> Fraction:
+        """Return the share of the square that private choices of this share of ε together cost.
+
+        Each has an equal part of the share of ε.
+        """
+        each = square_of_pure(float(self.epsilon * share / n_choices))
+        return Fraction(cut_digits(n_choices * each / float(self.square)))
+
+    def meter(self, booked: Floats) -> Authority:
+        """Return the meter of the squares that were booked."""
+        return SquareMeter(float(booked.max()))
+
+
+LossShares: TypeAlias = PureShares | GaussianShares
+
+
+def loss_shares(epsilon: Fraction, delta: Fraction) -> LossShares:
+    """Return the shares of a pure promise, or of one with δ above 0."""
+    return GaussianShares(epsilon, delta) if delta else PureShares(epsilon)
+
+
+def booked_losses(shares: LossShares) -> Floats:
+    """Return the loss of any unit, shape (1,), rounded up: in ε, or as a square of μ."""
+    return np.full(N_ACCOUNTS, round_up(shares.booked))
+
+
+class SquareMeter:
+    """Squares of μ added up from the scales that go to the noise source, against the booking.
+
+    Parameters
+    ----------
+    booked : float
+        μ² of any unit.
+    """
+
+    def __init__(self, booked: float) -> None:
+        self._booked, self._spent = booked, 0.0
+
+    def authorise(
+        self, requests: tuple[NoiseRequest, ...], reports: tuple[SensitivityReport, ...]
+    ) -> None:
+        """Add the squares of a stage; refuse above the booking.
+
+        Raises
+        ------
+        HexveilError
+            If any unit would certainly lose more than was booked.
+        """
+        for request, report in zip(requests, reports, strict=True):
+            self._spent += stage_square(request, report) * (1.0 - ROUNDED)
+        # Not (spent <= booked): a loss that is not a number is refused, too.
+        if not self._spent <= self._booked:
+            raise HexveilError(
+                "this release would cost a unit more than was booked for it, so no noise was "
+                "drawn: its plan was changed after its loss was computed. Plan again."
+            )
+
+
+def stage_square(request: NoiseRequest, report: SensitivityReport) -> float:
+    """Return μ² of a noise request, but for rounding: infinite where no square limits it."""
+    if isinstance(request, GaussianNoise):
+        if not isinstance(report, JointDistance):
+            return math.inf
+        return report.square_lower_bound(request)
+    pure = float(report.loss_lower_bound(request, N_ACCOUNTS)[0])
+    return square_of_pure(pure) if math.isfinite(pure) else math.inf

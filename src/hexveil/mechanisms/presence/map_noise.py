@@ -1,0 +1,212 @@
+"""Laws of the noise of a map: discrete Laplace, or discrete Gaussian where a δ is promised.
+
+A law decides three things together: the norm in which a unit's contribution is limited, the noise
+that goes with it, and what is known about noisy numbers afterwards.
+
+Neighbours: all records of one privacy unit are added or removed.
+Sensitivity: of a contribution worth k full weights of P = 2^20 parts, k P in L1 under Laplace
+noise, √k P in L2 under Gaussian noise. A unit in many cells thereby has more weight in all under
+Gaussian noise: in k cells alike 1/√k in each, not 1/k (`contribution`, `count_map`).
+Loss: k P / b, purely; or k P² / r² as a square of μ, r the parameter of the Gaussian noise.
+Source: `accounting.gaussian_composition`.
+
+In what is public, X and Y are independent noise of two numbers. Gaussian tails are those of normal
+noise one step nearer to zero, which are never smaller (the lemma of `accounting.gaussian_loss`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise
+from hexveil.mechanisms.presence.any_unit import JointDistance, JointSensitivity
+from hexveil.mechanisms.presence.cell_opening import opening_threshold, sum_tail
+from hexveil.mechanisms.presence.contribution import PARTS, root_of_squares, sum_of_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hexveil.mechanisms.contract import Floats, Ints, NoiseRequest, SensitivityReport
+    from hexveil.model.private_pairs import PrivatePairs
+
+MEAN_ABS_NORMAL = math.sqrt(2.0 / math.pi)
+LAPLACE_SUM_ERROR = 1.5
+"""E|X + Y| of two independent Laplace numbers of scale 1."""
+
+
+@dataclass(frozen=True)
+class LaplaceMapNoise:
+    """Discrete Laplace noise of one scale on all numbers of a map.
+
+    Attributes
+    ----------
+    scale : float
+        b, in parts.
+    """
+
+    scale: float
+
+    def request(self, entries: int) -> NoiseRequest:
+        """Return the noise of so many numbers."""
+        return LaplaceNoise(np.full(entries, self.scale))
+
+    def report(self, weights: int = 1) -> SensitivityReport:
+        """Return that any unit contributes at most so many full weights, in L1."""
+        return JointSensitivity(weights * PARTS)
+
+    @property
+    def norm(self) -> Callable[[PrivatePairs, Ints], Ints]:
+        """Size of a unit's priced records: their sum."""
+        return sum_of_records
+
+    def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
+        """Return a unit's weight in each of so many cells: floor(P min(1, k / K)). PRIVATE."""
+        return np.asarray(PARTS * cell_cap // np.maximum(visited, cell_cap))
+
+    @property
+    def number_error(self) -> float:
+        """E|X|, in parts."""
+        return self.scale
+
+    @property
+    def sum_error(self) -> float:
+        """E|X + Y|, in parts."""
+        return LAPLACE_SUM_ERROR * self.scale
+
+    @property
+    def sum_deviation(self) -> float:
+        """Standard deviation of X + Y, in parts."""
+        return 2.0 * self.scale
+
+    def opening_threshold(self, n_cells: int, false_openings: float) -> int:
+        """Return the smallest T with n P(X + Y >= T) at most the expected false openings."""
+        return opening_threshold(n_cells, self.scale, false_openings)
+
+    def sum_tail(self, threshold: int) -> float:
+        """Return P(X + Y >= threshold), for a threshold of at least 0."""
+        return sum_tail(threshold, self.scale)
+
+    def quantile(self, tail: float) -> int:
+        """Return the smallest t >= 1 with P(X >= t) at most this."""
+        return laplace_quantile(tail, self.scale)
+
+    def sum_tails(self, t: Floats) -> Floats:
+        """Return P(X + Y > t b), which is (2 + t) exp(-t) / 4 for t >= 0; the law is symmetric."""
+        size = np.abs(t)
+        tail = (2.0 + size) / 4.0 * np.exp(-size)
+        return np.where(t >= 0.0, tail, 1.0 - tail)
+
+    def mixture_tail(self, ratio: Floats, t: Floats) -> Floats:
+        """Return P(|(1 - z) X - (1 + z) Y| > t b)."""
+        # Near 0 both terms cancel: the limit is off by less than 1e-6 there.
+        z = np.where(ratio < 1e-3, 0.5, ratio)
+        a, c = np.maximum(1.0 - z, 1e-12), 1.0 + z
+        apart = (c**2 * np.exp(-t / c) - a**2 * np.exp(-t / a)) / (c**2 - a**2)
+        return np.where(ratio < 1e-3, (1.0 + t / 2.0) * np.exp(-t), apart)
+
+
+@dataclass(frozen=True)
+class GaussianMapNoise:
+    """Discrete Gaussian noise of one parameter on all numbers of a map.
+
+    Attributes
+    ----------
+    scale : float
+        r, in parts: the standard deviation.
+    """
+
+    scale: float
+
+    def request(self, entries: int) -> NoiseRequest:
+        """Return the noise of so many numbers."""
+        return GaussianNoise(np.full(entries, self.scale))
+
+    def report(self, weights: int = 1) -> SensitivityReport:
+        """Return that any unit contributes at most so many full weights, in squares."""
+        return JointDistance(weights * PARTS**2)
+
+    @property
+    def norm(self) -> Callable[[PrivatePairs, Ints], Ints]:
+        """Size of a unit's priced records: the root of the sum of squares."""
+        return root_of_squares
+
+    def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
+        """Return a unit's weight in each of K cells: w = floor(P min(1, √(k/K))). PRIVATE.
+
+        K w² <= k P². Roots of whole numbers below 2^52 are exact enough for their floor.
+        """
+        squares = PARTS**2 * cell_cap // np.maximum(visited, cell_cap)
+        return np.floor(np.sqrt(squares.astype(np.float64))).astype(np.int64)
+
+    @property
+    def number_error(self) -> float:
+        """E|X|, in parts."""
+        return MEAN_ABS_NORMAL * self.scale
+
+    @property
+    def sum_error(self) -> float:
+        """E|X + Y|, in parts."""
+        return MEAN_ABS_NORMAL * self.sum_deviation
+
+    @property
+    def sum_deviation(self) -> float:
+        """Standard deviation of X + Y, in parts."""
+        return math.sqrt(2.0) * self.scale
+
+    def opening_threshold(self, n_cells: int, false_openings: float) -> int:
+        """Return a T with n P(X + Y >= T) at most the expected false openings."""
+        tail = min(false_openings / n_cells, 0.5)
+        return max(math.ceil(-NormalDist(0.0, self.sum_deviation).inv_cdf(tail)), 0) + 2
+
+    def sum_tail(self, threshold: int) -> float:
+        """Return P(X + Y >= threshold), of normal noise."""
+        return 0.5 * math.erfc(threshold / self.sum_deviation / math.sqrt(2.0))
+
+    def quantile(self, tail: float) -> int:
+        """Return a t >= 1 with P(X >= t) at most this."""
+        return max(math.ceil(-NormalDist(0.0, self.scale).inv_cdf(tail)), 0) + 1
+
+    def sum_tails(self, t: Floats) -> Floats:
+        """Return P(X + Y > t r), of normal noise."""
+        return _normal_tails(t / math.sqrt(2.0))
+
+    def mixture_tail(self, ratio: Floats, t: Floats) -> Floats:
+        """Return P(|(1 - z) X - (1 + z) Y| > t r): a variance of (2 + 2 z²) r²."""
+        return 2.0 * _normal_tails(t / np.sqrt(2.0 + 2.0 * ratio**2))
+
+
+MapNoise: TypeAlias = LaplaceMapNoise | GaussianMapNoise
+UNIT_LAPLACE = LaplaceMapNoise(1.0)
+
+
+def laplace_equivalent(noise: MapNoise) -> Fraction:
+    """Return the scale of Laplace noise with the same E|X + Y|, in parts."""
+    if isinstance(noise, LaplaceMapNoise):
+        return Fraction(noise.scale)
+    return Fraction(noise.sum_error / LAPLACE_SUM_ERROR)
+
+
+def laplace_quantile(tail: float, scale: float) -> int:
+    """Return the smallest t >= 1 with P(X >= t) <= tail, X discrete Laplace of this scale.
+
+    P(X >= t) = exp(-t / b) / (1 + exp(-1 / b)) for t >= 1.
+
+    Examples
+    --------
+    >>> round(laplace_quantile(0.025, 1e6) / 1e6, 3)
+    2.996
+    """
+    threshold = -scale * np.log(tail * (1.0 + np.exp(-1.0 / scale)))
+    return max(int(np.ceil(threshold)), 1)
+
+
+def _normal_tails(t: Floats) -> Floats:
+    from scipy.special import ndtr  # noqa: PLC0415  importing hexveil must stay light
+
+    return np.asarray(ndtr(-t))

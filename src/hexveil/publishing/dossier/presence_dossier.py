@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.publishing.dossier.wording import repeated_losses
-from hexveil.publishing.markup import clean
+from hexveil.publishing.markup import clean_texts
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.verification.verify import read_release
 from hexveil.report.manifest_view import format_heading
@@ -39,7 +39,7 @@ def find_values(folder: Path) -> dict[str, Any] | None:
     manifest, table = read_release(folder)
     if manifest["ledger"] is None:
         raise InputError(f"{folder / NAME} names no entry of a ledger, so nothing was booked.")
-    manifest = _cleaned(manifest)
+    manifest = clean_texts(manifest)
     unit = manifest["guarantee"]["privacy_unit"]
     loss = Fraction(manifest["guarantee"]["epsilon_spent"])
     repeated = repeated_losses(unit, loss)
@@ -71,14 +71,3 @@ def _heading(manifest: dict[str, Any]) -> str:
     unit = dataset["value_unit"] if statistics == ["mean"] else ""
     heading = format_heading(statistics, dataset["value"] or "value")
     return f"{heading} ({unit})" if unit else heading
-
-
-def _cleaned(value: Any) -> Any:  # noqa: ANN401  JSON of any kind
-    """Return JSON with every text cleaned for a document."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, list):
-        return [_cleaned(item) for item in value]
-    if isinstance(value, dict):
-        return {clean(key): _cleaned(item) for key, item in value.items()}
-    return value

@@ -122,7 +122,8 @@ def plan(source: hv.Occupancy | PublicMetadata | hv.Dataset, **asked: Any) -> hv
     """Return a plan at the benchmark's loss."""
     bounds = BOUNDS if isinstance(source, hv.Occupancy) else None
     options: dict[str, Any] = {"epsilon": EPSILON, "bounds": bounds, "advise": False}
-    return hv.plan(source, **options | asked)
+    made: hv.Plan = hv.plan(source, **options | asked)
+    return made
 
 
 def expected_error(made: hv.Plan) -> float:

@@ -13,13 +13,12 @@ A first tour::
 
 Records: `read`, `from_sums`, `Cells`, `Labels`, `OneCell`, `Select`, `RecordFormat`,
 `Dataset`; with private presence also `declare`, `FleetDeclaration`.
-Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`; of quantiles, shares and
-histograms: `plan_distribution`, `DistributionPlan`.
+Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`; with quantiles, shares and
+histograms: `DistributionPlan`.
 Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`, `FixedQuantile`,
 `OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
-Publishing: `Ledger`, `release`, `Release`, `Catalogue`; of quantiles, shares and histograms:
-`release_distribution`, `DistributionRelease`, `verify_distribution`; for those who receive a
-folder: `load`, `verify`, `compare_releases`, `roll_up`.
+Publishing: `Ledger`, `release`, `Release`, `Catalogue`; for those who receive a folder: `load`,
+`verify`, `compare_releases`, `roll_up`.
 Comparing them: `evaluate`, on values that are `Normal`, `Uniform`, `UnknownRange`, `PerUser`,
 `Heterogeneous`, `StudentT` or `Drift`.
 Formulas: `theory`.
@@ -61,7 +60,6 @@ if TYPE_CHECKING:
     from hexveil.planning.api import plan
     from hexveil.planning.comparison.method_comparison import compare
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.planning.distribution.plan_distribution import plan_distribution
     from hexveil.planning.feasibility.advice import GridTooFineWarning
     from hexveil.planning.feasibility.capacity import Capacity, capacity
     from hexveil.planning.plan import Plan
@@ -69,11 +67,6 @@ if TYPE_CHECKING:
     from hexveil.publishing.catalogue.holder_statements import Catalogue
     from hexveil.publishing.derived.release_comparison import compare_releases
     from hexveil.publishing.derived.roll_up import roll_up
-    from hexveil.publishing.distribution.distribution_folder import (
-        DistributionRelease,
-        verify_distribution,
-    )
-    from hexveil.publishing.distribution.distribution_release import release_distribution
     from hexveil.publishing.pipeline import release
     from hexveil.publishing.published_numbers import Release
     from hexveil.publishing.verification.loaded_release import load
@@ -125,10 +118,6 @@ _HOMES = {
     "compare": "hexveil.planning.comparison.method_comparison",
     "DistributionPlan": "hexveil.planning.distribution.distribution_plan",
     "plan": "hexveil.planning",
-    "plan_distribution": "hexveil.planning.distribution.plan_distribution",
-    "DistributionRelease": "hexveil.publishing.distribution.distribution_folder",
-    "release_distribution": "hexveil.publishing.distribution.distribution_release",
-    "verify_distribution": "hexveil.publishing.distribution.distribution_folder",
     "compare_releases": "hexveil.publishing.derived.release_comparison",
     "roll_up": "hexveil.publishing.derived.roll_up",
     "Catalogue": "hexveil.publishing.catalogue.holder_statements",
@@ -157,7 +146,6 @@ __all__ = [
     "ColumnError",
     "Dataset",
     "DistributionPlan",
-    "DistributionRelease",
     "Drift",
     "FixedQuantile",
     "FleetDeclaration",
@@ -193,14 +181,11 @@ __all__ = [
     "from_sums",
     "load",
     "plan",
-    "plan_distribution",
     "read",
     "release",
-    "release_distribution",
     "roll_up",
     "theory",
     "verify",
-    "verify_distribution",
 ]
 
 

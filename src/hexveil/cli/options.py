@@ -47,6 +47,8 @@ SHAPES = (
     (field_types.RangeMode, "TEXT"),
     (field_types.Exact, "NUMBER"),
     (field_types.Goals, "[NAME=]NUMBER"),
+    (field_types.Weights, "NAME=NUMBER,..."),
+    (field_types.EstimatorName, "TEXT"),
     (field_types.Integer, "NUMBER"),
     (field_types.Share, "NUMBER"),
     (field_types.Numbers, "NUMBER,..."),

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.config import Run
-    from hexveil.planning import Plan
+    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
     from hexveil.records import Dataset
 
 
 def show(
     run: Run,
     dataset: Dataset,
-    plan: Plan,
+    plan: ReleasablePlan,
     account: dict[str, Any],
     warning: str | None,
     *,

@@ -14,6 +14,7 @@ from hexveil.config import arguments
 from hexveil.config.run_file import Grid
 from hexveil.model.cells import Cells, OneCell
 from hexveil.planning.api import plan as make_plan
+from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.advice import advice
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grids import KeptCounts
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning import Capacity, Plan
     from hexveil.planning.feasibility.proposals import RunAdvice
+    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
     from hexveil.records import Dataset
 
 
@@ -106,15 +108,16 @@ def check_plan_options(run: Run) -> None:
     arguments.plan_arguments(run, make_plan)
 
 
-def plan_run(run: Run, facts: PublicMetadata) -> Plan:
+def plan_run(run: Run, facts: PublicMetadata) -> ReleasablePlan:
     """Return the run's plan for public metadata; nothing is spent."""
     return _plan_with(arguments.plan_arguments(run, make_plan), facts)
 
 
-def _plan_with(options: dict[str, Any], facts: PublicMetadata) -> Plan:
+def _plan_with(options: dict[str, Any], facts: PublicMetadata) -> ReleasablePlan:
     with show_progress("Planning"):
         # Commands print the advice as a line of theirs, not as a warning of Python.
-        return make_plan(facts, **options, advise=False)
+        made: ReleasablePlan = make_plan(facts, **options, advise=False)
+        return made
 
 
 def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
@@ -135,11 +138,15 @@ def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
     ):
         # A coarser grid can leave every user in one cell: a second stage has nothing to compare.
         options["clipping_range"] = "private"
-    return _plan_with(options, coarse_facts)
+    coarse = _plan_with(options, coarse_facts)
+    assert not isinstance(coarse, DistributionPlan)  # noqa: S101  records are not counted by bin
+    return coarse
 
 
-def describe_infeasibility(plan: Plan) -> str | None:
+def describe_infeasibility(plan: ReleasablePlan) -> str | None:
     """Return why the grid is too fine for the fleet, with advice; None if it is not."""
+    if isinstance(plan, DistributionPlan):
+        return plan.refusal
     if plan.support.beats_constant:
         return None
     with show_progress("Looking for a usable grid"):
@@ -152,8 +159,10 @@ def certified(plan: Plan) -> Plan:
         return plan.with_lower_bound()
 
 
-def plan_json(plan: Plan) -> dict[str, Any]:
+def plan_json(plan: ReleasablePlan) -> dict[str, Any]:
     """Return the figures of a plan as JSON data; all of it is public."""
+    if isinstance(plan, DistributionPlan):
+        return plan.to_json()
     support, bounded = plan.support, certified(plan)
     return {
         "cells": support.cells,

@@ -17,6 +17,7 @@ from hexveil.config.run_file import SECTIONS, option
 from hexveil.mechanisms import parse
 from hexveil.model.areas import area_of
 from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.model.statistic_terms import has_distribution, parse_statistics
 from hexveil.planning.presence.presence_request import FleetDeclaration
 from hexveil.planning.request import split_of
 from hexveil.planning.request import statistics as known_statistics
@@ -51,6 +52,9 @@ def read_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     fields["cells"] = cells(run)
     if isinstance(fields["cells"], Labels) and run.cells.timezone is not None:
         fields.setdefault("timezone", run.cells.timezone)
+    # Records are counted by bin for these: each engine, and SQL, reads them so.
+    if has_distribution(run.plan.statistics or ()) and not is_presence_private(run):
+        fields["statistics"] = run.plan.statistics
     # Sections of their own become arguments of their own.
     fields["select"] = Select(**run.select.explicit_fields())
     if run.format.explicit_fields():
@@ -207,7 +211,10 @@ def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     elif "target_error" in fields:
         check_goals(fields["target_error"])
     split_of(fields.get("split"))
-    known_statistics(fields.get("statistics"), fields.get("error", "separate"))
+    if has_distribution(fields.get("statistics", ())):
+        parse_statistics(fields["statistics"])
+    else:
+        known_statistics(fields.get("statistics"), fields.get("error", "separate"))
     # Names in a file become objects of the library.
     if "mechanism" in fields:
         fields["mechanism"] = mechanism(fields["mechanism"])

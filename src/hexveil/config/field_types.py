@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 from pydantic import BeforeValidator
 
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode
+from hexveil.planning.distribution.distribution_plan import Estimator
 from hexveil.planning.request import ClipUserForm, ErrorKind, Method, Objective, UnfinishedStage
 
 if TYPE_CHECKING:
@@ -128,6 +129,20 @@ def _goals(value: object) -> str | dict[str, str]:
     return _goals_by_name([(name.strip(), goal.strip()) for name, _, goal in pairs])
 
 
+def _weights(value: object) -> dict[str, str]:
+    """Return weights by kind of statistics, from a table or a text like "moments=1"."""
+    if isinstance(value, dict):
+        return {_text(name): _number(weight) for name, weight in value.items()}
+    entries = [str(entry) for item in as_list(value) for entry in _items(item)]
+    if not entries or not all("=" in entry for entry in entries):
+        raise ValueError(
+            "must be one number per kind, for example moments=1,distribution=2; got "
+            f"{', '.join(entries)}"
+        )
+    pairs = [entry.partition("=") for entry in entries]
+    return {name.strip(): weight.strip() for name, _, weight in pairs}
+
+
 def _version(value: object) -> str | dict[str, str]:
     """Return a version, or versions by the names of files."""
     if isinstance(value, dict):
@@ -169,6 +184,8 @@ Numbers = Annotated[tuple[str, ...], BeforeValidator(_numbers)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(_paths)]
 Goals = Annotated[str | dict[str, str], BeforeValidator(_goals)]
+Weights = Annotated[dict[str, str], BeforeValidator(_weights)]
+EstimatorName = Annotated[str, BeforeValidator(_one_of(get_args(Estimator)))]
 Version = Annotated[str | dict[str, str], BeforeValidator(_version)]
 MethodName = Annotated[str, BeforeValidator(_one_of(get_args(Method)))]
 ObjectiveName = Annotated[str, BeforeValidator(_one_of(get_args(Objective)))]

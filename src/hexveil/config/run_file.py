@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotations
     ClipUserName,
     ErrorMode,
+    EstimatorName,
     Exact,
     Goals,
     Integer,
@@ -31,6 +32,7 @@ from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotati
     Text,
     UnfinishedStageName,
     Version,
+    Weights,
     Words,
 )
 
@@ -180,7 +182,18 @@ class Planning(Section):
         "Largest planning error, instead of epsilon, at the lowest price: 2, 5% (of the span), or "
         "mean=2,variance=5%."
     )
-    statistics: Names | None = _field('Published statistics: "mean", "variance", "sd".')
+    statistics: Names | None = _field(
+        'Published statistics: "mean", "variance", "sd", quantiles like "p85", shares like '
+        '"share<10" or "share>=50", "histogram".'
+    )
+    weights: Weights | None = _field(
+        "Importance of errors of moments (means, variances) and of the distribution (quantiles, "
+        "shares) in the split of epsilon, such as moments=1,distribution=2; by default 1 each."
+    )
+    estimator: EstimatorName | None = _field(
+        'How quantiles and shares are measured: "ranks", "bins", or the smaller predicted error.',
+        "auto",
+    )
     method: MethodName | None = _field(
         '"joint", "per-cell", "equal-split" or "clip-user".', "joint"
     )

@@ -42,6 +42,7 @@ MAX_TERMS = 40
 _QUANTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,6})?)")
 _SHARE = re.compile(r"share\s*(<=|>=|<|>)\s*([-+]?\d[\d.]*(?:[eE][-+]?\d+)?)")
 _WORDS = {"<": "below", "<=": "at_most", ">": "above", ">=": "at_least"}
+_SHARE_PREFIX = re.compile(r"share_(below|at_most|above|at_least)_(minus_)?(\d+(?:_\d+)?)")
 FORMS = '"mean", "variance", "sd", "p50" (any quantile from p0.000001 on), "share<10", "histogram"'
 
 
@@ -174,6 +175,17 @@ def distribution_terms(asked: Sequence[str] | str) -> tuple[Term, ...]:
     return parse_statistics(asked)[1] if asked else ()
 
 
+def has_distribution(asked: Sequence[str] | str) -> bool:
+    """Return whether quantiles, shares or histograms are among statistics that were asked for.
+
+    Of unknown names some begin like them: their own message helps most.
+    """
+    names = (asked,) if isinstance(asked, str) else tuple(asked)
+    return any(
+        isinstance(name, str) and re.match(r"\s*(p\d|share|histogram)", name) for name in names
+    )
+
+
 def _parse(name: object) -> Term:
     text = name.strip() if isinstance(name, str) else ""
     if text == Histogram.text:
@@ -208,6 +220,44 @@ def _order(term: Term) -> tuple[int, Fraction, str]:
             return 1, threshold, sign
         case Histogram():
             return 2, Fraction(0), ""
+
+
+def column_names(term: Term) -> list[str]:
+    """Return the prefixes of a statistic's columns."""
+    if isinstance(term, Histogram):
+        return [f"{term.column}_{number + 1:02d}" for number in range(term.n_bins)]
+    return [term.column]
+
+
+def term_of(name: str) -> Term | None:
+    """Return the statistic of a text or of a prefix of columns; None for means and variances.
+
+    Examples
+    --------
+    >>> term_of("share_at_least_7_5"), term_of("histogram_07"), term_of("mean")
+    (Share(sign='>=', threshold=Fraction(15, 2)), Histogram(n_bins=20), None)
+    """
+    if name == Histogram.text or re.fullmatch(r"histogram_\d+", name):
+        return Histogram()
+    if match := _SHARE_PREFIX.fullmatch(name):
+        signs = {word: sign for sign, word in _WORDS.items()}
+        number = Fraction(match[3].replace("_", "."))
+        return Share(signs[match[1]], -number if match[2] else number)
+    text = name.replace("_", ".")
+    return _parse(text) if _QUANTILE.fullmatch(text) or _SHARE.fullmatch(name) else None
+
+
+def statistic_columns(statistics: Sequence[str]) -> dict[str, str]:
+    """Return the statistic that each prefix of columns belongs to, in the order of the columns.
+
+    Examples
+    --------
+    >>> statistic_columns(("mean", "p50", "share<10"))
+    {'mean': 'mean', 'p50': 'p50', 'share_below_10': 'share<10'}
+    """
+    moments, terms = parse_statistics(statistics)
+    columns = {prefix: term.text for term in terms for prefix in column_names(term)}
+    return {name: name for name in moments} | columns
 
 
 def equal_edges(n_bins: int, span_quanta: int) -> Ints:

@@ -3,54 +3,39 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypedDict, cast, get_args, overload, runtime_checkable
-
-import numpy as np
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast, overload, runtime_checkable
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, to_bounds, to_fraction, to_positive_fraction
-from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.model.declared_facts import DeclaredFacts
-from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning import cell_mechanism_errors
-from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
-from hexveil.planning.feasibility.advice import GridTooFineWarning, brief_advice
-from hexveil.planning.feasibility.utility_test import default_baseline_error
-from hexveil.planning.guarantees import PlanningProblem
-from hexveil.planning.methods import METHODS, allocate
-from hexveil.planning.plan import Plan
+from hexveil.model.statistic_terms import has_distribution
+from hexveil.planning.distribution.plan_distribution import plan_distribution
+from hexveil.planning.feasibility.advice import GridTooFineWarning
+from hexveil.planning.moments.moment_options import MomentOptions, check_edition
+from hexveil.planning.moments.plan_moments import plan_moments
 from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
-from hexveil.planning.request import (
-    ClipUserForm,
-    ErrorKind,
-    Method,
-    Objective,
-    Request,
-    UnfinishedStage,
-    WithinEpsilon,
-    split_of,
-    target_of,
-)
-from hexveil.planning.request import statistics as asked_statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
+    from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.rational import Number
+    from hexveil.mechanisms import CellMechanism, ThresholdMechanism
     from hexveil.model.occupancy import Occupancy
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
+    from hexveil.planning.distribution.distribution_plan import DistributionPlan, Estimator
+    from hexveil.planning.moments.public_source import HasPublicMetadata
+    from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_request import FleetDeclaration
+    from hexveil.planning.request import (
+        ClipUserForm,
+        ErrorKind,
+        Method,
+        Objective,
+        UnfinishedStage,
+    )
 
-
-class _ClipUserFields(TypedDict):
-    """Fields of a request that the form of CLIP-USER decides."""
-
-    clip_user: ClipUserForm
-    cell_epsilon: Fraction | None
-    unfinished_stage: UnfinishedStage
+Moment = Literal["mean", "variance", "sd"]
+Refusable = TypeVar("Refusable", "PresencePlan", "DistributionPlan")
 
 
 @runtime_checkable
@@ -59,15 +44,6 @@ class HasDeclaredFacts(Protocol):
 
     @property
     def public(self) -> DeclaredFacts:
-        """All that a plan may see."""
-
-
-@runtime_checkable
-class HasPublicMetadata(Protocol):
-    """Anything that carries public facts, such as a data set."""
-
-    @property
-    def public(self) -> PublicMetadata:
         """All that a plan may see."""
 
 
@@ -93,7 +69,7 @@ def plan(
     epsilon: Number | None = ...,
     target_error: object = ...,
     bounds: object = ...,
-    statistics: Sequence[str] | str | None = ...,
+    statistics: Sequence[Moment] | Moment | None = ...,
     method: Method = ...,
     mechanism: ThresholdMechanism | CellMechanism | str | None = ...,
     objective: Objective | None = ...,
@@ -113,6 +89,34 @@ def plan(
 ) -> Plan: ...
 
 
+@overload
+def plan(
+    source: Occupancy | PublicMetadata | HasPublicMetadata,
+    *,
+    epsilon: Number | None = ...,
+    target_error: object = ...,
+    bounds: object = ...,
+    statistics: Sequence[str] | str,
+    weights: Mapping[str, Number] | None = ...,
+    estimator: Estimator | None = ...,
+    method: Method = ...,
+    mechanism: ThresholdMechanism | CellMechanism | str | None = ...,
+    objective: Objective | None = ...,
+    error: ErrorKind | None = ...,
+    split: Number | None = ...,
+    clipping_range: ClippingRangeMode = ...,
+    range_share: Number | None = ...,
+    clip_user: ClipUserForm = ...,
+    cell_epsilon: Number | None = ...,
+    unfinished_stage: UnfinishedStage | None = ...,
+    edition: str | None = ...,
+    baseline_error: Number | None = ...,
+    advise: bool = ...,
+    fleet: None = ...,
+    user_cap: None = ...,
+) -> Plan | DistributionPlan: ...
+
+
 def plan(  # noqa: PLR0913  a public door; keyword-only
     source: Occupancy | PublicMetadata | HasPublicMetadata | DeclaredFacts | HasDeclaredFacts,
     *,
@@ -120,6 +124,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     target_error: object = None,
     bounds: object = None,
     statistics: Sequence[str] | str | None = None,
+    weights: Mapping[str, Number] | None = None,
+    estimator: Estimator | None = None,
     method: Method = "joint",
     mechanism: ThresholdMechanism | CellMechanism | str | None = None,
     objective: Objective | None = None,
@@ -136,13 +142,16 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     fleet: FleetDeclaration | int | None = None,
     user_cap: int | str | None = None,
     delta: Number | None = None,
-) -> Plan | PresencePlan:
+) -> Plan | PresencePlan | DistributionPlan:
     """Return a plan for all cells together: within a loss, or within planning errors.
 
     Only public facts enter: occupancy, bounds, the loss or the targets, and the prior. Nothing is
-    spent. Of records that were read with protect="presence" only what was declared enters, the
-    result is a `PresencePlan`, and the arguments are epsilon, fleet, statistics ("mean" or
-    "users"), user_cap, delta, baseline_error and edition.
+    spent. With quantiles, shares or histograms among the statistics the result is a
+    `DistributionPlan`, for records that were read with the same statistics, and the arguments are
+    epsilon, statistics, weights, estimator and edition. Of records that were read with
+    protect="presence" only what was declared enters, the result is a `PresencePlan`, and the
+    arguments are epsilon, fleet, statistics ("mean" or "users"), user_cap, delta, baseline_error
+    and edition.
 
     Parameters
     ----------
@@ -157,8 +166,17 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     bounds : pair of numbers, or mapping of cell name to pair, optional
         Default: those the records were read with.
     statistics : tuple of str, optional
-        Some of "mean", "variance", "sd" (the root of the variance, at no further cost). Default
+        Some of "mean", "variance", "sd" (the root of the variance, at no further cost), "p50" (any
+        quantile between 0 and 100), "share<10" (also "<=", ">" and ">=") and "histogram". Default
         the mean; with `error="sum"` mean and variance.
+    weights : mapping, optional
+        Of quantiles, shares and histograms beside means or variances: how much errors of "moments"
+        (as a part of the span) and of the "distribution" (of shares of records) count in the split
+        of ε between them; default 1 each.
+    estimator : "auto", "ranks" or "bins", optional
+        How a cell's distribution is measured: by the mean pooled rank of its records, or by few
+        bins. "auto" takes the smaller predicted error; the share beyond a single threshold alone
+        then is the mean of an indicator.
     method : "joint", "per-cell", "equal-split" or "clip-user"
         A factor for each user and the noise of each cell, chosen together; every cell planned
         alone at one common loss, the largest whose exact loss is within `epsilon`, or `epsilon`
@@ -232,7 +250,6 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     Examples
     --------
     >>> from hexveil import Occupancy
-    >>> from hexveil import Occupancy
     >>> crowd = Occupancy.from_dense([[1]] * 100)
     >>> made = plan(crowd, bounds=(0, 10), epsilon=2)
     >>> made.expected_error
@@ -240,22 +257,18 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     >>> float(plan(crowd, bounds=(0, 10), target_error="0.5%").epsilon)
     2.0...
     """
+    options = MomentOptions(
+        target_error, bounds, method, mechanism, objective, error, split, clipping_range,
+        range_share, clip_user, cell_epsilon, unfinished_stage,
+    )  # fmt: skip
     declared = _declared_side(source)
     if declared is not None:
-        _refuse_public_options(
-            target_error=target_error, bounds=bounds, mechanism=mechanism, objective=objective,
-            error=error, split=split, range_share=range_share, cell_epsilon=cell_epsilon,
-            unfinished_stage=unfinished_stage, method=None if method == "joint" else method,
-            clipping_range=None if clipping_range == "auto" else clipping_range,
-            clip_user=None if clip_user == "improved" else clip_user,
-        )  # fmt: skip
+        _refuse(options, 'protect="presence"', weights=weights, estimator=estimator)
         made = plan_presence(
             declared, epsilon=epsilon, fleet=fleet, statistics=statistics, user_cap=user_cap,
-            baseline_error=baseline_error, edition=_edition(edition), delta=delta,
+            baseline_error=baseline_error, edition=check_edition(edition), delta=delta,
         )  # fmt: skip
-        if advise and made.refusal is not None:
-            warnings.warn(made.refusal, GridTooFineWarning, stacklevel=2)
-        return made
+        return _advised(made) if advise else made
     if delta is not None:
         raise InputError(
             'delta goes with protect="presence"; leave it out: where values alone are protected, '
@@ -266,49 +279,22 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             'fleet and user_cap go with protect="presence"; leave them out, since the units are '
             "counted here."
         )
-    # As printed, CLIP-USER judges a cell by the sum of both errors.
-    error = error or ("sum" if clip_user == "printed" else "separate")
-    occupancy, facts = _public_side(cast("Occupancy | PublicMetadata | HasPublicMetadata", source))
-    if not occupancy.n_cells:
-        raise InputError("there is no cell to plan.")
-    lower, upper = _bounds(bounds, facts, occupancy)
-    # Checked before planning: a bad argument must not cost minutes first.
-    miss = default_baseline_error(lower, upper, baseline_error)
-    names = facts.cells.names() if facts is not None else _numbers(occupancy)
-    mechanism = parse(mechanism) if isinstance(mechanism, str) else mechanism
-    request = _request(
-        Request(
-            method=method,
-            mechanism=mechanism or OptimalClipping(),
-            statistics=asked_statistics(statistics, error),
-            objective=objective or _usual(method, target_error),
-            error=error,
-            split=split_of(split),
-            clipping_range=clipping_range,
-            range_share=_share(range_share, clipping_range),
-            edition=_edition(edition),
-            **_form_of_clip_user(clip_user, cell_epsilon, unfinished_stage),
-        ),
-        epsilon,
-        target_error,
-        (upper - lower, names),
-    )
-    _check_words(request, mechanism)
-    # After the words: "auto" must not hide an unknown one.
-    request = _with_interval(request, bounds)
-    result = Plan(
-        occupancy=occupancy,
-        lower=lower,
-        upper=upper,
-        allocation=allocate(PlanningProblem(occupancy, upper - lower, request, facts)),
-        request=request,
-        baseline_error=miss,
-        facts=facts,
-    )
-    # Without a search: looking for grids takes longer than the plan.
-    if advise and not result.support.beats_constant:
-        warnings.warn(brief_advice(result), GridTooFineWarning, stacklevel=2)
-    return result
+    public = cast("Occupancy | PublicMetadata | HasPublicMetadata", source)
+    if statistics is not None and has_distribution(statistics):
+        _refuse(options, "quantiles, shares and histograms", baseline_error=baseline_error)
+        of_terms = plan_distribution(
+            public, statistics=statistics, epsilon=epsilon, weights=weights,
+            estimator=estimator or "auto", edition=check_edition(edition),
+        )  # fmt: skip
+        return _advised(of_terms) if advise else of_terms
+    if weights is not None or estimator is not None:
+        raise InputError(
+            "weights and estimator go with quantiles, shares or histograms in statistics."
+        )
+    return plan_moments(
+        public, epsilon=epsilon, statistics=statistics, options=options, edition=edition,
+        baseline_error=baseline_error, advise=advise,
+    )  # fmt: skip
 
 
 def _declared_side(source: object) -> DeclaredFacts | None:
@@ -317,234 +303,24 @@ def _declared_side(source: object) -> DeclaredFacts | None:
     return facts if isinstance(facts, DeclaredFacts) else None
 
 
-def _refuse_public_options(**options: object) -> None:
-    """Refuse arguments that have no meaning under private presence."""
-    given = [name for name, value in options.items() if value is not None]
+def _refuse(options: MomentOptions, beside: str, **others: object) -> None:
+    """Refuse options of means and variances, which have no meaning beside something else."""
+    given = [*options.given(), *(name for name, value in others.items() if value is not None)]
     if given:
         raise InputError(
-            f'{given[0]} has no meaning with protect="presence"; leave it out (docs/use/'
-            "private-presence.md lists what can be chosen)."
+            f"{given[0]} has no meaning with {beside}; leave it out ({_CHOICES[beside]} lists what "
+            "can be chosen)."
         )
 
 
-def _usual(method: str, target: object) -> Objective:
-    """Return the objective unless one is named."""
-    # A target holds for every cell unless the caller says otherwise.
-    return "mean" if method == "joint" and target is None else "max"
+_CHOICES = {
+    'protect="presence"': "docs/how-to/private-presence.md",
+    "quantiles, shares and histograms": "docs/how-to/medians-and-shares.md",
+}
 
 
-def _request(
-    request: Request,
-    epsilon: Number | None,
-    target: object,
-    cells: tuple[NDArray[np.float64], tuple[str, ...]],
-) -> Request:
-    """Return the request with its loss or its targets; refuse both and neither."""
-    if request.cell_epsilon is not None:
-        if epsilon is not None or target is not None:
-            raise InputError("cell_epsilon takes the place of epsilon and target_error.")
-        return request
-    if (epsilon is None) == (target is None):
-        raise InputError(
-            "a plan needs either epsilon (the loss to stay within) or target_error (the errors to "
-            "stay within); give exactly one of them."
-        )
-    if epsilon is not None:
-        return replace(request, epsilon=to_positive_fraction(epsilon, "epsilon"))
-    goals = target_of(target, request.noised, request.error, *cells)
-    return replace(request, target=goals)
-
-
-def _check_words(request: Request, mechanism: ThresholdMechanism | CellMechanism | None) -> None:
-    """Refuse unknown words, and pairs of arguments without meaning."""
-    for name, word, choices in (
-        ("method", request.method, METHODS),
-        ("clip_user", request.clip_user, get_args(ClipUserForm)),
-        ("unfinished_stage", request.unfinished_stage, get_args(UnfinishedStage)),
-        ("objective", request.objective, get_args(Objective)),
-        ("error", request.error, get_args(ErrorKind)),
-        ("clipping_range", request.clipping_range, get_args(ClippingRangeMode)),
-    ):
-        if word not in choices:
-            raise InputError(f"{name} must be one of {', '.join(choices)}, got {word!r}.")
-    if not isinstance(request.mechanism, (ThresholdMechanism, CellMechanism)):
-        raise InputError(
-            f"mechanism must be a mechanism of one cell, such as Levy(gamma=0.2), "
-            f"got {request.mechanism!r}."
-        )
-    is_per_cell = request.method in ("per-cell", "equal-split")
-    if mechanism is not None and not is_per_cell:
-        raise InputError(
-            f'mechanism goes with method "per-cell" or "equal-split", not with {request.method!r}.'
-        )
-    _check_clip_user(request)
-    _check_split(request)
-    by_epsilon = isinstance(request.limit, WithinEpsilon)
-    if not isinstance(request.mechanism, ThresholdMechanism):
-        _check_cell_mechanism(request)
-    if request.objective == "mean" and request.method != "joint" and by_epsilon:
-        raise InputError(
-            f'objective "mean" goes with method "joint" or a target, not with {request.method!r}.'
-        )
-    if request.error == "sum" and len(request.noised) < 2:
-        raise InputError(
-            'error "sum" adds the errors of mean and variance; ask for both in statistics.'
-        )
-
-
-def _check_cell_mechanism(request: Request) -> None:
-    """Refuse what a mechanism with stages of its own does not publish."""
-    if request.noised != ("mean",):
-        raise cell_mechanism_errors.no_variances()
-    if not isinstance(request.limit, WithinEpsilon):
-        raise InputError(
-            f"{request.mechanism.name} is planned within epsilon, not target_error: most of its "
-            "errors are predictions; Baseline() and OptimalClipping() take targets."
-        )
-
-
-def _form_of_clip_user(
-    form: ClipUserForm, cell_epsilon: Number | None, unfinished_stage: UnfinishedStage | None
-) -> _ClipUserFields:
-    """Return the fields of a form of CLIP-USER; refuse those of the other form."""
-    is_printed = form == "printed"
-    if is_printed != (cell_epsilon is not None):
-        raise InputError(
-            'clip_user="printed" needs cell_epsilon, the loss of one cell, and nothing else has it.'
-        )
-    if unfinished_stage is not None and not is_printed:
-        raise InputError('unfinished_stage goes with clip_user="printed".')
-    return {
-        "clip_user": form,
-        "cell_epsilon": None
-        if cell_epsilon is None
-        else to_positive_fraction(cell_epsilon, "cell_epsilon"),
-        "unfinished_stage": unfinished_stage or "keep",
-    }
-
-
-def _check_clip_user(request: Request) -> None:
-    """Refuse the printed form of CLIP-USER with what the paper does not have."""
-    if request.clip_user != "printed":
-        return
-    if request.method != "clip-user":
-        raise InputError(f'clip_user goes with method "clip-user", not with {request.method!r}.')
-    if request.error != "sum" or len(request.noised) < 2:
-        raise InputError(
-            'clip_user="printed" publishes means and variances and adds their errors; leave out '
-            "error, and ask for both in statistics."
-        )
-    if request.split is not None:
-        raise InputError('clip_user="printed" splits a cell\'s loss in halves; leave out split.')
-
-
-def _check_split(request: Request) -> None:
-    """Refuse a split where there is no second statistic, or where the joint plan finds its own."""
-    if request.split is None or (
-        request.clipping_range != "bounds" and "variance" in request.noised
-    ):
-        return
-    if request.method == "joint" or len(request.noised) < 2:
-        raise InputError(
-            "split goes with a method that plans cells apart and with statistics of both kinds, or "
-            f"with a variance under a private interval; got method {request.method!r} and "
-            f"statistics {', '.join(request.statistics)}."
-        )
-
-
-def _edition(edition: str | None) -> str | None:
-    """Return the name of an edition; refuse anything else."""
-    if edition is not None and not (isinstance(edition, str) and edition.strip()):
-        raise InputError(f"edition must be a name such as '2', got {edition!r}.")
-    return edition
-
-
-def _share(share: Number | None, clipping_range: str) -> Fraction | None:
-    if share is None:
-        return None
-    if clipping_range == "bounds":
-        raise InputError('range_share goes with clipping_range other than "bounds".')
-    return check_share(to_fraction(share, "range_share"))
-
-
-def _with_interval(request: Request, bounds: object) -> Request:
-    """Return the request; refuse options that a private range excludes.
-
-    "auto" then is "bounds".
-    """
-    if request.clipping_range == "bounds":
-        return request
-    conflict = request.interval_needs
-    if conflict is None and isinstance(bounds, Mapping):
-        conflict = "one pair of bounds for all cells"
-    elif conflict is None and request.clipping_range == "auto" and bounds is not None:
-        conflict = "the bounds that the records were read with"
-    if conflict is None:
-        return request
-    if request.clipping_range == "auto":
-        # Options of a private range are not dropped in silence where there can be none.
-        if request.range_share is not None:
-            raise InputError(
-                f"range_share goes with a private range, and a private range with {conflict}."
-            )
-        within_bounds = replace(request, clipping_range="bounds")
-        _check_split(within_bounds)
-        return within_bounds
-    raise InputError(f"clipping_range {request.clipping_range!r} goes with {conflict}.")
-
-
-def _numbers(occupancy: Occupancy) -> tuple[str, ...]:
-    return tuple(str(i) for i in range(occupancy.n_cells))
-
-
-def _public_side(
-    source: Occupancy | PublicMetadata | HasPublicMetadata,
-) -> tuple[Occupancy, PublicMetadata | None]:
-    """Return the occupancy of a source, and its public metadata if it has more to tell."""
-    if isinstance(source, PublicMetadata):
-        return source.occupancy, source
-    if isinstance(source, HasPublicMetadata):
-        return source.public.occupancy, source.public
-    # isinstance of a protocol with properties would compute them: one method tells.
-    if not hasattr(source, "map_cells"):
-        raise InputError(
-            f"a plan is made for a data set or an occupancy, got {type(source).__name__}."
-        )
-    return source, None
-
-
-def _bounds(
-    bounds: object, facts: PublicMetadata | None, occupancy: Occupancy
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return lower and upper bound of each cell."""
-    if bounds is None:
-        if facts is None:
-            raise InputError("bounds are needed to plan a bare occupancy, like bounds=(0, 65).")
-        pairs = [(facts.lattice.lower, facts.lattice.upper)]
-    elif isinstance(bounds, Mapping):
-        pairs = [to_bounds(_of_cell(bounds, name), f"bounds of {name}") for name in _names(facts)]
-    else:
-        pairs = [to_bounds(bounds)]
-    if facts is not None:
-        _check_inside(pairs, facts)
-    ends = np.array([[float(low), float(high)] for low, high in pairs], dtype=np.float64)
-    full = np.broadcast_to(ends, (occupancy.n_cells, 2))
-    return full[:, 0].copy(), full[:, 1].copy()
-
-
-def _names(facts: PublicMetadata | None) -> tuple[str, ...]:
-    if facts is None:
-        raise InputError("bounds by cell need a data set whose cells have names.")
-    return facts.cells.names()
-
-
-def _of_cell(bounds: Mapping[str, object], name: str) -> object:
-    if name not in bounds:
-        raise InputError(f"bounds by cell leave out the cell {name}; give a pair for each.")
-    return bounds[name]
-
-
-def _check_inside(pairs: list[tuple[Fraction, Fraction]], facts: PublicMetadata) -> None:
-    for low, high in pairs:
-        facts.lattice.to_quanta(low, "lower bound")
-        facts.lattice.to_quanta(high, "upper bound")
+def _advised(made: Refusable) -> Refusable:
+    """Return a plan; warn if its map is predicted to say nothing."""
+    if made.refusal is not None:
+        warnings.warn(made.refusal, GridTooFineWarning, stacklevel=3)
+    return made

@@ -164,8 +164,8 @@ def statistics(asked: Sequence[str] | str | None, error: ErrorKind) -> tuple[str
     if unknown or not names or len(set(names)) < len(names):
         got = ", ".join(map(repr, names)) or "none"
         raise InputError(
-            f"statistics must be one or more of {', '.join(STATISTICS)}, each once, got {got}; "
-            "quantiles, shares and histograms are published from Python, by hv.plan_distribution."
+            f"statistics must be one or more of {', '.join(STATISTICS)}, each once, got {got}; or "
+            'quantiles, shares and histograms, like "p50", "share<10" and "histogram".'
         )
     return tuple(name for name in STATISTICS if name in names)
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.publishing.estimates.released_columns import STATISTICS
+from hexveil.model.statistic_terms import term_of
+from hexveil.publishing.estimates.released_columns import STATISTICS, split_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,8 +21,23 @@ NO_OUTLINES = "cells of labels have no outlines"
 def column_name(table: pa.Table, name: str) -> str | None:
     """Return the column of a name: a statistic alone means its estimates, or its raw numbers."""
     # Columns first: a label may have the name of a statistic.
-    named = [name, *(f"{name}_{key}" for key in ("estimate", "raw") if name in STATISTICS)]
+    term = term_of(name)
+    prefix = name if term is None or name.startswith("histogram_") else term.column
+    keys = ("estimate", "raw") if name in STATISTICS or term is not None else ()
+    named = [name, *(f"{prefix}_{key}" for key in keys)]
     return next((column for column in named if column in table.column_names), None)
+
+
+def statistic_and_key(name: str) -> tuple[str, str]:
+    """Return the statistic and the key of a released column, also of quantiles and shares.
+
+    Examples
+    --------
+    >>> statistic_and_key("mean_raw"), statistic_and_key("share_below_10_low")
+    (('mean', 'raw'), ('share_below_10', 'low'))
+    """
+    prefix, _, key = name.rpartition("_")
+    return (prefix, key) if term_of(prefix) is not None else split_column(name)
 
 
 def require_column(table: pa.Table, name: object) -> str:

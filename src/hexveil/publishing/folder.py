@@ -23,7 +23,7 @@ from hexveil.publishing.manifest import cell_sections
 from hexveil.publishing.readme import render_readme
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing.catalogue.holder_statements import Catalogue
@@ -210,8 +210,7 @@ def _write_files(
     for name, content in descriptions.items():
         (folder / name).write_bytes(content)
     # The page offers the files that stand beside it.
-    render = report.render_presence if manifest.get("model") == "presence" else report.render
-    page = render(
+    page = _renderer(manifest)(
         table,
         manifest,
         context=context,
@@ -222,6 +221,15 @@ def _write_files(
     (folder / PAGE).write_text(page, "utf-8")
     # Last: it has the checksum of every other file.
     receipt.write(folder, manifest)
+
+
+def _renderer(manifest: dict[str, Any]) -> Callable[..., str]:
+    """Return the function that makes the page of a release of this kind."""
+    if manifest.get("model") == "presence":
+        return report.render_presence
+    if manifest.get("kind") == "distributions":
+        return report.render_distribution
+    return report.render
 
 
 def _remove_empty(folders: list[Path]) -> None:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
+    from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.request import Request
     from hexveil.report.promise import Protect
     from hexveil.smoothing import Smoothed
@@ -69,7 +70,9 @@ def schema() -> dict[str, Any]:
     return dict(json.loads(text))
 
 
-def request_of(dataset: str, facts: PublicMetadata, plan: Plan) -> dict[str, str]:
+def request_of(
+    dataset: str, facts: PublicMetadata, plan: Plan | DistributionPlan
+) -> dict[str, str]:
     """Return the public request in words: its goal, and the records it is about.
 
     Equal requests replay, so it holds no file name, and no number that a solver found.
@@ -129,11 +132,11 @@ def build_manifest(
         },
         "rules": dict(facts.rules),
         **cell_sections(facts),
-        "plan": _plan(plan),
-        "losses": _losses(plan),
-        "cells": _cells(facts, plan),
+        "plan": plan_section(plan, plan.with_lower_bound()),
+        "losses": loss_section(plan.losses()),
+        "cells": planned_cells(facts, plan),
         "accuracy": [dict(statement) for statement in accuracy],
-        "cut_off": _cut_off(plan, accuracy),
+        "cut_off": cut_off_section(plan, accuracy),
         "smoothing": smoothing_statement(
             plan,
             smoothed or {},
@@ -224,8 +227,16 @@ def cell_grid(grid: Cells | Labels) -> dict[str, Any]:
     return {"kind": "labels", "columns": list(grid.columns)}
 
 
-def _plan(plan: Plan) -> dict[str, Any]:
-    support, bounded = plan.support, plan.with_lower_bound()
+def plan_section(plan: Plan, bounded: Plan) -> dict[str, Any]:
+    """Return the section of a manifest about a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+    bounded : Plan
+        The same with the lower bound that is stated.
+    """
+    support = plan.support
     return {
         "method": plan.method,
         "mechanism": plan.mechanism,
@@ -264,8 +275,8 @@ def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def _losses(plan: Plan) -> dict[str, Any]:
-    losses = plan.losses()
+def loss_section(losses: NDArray[np.float64]) -> dict[str, Any]:
+    """Return the section of a manifest about the losses of units, shape (n_users,)."""
     return {
         "units": int(losses.size),
         "max": float(losses.max()),
@@ -277,7 +288,7 @@ def _losses(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _cut_off(plan: Plan, accuracy: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def cut_off_section(plan: Plan, accuracy: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return how many cells of each statistic a private range cut off; empty without a range."""
     if isinstance(plan.allocation.clipping, (WithinBounds, CellMechanisms)):
         return []
@@ -332,7 +343,7 @@ def _numbers_or_none(numbers: NDArray[np.float64]) -> list[float | None]:
     return [_finite(number) for number in numbers.tolist()]
 
 
-def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
+def planned_cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
     """Return the plan of each cell, with an entry for each noised statistic."""
     thresholds = {"mean": plan.contribution_cap, "variance": plan.allocation.variance_cap}
     grids = grids_of(plan, facts.lattice)

@@ -44,6 +44,17 @@ def clean(text: str) -> str:
     return "".join(map(_visible, " ".join(text.split())))
 
 
+def clean_texts(value: Any) -> Any:  # noqa: ANN401  JSON of any kind
+    """Return JSON with every text cleaned; see `clean`."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [clean_texts(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(key): clean_texts(item) for key, item in value.items()}
+    return value
+
+
 def escaped(text: str) -> str:
     r"""Return plain text as Markdown that shows it unchanged.
 

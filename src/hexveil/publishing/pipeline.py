@@ -10,20 +10,22 @@ from hexveil.base.errors import InputError
 from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.planning.allocation import range_kind
+from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.presence.presence_plan import PresencePlan
-from hexveil.planning.release_allocation import allocation_of, with_outputs
-from hexveil.planning.serialization import plan_codec
-from hexveil.publishing.estimates.accuracy import accuracy_statement
-from hexveil.publishing.estimates.cut_off import find_cut_off
-from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
-from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
-from hexveil.publishing.estimates.table import build_table
+from hexveil.publishing.distribution.distribution_manifest import build_distribution_manifest
+from hexveil.publishing.distribution.distribution_table import decode_release
+from hexveil.publishing.distribution.releasable_plans import (
+    decode_decisions,
+    encode_decisions,
+    encoding_version,
+    stages_of,
+    sums_of,
+)
+from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import build_manifest, fingerprint, request_of
 from hexveil.publishing.pinned_unit import unit_of
 from hexveil.publishing.presence.presence_publication import publish_presence
-from hexveil.publishing.private_sums import private_sums
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_plan
 from hexveil.records.private_presence.private_dataset import PrivateDataset
@@ -31,7 +33,7 @@ from hexveil.records.private_presence.private_dataset import PrivateDataset
 if TYPE_CHECKING:
     from hexveil.ledger import Booking, Ledger
     from hexveil.planning import Plan
-    from hexveil.planning.release_allocation import ReleaseAllocation
+    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan, ReleasableStages
     from hexveil.records.dataset import Dataset
 
 
@@ -45,15 +47,15 @@ class _Draw:
         Whether the ledger had all outputs before, so that nothing was drawn.
     """
 
-    plan: Plan
-    allocation: ReleaseAllocation
+    plan: ReleasablePlan
+    allocation: ReleasableStages
     outputs: Outputs
     replayed: bool
 
 
 def release(
     dataset: Dataset | PrivateDataset,
-    plan: Plan | PresencePlan,
+    plan: Plan | DistributionPlan | PresencePlan,
     *,
     ledger: Ledger | None = None,
     estimates: tuple[str, ...] | str = ("raw",),
@@ -71,12 +73,13 @@ def release(
     dataset : Dataset or PrivateDataset
         The records that the plan was made for. If their presence is private, the loss is booked
         for any unit, present or not.
-    plan : Plan or PresencePlan
+    plan : Plan, DistributionPlan or PresencePlan
     ledger : Ledger
         Where the loss is booked before any noise is drawn.
     estimates : tuple of str
-        ("raw",), or ("raw", "smoothed"): adds estimates shrunk towards similar cells, with
-        intervals by a stated model. They are post-processing of noisy numbers and cost nothing.
+        ("raw",), or for means and variances ("raw", "smoothed"): adds estimates shrunk towards
+        similar cells, with intervals by a stated model. They are post-processing of noisy numbers
+        and cost nothing.
     accept_noise : bool
         Release even a map that is no more accurate than one constant for all cells.
 
@@ -97,12 +100,13 @@ def release(
     mechanisms/clipped/clipped_variance.py for variances; in a private clipping range
     mechanisms/map_quantiles.py, mechanisms/weighted/weighted_mean.py,
     mechanisms/weighted/weighted_variance.py, mechanisms/two_stage/two_stage_mean.py and
-    mechanisms/cell_ranges/cell_range_allocation.py. The losses
-    booked are those of each unit, rounded up; the largest is the release's `epsilon`. They
-    are computed again from the scales that go to the noise library, and compared with what was
-    booked. Noise is drawn after the booking is committed, by mechanisms/noise.py alone. The result
-    of each private stage is stored before the next is computed, nothing is drawn twice under one
-    booking, and only what the ledger stored is shown.
+    mechanisms/cell_ranges/cell_range_allocation.py; of quantiles, shares and histograms
+    mechanisms/distribution/binned_stage.py and mechanisms/distribution/combined_stages.py. The
+    losses booked are those of each unit, rounded up, over all statistics; the largest is the
+    release's `epsilon`. They are computed again from the scales that go to the noise library, and
+    compared with what was booked. Noise is drawn after the booking is committed, by
+    mechanisms/noise.py alone. The result of each private stage is stored before the next is
+    computed, nothing is drawn twice under one booking, and only what the ledger stored is shown.
     """
     if isinstance(dataset, PrivateDataset):
         if estimates not in ("raw", ("raw",)):
@@ -126,11 +130,11 @@ def release(
 
 def preview_release(
     dataset: Dataset,
-    plan: Plan,
+    plan: ReleasablePlan,
     *,
     ledger: Ledger,
     estimates: tuple[str, ...] | str = ("raw",),
-) -> tuple[Plan, bool]:
+) -> tuple[ReleasablePlan, bool]:
     """Return the plan that `release` would use, and whether it would only replay numbers.
 
     Every check of `release` is made; nothing is booked, drawn or decoded.
@@ -151,7 +155,7 @@ def preview_release(
 
 
 def _find_stored(
-    dataset: Dataset, plan: Plan, book: Ledger, request: dict[str, str]
+    dataset: Dataset, plan: ReleasablePlan, book: Ledger, request: dict[str, str]
 ) -> _Draw | None:
     """Return the stored outputs of a complete request; None if there are none."""
     booking = book.find(fingerprint(request))
@@ -161,11 +165,13 @@ def _find_stored(
     return _replay(plan, allocation, booking)
 
 
-def _replay(plan: Plan, allocation: ReleaseAllocation, booking: Booking) -> _Draw:
+def _replay(plan: ReleasablePlan, allocation: ReleasableStages, booking: Booking) -> _Draw:
     return _Draw(plan, allocation, replay(allocation, rows_of(booking.stages)), replayed=True)
 
 
-def _book_and_draw(dataset: Dataset, plan: Plan, book: Ledger, request: dict[str, str]) -> _Draw:
+def _book_and_draw(
+    dataset: Dataset, plan: ReleasablePlan, book: Ledger, request: dict[str, str]
+) -> _Draw:
     """Book the losses; then measure, noise and store stage by stage."""
     assert dataset.units is not None  # noqa: S101  see check_arguments
     units, name = dataset.units, fingerprint(request)
@@ -181,13 +187,14 @@ def _book_and_draw(dataset: Dataset, plan: Plan, book: Ledger, request: dict[str
             ),
             privacy_unit=unit_of(dataset.public),
             facts=request,
-            plan=book.plan_of(name) or plan_codec.encode(plan),
+            plan=book.plan_of(name) or encode_decisions(plan),
         )
         if booking.complete:
             return _replay(plan, allocation, booking)
         journal = LedgerJournal(book, name)
         # The vetted door is made here and nowhere else: no caller can give a release another one.
-        outputs = execute(allocation, private_sums(dataset), VettedNoise(), journal, Meter(losses))
+        sums = sums_of(dataset, plan)
+        outputs = execute(allocation, sums, VettedNoise(), journal, Meter(losses))
         book.complete(name)
     return _Draw(plan, allocation, outputs, replayed=False)
 
@@ -196,28 +203,17 @@ def _decode(
     dataset: Dataset, draw: _Draw, book: Ledger, request: dict[str, str], *, smoothing: bool
 ) -> Release:
     """Return the release of stored outputs; post-processing, without sums."""
-    facts, name = dataset.public, fingerprint(request)
-    # Ranges and strategy that private stages released replace those that planning predicted.
-    plan = with_outputs(draw.plan, draw.allocation, draw.outputs)
-    decoded = draw.allocation.decode(draw.outputs)
-    values = {statistic.statistic: statistic.estimate[0] for statistic in decoded}
-    smoothed = smooth_release(plan, facts, values) if smoothing else {}
-    cut_off = find_cut_off(plan, draw.allocation.numbers(draw.outputs))
-    ranged = range_kind(plan.allocation.clipping) != "bounds"
-    effects = groupings_of(facts.cells) if ranged else ()
-    posterior = estimate_outputs(plan, draw.allocation, draw.outputs, values, effects)
-    if posterior is not None:
-        cut_off["mean"] = posterior.cut_off
-        if smoothed:
-            smoothed["mean"] = adopt_intervals(
-                smoothed["mean"], posterior, plan.allocation.clipping
-            )
-    table = build_table(plan, facts, values, smoothed, cut_off, posterior)
-    # Counted in the table, so that manifest and table cannot differ.
-    accuracy = accuracy_statement(plan, table, posterior)
+    facts, name, plan = dataset.public, fingerprint(request), draw.plan
     position = _ledger_position(book, name)
-    manifest = build_manifest(book.dataset, facts, plan, name, position, smoothed, accuracy)
-    return Release(table, manifest, draw.plan.epsilon, draw.replayed)
+    if isinstance(plan, DistributionPlan):
+        decoded = decode_release(plan, draw.outputs)
+        manifest = build_distribution_manifest(book.dataset, plan, decoded, name, position)
+        return Release(decoded.table, manifest, plan.epsilon, draw.replayed)
+    moments = decode_moments(plan, draw.allocation, draw.outputs, facts, smoothing=smoothing)
+    manifest = build_manifest(
+        book.dataset, facts, moments.plan, name, position, moments.smoothed, moments.accuracy
+    )
+    return Release(moments.table, manifest, plan.epsilon, draw.replayed)
 
 
 def _ledger_position(book: Ledger, name: str) -> dict[str, Any] | None:
@@ -228,14 +224,16 @@ def _ledger_position(book: Ledger, name: str) -> dict[str, Any] | None:
     return {"entry": booking.entry, "chain": booking.chain}
 
 
-def _select_plan(dataset: Dataset, plan: Plan, book: Ledger) -> tuple[Plan, ReleaseAllocation]:
+def _select_plan(
+    dataset: Dataset, plan: ReleasablePlan, book: Ledger
+) -> tuple[ReleasablePlan, ReleasableStages]:
     """Return the plan that is booked for this goal, else this one, with its allocation."""
     # A new plan computes its figures anew, from the arrays as they are now.
     plan = booked_plan(dataset, plan, book) or replace(plan)
-    return plan, allocation_of(plan, dataset.public.lattice)
+    return plan, stages_of(dataset, plan)
 
 
-def booked_plan(dataset: Dataset, plan: Plan, ledger: Ledger) -> Plan | None:
+def booked_plan(dataset: Dataset, plan: ReleasablePlan, ledger: Ledger) -> ReleasablePlan | None:
     """Return the plan that was booked for this plan's goal, or None if none was.
 
     Raises
@@ -248,14 +246,14 @@ def booked_plan(dataset: Dataset, plan: Plan, ledger: Ledger) -> Plan | None:
     encoded = ledger.plan_of(name)
     if encoded is None:
         return None
-    booking, version = ledger.find(name), plan_codec.made_by(encoded)
+    booking, version = ledger.find(name), encoding_version(encoded, plan)
     # Stages measured so far are of that version's arithmetic: another one could not go on.
     if booking is not None and booking.state == "measured" and version != hexveil_version():
         raise InputError(
             f"hexveil {version} has drawn noise for some stages of this release; finish it with "
             "that version, or abandon it (hexveil ledger resolve)."
         )
-    return plan_codec.decode(encoded, plan)
+    return decode_decisions(encoded, plan)
 
 
 def hexveil_version() -> str:

@@ -9,7 +9,6 @@ from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
 from hexveil.publishing import column_selection, geometry
 from hexveil.publishing import folder as folders
-from hexveil.publishing.estimates.released_columns import split_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -270,10 +269,8 @@ class Release:
     def _plotted(self, column: str | None) -> PlottedColumn:
         from hexveil.report.notebook.cell_picture import PlottedColumn  # noqa: PLC0415  as in plot
 
-        name = column_selection.require_column(
-            self.table, column or self.manifest["plan"]["statistics"][0]
-        )
-        return PlottedColumn(name, *split_column(name))
+        name = column_selection.require_column(self.table, column or self._view().statistic)
+        return PlottedColumn(name, *column_selection.statistic_and_key(name))
 
     if not TYPE_CHECKING:
 

@@ -33,6 +33,8 @@ def render_readme(
     """
     if manifest.get("model") == "presence":
         return _render_presence(table, manifest, mapped=mapped, tiled=tiled)
+    if manifest.get("kind") == "distributions":
+        return _render_distribution(table, manifest, mapped=mapped, tiled=tiled)
     dataset, plan = manifest["dataset"], manifest["plan"]
     guarantee, cells = manifest["guarantee"], table.num_rows
     values = {
@@ -94,6 +96,36 @@ def _render_presence(
         "columns": [_column(field) for field in table.schema],
     }
     return document("presence/readme.md", values).to_text() + "\n"
+
+
+def _render_distribution(
+    table: pa.Table, manifest: dict[str, Any], *, mapped: bool, tiled: bool
+) -> str:
+    """Return the text of README.txt of quantiles, shares and histograms."""
+    dataset, plan = manifest["dataset"], manifest["plan"]
+    # Bins of a histogram each have their own statement, which is too many for a text.
+    stated = [one for one in manifest["accuracy"] if not one["statistic"].startswith("histogram_")]
+    values = {
+        "title": manifest.get("title", ""),
+        "subtitle": manifest.get("subtitle", ""),
+        "heading": format_heading(plan["statistics"], dataset["value"]),
+        "value_unit": dataset["value_unit"],
+        "dataset": dataset["name"],
+        "cells": table.num_rows,
+        "guarantee": manifest["guarantee"],
+        "losses": _losses(manifest["losses"]),
+        "components": plan["components"],
+        "accuracy": accuracy_text.describe_accuracy(
+            stated, dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
+        ),
+        "quantum": manifest["bounds"]["quantum"],
+        "hexagons": "hexagon" in table.column_names,
+        "mapped": mapped,
+        "tiled": tiled,
+        "dated": find_coverage(table, manifest).start is not None,
+        "columns": [_column(field) for field in table.schema],
+    }
+    return document("distribution/readme.md", values).to_text() + "\n"
 
 
 def _contributing_records(table: pa.Table, manifest: dict[str, Any]) -> dict[str, str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from hexveil.base.errors import InputError
 from hexveil.ledger import Ledger
 from hexveil.planning import Plan
 from hexveil.planning.allocation import CellMechanisms
+from hexveil.planning.distribution.distribution_components import SCORE_LATTICE
+from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, DistributionPlan
 from hexveil.planning.feasibility.advice import advice
 from hexveil.planning.release_allocation import check_allocation
+from hexveil.publishing.distribution.distribution_table import check_label_columns
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
 from hexveil.publishing.estimates.table import check_labels
 from hexveil.records.dataset import Dataset
@@ -17,12 +20,13 @@ from hexveil.records.dataset import Dataset
 if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.release_allocation import ReleaseAllocation
+    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan, ReleasableStages
 
 SMOOTHED = "smoothed"
 
 
 def check_arguments(
-    dataset: Dataset, plan: Plan, ledger: Ledger | None, estimates: tuple[str, ...] | str
+    dataset: Dataset, plan: ReleasablePlan, ledger: Ledger | None, estimates: tuple[str, ...] | str
 ) -> Ledger:
     """Return the ledger of a release that can be made from these arguments.
 
@@ -43,6 +47,9 @@ def check_arguments(
     check_units(dataset)
     _check_records(dataset, plan)
     check_labels(dataset.public)
+    if isinstance(plan, DistributionPlan):
+        _check_bins(dataset.public, plan)
+        check_label_columns(dataset.public, plan.terms)
     return ledger
 
 
@@ -60,8 +67,13 @@ def _check_estimates(estimates: tuple[str, ...] | str, facts: PublicMetadata) ->
         groupings_of(facts.cells)
 
 
-def _check_smoothing(estimates: tuple[str, ...] | str, plan: Plan) -> None:
+def _check_smoothing(estimates: tuple[str, ...] | str, plan: ReleasablePlan) -> None:
     """Refuse smoothing of means with noise that depends on private choices."""
+    if SMOOTHED in estimates and isinstance(plan, DistributionPlan):
+        raise InputError(
+            "smoothed goes with means and variances alone: quantiles and shares are estimated from "
+            "all cells together anyway; request raw alone."
+        )
     if SMOOTHED not in estimates or not isinstance(plan, Plan):
         return
     match plan.allocation.clipping:
@@ -88,9 +100,9 @@ def check_units(dataset: Dataset) -> None:
         )
 
 
-def _check_records(dataset: Dataset, plan: Plan) -> None:
+def _check_records(dataset: Dataset, plan: ReleasablePlan) -> None:
     """Refuse a plan that was made for other records."""
-    if not isinstance(plan, Plan):
+    if not isinstance(plan, (Plan, DistributionPlan)):
         raise InputError(f"a release needs a plan made by hv.plan, got {type(plan).__name__}.")
     if plan.facts is None:
         raise InputError("the plan was made for a bare occupancy; plan the records as read.")
@@ -121,8 +133,18 @@ def check_same_records(read: PublicMetadata, planned: PublicMetadata) -> None:
     )
 
 
+def _check_bins(read: PublicMetadata, plan: DistributionPlan) -> None:
+    """Refuse records that were counted by other bins than a plan was made for."""
+    planned = plan.facts.bins
+    if read.bins is None or planned is None or read.bins.identity() != planned.identity():
+        raise InputError(
+            "the plan was made for records counted by other bins; read them with the same "
+            "statistics."
+        )
+
+
 def check_plan(
-    dataset: Dataset, plan: Plan, allocation: ReleaseAllocation, *, accept_noise: bool
+    dataset: Dataset, plan: ReleasablePlan, stages: ReleasableStages, *, accept_noise: bool
 ) -> None:
     """Refuse plans that cannot be computed or noised, or that are no better than a constant.
 
@@ -131,9 +153,27 @@ def check_plan(
     InputError
         See `release`.
     """
-    check_allocation(allocation, plan, dataset.public.lattice, has_squares=dataset.has_squares)
-    if not (accept_noise or plan.support.beats_constant):
+    if isinstance(plan, DistributionPlan):
+        useless = plan.refusal
+        _check_moments(dataset, plan)
+    else:
+        allocation = cast("ReleaseAllocation", stages)
+        check_allocation(allocation, plan, dataset.public.lattice, has_squares=dataset.has_squares)
+        # The advice looks for grids, which takes longer than the plan.
+        is_useless = not accept_noise and not plan.support.beats_constant
+        useless = advice(plan).text if is_useless else None
+    if useless is not None and not accept_noise:
         raise InputError(
-            f"nothing was spent: {advice(plan).text.removesuffix('.')}; accept_noise=True releases "
-            "the map anyway."
+            f"nothing was spent: {useless.removesuffix('.')}; accept_noise=True releases the map "
+            "anyway."
         )
+
+
+def _check_moments(dataset: Dataset, plan: DistributionPlan) -> None:
+    """Refuse means and variances, or mean scores, that cannot be computed or noised."""
+    lattice = dataset.public.lattice
+    plans = {MOMENTS: (plan.moment_plan, lattice), SCORES: (plan.score_plan, SCORE_LATTICE)}
+    for name, (one, own_lattice) in plans.items():
+        if one is not None:
+            allocation = cast("ReleaseAllocation", plan.allocation().component(name).plan)
+            check_allocation(allocation, one, own_lattice, has_squares=dataset.has_squares)

@@ -222,8 +222,8 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         columns.
     statistics : sequence of str, optional
         Statistics that will be published, if there are quantiles, shares or histograms among them
-        (`hexveil.plan_distribution`): records are then counted by bin of their value as well, with
-        an edge at each threshold. By DuckDB, without `cache`.
+        (`hexveil.plan`): records are then counted by bin of their value as well, with an edge at
+        each threshold. By DuckDB, without `cache`.
 
     Returns
     -------

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hexveil.report.clipping_text import CUT_OFF
-from hexveil.report.manifest_view import noun, squared
+from hexveil.report.manifest_view import noun, unit_of_statistic
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def describe_accuracy(
 
 def _describe(statement: Statement, value_unit: str, amount: FormatAmount) -> str:
     name = statement["statistic"]
-    unit = squared(value_unit) if name == "variance" else value_unit
+    unit = unit_of_statistic(name, value_unit)
 
     def formatted(number: float | None) -> str:
         return "" if number is None else amount(number, unit)

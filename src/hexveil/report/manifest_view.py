@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import to_fraction
+from hexveil.base.rational import decimal_text, to_fraction
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, term_of
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -167,8 +168,8 @@ class ManifestView:
 
     @property
     def statistic(self) -> str:
-        """The statistic that the page or the picture shows."""
-        return self.shown or self.statistics[0]
+        """The statistic that the page or the picture shows, as the prefix of its columns."""
+        return self.shown or column_prefixes(self.statistics[:1])[0]
 
     @property
     def noun(self) -> str:
@@ -183,9 +184,7 @@ class ManifestView:
     @property
     def unit_text(self) -> str:
         """Unit of measure of the statistic shown; "" where not stated."""
-        if self.statistic == "users":
-            return ""  # numbers of units are not measured
-        return squared(self.value_unit) if self.statistic == "variance" else self.value_unit
+        return unit_of_statistic(self.statistic, self.value_unit)
 
     @property
     def constant(self) -> bool:
@@ -194,9 +193,14 @@ class ManifestView:
 
     @property
     def range(self) -> float:
-        """Width of the statistic's range: the span, half of it, or a quarter of its square."""
+        """Width of the statistic's range: of shares 1; else the span, its half, or its square's.
+
+        Of a variance it is a quarter of the square.
+        """
+        if is_share(self.statistic):
+            return 1.0
         span = self.upper - self.lower
-        return (span**2 if self.statistic == "variance" else span) * RANGE[self.statistic]
+        return (span**2 if self.statistic == "variance" else span) * RANGE.get(self.statistic, 1.0)
 
     @property
     def decimals(self) -> int:
@@ -238,15 +242,47 @@ class ManifestView:
         return f"{start:,.{self.decimals}f}", self.amount_up(high)
 
 
-def noun(statistic: str) -> str:
-    """Return the name of a statistic in sentences.
+def column_prefixes(statistics: Sequence[str]) -> list[str]:
+    """Return the prefixes of the columns of statistics, in order.
 
     Examples
     --------
-    >>> noun("mean"), noun("sd")
-    ('average', 'standard deviation')
+    >>> column_prefixes(("mean", "share<10"))
+    ['mean', 'share_below_10']
     """
-    return render_sentence("statistics.txt", "noun", statistic=statistic)
+    terms = [(name, term_of(name)) for name in statistics]
+    return [one for name, term in terms for one in ([name] if term is None else column_names(term))]
+
+
+def is_share(statistic: str) -> bool:
+    """Return whether a statistic is a share of records, by its text or prefix."""
+    return isinstance(term_of(statistic), (Share, Histogram))
+
+
+def unit_of_statistic(statistic: str, value_unit: str) -> str:
+    """Return the unit of measure of a statistic; "" where it has none."""
+    if statistic == "users" or is_share(statistic):
+        return ""  # numbers of units and shares are not measured
+    return squared(value_unit) if statistic == "variance" else value_unit
+
+
+def noun(statistic: str) -> str:
+    """Return the name of a statistic in sentences, by its text or the prefix of its columns.
+
+    Examples
+    --------
+    >>> noun("mean"), noun("sd"), noun("p50"), noun("p97_5"), noun("share_below_10")
+    ('average', 'standard deviation', 'median', '97.5th percentile', 'share below 10')
+    """
+    kind, number = statistic, ""
+    match term_of(statistic):
+        case Quantile(level):
+            kind, number = "quantile", decimal_text(100 * level)
+        case Share(sign, threshold):
+            kind, number = sign, decimal_text(threshold)
+        case Histogram():
+            kind, number = "histogram", statistic.partition("_")[2].lstrip("0")
+    return render_sentence("statistics.txt", "noun", statistic=kind, number=number)
 
 
 def format_heading(statistics: Sequence[str], value: str) -> str:
@@ -257,7 +293,13 @@ def format_heading(statistics: Sequence[str], value: str) -> str:
     >>> format_heading(("mean",), "speed"), format_heading(("mean", "variance", "sd"), "speed")
     ('Average speed', 'Average, variance and standard deviation of speed')
     """
-    return render_sentence("statistics.txt", "heading", statistics=statistics, value=value)
+    return render_sentence(
+        "statistics.txt",
+        "heading",
+        statistics=list(statistics),
+        nouns=list(map(noun, statistics)),
+        value=value,
+    )
 
 
 def squared(unit: str) -> str:

@@ -174,7 +174,14 @@ def placement_rules(marks: Sequence[tuple[float, str]], chart: Chart | None) -> 
 def page_scripts(*, with_map: bool) -> list[str]:
     """Return the text of each script: the map's library, and the page's own."""
     # Labels have no map: their page carries no map library, and is much shorter.
-    names = ("page.js", "scheme.js", *(_OF_MAP if with_map else ()), "table.js", "start.js")
+    names = (
+        "page.js",
+        "scheme.js",
+        *(_OF_MAP if with_map else ()),
+        "table.js",
+        "choice.js",
+        "start.js",
+    )
     page_script = "\n".join(map(read_asset, names))
     libraries = [read_asset("vendor/d3.min.js")] if with_map else []
     return [*libraries, f'(function () {{\n"use strict";\n{page_script}}})();\n']

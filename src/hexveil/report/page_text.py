@@ -62,7 +62,7 @@ def template_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         **_errors(table, view),
         **_accuracy(table, view),
         **_optimality(view),
-        **_losses(manifest.get("losses") or {}),
+        **loss_values(manifest.get("losses") or {}),
         "smoothing": _smoothing(view),
     }
 
@@ -196,7 +196,7 @@ def _smoothing(view: ManifestView) -> dict[str, Any]:
     }
 
 
-def _losses(losses: Mapping[str, Any]) -> dict[str, Any]:
+def loss_values(losses: Mapping[str, Any]) -> dict[str, Any]:
     """Return quantiles of the units' losses, rounded up, and the numbers of units."""
     return {
         "losses": {

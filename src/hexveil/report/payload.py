@@ -52,11 +52,11 @@ def payload(
     """Return everything the page's scripts need, as plain JSON values."""
     places, place = code_texts(column_texts(table, "hexagon"))
     slots, slot = code_texts(column_texts(table, "slot"), in_order=True)
-    numbers = _numbers(table, view)
-    colour = colour_range(table, view.statistic, view.estimator(table))
+    shown = shown_statistic(table, view)
     drawn = draw_map(places, context, geography=geography)
     return {
-        "columns": {**label_texts(table, view), **numbers},
+        **shown,
+        "columns": {**label_texts(table, view), **shown["columns"]},
         "extras": [
             extra_column("users", f"{view.unit.capitalize()}s"),
             extra_column("records", "Records", spare=True),
@@ -66,18 +66,26 @@ def payload(
         "slot": slot,
         "slots": name_slots(table, slots),
         "slot_starts": slots,
-        "start": opening_slot(slot, numbers["quality"]),
+        "start": opening_slot(slot, shown["columns"]["quality"]),
         "map": drawn,
         "names": places,
         "labels": list(view.label_columns),
         "unit": view.unit,
+        "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
+    }
+
+
+def shown_statistic(table: pa.Table, view: ManifestView) -> dict[str, Any]:
+    """Return the numbers, digits and colours of the statistic shown."""
+    low, high = colour_range(table, view.statistic, view.estimator(table))
+    return {
+        "columns": _numbers(table, view),
         "value": {
             "name": view.noun.capitalize(),
             "unit": view.unit_text,
             "decimals": view.decimals,
         },
-        "colour": {"low": colour[0], "high": colour[1]},
-        "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
+        "colour": {"low": low, "high": high},
     }
 
 

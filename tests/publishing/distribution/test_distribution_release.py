@@ -2,6 +2,8 @@
 
 import json
 import math
+import shutil
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,15 +16,19 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.model.statistic_terms import column_names
 from hexveil.planning.distribution.distribution_codec import (
     decode_distribution_plan,
     encode_distribution,
 )
-from hexveil.planning.distribution.distribution_plan import BinPlan, IndicatorPlan, RankPlan
-from hexveil.publishing.distribution.distribution_decoding import (
-    column_names,
-    decode_distribution,
+from hexveil.planning.distribution.distribution_components import (
+    BinPlan,
+    IndicatorPlan,
+    RankPlan,
 )
+from hexveil.publishing import receipt
+from hexveil.publishing.distribution.distribution_decoding import decode_distribution
+from hexveil.publishing.dossier.dossier import dossier
 
 ASKED = ("mean", "sd", "p15", "p50", "p85", "share<20", "share<40", "share>=40", "histogram")
 
@@ -49,7 +55,7 @@ def dataset():
 @pytest.fixture(scope="module")
 def plan(dataset):
     """Return a plan of everything at once."""
-    return hv.plan_distribution(dataset, statistics=ASKED, epsilon=4)
+    return hv.plan(dataset, statistics=ASKED, epsilon=4)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +68,7 @@ def book(tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(dataset, plan, book):
     """Return one release of everything."""
-    return hv.release_distribution(dataset, plan, ledger=book)
+    return hv.release(dataset, plan, ledger=book)
 
 
 def simulated(dataset, plan, seed):
@@ -86,12 +92,12 @@ def test_one_booking_pays_for_all_statistics(plan, made, book):
 
 def test_the_same_request_gets_the_same_numbers(dataset, made, book):
     """Another order of the texts and another spelling of ε are the same request."""
-    again = hv.plan_distribution(dataset, statistics=ASKED[::-1], epsilon="4.0")
-    replayed = hv.release_distribution(dataset, again, ledger=book)
+    again = hv.plan(dataset, statistics=ASKED[::-1], epsilon="4.0")
+    replayed = hv.release(dataset, again, ledger=book)
     assert replayed.replayed
     assert replayed.table.equals(made.table)
-    other = hv.plan_distribution(dataset, statistics="p50", epsilon=1, edition="b")
-    assert not hv.release_distribution(dataset, other, ledger=book).replayed
+    other = hv.plan(dataset, statistics="p50", epsilon=1, edition="b")
+    assert not hv.release(dataset, other, ledger=book).replayed
 
 
 def test_statistics_of_a_cell_agree(made, dataset):
@@ -122,9 +128,7 @@ def test_statistics_of_a_cell_agree(made, dataset):
 @pytest.mark.parametrize("estimator", ["ranks", "bins"])
 def test_large_epsilon_finds_the_truth(dataset, estimator):
     """With next to no noise, estimates come near what a loop over the records says."""
-    plan = hv.plan_distribution(
-        dataset, statistics=("p50", "share<20"), epsilon=400, estimator=estimator
-    )
+    plan = hv.plan(dataset, statistics=("p50", "share<20"), epsilon=400, estimator=estimator)
     assert isinstance(plan.component, RankPlan if estimator == "ranks" else BinPlan)
     found = decode_distribution(plan, simulated(dataset, plan, 0))
     bins, pairs = dataset.sums.bins, dataset.occupancy.local()
@@ -141,7 +145,7 @@ def test_large_epsilon_finds_the_truth(dataset, estimator):
 
 def test_the_share_beyond_one_threshold_is_the_mean_of_an_indicator(dataset):
     """A single share needs no shape, and its intervals hold the truth."""
-    plan = hv.plan_distribution(dataset, statistics="share>=40", epsilon=2)
+    plan = hv.plan(dataset, statistics="share>=40", epsilon=2)
     assert isinstance(plan.component, IndicatorPlan)
     share = decode_distribution(plan, simulated(dataset, plan, 1))["share_at_least_40"]
     assert ((share.estimate >= 0) & (share.estimate <= 1)).all()
@@ -165,7 +169,7 @@ def test_metered_losses_are_those_that_are_booked(dataset, plan):
 
 def test_weights_move_epsilon(dataset, plan):
     """More weight on moments gives them more of ε; the whole stays the same."""
-    heavy = hv.plan_distribution(
+    heavy = hv.plan(
         dataset, statistics=ASKED, epsilon=4, weights={"moments": 20, "distribution": 1}
     )
     assert heavy.moment_plan.request.epsilon > plan.moment_plan.request.epsilon
@@ -176,8 +180,8 @@ def test_weights_move_epsilon(dataset, plan):
 def test_booked_plans_come_back(dataset, estimator):
     """Bytes of a plan give the same decisions, also where another machine planned otherwise."""
     asked = ("mean", "p50")
-    plan = hv.plan_distribution(dataset, statistics=asked, epsilon=2, estimator=estimator)
-    other = hv.plan_distribution(
+    plan = hv.plan(dataset, statistics=asked, epsilon=2, estimator=estimator)
+    other = hv.plan(
         dataset,
         statistics=asked,
         epsilon=2,
@@ -192,26 +196,106 @@ def test_booked_plans_come_back(dataset, estimator):
         decode_distribution_plan(encode_distribution(plan)[:-40], plan)
 
 
-def test_the_folder_is_whole_and_verified(made, tmp_path):
-    """What is written is verified; any change is found, and nothing private is in a text."""
-    folder = made.write(tmp_path / "map")
-    assert hv.verify_distribution(folder)["statistics"] == list(made.manifest["statistics"])
+@pytest.fixture(scope="module")
+def folder(made, tmp_path_factory):
+    """Return the release folder; tests change copies."""
+    return made.write(tmp_path_factory.mktemp("out") / "map")
+
+
+def test_the_folder_is_whole_and_verified(made, folder):
+    """What is written is verified and read back; README.txt describes every column."""
+    assert hv.verify(folder)["plan"]["statistics"] == [*ASKED]
+    loaded = hv.load(folder)
+    assert loaded.table.equals(made.table)
+    assert loaded.manifest == made.manifest
+    assert float(loaded.epsilon) == float(made.epsilon)
+    assert np.array_equal(loaded["share<20"], made.table["share_below_20_estimate"].to_numpy())
+    assert "p50_estimate" in repr(loaded[["cell", "p50"]].schema)
     readme = (folder / "README.txt").read_text("utf-8")
     assert "over all cells and all statistics together" in " ".join(readme.split())
     assert all(name in readme for name in made.table.column_names)
     with pytest.raises(InputError, match="never changed"):
         made.write(folder)
-    with pytest.raises(InputError, match=r"which hv.verify_distribution checks"):
+
+
+def test_the_page_offers_every_statistic(folder, made):
+    """The page has a choice among the statistics, each with its own numbers and legend."""
+    page = (folder / "report.html").read_text("utf-8")
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    names = [one["heading"] for one in data["choices"]]
+    assert names[:4] == [
+        "Average speed, km/h", "Standard deviation of speed, km/h",
+        "15th percentile of speed, km/h", "Median of speed, km/h",
+    ]  # fmt: skip
+    assert names[-1] == "Share of at least 40 of speed"
+    median = data["choices"][3]
+    assert median["columns"]["value"] == np.round(made["p50"], 1).tolist()
+    assert sum(median["grades"]) == 6
+    assert page.count("<option value=") >= len(names) == 8
+    assert made.plot is not None
+    assert "median" in made._repr_html_() or "Average" in made._repr_html_()
+
+
+def test_the_dossier_names_all_components(folder):
+    """A privacy officer reads one loss for everything, and what each part of it costs."""
+    text = " ".join(dossier(folder).to_text().split())
+    assert "average, standard deviation, 15th percentile" in text.lower()
+    assert "It pays for all statistics together" in text
+    assert "means and variances: epsilon" in text
+
+
+def _without_estimates(manifest):
+    manifest["plan"]["statistics"].pop()
+
+
+def _scaled(manifest):
+    for one in manifest["plan"]["components"]:
+        for stage in one["stages"]:
+            stage["scale"] *= 1.01
+
+
+def _cheaper(manifest):
+    manifest["losses"]["mean"] *= 0.99
+
+
+def _graded(manifest):
+    statement = manifest["accuracy"][-1]
+    statement["grades"]["good"] += 1
+
+
+def _moved(manifest):
+    manifest["moments"]["losses"]["mean"] *= 0.9
+
+
+def _promised(manifest):
+    manifest["guarantee"]["epsilon_spent"] = "1"
+
+
+@pytest.mark.parametrize(
+    "change", [_without_estimates, _scaled, _cheaper, _graded, _moved, _promised]
+)
+def test_statements_that_contradict_the_noise_are_found(folder, tmp_path, change):
+    """Somebody who changes a statement, and every checksum after it, is found out."""
+    copied = tmp_path / "map"
+    shutil.copytree(folder, copied)
+    manifest = json.loads((copied / "manifest.json").read_text("utf-8"))
+    change(manifest)
+    (copied / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    (copied / receipt.NAME).unlink()
+    receipt.write(copied, manifest)
+    with pytest.raises(InputError, match="not as it was written"):
+        hv.verify(copied)
+
+
+@pytest.mark.parametrize("column", ["p50_estimate", "share_below_20_high", "histogram_03_estimate"])
+def test_numbers_that_contradict_each_other_are_found(made, tmp_path, column):
+    """A quantile, an interval or a bin that was changed, with all checksums, is found out."""
+    index = made.table.column_names.index(column)
+    numbers = made.table[column].to_numpy() * 1.2 - 0.5
+    changed = made.table.set_column(index, made.table.schema.field(index), pa.array(numbers))
+    folder = replace(made, table=changed).write(tmp_path / "map")
+    with pytest.raises(InputError, match="not as it was written"):
         hv.verify(folder)
-    path = folder / "cells.csv"
-    content = path.read_bytes()
-    path.write_bytes(content.replace(b"0", b"1", 1))
-    with pytest.raises(InputError, match=r"cells.csv was changed"):
-        hv.verify_distribution(folder)
-    path.write_bytes(content)
-    (folder / "more.txt").write_text("x")
-    with pytest.raises(InputError, match=r"more.txt is missing or was added"):
-        hv.verify_distribution(folder)
 
 
 def test_the_manifest_states_each_component(made, plan):
@@ -221,7 +305,7 @@ def test_the_manifest_states_each_component(made, plan):
     components = made.manifest["plan"]["components"]
     total = sum(Fraction(one["epsilon"]) for one in components)
     assert total + Fraction(1, 10**9) >= Fraction(made.manifest["guarantee"]["epsilon_spent"])
-    assert made.manifest["columns"]["share<20"] == ["the share of records below 20"]
+    assert made.manifest["plan"]["columns"]["share<20"] == ["the share of records below 20"]
     assert "all values of one user" in made.manifest["guarantee"]["neighbours"]
 
 
@@ -229,21 +313,24 @@ def test_mistakes_cost_nothing(dataset, plan, book, tmp_path):
     """Wrong arguments, other records and budgets that do not suffice are refused and not booked."""
     small = hv.Ledger(tmp_path / "small.sqlite", dataset="buses", budget="1")
     with pytest.raises(BudgetError):
-        hv.release_distribution(dataset, plan, ledger=small)
+        hv.release(dataset, plan, ledger=small)
     with pytest.raises(InputError, match="needs a ledger"):
-        hv.release_distribution(dataset, plan)
-    with pytest.raises(InputError, match=r"made by hv.plan_distribution"):
-        hv.release_distribution(dataset, hv.plan(dataset, epsilon=1, advise=False), ledger=book)
-    faint = hv.plan_distribution(dataset, statistics="p50", epsilon="0.001")
+        hv.release(dataset, plan)
+    with pytest.raises(InputError, match="smoothed goes with means"):
+        hv.release(dataset, plan, ledger=book, estimates=("raw", "smoothed"))
+    faint = hv.plan(dataset, statistics="p50", epsilon="0.001", advise=False)
     with pytest.raises(InputError, match="nothing was spent"):
-        hv.release_distribution(dataset, faint, ledger=small)
+        hv.release(dataset, faint, ledger=small)
     assert small.spend().lifetime == 0
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"statistics": "mean"}, "names no quantile"),
+        ({"statistics": "mean", "estimator": "bins"}, "weights and estimator go with"),
+        ({"clipping_range": "bounds"}, "clipping_range has no meaning with quantiles"),
+        ({"epsilon": None, "target_error": 1}, "target_error has no meaning"),
+        ({"epsilon": None}, "planned within epsilon"),
         ({"statistics": "share<33"}, "not counted by the bins"),
         ({"estimator": "tree"}, "estimator must be one of"),
         ({"weights": {"mean": 1}}, "weights must be a mapping"),
@@ -255,7 +342,36 @@ def test_mistakes_cost_nothing(dataset, plan, book, tmp_path):
 def test_plans_that_cannot_be_made_say_why(dataset, options, message):
     """Each bad argument is named."""
     with pytest.raises(InputError, match=message):
-        hv.plan_distribution(dataset, **{"statistics": "p50", "epsilon": 1} | options)
+        hv.plan(dataset, **{"statistics": "p50", "epsilon": 1} | options)
+
+
+def test_a_killed_release_goes_on_where_it_stopped(dataset, tmp_path, monkeypatch):
+    """What was stored before a crash is kept; only later stages are drawn, under one booking."""
+    plan = hv.plan(dataset, statistics="p50", epsilon=2, estimator="bins")
+    book = hv.Ledger(tmp_path / "killed.sqlite", dataset="buses", budget="3")
+    drawn, add_laplace, store = [], noise.add_laplace, hv.Ledger.store
+
+    def draw(values, scales):
+        drawn.append(values.size)
+        return add_laplace(values, scales)
+
+    def store_and_die(*args, **kwargs):
+        store(*args, **kwargs)
+        raise MemoryError
+
+    monkeypatch.setattr(noise, "add_laplace", draw)
+    with monkeypatch.context() as patched:
+        patched.setattr(hv.Ledger, "store", store_and_die)
+        with pytest.raises(MemoryError):
+            hv.release(dataset, plan, ledger=book)
+    done = hv.release(dataset, plan, ledger=book)
+    assert not done.replayed
+    assert float(book.spend().lifetime) == pytest.approx(float(plan.epsilon))
+    again = hv.release(dataset, plan, ledger=book)
+    assert again.replayed
+    assert again.table.equals(done.table)
+    # Each stage was drawn once: the shape before the crash, the cells after it.
+    assert drawn == [12, 24]
 
 
 def test_labels_that_clash_with_columns_are_refused(book):
@@ -269,9 +385,9 @@ def test_labels_that_clash_with_columns_are_refused(book):
     )
     options = {"user": "bus", "value": "speed", "bounds": (0, 80), "statistics": "p50"}
     found = hv.read(table, **options, cells=hv.Labels("p50_low"))
-    plan = hv.plan_distribution(found, statistics="p50", epsilon=1)
+    plan = hv.plan(found, statistics="p50", epsilon=1)
     with pytest.raises(InputError, match="has the name of a column of this release"):
-        hv.release_distribution(found, plan, ledger=book, accept_noise=True)
+        hv.release(found, plan, ledger=book, accept_noise=True)
 
 
 def test_column_names_are_unique(plan):
@@ -293,7 +409,7 @@ def test_a_cell_unlike_the_map_is_missed():
     )
     options = {"user": "bus", "value": "speed", "bounds": (0, 80), "cells": hv.Labels("ward")}
     found = hv.read(table, **options, statistics="p15")
-    plan = hv.plan_distribution(found, statistics="p15", epsilon=400, estimator="ranks")
+    plan = hv.plan(found, statistics="p15", epsilon=400, estimator="ranks")
     estimate = decode_distribution(plan, simulated(found, plan, 3))["p15"]
     truth = np.quantile(speed[is_odd], 0.15)
     assert estimate.estimate[7] > truth + 4.0
@@ -321,9 +437,9 @@ def test_through_a_deaf_door_nothing_is_heard(tmp_path, monkeypatch, estimator):
         table = pa.table({"bus": bus.astype(str), "line": (bus % 3).astype(str), "speed": speed})
         options = {"user": "bus", "value": "speed", "bounds": (0, 65), "cells": hv.Labels("line")}
         found = hv.read(table, **options, statistics=texts)
-        plan = hv.plan_distribution(found, statistics=texts, epsilon=2, estimator=estimator)
+        plan = hv.plan(found, statistics=texts, epsilon=2, estimator=estimator)
         book = hv.Ledger(tmp_path / f"{number}.sqlite", dataset="buses", budget=5)
-        made = hv.release_distribution(found, plan, ledger=book, accept_noise=True)
+        made = hv.release(found, plan, ledger=book, accept_noise=True)
         heard.append((list(asked), made.table, made.manifest["losses"], repr(made)))
         asked.clear()
     assert heard[0][0]

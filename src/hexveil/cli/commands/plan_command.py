@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
-from hexveil.cli.output import clip_user_text, formatting, mechanism_table, method_table, stage_text
+from hexveil.cli.output import (
+    clip_user_text,
+    distribution_text,
+    formatting,
+    mechanism_table,
+    method_table,
+    stage_text,
+)
 from hexveil.cli.output import error_curve as curves
 from hexveil.cli.output import grid_table as tables
 from hexveil.cli.presence import declared_plan
@@ -20,6 +28,7 @@ from hexveil.config import Run, arguments
 from hexveil.mechanisms.cell_ranges.pooled_spread import first_half_width
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
+from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.allocation import (
     CellMechanisms,
     PerCellRange,
@@ -29,6 +38,8 @@ from hexveil.planning.allocation import (
 )
 from hexveil.planning.comparison.mechanism_comparison import explain_absence
 from hexveil.planning.comparison.method_comparison import Comparison, compare
+from hexveil.planning.distribution.distribution_plan import DistributionPlan
+from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 from hexveil.report.promise import promise
 
@@ -36,10 +47,11 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning import Capacity, Plan
+    from hexveil.planning import Capacity
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
+    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
 
     Files = dict[str, list[Path]]
 
@@ -103,8 +115,14 @@ def plan(
         # Checked before the records are read, which may take minutes.
         curve = shared_steps.to_run_path(curve)
         curves.check(curve)
+    if has_distribution(run.plan.statistics or ()):
+        unused = {"--compare": compare_methods, "--grids": bool(grids)}
+        unused |= {"--curve": curve is not None, "--save": save is not None}
+        _plan_distribution(run, unused, as_json=as_json)
+        return
     facts = shared_steps.read_facts(run)
     plan = shared_steps.plan_run(run, facts)
+    assert isinstance(plan, Plan)  # noqa: S101  the other kind was planned above
     files = _write(plan, facts, curve, save)
     comparison = _compare(plan) if compare_methods else None
     # The comparison is long enough without a recommendation.
@@ -134,6 +152,24 @@ def plan(
         typer.echo("\n".join(formatting.wrapped("Grid", formatting.capital(table.sentence))))
     for line in file_lines(run, files):
         typer.echo(line)
+
+
+def _plan_distribution(run: Run, unused: dict[str, bool], *, as_json: bool) -> None:
+    """Print price and expected errors of quantiles, shares and histograms."""
+    given = [name for name, used in unused.items() if used]
+    if given:
+        raise InputError(
+            f"{given[0]} has no use with quantiles, shares and histograms; leave it out."
+        )
+    facts = shared_steps.read_facts(run)
+    plan = shared_steps.plan_run(run, facts)
+    assert isinstance(plan, DistributionPlan)  # noqa: S101  by its statistics
+    if as_json:
+        typer.echo(json.dumps(shared_steps.plan_json(plan), indent=2))
+        return
+    warning = shared_steps.describe_infeasibility(plan)
+    lines = [*price_lines(plan, facts), *distribution_text.map_lines(plan, warning)]
+    typer.echo("\n".join(lines))
 
 
 def _compare(plan: Plan) -> Comparison:
@@ -202,8 +238,10 @@ def file_lines(run: Run, files: Files) -> list[str]:
     return lines
 
 
-def price_lines(plan: Plan, facts: PublicMetadata) -> list[str]:
+def price_lines(plan: ReleasablePlan, facts: PublicMetadata) -> list[str]:
     """Return lines about the cells, the privacy unit and the price."""
+    if isinstance(plan, DistributionPlan):
+        return distribution_text.price_lines(plan)
     records = plan.occupancy.n_records
     cells = formatting.wrapped(
         "Cells",
@@ -260,8 +298,10 @@ def _median_loss(plan: Plan, facts: PublicMetadata) -> str:
     return f"Half of the {facts.privacy_unit}s lose at most {median_loss}."
 
 
-def explain_missing_range(run: Run, plan: Plan) -> list[str]:
+def explain_missing_range(run: Run, plan: ReleasablePlan) -> list[str]:
     """Explain why clipping_range "auto" could not consider a private range."""
+    if isinstance(plan, DistributionPlan):
+        return []
     needs = plan.request.interval_needs
     if run.plan.clipping_range != "auto" or needs is None:
         return []

@@ -27,6 +27,7 @@ from hexveil.report import read_context
 if TYPE_CHECKING:
     from hexveil.ledger import Spend
     from hexveil.publishing import Release
+    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
     from hexveil.records import Dataset
 
 
@@ -117,7 +118,7 @@ def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any
 
 def select_plan(
     run: Run, dataset: Dataset, reviewed: Plan | None = None
-) -> tuple[Plan, str | None]:
+) -> tuple[ReleasablePlan, str | None]:
     """Return the plan, and a warning if the caller accepts a grid that is too fine.
 
     Otherwise such a grid is refused, unless its plan was saved and thus reviewed.
@@ -135,7 +136,7 @@ def select_plan(
     return planned, warning
 
 
-def publish(run: Run, dataset: Dataset, plan: Plan, book: Ledger) -> Release:
+def publish(run: Run, dataset: Dataset, plan: ReleasablePlan, book: Ledger) -> Release:
     """Book the price, then draw the noise; a repeated request costs nothing."""
     estimates = run.release.estimates or ("raw",)
     with show_progress("Releasing"):  # whoever comes here was warned of a grid that is too fine
@@ -150,7 +151,7 @@ def write(run: Run, published: Release, folder: Path) -> list[Path]:
 
 
 def release_json(
-    run: Run, plan: Plan, published: Release, written: list[Path], spend: Spend
+    run: Run, plan: ReleasablePlan, published: Release, written: list[Path], spend: Spend
 ) -> dict[str, Any]:
     """Return the release and the spending as JSON data."""
     return shared_steps.plan_json(plan) | {
@@ -161,7 +162,7 @@ def release_json(
 
 
 def end_lines(
-    run: Run, plan: Plan, published: Release, written: list[Path], spend: Spend
+    run: Run, plan: ReleasablePlan, published: Release, written: list[Path], spend: Spend
 ) -> list[str]:
     """Return lines about the booking, the spending and the files."""
     price = formatting.price(float(plan.epsilon))

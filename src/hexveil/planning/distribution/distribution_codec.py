@@ -18,15 +18,15 @@ import numpy as np
 
 from hexveil.base.errors import StorageError
 from hexveil.base.rational import decimal_text
-from hexveil.planning.api import plan as make_plan
 from hexveil.planning.distribution.cell_prices import PricedCells
-from hexveil.planning.distribution.distribution_plan import (
+from hexveil.planning.distribution.distribution_components import (
     BinPlan,
     DistributionComponent,
     IndicatorPlan,
     RankPlan,
     score_metadata,
 )
+from hexveil.planning.moments.plan_moments import plan_moments
 from hexveil.planning.serialization import plan_codec
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def distribution_goal(plan: DistributionPlan) -> dict[str, str]:
 
 def encode_distribution(plan: DistributionPlan) -> bytes:
     """Return a plan's decisions as bytes."""
-    moment, score = plan.moment_plan, _score_plan(plan.component)
+    moment, score = plan.moment_plan, plan.score_plan
     chunks = [b"" if one is None else plan_codec.encode(one) for one in (moment, score)]
     words = _component_words(plan.component) | {
         "format": FORMAT,
@@ -66,6 +66,11 @@ def encode_distribution(plan: DistributionPlan) -> bytes:
     return MAGIC + len(header).to_bytes(_SIZE_BYTES, "little") + header + b"".join(chunks)
 
 
+def version_of(encoded: bytes) -> str:
+    """Return the version of hexveil that encoded a plan."""
+    return str(_header(encoded)[0]["hexveil"])
+
+
 def decode_distribution_plan(encoded: bytes, plan: DistributionPlan) -> DistributionPlan:
     """Return the plan of these bytes, for the goal and the records of another one.
 
@@ -75,29 +80,34 @@ def decode_distribution_plan(encoded: bytes, plan: DistributionPlan) -> Distribu
         If the bytes are damaged, or of another format.
     """
     try:
-        start = len(MAGIC) + _SIZE_BYTES
-        end = start + int.from_bytes(encoded[len(MAGIC) : start], "little")
-        words: Words = json.loads(encoded[start:end])
-        if not encoded.startswith(MAGIC) or words["format"] != FORMAT:
-            raise ValueError("of another format")
+        words, end = _header(encoded)
         middle = end + words["sizes"][0]
         chunks = encoded[end:middle], encoded[middle : middle + words["sizes"][1]]
         moment = _moment_plan(chunks[0], words["epsilons"][0], plan)
         component = _component(words, chunks[1], plan)
     except (LookupError, TypeError, ValueError, OverflowError):
-        raise StorageError(
-            "the plan that the ledger keeps for this request is damaged, or of another version of "
-            "hexveil, so nothing was drawn; use that version, or restore the ledger from a copy."
-        ) from None
+        raise _damaged() from None
     return replace(plan, moment_plan=moment, component=component)
 
 
-def _score_plan(component: DistributionComponent) -> Plan | None:
-    match component:
-        case IndicatorPlan(plan) | RankPlan(plan):
-            return plan
-        case BinPlan():
-            return None
+def _header(encoded: bytes) -> tuple[Words, int]:
+    """Return the words of an encoded plan, and where they end; StorageError if they are damaged."""
+    try:
+        start = len(MAGIC) + _SIZE_BYTES
+        end = start + int.from_bytes(encoded[len(MAGIC) : start], "little")
+        words: Words = json.loads(encoded[start:end])
+        if not encoded.startswith(MAGIC) or words["format"] != FORMAT:
+            raise ValueError("of another format")
+    except (LookupError, TypeError, ValueError, OverflowError):
+        raise _damaged() from None
+    return words, end
+
+
+def _damaged() -> StorageError:
+    return StorageError(
+        "the plan that the ledger keeps for this request is damaged, or of another version of "
+        "hexveil, so nothing was drawn; use that version, or restore the ledger from a copy."
+    )
 
 
 def _component_words(component: DistributionComponent) -> Words:
@@ -123,9 +133,7 @@ def _moment_plan(chunk: bytes, epsilon: str | None, plan: DistributionPlan) -> P
     model = plan.moment_plan
     # Another processor may have split ε elsewhere: planned at the booked part, then decided by it.
     if model is None or str(model.request.epsilon) != epsilon:
-        model = make_plan(
-            plan.facts, epsilon=Fraction(epsilon), statistics=plan.moments, advise=False
-        )
+        model = plan_moments(plan.facts, epsilon=Fraction(epsilon), statistics=plan.moments)
     return plan_codec.decode(chunk, model)
 
 
@@ -136,9 +144,9 @@ def _component(words: Words, chunk: bytes, plan: DistributionPlan) -> Distributi
             raise ValueError("of other cells")
         priced = PricedCells(prices, int(words["floor"]), float(words["error"]))
         return BinPlan(priced, Fraction(words["shape_epsilon"]), Fraction(words["bin_epsilon"]))
-    epsilon, model = words["epsilons"][1], _score_plan(plan.component)
+    epsilon, model = words["epsilons"][1], plan.score_plan
     if model is None or str(model.request.epsilon) != epsilon:
-        model = make_plan(score_metadata(plan.facts), epsilon=Fraction(epsilon), advise=False)
+        model = plan_moments(score_metadata(plan.facts), epsilon=Fraction(epsilon))
     booked = plan_codec.decode(chunk, model)
     if words["component"] == "ranks":
         return RankPlan(booked, Fraction(words["shape_epsilon"]))

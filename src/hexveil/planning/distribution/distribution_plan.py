@@ -11,22 +11,32 @@ all components, which `release` recomputes from the scales that go to the noise 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
+from hexveil.base.optional_packages import require_package
+from hexveil.base.read_only import read_only
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.fine_bin_scores import (
-    GRAIN,
     IndicatorScores,
     PooledRankScores,
 )
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import Share
+from hexveil.planning.distribution.distribution_components import (
+    SCORE_LATTICE,
+    BinPlan,
+    DistributionComponent,
+    IndicatorPlan,
+    RankPlan,
+    predicted_share_error,
+)
 from hexveil.planning.release_allocation import allocation_of
 
 if TYPE_CHECKING:
@@ -37,7 +47,6 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import LocalOccupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.model.statistic_terms import Term
-    from hexveil.planning.distribution.cell_prices import PricedCells
     from hexveil.planning.plan import Plan
 
     Floats = NDArray[np.float64]
@@ -45,64 +54,8 @@ if TYPE_CHECKING:
 Estimator = Literal["auto", "ranks", "bins"]
 MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"
 SHAPE_SHARE = Fraction(3, 20)
-SCORE_LATTICE = ValueLattice(Fraction(0), Fraction(1), Fraction(1, GRAIN))
-RANK_TO_SHARE = 1.5
-"""Change of the share below the median, for one of the mean rank: of a flat shape, tilted."""
-
-
-@dataclass(frozen=True, eq=False)
-class IndicatorPlan:
-    """Share beyond one threshold, as the mean of an indicator.
-
-    Attributes
-    ----------
-    plan : Plan
-        Of scores from 0 to 1.
-    share : Share
-    """
-
-    plan: Plan
-    share: Share
-
-
-@dataclass(frozen=True, eq=False)
-class RankPlan:
-    """Distribution by the mean pooled rank of each cell.
-
-    Attributes
-    ----------
-    plan : Plan
-        Of scores from 0 to 1.
-    shape_epsilon : Fraction
-    """
-
-    plan: Plan
-    shape_epsilon: Fraction
-
-
-@dataclass(frozen=True, eq=False)
-class BinPlan:
-    """Distribution by bins of each cell.
-
-    Attributes
-    ----------
-    priced : PricedCells
-    shape_epsilon, bin_epsilon : Fraction
-    """
-
-    priced: PricedCells
-    shape_epsilon: Fraction
-    bin_epsilon: Fraction
-
-
-DistributionComponent: TypeAlias = IndicatorPlan | RankPlan | BinPlan
-
-
-def score_metadata(facts: PublicMetadata) -> PublicMetadata:
-    """Return the public metadata of scores from 0 to 1 in place of values."""
-    return replace(
-        facts, lattice=SCORE_LATTICE, value="score", value_unit="", recount=None, bins=None
-    )
+USELESS_ERROR = 0.115
+"""Predicted error of a share of records from which a map is refused: as much as cells differ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,19 +115,93 @@ class DistributionPlan:
                 return "bins"
 
     @property
+    def score_plan(self) -> Plan | None:
+        """Plan of mean scores; None where bins are measured."""
+        match self.component:
+            case IndicatorPlan(plan) | RankPlan(plan):
+                return plan
+            case BinPlan():
+                return None
+
+    @property
     def threshold_edges(self) -> NDArray[np.int64]:
         """Edges of all thresholds, in quanta, rising."""
         edges = [t.edge(self.facts.lattice) for t in self.terms if isinstance(t, Share)]
         return np.unique(np.array(edges, dtype=np.int64))
 
+    @cached_property
+    def user_losses(self) -> Floats:
+        """Loss of each unit over all statistics, rounded up."""
+        losses: Floats = read_only(self.allocation().losses())
+        return losses
+
     def losses(self) -> Floats:
         """Return the loss of each unit over all statistics, rounded up."""
-        return self.allocation().losses()
+        return self.user_losses
 
     @property
     def epsilon(self) -> Fraction:
         """Privacy loss of the most exposed unit: the cost of the release."""
-        return Fraction(float(self.losses().max(initial=0.0)))
+        return Fraction(float(self.user_losses.max(initial=0.0)))
+
+    @property
+    def refusal(self) -> str | None:
+        """The sentence that refuses a map with nothing to say; None for a useful one."""
+        error = self.expected_error["share"]
+        if error < USELESS_ERROR:
+            return None
+        return (
+            f"shares of records are predicted to be off by {error:.2f} on average, as much as "
+            "cells differ; ask for larger cells or more epsilon."
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One readable name per cell."""
+        return self.facts.cells.names()
+
+    @property
+    def table(self) -> pa.Table:
+        """Table with a row per cell: public counts, and the plan of means and variances."""
+        if self.moment_plan is not None:
+            return self.moment_plan.table
+        return pa.table(
+            {
+                "cell": pa.array(self.names, type=pa.string()),
+                "users": self.occupancy.users_per_cell,
+                "records": self.occupancy.records_per_cell,
+            }
+        )
+
+    def to_pandas(self) -> Any:  # noqa: ANN401  pandas may not be installed
+        """Return the row of each cell as a pandas data frame; InputError without pandas."""
+        require_package("pandas")
+        return self.table.to_pandas()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan's figures as JSON data; all of it is public."""
+        losses = self.user_losses
+        return {
+            "cells": self.occupancy.n_cells,
+            "users": self.occupancy.n_users,
+            "records": self.occupancy.n_records,
+            "epsilon_requested": float(self.requested_epsilon),
+            "epsilon": float(self.epsilon),
+            "median_loss": float(np.median(losses)),
+            "statistics": list(self.statistics),
+            "estimator": self.estimator,
+            "weights": {name: float(weight) for name, weight in sorted(self.weights.items())},
+            "components": self.component_epsilons(),
+            "expected_error": self.expected_error,
+            "refusal": self.refusal,
+        }
+
+    def component_epsilons(self) -> dict[str, float]:
+        """Return the largest loss of a unit in each component."""
+        return {
+            one.name: float(one.plan.losses().max(initial=0.0))
+            for one in self.allocation().components
+        }
 
     @property
     def expected_error(self) -> dict[str, float]:
@@ -220,14 +247,3 @@ class DistributionPlan:
                     bin_epsilon,
                 )
                 return [Component(SHAPE, binned)]
-
-
-def predicted_share_error(component: DistributionComponent) -> float:
-    """Return the predicted error of a share of records, on average over cells."""
-    match component:
-        case IndicatorPlan(plan):
-            return float(np.mean(plan.error))
-        case RankPlan(plan):
-            return RANK_TO_SHARE * float(np.mean(plan.error))
-        case BinPlan(priced):
-            return priced.error

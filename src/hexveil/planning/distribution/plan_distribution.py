@@ -1,4 +1,4 @@
-"""The public door of planning statistics of distributions."""
+"""Plan of quantiles, shares and histograms, perhaps with means and variances beside them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.binned_stage import check_room
 from hexveil.model.statistic_terms import Share, fine_bins, parse_statistics
-from hexveil.planning.api import HasPublicMetadata, plan
 from hexveil.planning.distribution.cell_prices import choose_prices
-from hexveil.planning.distribution.distribution_plan import (
-    SHAPE_SHARE,
+from hexveil.planning.distribution.distribution_components import (
     BinPlan,
     DistributionComponent,
-    DistributionPlan,
-    Estimator,
     IndicatorPlan,
     RankPlan,
     predicted_share_error,
     score_metadata,
 )
+from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionPlan, Estimator
+from hexveil.planning.moments.plan_moments import plan_moments
+from hexveil.planning.moments.public_source import public_side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.base.rational import Number
+    from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.model.statistic_terms import Term
+    from hexveil.planning.moments.public_source import HasPublicMetadata
     from hexveil.planning.plan import Plan
 
 KINDS = ("moments", "distribution")
@@ -42,60 +43,49 @@ RESOLUTION = 2**40
 
 
 def plan_distribution(
-    source: HasPublicMetadata,
+    source: Occupancy | PublicMetadata | HasPublicMetadata,
     *,
     statistics: Sequence[str] | str,
-    epsilon: Number,
+    epsilon: Number | None,
     weights: Mapping[str, Number] | None = None,
     estimator: Estimator = "auto",
     edition: str | None = None,
 ) -> DistributionPlan:
-    """Return a plan for quantiles, shares or histograms, with means and variances beside them.
+    """Return a plan of quantiles, shares or histograms; see `hexveil.plan`.
 
-    Only public facts enter: occupancy, bounds, thresholds and ε. Nothing is spent. Values alone are
-    protected, as by `hexveil.plan`: who reported how often where is public.
+    Only public facts enter: occupancy, bounds, thresholds and ε. Nothing is spent.
 
     Parameters
     ----------
-    source : Dataset
-        Read with the same `statistics` (`hexveil.read`), so that its records are counted by bin.
+    source : Dataset or PublicMetadata
+        Of records read with the same `statistics` (`hexveil.read`), so that they are counted by
+        bin.
     statistics : sequence of str
-        At least one of "p50" (any quantile between 0 and 100), "share<10" (also "<=", ">", ">=")
-        and "histogram"; beside them "mean", "variance" and "sd".
+        At least one quantile, share or histogram.
     epsilon : int, str, Decimal, Fraction or float
         Largest loss of any privacy unit over all its cells and all statistics.
-    weights : mapping, optional
-        How much errors of "moments" (means and variances, as a part of the span) and of the
-        "distribution" (shares of records) count in the split of ε between them; default 1 each.
-    estimator : "auto", "ranks" or "bins"
-        How a cell's distribution is measured: by the mean pooled rank of its records, or by few
-        bins. "auto" takes the smaller predicted error; the share beyond a single threshold alone
-        then is the mean of an indicator.
-    edition : str, optional
-        A name of your own: under another one the same request is planned anew and paid again.
+    weights, estimator, edition
+        As `hexveil.plan` has them.
 
     Raises
     ------
     InputError
         On a bad argument, or records that were read without bins for these statistics.
     """
-    if not isinstance(source, HasPublicMetadata):
+    _, facts = public_side(source)
+    if facts is None:
         raise InputError(
-            f"a plan of distributions is made for a data set, got {type(source).__name__}."
+            "quantiles, shares and histograms are planned for records as read, not for a bare "
+            "occupancy."
         )
     moments, terms = parse_statistics(statistics)
-    if not terms:
-        raise InputError(
-            "statistics names no quantile, share or histogram; plan means and variances alone with "
-            "hv.plan."
-        )
-    if edition is not None and not (isinstance(edition, str) and edition.strip()):
-        raise InputError(f"edition must be a name such as '2', got {edition!r}.")
+    if epsilon is None:
+        raise InputError("quantiles, shares and histograms are planned within epsilon; name it.")
     if estimator not in get_args(Estimator):
         names = ", ".join(get_args(Estimator))
         raise InputError(f"estimator must be one of {names}, got {estimator!r}.")
     request = _Request(
-        source.public,
+        facts,
         moments,
         terms,
         to_positive_fraction(epsilon, "epsilon"),
@@ -161,7 +151,7 @@ class _Request:
         return Fraction(round(part * 64), 64)
 
     def _moment_plan(self, epsilon: Fraction) -> Plan:
-        return plan(self.facts, epsilon=_rounded(epsilon), statistics=self.moments, advise=False)
+        return plan_moments(self.facts, epsilon=_rounded(epsilon), statistics=self.moments)
 
     def _component(self, epsilon: Fraction) -> DistributionComponent:
         only = self.terms[0]
@@ -184,7 +174,7 @@ class _Request:
         return BinPlan(priced, _rounded(epsilon * SHAPE_SHARE), bin_epsilon)
 
     def _score_plan(self, epsilon: Fraction) -> Plan:
-        return plan(score_metadata(self.facts), epsilon=_rounded(epsilon), advise=False)
+        return plan_moments(score_metadata(self.facts), epsilon=_rounded(epsilon))
 
 
 def _rounded(epsilon: Fraction) -> Fraction:

@@ -20,13 +20,15 @@ from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata, Unit
-from hexveil.planning.api import HasPublicMetadata, plan
 from hexveil.planning.feasibility import recommendation
 from hexveil.planning.feasibility.advice import UNDER, two_figures_up
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.grids import counted, grids_to_try
 from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of, scaled_epsilon
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
+from hexveil.planning.moments.moment_options import MomentOptions
+from hexveil.planning.moments.plan_moments import plan_moments
+from hexveil.planning.moments.public_source import HasPublicMetadata
 from hexveil.planning.request import WithinEpsilon
 from hexveil.theory import noise_floor
 
@@ -204,17 +206,14 @@ def capacity(  # noqa: PLR0913  a public door
             "presence plan on each declared grid (hv.plan, hexveil inspect)."
         )
     grids = grids_to_try(facts, resolutions, timeslots, levels)
-    result = plan(
-        facts,
-        epsilon=epsilon,
-        baseline_error=baseline_error,
+    options = MomentOptions(
         mechanism=mechanism,
         method=method,
         objective=objective,
         clipping_range=clipping_range,
         range_share=range_share,
-        advise=False,
     )
+    result = plan_moments(facts, epsilon=epsilon, options=options, baseline_error=baseline_error)
     return assess_grids(result, privacy_units=privacy_units, grids=grids, search=search)
 
 

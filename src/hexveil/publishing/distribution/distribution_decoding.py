@@ -29,15 +29,10 @@ from hexveil.mechanisms.distribution.tilted_shapes import (
     tilt,
     tilt_to_means,
 )
-from hexveil.model.statistic_terms import Histogram, Quantile, Share
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names
 from hexveil.planning.distribution.cell_prices import weight_variance
-from hexveil.planning.distribution.distribution_plan import (
-    MOMENTS,
-    SCORES,
-    SHAPE,
-    IndicatorPlan,
-    RankPlan,
-)
+from hexveil.planning.distribution.distribution_components import IndicatorPlan, RankPlan
+from hexveil.planning.distribution.distribution_plan import SCORES, SHAPE
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
 
@@ -45,7 +40,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.contract import Outputs
-    from hexveil.model.statistic_terms import Term
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.plan import Plan
 
@@ -85,24 +79,26 @@ class CellEstimates:
         return CellEstimates(self.estimate[rows], self.low[rows], self.high[rows], self.error[rows])
 
 
-def decode_distribution(plan: DistributionPlan, outputs: Outputs) -> dict[str, CellEstimates]:
+def decode_distribution(
+    plan: DistributionPlan, outputs: Outputs, means: CellEstimates | None = None
+) -> dict[str, CellEstimates]:
     """Return the estimates of every statistic of the distribution, by column.
 
     A histogram has a column for each of its bins, numbered from the lowest.
+
+    Parameters
+    ----------
+    plan : DistributionPlan
+    outputs : Outputs
+        Of all stages.
+    means : CellEstimates, optional
+        Means that are published beside it.
     """
     if isinstance(plan.component, IndicatorPlan):
         share = _scores(plan, plan.component.plan, outputs)
         return {plan.component.share.column: share}
     shares, fit = fit_tilts(plan, outputs)
-    return _statistics(plan, shares, fit, _released_means(plan, outputs))
-
-
-def _released_means(plan: DistributionPlan, outputs: Outputs) -> CellEstimates | None:
-    """Return the means released beside the distribution; None without any."""
-    if plan.moment_plan is None or "mean" not in plan.moments:
-        return None
-    component = plan.allocation().component(MOMENTS)
-    return decode_mean(plan.moment_plan, component.plan, component.outputs(outputs))
+    return _statistics(plan, shares, fit, means)
 
 
 def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> tuple[Floats, TiltFit]:
@@ -246,13 +242,6 @@ def _widen_shares(plan: DistributionPlan, low: Floats, high: Floats) -> None:
     is_share = np.array([not isinstance(term, Quantile) for term in names])
     low[:, is_share] = np.maximum(low[:, is_share] - SHARE_ALLOWANCE, 0.0)
     high[:, is_share] = np.minimum(high[:, is_share] + SHARE_ALLOWANCE, 1.0)
-
-
-def column_names(term: Term) -> list[str]:
-    """Return the prefixes of a statistic's columns."""
-    if isinstance(term, Histogram):
-        return [f"{term.column}_{number + 1:02d}" for number in range(term.n_bins)]
-    return [term.column]
 
 
 def _measured(plan: DistributionPlan, shares: Floats) -> Floats:

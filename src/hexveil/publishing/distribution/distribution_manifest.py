@@ -1,45 +1,97 @@
 """Manifest of a release with quantiles, shares or histograms. Public facts only.
 
-A kind of its own, beside the manifest of means and variances (`hexveil.publishing.manifest`).
+It has the sections of every manifest under public presence, and of each component of the release
+what its losses follow from: of means, variances and mean scores the plan of every cell, of shapes
+and bins the noise scales and the public weight of each cell.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hexveil.base.rational import decimal_text
-from hexveil.planning.distribution.distribution_plan import BinPlan, IndicatorPlan, RankPlan
+from hexveil.mechanisms.contract import DONE, Outputs
+from hexveil.mechanisms.distribution.binned_map import BinnedMap
+from hexveil.mechanisms.distribution.binned_stage import PARTS, BinnedStage
+from hexveil.planning.distribution.distribution_components import (
+    SCORE_LATTICE,
+    BinPlan,
+    IndicatorPlan,
+    RankPlan,
+    score_metadata,
+)
+from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, SHAPE
 from hexveil.publishing.distribution.distribution_table import describe_term
-from hexveil.publishing.manifest import cell_sections, epsilon_text, guarantee_section
-from hexveil.publishing.verification.verify import DISTRIBUTIONS
+from hexveil.publishing.manifest import (
+    SCHEMA_VERSION,
+    cell_sections,
+    cut_off_section,
+    dataset_section,
+    epsilon_text,
+    guarantee_section,
+    loss_section,
+    plan_section,
+    planned_cells,
+    software_versions,
+)
+from hexveil.report.promise import probability_factor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from hexveil.mechanisms.distribution.combined_stages import Component
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning import Plan
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
+    from hexveil.publishing.distribution.distribution_table import DecodedDistribution
 
-SCHEMA_VERSION = 1
+    Json = dict[str, Any]
+
+KIND = "distributions"
+"""Value of `kind` in these manifests; others have none."""
+EPSILONS = ("epsilon_requested", "epsilon_spent", "l0_epsilon")
+"""Fields of the guarantee that a component has of its own."""
+_SCORE_BOUNDS = {
+    "lower": decimal_text(SCORE_LATTICE.lower),
+    "upper": decimal_text(SCORE_LATTICE.upper),
+    "quantum": decimal_text(SCORE_LATTICE.quantum),
+}
 
 
 def build_distribution_manifest(
-    plan: DistributionPlan, dataset: str, request: str, ledger: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the manifest as it is written to `manifest.json`."""
-    facts = plan.facts
+    dataset: str,
+    plan: DistributionPlan,
+    decoded: DecodedDistribution,
+    request: str,
+    ledger: Mapping[str, Any] | None,
+) -> Json:
+    """Return the manifest as it is written to `manifest.json`.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of the data set in the ledger.
+    plan : DistributionPlan
+    decoded : DecodedDistribution
+        Released numbers.
+    request : str
+        Fingerprint of the request.
+    ledger : mapping or None
+        Position of the release in the ledger.
+    """
+    facts, outputs, moments = plan.facts, decoded.outputs, decoded.moments
+    sections = {} if moments is None else {MOMENTS: moment_section(moments.plan, moments.accuracy)}
+    if decoded.scores is not None:
+        sections[SCORES] = moment_section(decoded.scores, [])
     return {
-        "kind": DISTRIBUTIONS,
+        "kind": KIND,
         "schema_version": SCHEMA_VERSION,
-        "software": {"hexveil": importlib.metadata.version("hexveil")},
-        "dataset": {
-            "name": dataset,
-            "version": facts.identity.get("version"),
-            "value": facts.value,
-            "value_unit": facts.value_unit,
-        },
+        "software": software_versions(),
+        "dataset": dataset_section(dataset, facts),
         "guarantee": guarantee_section(facts, plan.requested_epsilon, plan.epsilon),
         "bounds": {
             "lower": decimal_text(facts.lattice.lower),
@@ -48,49 +100,114 @@ def build_distribution_manifest(
         },
         "rules": dict(facts.rules),
         **cell_sections(facts),
-        "statistics": list(plan.statistics),
-        "columns": {term.text: describe_term(term, facts.lattice) for term in plan.terms},
         "plan": {
+            "statistics": list(plan.statistics),
             "estimator": plan.estimator,
-            "components": _components(plan),
+            "weights": {name: decimal_text(one) for name, one in sorted(plan.weights.items())},
             "expected_error": plan.expected_error,
-            "weights": {name: decimal_text(weight) for name, weight in plan.weights.items()},
+            "columns": {term.text: describe_term(term, facts.lattice) for term in plan.terms},
+            "components": [_component(one, plan, outputs) for one in plan.allocation().components],
         },
-        "losses": _losses(plan),
-        "cells": plan.occupancy.n_cells,
+        **sections,
+        "losses": loss_section(plan.losses()),
+        "cells": _cells(plan, decoded),
+        "accuracy": decoded.accuracy,
         "occupancy_fingerprint": plan.occupancy.fingerprint,
         "request": request,
-        "ledger": dict(ledger),
+        "ledger": None if ledger is None else dict(ledger),
     }
 
 
-def _components(plan: DistributionPlan) -> list[dict[str, Any]]:
-    """Return each component with the largest loss of a unit in it, rounded up."""
-    words = {"moments": "means and variances", "shape": _shape_words(plan), "scores": "mean scores"}
-    return [
-        {
-            "name": component.name,
-            "releases": words[component.name],
-            "epsilon": epsilon_text(Fraction(float(component.plan.losses().max(initial=0.0)))),
-        }
-        for component in plan.allocation().components
-    ]
-
-
-def _shape_words(plan: DistributionPlan) -> str:
-    match plan.component:
-        case BinPlan():
-            return "the distribution over all cells, and bins of every cell"
-        case RankPlan() | IndicatorPlan():
-            return "the distribution over all cells"
-
-
-def _losses(plan: DistributionPlan) -> dict[str, Any]:
-    losses = plan.losses()
+def moment_section(plan: Plan, accuracy: list[Json]) -> Json:
+    """Return the sections of a manifest about means and variances, or mean scores."""
     return {
-        "units": int(losses.size),
-        "max": float(losses.max(initial=0.0)),
-        "p90": float(np.quantile(losses, 0.9)),
-        "median": float(np.median(losses)),
-        "mean": float(losses.mean()),
+        "epsilon_requested": decimal_text(plan.requested_epsilon),
+        "epsilon_spent": epsilon_text(plan.epsilon),
+        "l0_epsilon": epsilon_text(plan.l0_epsilon),
+        # Without a lower bound: it takes longer than the plan, and is of one component alone.
+        "plan": plan_section(plan, plan) | {"lower_bound": None, "gap": None, "certifies": None},
+        "losses": loss_section(plan.losses()),
+        "accuracy": accuracy,
+        "cut_off": cut_off_section(plan, accuracy) if accuracy else [],
+    }
+
+
+def _component(component: Component, plan: DistributionPlan, outputs: Outputs) -> Json:
+    """Return a component with its largest and its average loss, and the noise of bins."""
+    losses = component.plan.losses()
+    words = {
+        MOMENTS: "means and variances",
+        SCORES: "mean scores of every cell",
+        SHAPE: "the distribution over all cells",
+    }[component.name]
+    if isinstance(plan.component, BinPlan) and component.name == SHAPE:
+        words += ", and bins of every cell"
+    return {
+        "name": component.name,
+        "releases": words,
+        "epsilon": epsilon_text(Fraction(float(losses.max(initial=0.0)))),
+        "mean_loss": float(losses.mean()),
+        "stages": list(_stages(component, outputs)) if component.name == SHAPE else [],
+    }
+
+
+def _stages(component: Component, outputs: Outputs) -> Iterator[Json]:
+    """Yield the noise of each stage of a shape."""
+    own, earlier = component.outputs(outputs), Outputs()
+    while (stage := component.plan.next_stage(earlier)) is not DONE:
+        assert isinstance(stage, BinnedStage)  # noqa: S101  stages of a shape are of this kind
+        yield {"stage": stage.name, "bins": stage.n_bins, "scale": float(stage.scales[0]) / PARTS}
+        earlier = earlier.extended(stage.name, stage.entries, own[stage.name])
+
+
+def _cells(plan: DistributionPlan, decoded: DecodedDistribution) -> list[Json]:
+    """Return what the loss of each component follows from in each cell."""
+    names = plan.names
+    rows: list[Json] = [{"cell": name} for name in names]
+    facts = plan.facts
+    if decoded.moments is not None:
+        _add(rows, MOMENTS, facts, decoded.moments.plan)
+    match plan.component:
+        case IndicatorPlan() | RankPlan():
+            assert decoded.scores is not None  # noqa: S101  see decode_release
+            _add(rows, SCORES, score_metadata(facts), decoded.scores)
+        case BinPlan():
+            component = plan.allocation().component(SHAPE)
+            assert isinstance(component.plan, BinnedMap)  # noqa: S101  see DistributionPlan
+            weights = np.zeros(len(names), dtype=np.int64)
+            np.add.at(weights, plan.occupancy.cell, component.plan.weights)
+            for row, weight in zip(rows, weights.tolist(), strict=True):
+                row["weight"] = weight / PARTS
+    return rows
+
+
+def _add(rows: list[Json], name: str, facts: PublicMetadata, plan: Plan) -> None:
+    for row, cell in zip(rows, planned_cells(facts, plan), strict=True):
+        row[name] = {key: value for key, value in cell.items() if key != "cell"}
+
+
+def nested_manifest(manifest: Json, name: str) -> Json:
+    """Return the manifest that a component would have as a release of its own, for checks.
+
+    Parameters
+    ----------
+    manifest : dict
+    name : "moments" or "scores"
+    """
+    own = dict(manifest[name])
+    epsilons = {key: own.pop(key) for key in EPSILONS}
+    factor = probability_factor(Fraction(own["losses"]["max"]))
+    guarantee = manifest["guarantee"] | epsilons
+    guarantee["probability_factor"] = factor if math.isfinite(factor) else None
+    bounds = _SCORE_BOUNDS if name == SCORES else manifest["bounds"]
+    shared = ("schema_version", "software", "dataset", "grid", "rules", "selection")
+    cells = [{"cell": row["cell"]} | row[name] for row in manifest["cells"]]
+    last = ("occupancy_fingerprint", "request", "ledger")
+    return {
+        **{key: manifest[key] for key in (*shared, *last)},
+        **own,
+        "guarantee": guarantee,
+        "bounds": bounds,
+        "cells": cells,
+        "smoothing": [],
     }

@@ -1,43 +1,63 @@
 """The table of a release with quantiles, shares or histograms: a row per cell. Public.
 
 Means and variances have the columns that they have in every release. Each statistic of the
-distribution has `s_estimate`, its 95% interval `s_low` to `s_high`, and `s_error`, the expected
-absolute error; all of them by a model of cells' shapes.
+distribution has `s_estimate`, its 95% interval `s_low` to `s_high`, `s_error`, the expected
+absolute error, and `s_quality`; all of them by a model of cells' shapes.
 """
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.model.statistic_terms import Histogram, Quantile, Share
-from hexveil.planning.distribution.distribution_plan import MOMENTS
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names
+from hexveil.planning.distribution.distribution_components import BinPlan, IndicatorPlan, RankPlan
+from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.distribution.distribution_decoding import (
-    column_names,
+    CellEstimates,
     decode_distribution,
 )
-from hexveil.publishing.estimates.cut_off import find_cut_off
-from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
-from hexveil.publishing.estimates.table import build_table, name_cells
+from hexveil.publishing.estimates.accuracy import count_grades, typical_error
+from hexveil.publishing.estimates.decoded_moments import decode_moments
+from hexveil.publishing.estimates.quality_grades import (
+    deviation_of_estimates,
+    grade,
+    grade_against_map,
+)
+from hexveil.publishing.estimates.released_columns import describe_column
+from hexveil.publishing.estimates.table import name_cells
+from hexveil.report.accuracy_text import describe_assumption
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.model.statistic_terms import Term
+    from hexveil.planning import Plan
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.publishing.distribution.distribution_decoding import CellEstimates
+    from hexveil.publishing.estimates.decoded_moments import DecodedMoments
 
-KEYS = ("estimate", "low", "high", "error")
+    Floats = NDArray[np.float64]
+
+KEYS = ("estimate", "low", "high", "error", "quality")
 _MEANINGS = {
     "estimate": "{}, estimated by a model of the cell's distribution",
     "low": "lower end of the 95% interval of {}, by that model",
     "high": "upper end of the 95% interval of {}, by that model",
     "error": "expected absolute error of the estimate of {}, by that model",
+    "quality": (
+        "of {}: good (half of the 95% interval is at most the standard deviation between cells in "
+        "manifest.json), caution (at most 1.75 of them) or noise (wider: little beyond the map); "
+        "in a release of one cell against a tenth and a quarter of the range"
+    ),
 }
 
 
@@ -57,56 +77,121 @@ def check_label_columns(facts: PublicMetadata, terms: tuple[Term, ...]) -> None:
         )
 
 
-def build_distribution_table(plan: DistributionPlan, outputs: Outputs) -> pa.Table:
-    """Return the released table, with descriptions and units in its metadata."""
-    table = _moment_table(plan, outputs)
-    for term, estimates in _by_term(plan, decode_distribution(plan, outputs)):
+@dataclass(frozen=True, eq=False)
+class DecodedDistribution:
+    """Published numbers of a plan of distributions.
+
+    Attributes
+    ----------
+    outputs : Outputs
+        Noisy numbers of all stages, of which all others are made.
+    table : pyarrow.Table
+        A row per cell, with descriptions and units in its metadata.
+    moments : DecodedMoments or None
+        Means and variances in it.
+    scores : Plan or None
+        Plan of mean scores, with what its private stages released.
+    accuracy : list of dict
+        The manifest's statement, an entry for each prefix of columns.
+    """
+
+    outputs: Outputs
+    table: pa.Table
+    moments: DecodedMoments | None
+    scores: Plan | None
+    accuracy: list[dict[str, Any]]
+
+
+def decode_release(plan: DistributionPlan, outputs: Outputs) -> DecodedDistribution:
+    """Return the released numbers of stored outputs; post-processing, without sums."""
+    moments = _moments(plan, outputs)
+    table = _named_cells(plan) if moments is None else moments.table
+    means = None if moments is None or "mean" not in plan.moments else _means(moments.table)
+    accuracy = [] if moments is None else list(moments.accuracy)
+    for term, estimates in _by_term(plan, decode_distribution(plan, outputs, means)):
+        width = float(plan.facts.lattice.span) if isinstance(term, Quantile) else 1.0
         for prefix, subject, one in estimates:
+            between = deviation_of_estimates(one.estimate, one.low, one.high)
+            columns = {name: pa.array(getattr(one, name)) for name in KEYS[:-1]}
+            columns["quality"] = pa.array(grade_estimates(one.low, one.high, between, width))
             for key in KEYS:
                 metadata = {"description": _MEANINGS[key].format(subject)}
-                if isinstance(term, Quantile) and plan.facts.value_unit:
+                if isinstance(term, Quantile) and plan.facts.value_unit and key != "quality":
                     metadata["unit"] = plan.facts.value_unit
-                field = pa.field(f"{prefix}_{key}", pa.float64(), metadata=metadata)
-                table = table.append_column(field, pa.array(getattr(one, key)))
-    return table
+                field = pa.field(f"{prefix}_{key}", columns[key].type, metadata=metadata)
+                table = table.append_column(field, columns[key])
+            accuracy.append(estimate_accuracy(table, prefix, between))
+    return DecodedDistribution(outputs, table, moments, _score_plan(plan, outputs), accuracy)
 
 
-def _moment_table(plan: DistributionPlan, outputs: Outputs) -> pa.Table:
-    """Return the table of means and variances; of cells alone where there are none."""
+def grade_estimates(low: Floats, high: Floats, between: float | None, width: float) -> list[str]:
+    """Return each cell's quality: against the other cells, or of one cell against the range.
+
+    Parameters
+    ----------
+    low, high : ndarray of float, shape (n_cells,)
+        Ends of the 95% intervals.
+    between : float or None
+        Standard deviation between cells; None for a map of one cell.
+    width : float
+        Range of the statistic.
+    """
+    informative = np.full(low.size, fill_value=True)
+    if between is None:
+        return grade((high - low) / 2.0, np.full(low.size, width), informative)
+    return grade_against_map((low, high), between, informative)
+
+
+def estimate_accuracy(table: pa.Table, prefix: str, between: float | None) -> dict[str, Any]:
+    """Return the manifest's statement on the accuracy of a prefix of columns."""
+    return {
+        "statistic": prefix,
+        "typical_error": typical_error(table, prefix),
+        "basis": "posterior",
+        "between_cells": between,
+        "graded_by": "bounds" if between is None else "map",
+        "grades": count_grades(table, prefix),
+        "assumption": describe_assumption("distribution"),
+    }
+
+
+def _moments(plan: DistributionPlan, outputs: Outputs) -> DecodedMoments | None:
     if plan.moment_plan is None:
-        columns: dict[str, Any] = name_cells(plan.facts) | {
-            "users": plan.occupancy.users_per_cell,
-            "records": plan.occupancy.records_per_cell,
-        }
-        table = pa.table(columns)
-        fields = [
-            field.with_metadata(
-                {"description": _PLACES.get(field.name, "public label of the cell")}
-            )
-            for field in table.schema
-        ]
-        return table.cast(pa.schema(fields, metadata={"value": plan.facts.value}))
+        return None
     component = plan.allocation().component(MOMENTS)
-    allocation: Any = component.plan
     own = component.outputs(outputs)
-    released = with_outputs(plan.moment_plan, allocation, own)
-    values = {one.statistic: one.estimate[0] for one in allocation.decode(own)}
-    cut_off = find_cut_off(released, allocation.numbers(own))
-    posterior = estimate_outputs(released, allocation, own, values)
-    if posterior is not None:
-        cut_off["mean"] = posterior.cut_off
-    return build_table(released, plan.facts, values, {}, cut_off, posterior)
+    return decode_moments(plan.moment_plan, component.plan, own, plan.facts)
 
 
-_PLACES = {
-    "cell": "name of the cell",
-    "hexagon": "H3 index of the hexagon",
-    "slot": "local start of the timeslot",
-    "slot_end": "local end of the timeslot",
-    "starts_at_utc": "first instant of the timeslot",
-    "users": "privacy units with records in the cell, exact",
-    "records": "records in the cell, exact",
-}
+def _score_plan(plan: DistributionPlan, outputs: Outputs) -> Plan | None:
+    match plan.component:
+        case IndicatorPlan(made) | RankPlan(made):
+            component = plan.allocation().component(SCORES)
+            allocation: Any = component.plan
+            return with_outputs(made, allocation, component.outputs(outputs))
+        case BinPlan():
+            return None
+
+
+def _means(table: pa.Table) -> CellEstimates:
+    """Return the published means, before clipping where there is such an estimate."""
+    middle = "estimate" if "mean_estimate" in table.column_names else "raw"
+    error = "expected_error" if middle == "estimate" else "error"
+    keys = (middle, "low", "high", error)
+    return CellEstimates(*(table[f"mean_{key}"].to_numpy() for key in keys))
+
+
+def _named_cells(plan: DistributionPlan) -> pa.Table:
+    """Return the table of cells and public counts alone."""
+    columns = name_cells(plan.facts) | {
+        "users": plan.occupancy.users_per_cell,
+        "records": plan.occupancy.records_per_cell,
+    }
+    table = pa.table(columns)
+    fields = [
+        field.with_metadata({"description": describe_column(field.name)}) for field in table.schema
+    ]
+    return table.cast(pa.schema(fields, metadata={"value": plan.facts.value}))
 
 
 def _by_term(

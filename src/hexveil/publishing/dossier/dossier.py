@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hexveil.publishing.dossier import presence_dossier, release_facts
+from hexveil.publishing.dossier import distribution_dossier, presence_dossier, release_facts
 from hexveil.publishing.dossier.wording import template_values
 from hexveil.publishing.markup import document
 
@@ -33,5 +33,8 @@ def dossier(folder: Path) -> DocumentSection:
     private = presence_dossier.find_values(folder)
     if private is not None:
         return document("presence/dossier.md", private)
+    distribution = distribution_dossier.distribution_values(folder)
+    if distribution is not None:
+        return document("dossier.md", distribution)
     # The facts are checked first: nobody signs a text made from a changed manifest.
     return document("dossier.md", template_values(release_facts.read_facts(folder)))

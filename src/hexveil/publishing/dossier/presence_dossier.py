@@ -16,7 +16,7 @@ from hexveil.accounting.gaussian_composition import calibrated_square, square_ep
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.publishing.dossier.wording import SPANS, losses_at, repeated_losses
-from hexveil.publishing.markup import clean
+from hexveil.publishing.markup import clean_texts
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.verification.presence_checks import delta_of
 from hexveil.publishing.verification.verify import read_release
@@ -42,7 +42,7 @@ def find_values(folder: Path) -> dict[str, Any] | None:
     manifest, table = read_release(folder)
     if manifest["ledger"] is None:
         raise InputError(f"{folder / NAME} names no entry of a ledger, so nothing was booked.")
-    manifest = _cleaned(manifest)
+    manifest = clean_texts(manifest)
     unit = manifest["guarantee"]["privacy_unit"]
     loss, delta = Fraction(manifest["guarantee"]["epsilon_spent"]), delta_of(manifest)
     if delta:
@@ -89,14 +89,3 @@ def _heading(manifest: dict[str, Any]) -> str:
     unit = dataset["value_unit"] if statistics == ["mean"] else ""
     heading = format_heading(statistics, dataset["value"] or "value")
     return f"{heading} ({unit})" if unit else heading
-
-
-def _cleaned(value: Any) -> Any:  # noqa: ANN401  JSON of any kind
-    """Return JSON with every text cleaned for a document."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, list):
-        return [_cleaned(item) for item in value]
-    if isinstance(value, dict):
-        return {clean(key): _cleaned(item) for key, item in value.items()}
-    return value

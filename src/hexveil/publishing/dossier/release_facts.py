@@ -18,7 +18,7 @@ from hexveil.base.rational import round_up
 from hexveil.publishing import receipt
 from hexveil.publishing.dossier.schema import check_manifest
 from hexveil.publishing.manifest import SCHEMA_VERSION
-from hexveil.publishing.markup import clean
+from hexveil.publishing.markup import clean_texts
 from hexveil.report.promise import probability_factor, promise
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def read_facts(folder: Path) -> ReleaseFacts:
     check_manifest(manifest, folder / NAME)
     _check_consistency(manifest, folder / NAME)
     # Cleaned last: comparisons above are of the text as it is written.
-    return ReleaseFacts(_clean_json(manifest), checksum, has_receipt)
+    return ReleaseFacts(clean_texts(manifest), checksum, has_receipt)
 
 
 def _read_file(path: Path) -> bytes | None:
@@ -160,14 +160,3 @@ def _check_consistency(manifest: Json, path: Path) -> None:
             f"{path}: losses/max is above guarantee/epsilon_spent; get the folder again from its "
             "holder."
         )
-
-
-def _clean_json(value: Any) -> Any:  # noqa: ANN401  JSON of any kind
-    """Return JSON with every text cleaned."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, list):
-        return [_clean_json(item) for item in value]
-    if isinstance(value, dict):
-        return {clean(key): _clean_json(item) for key, item in value.items()}
-    return value

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 GOOD, CAUTION = 10, 4
 """A bound within range/10 is good, within range/4 a caution; beyond, or a constant, is noise."""
+Z95 = 1.959964
 _BISECTIONS = 100
 
 
@@ -68,6 +69,28 @@ def grade_against_map(
     half_width = (interval[1] - interval[0]) / 2.0
     good, caution = GOOD_DEVIATIONS * deviation, CAUTION_DEVIATIONS * deviation
     return _name_grades(half_width, good, caution, informative)
+
+
+def deviation_of_estimates(estimate: Floats, low: Floats, high: Floats) -> float | None:
+    """Return the standard deviation of true numbers between cells, from a posterior of each.
+
+    The law of total variance: the variance of the estimates, and the mean variance of what is not
+    known of each number, read off its 95% interval.
+
+    Returns
+    -------
+    float or None
+        None for a map of one cell.
+
+    Examples
+    --------
+    >>> deviation_of_estimates(np.array([1.0, 5.0]), np.array([1.0, 5.0]), np.array([1.0, 5.0]))
+    2.0
+    """
+    if estimate.size < 2:
+        return None
+    unknown = np.mean(((high - low) / (2.0 * Z95)) ** 2)
+    return float(np.sqrt(np.var(estimate) + unknown))
 
 
 def _name_grades(

@@ -174,9 +174,19 @@ def without_geometry(table: pa.Table) -> pa.Table:
 # ---- the table ----
 
 
-def check_columns(table: pa.Table, manifest: Json) -> Iterator[str]:
-    """Yield columns that no release has, that are missing, or that hold no numbers."""
-    labels = manifest["grid"].get("columns", [])
+def check_columns(
+    table: pa.Table, manifest: Json, further: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """Yield columns that no release has, that are missing, or that hold no numbers.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    manifest : dict
+    further : frozenset of str
+        Columns of quantiles, shares and histograms.
+    """
+    labels = [*manifest["grid"].get("columns", []), *sorted(further)]
     strange = sorted({*without_geometry(table).column_names} - {*ALL_COLUMNS, *labels})
     if strange:
         yield f"cells.parquet has a column {strange[0]!r}, which no release has."

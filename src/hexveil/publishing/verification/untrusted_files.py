@@ -140,7 +140,9 @@ def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def read_table(path: Path, rows: int, texts: int, model: str = "") -> pa.Table:
+def read_table(
+    path: Path, rows: int, texts: int, model: str = "", numbers: frozenset[str] = frozenset()
+) -> pa.Table:
     """Return the table of a Parquet file that has so many rows.
 
     Parameters
@@ -151,6 +153,8 @@ def read_table(path: Path, rows: int, texts: int, model: str = "") -> pa.Table:
         Bytes that all its texts together take at most.
     model : str
         "presence" for a release with private presence, whose columns have other types.
+    numbers : frozenset of str
+        Further columns of numbers: those of quantiles, shares and histograms.
 
     Raises
     ------
@@ -163,7 +167,7 @@ def read_table(path: Path, rows: int, texts: int, model: str = "") -> pa.Table:
         file.seek(0)
         source = pa.PythonFile(file, mode="r")
         read = pa.parquet.ParquetFile(source, read_dictionary=_text_columns(source))
-        _check_columns(read.schema_arrow, model)
+        _check_columns(read.schema_arrow, model, numbers)
         table = read.read(use_threads=False)
     table.validate(full=True)
     # Texts stay indexes until their total length is known.
@@ -193,12 +197,13 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
-def _check_columns(schema: pa.Schema, model: str) -> None:
+def _check_columns(schema: pa.Schema, model: str, numbers: frozenset[str]) -> None:
     if len(set(schema.names)) < len(schema.names):
         raise ImplausibleError("has a column twice")
     for field in schema:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        expected = expected_type(field.name, model)
+        is_number = field.name in numbers
+        expected = pa.float64() if is_number else expected_type(field.name, model)
         if (kind.id if expected == TIME else kind) != (
             expected.id if expected == TIME else expected
         ):

@@ -27,11 +27,14 @@ from hexveil.base.errors import InputError
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.folder_files import TILES
+from hexveil.publishing.distribution.distribution_manifest import KIND
+from hexveil.publishing.distribution.distribution_schema import distribution_schema
 from hexveil.publishing.manifest import SCHEMA_VERSION, schema
 from hexveil.publishing.markup import clean
 from hexveil.publishing.presence.presence_manifest import MODEL, presence_schema
 from hexveil.publishing.verification import (
     accuracy_checks,
+    distribution_checks,
     file_comparison,
     presence_checks,
     recomputed_losses,
@@ -66,8 +69,6 @@ KNOWN_FILES = {
     receipt.NAME,
     signing.NAME,
 }
-DISTRIBUTIONS = "hexveil release of distributions"
-"""Kind of a manifest that another function checks."""
 MAX_FILES = 100
 MAX_PROBLEMS = 30
 MAX_PROBLEM_LENGTH = 300
@@ -228,6 +229,10 @@ class _FolderCheck:
             unread = (TILES_UNREAD,) if TILES in self.names else ()
             known = presence_checks.describe_presence(self.manifest)
             return known, (*presence_checks.UNKNOWN, *unread, NOT_IN_FOLDER)
+        if self._is_distribution:
+            unread = (TILES_UNREAD,) if TILES in self.names else ()
+            known = distribution_checks.describe_distribution(self.manifest)
+            return known, (*distribution_checks.UNKNOWN, *unread, NOT_IN_FOLDER)
         if self.stated is None:
             return (), ()
         return (*_describe_recomputed(self.stated),), (
@@ -240,6 +245,11 @@ class _FolderCheck:
     def _is_private(self) -> bool:
         """Whether presence is private in the release."""
         return self.manifest.get("model") == MODEL
+
+    @property
+    def _is_distribution(self) -> bool:
+        """Whether the release has quantiles, shares or histograms."""
+        return self.manifest.get("kind") == KIND
 
     def _regular(self) -> Iterator[str]:
         """Yield the files that cannot be read or are too large."""
@@ -321,6 +331,8 @@ class _FolderCheck:
             return [f"{name} cannot be read."]
         if self._is_private:
             return self._private_contents(table)
+        if self._is_distribution:
+            return self._distribution_contents(table)
         return self._public_contents(table)
 
     def _read_table(self) -> pa.Table:
@@ -329,7 +341,8 @@ class _FolderCheck:
         if self._is_private:
             rows = self.manifest["grid"]["cells"]
             return untrusted_files.read_table(path, rows, texts, MODEL)
-        return untrusted_files.read_table(path, len(self.manifest["cells"]), texts)
+        numbers = frozenset(distribution_checks.number_columns(self.manifest))
+        return untrusted_files.read_table(path, len(self.manifest["cells"]), texts, "", numbers)
 
     def _public_contents(self, table: pa.Table) -> list[str]:
         """Return the differences of tables and statements under public presence."""
@@ -354,6 +367,22 @@ class _FolderCheck:
                 return issues
             issues += presence_checks.check_presence_losses(self.manifest)
             issues += presence_checks.check_presence_numbers(table, self.manifest)
+            issues += self._spellings(table)
+            issues += file_comparison.compare_readme(self.folder, table, self.manifest)
+            issues += file_comparison.compare_metadata(self.folder, table, self.manifest)
+            self.table = table
+            return issues
+        return ["the tables and manifest.json cannot be compared."]
+
+    def _distribution_contents(self, table: pa.Table) -> list[str]:
+        """Return the differences of tables and statements with quantiles and shares."""
+        with contextlib.suppress(*_READ_ERRORS), np.errstate(all="ignore"):
+            issues = [*distribution_checks.check_distribution_columns(table, self.manifest)]
+            issues += [] if issues else file_comparison.check_places(table, self.manifest)
+            if issues:
+                return issues
+            issues += distribution_checks.check_distribution_losses(table, self.manifest)
+            issues += distribution_checks.check_distribution_numbers(table, self.manifest)
             issues += self._spellings(table)
             issues += file_comparison.compare_readme(self.folder, table, self.manifest)
             issues += file_comparison.compare_metadata(self.folder, table, self.manifest)
@@ -396,12 +425,6 @@ def _read_json(path: Path) -> tuple[Json, str]:
 
 def _check_manifest(manifest: Json) -> Iterator[str]:
     """Yield the places where the manifest breaks its schema."""
-    if manifest.get("kind") == DISTRIBUTIONS:
-        yield (
-            "manifest.json is that of a release of distributions, which hv.verify_distribution "
-            "checks in Python."
-        )
-        return
     version = manifest.get("schema_version")
     if not _is_version(version, SCHEMA_VERSION):
         version_text = version if isinstance(version, int) and abs(version) < 10**9 else "unknown"
@@ -419,13 +442,19 @@ def _check_manifest(manifest: Json) -> Iterator[str]:
     from jsonschema import Draft202012Validator  # noqa: PLC0415  only checking needs it
 
     is_private = manifest.get("model") == MODEL
-    rules = presence_schema() if is_private else schema()
+    is_distribution = manifest.get("kind") == KIND
+    rules = schema()
+    if is_private or is_distribution:
+        rules = presence_schema() if is_private else distribution_schema()
     errors = Draft202012Validator(rules).iter_errors(manifest)
     for error in itertools.islice(errors, MAX_PROBLEMS):
         place = "/".join(map(str, error.absolute_path)) or "its top"
         yield f"manifest.json breaks its schema at {place} ({error.validator})."
     if not is_private and not manifest.get("cells"):
         yield "manifest.json has no cells."
+    elif is_distribution:
+        # After the schema alone: what it composes must be there, and nothing else.
+        yield from distribution_checks.check_statements(manifest)
 
 
 def _is_version(version: object, supported: int) -> bool:

@@ -137,7 +137,7 @@ function startMap() {
   limitZoom();
   listen();
   reset();
-  state.listeners.push((part) => refresh("slot" in part || "against" in part || "scheme" in part));
+  state.listeners.push((part) => refresh("statistic" in part || "slot" in part || "against" in part || "scheme" in part));
   let [width, height] = size();
   new ResizeObserver(() => {
     const [newWidth, newHeight] = size();

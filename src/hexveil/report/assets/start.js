@@ -3,11 +3,14 @@ function readAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1));
   const [slot, against] = [data.slot_starts.indexOf(wanted.get("slot")), data.slot_starts.indexOf(wanted.get("against"))];
   const place = data.names.indexOf(wanted.get("cell"));
+  const statistic = (data.choices ?? []).findIndex((one) => one.heading === wanted.get("statistic"));
+  if (statistic >= 0 && statistic !== (state.statistic ?? 0)) chooseStatistic(statistic);
   change({ slot: slot < 0 ? state.slot : slot, against: against < 0 || !byId("against") ? null : against, place: place < 0 ? null : place });
 }
 
 function writeAddress() {
   const parts = new URLSearchParams();
+  if (state.statistic) parts.set("statistic", data.choices[state.statistic].heading);
   if (data.slot) parts.set("slot", data.slot_starts[state.slot]);
   if (state.against !== null) parts.set("against", data.slot_starts[state.against]);
   if (state.place !== null) parts.set("cell", data.names[state.place]);
@@ -17,6 +20,7 @@ function writeAddress() {
 
 startScheme();
 startTable();
+startChoice();
 if (data.map) {
   startReadout();
   startMap();

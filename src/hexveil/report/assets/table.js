@@ -110,6 +110,6 @@ function startTable() {
   byId("only-slot")?.addEventListener("change", again);
   byId("page-before").addEventListener("click", () => { tableState.page -= 1; drawTable(); });
   byId("page-after").addEventListener("click", () => { tableState.page += 1; drawTable(); });
-  state.listeners.push((part) => ("slot" in part && byId("only-slot")?.checked ? again() : drawTable()));
+  state.listeners.push((part) => ("statistic" in part || ("slot" in part && byId("only-slot")?.checked) ? again() : drawTable()));
   again();
 }

@@ -1,0 +1,1 @@
+"""Planning of means and variances: options, their checks, and the plan."""

@@ -1,0 +1,95 @@
+"""Means and variances from the stored outputs of a release: its table and accuracy. Public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hexveil.planning.allocation import range_kind
+from hexveil.planning.release_allocation import with_outputs
+from hexveil.publishing.estimates.accuracy import accuracy_statement
+from hexveil.publishing.estimates.cut_off import find_cut_off
+from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
+from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
+from hexveil.publishing.estimates.table import build_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hexveil.mechanisms.contract import Outputs
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning import Plan
+    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
+    from hexveil.smoothing import Smoothed
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedMoments:
+    """Published means and variances.
+
+    Attributes
+    ----------
+    plan : Plan
+        With what private stages released in place of what planning predicted.
+    table : pyarrow.Table
+        A row per cell.
+    smoothed : dict of str to Smoothed
+    accuracy : list of dict
+        The manifest's statement, an entry for each statistic.
+    """
+
+    plan: Plan
+    table: pa.Table
+    smoothed: dict[str, Smoothed]
+    accuracy: list[dict[str, Any]]
+
+
+def decode_moments(
+    plan: Plan,
+    allocation: Any,  # noqa: ANN401  a kind of allocation each
+    outputs: Outputs,
+    facts: PublicMetadata,
+    *,
+    smoothing: bool = False,
+) -> DecodedMoments:
+    """Return the numbers of stored outputs; post-processing, without sums.
+
+    Parameters
+    ----------
+    plan : Plan
+    allocation : ReleaseAllocation
+    outputs : Outputs
+        Of all of its stages.
+    facts : PublicMetadata
+    smoothing : bool
+        Whether to add smoothed estimates.
+    """
+    # Ranges and strategy that private stages released replace those that planning predicted.
+    released = with_outputs(plan, allocation, outputs)
+    values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
+    smoothed = smooth_release(released, facts, values) if smoothing else {}
+    cut_off = find_cut_off(released, allocation.numbers(outputs))
+    posterior = moment_posterior(released, allocation, outputs, facts)
+    if posterior is not None:
+        cut_off["mean"] = posterior.cut_off
+        if smoothed:
+            smoothed["mean"] = adopt_intervals(
+                smoothed["mean"], posterior, released.allocation.clipping
+            )
+    table = build_table(released, facts, values, smoothed, cut_off, posterior)
+    # Counted in the table, so that manifest and table cannot differ.
+    accuracy = accuracy_statement(released, table, posterior)
+    return DecodedMoments(released, table, smoothed, accuracy)
+
+
+def moment_posterior(
+    released: Plan,
+    allocation: Any,  # noqa: ANN401  as in `decode_moments`
+    outputs: Outputs,
+    facts: PublicMetadata,
+) -> PosteriorEstimates | None:
+    """Return the estimates of means before clipping; None where there are none."""
+    values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
+    ranged = range_kind(released.allocation.clipping) != "bounds"
+    effects = groupings_of(facts.cells) if ranged else ()
+    return estimate_outputs(released, allocation, outputs, values, effects)

@@ -26,7 +26,7 @@ class Blocks:
 
     def map_sums(self, work, cells, users):
         """Return the answers of blocks of cells with their sums."""
-        self.asked.append(("sums", work.__name__))
+        self.asked.append(("sums", getattr(work, "func", work).__name__))
         both = zip(self.by_cell, self.sums, strict=True)
 
         def privately(sums):

@@ -3,15 +3,20 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
 from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
+from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.allocation import PerCellRange, PrivateRange
+from hexveil.planning.release_allocation import allocation_of
+from hexveil.planning.serialization import plan_codec
+from hexveil.publishing.private_sums import private_sums
 from hexveil.records.dataset import Dataset
-from publishing import measuring
 from publishing.setting import dataset_of, hexagons
 
 SCALE = ValueLattice.of((0, 10), "0.5")
@@ -23,6 +28,8 @@ ASKED = {
     "both": {"epsilon": 6, "statistics": BOTH},
     "both, composed": {"epsilon": 6, "statistics": BOTH, "method": "equal-split"},
     "sd": {"epsilon": 6, "statistics": ("sd",)},
+    "range": {"epsilon": 6, "clipping_range": "private"},
+    "cell ranges": {"epsilon": 6, "clipping_range": "per-cell"},
 }
 
 
@@ -44,18 +51,95 @@ def ledger(folder, name):
     return hv.Ledger(folder / f"{name}.sqlite", dataset="buses", budget=20)
 
 
+class Exactly:
+    """A noise source that adds nothing, and notes all whole numbers that it was given."""
+
+    def __init__(self):
+        self.given = []
+
+    def laplace(self, values, scales):
+        """Return the values."""
+        self.given.append((values.copy(), np.broadcast_to(scales, values.shape).copy()))
+        return values
+
+    def noisy_max(self, scores, sizes, scale):
+        """Return the first best candidate."""
+        assert (sizes == 1).all()
+        self.given.append((scores.copy(), np.array(scale)))
+        return np.argmax(scores, axis=1)
+
+
+def at_hand(plan, whole):
+    """Return the same plan for the same pairs at hand, weights and all."""
+    allocation = plan.allocation
+    match allocation.clipping:
+        case PrivateRange(range=ranged):
+            ranged = replace(ranged, weight=ranged.weight.of(whole.occupancy))
+            allocation = replace(allocation, clipping=PrivateRange(ranged))
+        case PerCellRange(plan=ranged):
+            ranged = replace(ranged, weight=ranged.weight.of(whole.occupancy))
+            allocation = replace(allocation, clipping=PerCellRange(ranged))
+    return replace(plan, occupancy=whole.occupancy, facts=whole.public, allocation=allocation)
+
+
+def run(dataset, plan):
+    """Return what a plan gives the noise source, with the scales, and its outputs."""
+    allocation, source = allocation_of(plan, dataset.public.lattice), Exactly()
+    meter = Meter(allocation.losses())
+    outputs = execute(allocation, private_sums(dataset), source, MemoryJournal(), meter)
+    return source.given, outputs, allocation.decode(outputs)
+
+
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("room", [1, 30, 10_000])
 def test_the_whole_numbers_are_the_same(name, room):
-    """What goes to the noise door is what pairs at hand give, for every kind of plan."""
+    """What goes to the noise door is what pairs at hand give, for every kind of plan and stage."""
     whole = records()
     there = distributed_dataset(whole, room)
     made = hv.plan(there, advise=False, **ASKED[name])
-    here = replace(made, occupancy=whole.occupancy, facts=whole.public)
-    for statistic in (measuring.statistic, measuring.variance_statistic):
-        found = statistic(there, made)
-        np.testing.assert_array_equal(found, statistic(whole, here))
-        assert found.dtype == np.int64
+    here = at_hand(made, whole)
+    np.testing.assert_allclose(made.losses(), here.losses(), rtol=1e-14)
+    (given, outputs, decoded), (same, also, again) = run(there, made), run(whole, here)
+    assert list(outputs) == list(also)
+    for (numbers, scales), (others, other_scales) in zip(given, same, strict=True):
+        np.testing.assert_array_equal(numbers, others)
+        assert numbers.dtype == np.int64
+        # What a user moves of distances is a bound in blocks: that scale may be larger.
+        assert (scales >= other_scales).all()
+        np.testing.assert_allclose(scales, other_scales, rtol=0.5)
+    for one, other in zip(decoded, again, strict=True):
+        np.testing.assert_array_equal(one.estimate, other.estimate)
+
+
+@pytest.mark.parametrize("name", ["range", "cell ranges"])
+def test_weights_that_fit_no_plan_are_refused(name):
+    """Factors below zero, and totals that would make weights too large, measure nothing."""
+    there = distributed_dataset(records(), 30)
+    made = hv.plan(there, advise=False, **ASKED[name])
+    kind, field = type(made.allocation.clipping), {"range": "range"}.get(name, "plan")
+    ranged = getattr(made.allocation.clipping, field)
+    weights = ranged.weight
+    for wrong in (
+        replace(weights, factor=-weights.factor),
+        replace(weights, total=weights.total / 8),
+        replace(weights, total=weights.total * np.nan),
+    ):
+        clipping = kind(replace(ranged, weight=wrong))
+        plan = replace(made, allocation=replace(made.allocation, clipping=clipping))
+        with pytest.raises(InputError, match="without weights or noise"):
+            allocation_of(plan, there.public.lattice)
+
+
+def test_a_plan_that_was_booked_is_read_back():
+    """Weights are kept by the ledger as a number per user and one per cell, never per pair."""
+    there = distributed_dataset(records(), 30)
+    for name in ("range", "cell ranges"):
+        made = hv.plan(there, advise=False, **ASKED[name])
+        read = plan_codec.decode(plan_codec.encode(made), made)
+        assert plan_codec.encode(read) == plan_codec.encode(made)
+        sizes = {array.size for array in plan_codec.arrays_of(made).values()}
+        assert sizes == {there.occupancy.n_cells, there.occupancy.n_users}
+        np.testing.assert_array_equal(read.losses(), made.losses())
 
 
 def test_a_release_books_and_shows_the_same(tmp_path, monkeypatch):
@@ -79,6 +163,24 @@ def test_a_release_books_and_shows_the_same(tmp_path, monkeypatch):
     assert again.replayed
     folder = shown[0].write(tmp_path / "out")
     assert (folder / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("name", ["joint", "range", "cell ranges"])
+def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
+    """The folder has tables of cells and of users; only the records that were planned fit it."""
+    there, other = (distributed_dataset(records(seed), 30) for seed in (0, 1))
+    made = hv.plan(there, advise=False, **ASKED[name])
+    folder = made.save(tmp_path / "plan")
+    assert pq.read_metadata(folder / "pairs.parquet").num_rows == 0
+    read = hv.Plan.load(folder, there.occupancy)
+    for key, array in plan_codec.arrays_of(made).items():
+        np.testing.assert_array_equal(plan_codec.arrays_of(read)[key], array, key)
+    np.testing.assert_array_equal(read.losses(), made.losses())
+    with pytest.raises(InputError, match=r"hv.Plan.load\(folder, dataset.occupancy\)"):
+        hv.Plan.load(folder)
+    for wrong in (other.occupancy, records().occupancy):
+        with pytest.raises(InputError, match="made for other records"):
+            hv.Plan.load(folder, wrong)
 
 
 def test_constants_read_no_block(tmp_path):

@@ -201,7 +201,7 @@ def test_what_needs_pairs_at_hand_is_refused(asked):
 RANGED = {
     "ranges": {"epsilon": 2, "clipping_range": "per-cell"},
     "one range": {"epsilon": 2, "clipping_range": "private"},
-    "default": {"epsilon": 1},
+    "auto": {"epsilon": 1, "clipping_range": "auto"},
 }
 
 

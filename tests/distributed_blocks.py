@@ -1,5 +1,6 @@
 """Blocks of pairs in memory: what a store elsewhere answers, and how often it was asked."""
 
+import pickle
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -7,6 +8,13 @@ import numpy as np
 from hexveil.model.distributed_occupancy import DistributedOccupancy, Partition, partition_numbers
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import DistributedSums
+
+
+def sent(work):
+    """Return a function as executors get it; what tests define within others cannot be sent."""
+    if "<locals>" in getattr(work, "__qualname__", ""):
+        return work
+    return pickle.loads(pickle.dumps(work))  # noqa: S301  made here
 
 
 @dataclass
@@ -21,13 +29,13 @@ class Blocks:
     def map(self, whole, work, cells, users):
         """Return the answers of all blocks of a kind."""
         self.asked.append((whole, getattr(work, "func", work).__name__))
-        blocks = self.by_cell if whole == "cells" else self.by_user
+        blocks, work = self.by_cell if whole == "cells" else self.by_user, sent(work)
         return [block.map(work, cells, users) for block in blocks]
 
     def map_sums(self, work, cells, users):
         """Return the answers of blocks of cells with their sums."""
         self.asked.append(("sums", getattr(work, "func", work).__name__))
-        both = zip(self.by_cell, self.sums, strict=True)
+        both, work = zip(self.by_cell, self.sums, strict=True), sent(work)
 
         def privately(sums):
             return lambda pairs, *given: work(pairs, *sums, *given)

@@ -201,7 +201,6 @@ def test_what_needs_pairs_at_hand_is_refused(asked):
 RANGED = {
     "ranges": {"epsilon": 2, "clipping_range": "per-cell"},
     "one range": {"epsilon": 2, "clipping_range": "private"},
-    "auto": {"epsilon": 1, "clipping_range": "auto"},
 }
 
 

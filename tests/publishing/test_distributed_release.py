@@ -12,7 +12,7 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.allocation import PerCellRange, PrivateRange
+from hexveil.planning.allocation import PerCellRange, PrivateRange, WithinBounds
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.private_sums import private_sums
@@ -109,6 +109,22 @@ def test_the_whole_numbers_are_the_same(name, room):
         np.testing.assert_allclose(scales, other_scales, rtol=0.5)
     for one, other in zip(decoded, again, strict=True):
         np.testing.assert_array_equal(one.estimate, other.estimate)
+
+
+@pytest.mark.parametrize(("epsilon", "kind"), [("0.05", WithinBounds), ("0.5", PerCellRange)])
+def test_the_default_plan_is_that_of_pairs_at_hand(epsilon, kind):
+    """Ranges of cells where users suffice and bounds would say little; bounds elsewhere."""
+    counts = np.random.default_rng(9).poisson(0.15, (600, 30))
+    counts[counts.sum(axis=1) == 0, 0] = 1
+    n = counts.T[counts.T > 0]
+    whole = dataset_of(counts, 0 * n, 0 * n, scale=SCALE, cells=hexagons(30))
+    here, there = (
+        hv.plan(one, epsilon=epsilon, advise=False)
+        for one in (whole, distributed_dataset(whole, 500))
+    )
+    assert type(here.allocation.clipping) is type(there.allocation.clipping) is kind
+    np.testing.assert_allclose(there.error, here.error, rtol=1e-9)
+    np.testing.assert_allclose(there.losses(), here.losses(), rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["range", "cell ranges"])

@@ -25,12 +25,13 @@ class Blocks:
     by_user: list
     sums: list = field(default_factory=list)
     asked: list = field(default_factory=list)
+    received: list = field(default_factory=list)
 
     def map(self, whole, work, cells, users):
         """Return the answers of all blocks of a kind."""
         self.asked.append((whole, getattr(work, "func", work).__name__))
         blocks, work = self.by_cell if whole == "cells" else self.by_user, sent(work)
-        return [block.map(work, cells, users) for block in blocks]
+        return self.noted([block.map(work, cells, users) for block in blocks])
 
     def map_sums(self, work, cells, users):
         """Return the answers of blocks of cells with their sums."""
@@ -40,7 +41,13 @@ class Blocks:
         def privately(sums):
             return lambda pairs, *given: work(pairs, *sums, *given)
 
-        return [block.map(privately(sums), cells, users) for block, sums in both]
+        return self.noted([block.map(privately(sums), cells, users) for block, sums in both])
+
+    def noted(self, answers):
+        """Return the answers of all blocks; note how many bytes came, beside who asked."""
+        size = sum(array.nbytes for answer in answers for array in answer)
+        self.received.append((self.asked[-1][1], size))
+        return answers
 
 
 def blocks_of(occupancy, room, total=None, squares=None):

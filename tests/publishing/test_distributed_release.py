@@ -11,8 +11,10 @@ from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
+from hexveil.mechanisms.map_quantiles import RANGE_POINTS
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PerCellRange, PrivateRange, WithinBounds
+from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.private_sums import private_sums
@@ -127,6 +129,35 @@ def test_the_default_plan_is_that_of_pairs_at_hand(epsilon, kind):
     np.testing.assert_allclose(there.losses(), here.losses(), rtol=1e-9)
 
 
+def test_the_adviser_predicts_what_it_does_at_hand():
+    """Capacity and proposed runs are those of pairs at hand, but for selections of pairs."""
+    counts = np.random.default_rng(9).poisson(0.15, (600, 30))
+    counts[counts.sum(axis=1) == 0, 0] = 1
+    n = counts.T[counts.T > 0]
+    whole = dataset_of(counts, 0 * n, 0 * n, scale=SCALE, cells=hexagons(30))
+    shown = []
+    for one in (whole, distributed_dataset(whole, 500)):
+        facts = one.public
+        again = replace(
+            facts,
+            recount=lambda grids, _, own=facts: tuple(
+                own if grid == own.cells.grid else None for grid in grids
+            ),
+        )
+        made = hv.plan(again, epsilon=1, advise=False)
+        capacity = hv.capacity(again, epsilon=1, search=False)
+        runs = propose_runs(made).proposals
+        shown.append((capacity.to_arrow().to_pylist(), {k: v.raw_error for k, v in runs.items()}))
+    (here, runs), (there, others) = shown
+    for row, same in zip(here, there, strict=True):
+        assert row.keys() == same.keys()
+        for name, value in row.items():
+            is_number = isinstance(value, float)
+            expected = pytest.approx(value, rel=0.05, nan_ok=True) if is_number else value
+            assert same[name] == expected, name
+    assert runs.keys() == others.keys()
+
+
 @pytest.mark.parametrize("name", ["range", "cell ranges"])
 def test_weights_that_fit_no_plan_are_refused(name):
     """Factors below zero, and totals that would make weights too large, measure nothing."""
@@ -197,6 +228,28 @@ def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
     for wrong in (other.occupancy, records().occupancy):
         with pytest.raises(InputError, match="made for other records"):
             hv.Plan.load(folder, wrong)
+
+
+@pytest.mark.parametrize("clipping_range", ["auto", "private"])
+def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
+    clipping_range, tmp_path, monkeypatch
+):
+    """No answer of a plan and a release has an entry per pair, but for a sample of fixed size."""
+    sample = 500
+    monkeypatch.setattr("hexveil.planning.optimizers.user_sample.FETCHED_PAIRS", sample)
+    counts = np.random.default_rng(9).poisson(3, (300, 20))
+    counts[:, 0] += 1
+    n = counts.T[counts.T > 0]
+    there = distributed_dataset(dataset_of(counts, 5 * n, scale=SCALE, cells=hexagons(20)), 2000)
+    made = hv.plan(there, epsilon=1, clipping_range=clipping_range, advise=False)
+    hv.release(there, made, ledger=ledger(tmp_path, "book"), accept_noise=True)
+    store = vars(there.sums)["_store"]
+    occupancy, blocks = there.occupancy, len(store.by_cell)
+    # Three columns of a cell or a user, a digest per cell, and a row of votes per block.
+    most = 8 * max(4 * occupancy.n_cells, 3 * occupancy.n_users, blocks * (RANGE_POINTS + 2))
+    sizes = dict(sorted(store.received, key=lambda noted: noted[1]))
+    assert sizes.pop("_fetched") <= 2 * sample * 3 * 8
+    assert max(sizes.values()) <= most < 8 * occupancy.n_pairs / 2
 
 
 def test_constants_read_no_block(tmp_path):

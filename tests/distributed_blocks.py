@@ -1,5 +1,6 @@
 """Blocks of pairs in memory: what a store elsewhere answers, and how often it was asked."""
 
+import pickle
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -7,6 +8,13 @@ import numpy as np
 from hexveil.model.distributed_occupancy import DistributedOccupancy, Partition, partition_numbers
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import DistributedSums
+
+
+def sent(work):
+    """Return a function as executors get it; what tests define within others cannot be sent."""
+    if "<locals>" in getattr(work, "__qualname__", ""):
+        return work
+    return pickle.loads(pickle.dumps(work))  # noqa: S301  made here
 
 
 @dataclass
@@ -17,22 +25,29 @@ class Blocks:
     by_user: list
     sums: list = field(default_factory=list)
     asked: list = field(default_factory=list)
+    received: list = field(default_factory=list)
 
     def map(self, whole, work, cells, users):
         """Return the answers of all blocks of a kind."""
         self.asked.append((whole, getattr(work, "func", work).__name__))
-        blocks = self.by_cell if whole == "cells" else self.by_user
-        return [block.map(work, cells, users) for block in blocks]
+        blocks, work = self.by_cell if whole == "cells" else self.by_user, sent(work)
+        return self.noted([block.map(work, cells, users) for block in blocks])
 
     def map_sums(self, work, cells, users):
         """Return the answers of blocks of cells with their sums."""
-        self.asked.append(("sums", work.__name__))
-        both = zip(self.by_cell, self.sums, strict=True)
+        self.asked.append(("sums", getattr(work, "func", work).__name__))
+        both, work = zip(self.by_cell, self.sums, strict=True), sent(work)
 
         def privately(sums):
             return lambda pairs, *given: work(pairs, *sums, *given)
 
-        return [block.map(privately(sums), cells, users) for block, sums in both]
+        return self.noted([block.map(privately(sums), cells, users) for block, sums in both])
+
+    def noted(self, answers):
+        """Return the answers of all blocks; note how many bytes came, beside who asked."""
+        size = sum(array.nbytes for answer in answers for array in answer)
+        self.received.append((self.asked[-1][1], size))
+        return answers
 
 
 def blocks_of(occupancy, room, total=None, squares=None):

@@ -15,9 +15,10 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import noise
+from hexveil.model.factored_weights import WEIGHT_RESOLUTION
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PrivateRange, TwoStageRange
-from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION, PrivateClippingRange
+from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 from hexveil.planning.release_allocation import allocation_of
 from publishing.setting import dataset_of, plan_of

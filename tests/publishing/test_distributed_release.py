@@ -3,15 +3,22 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
 from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
+from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
+from hexveil.mechanisms.map_quantiles import RANGE_POINTS
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.allocation import PerCellRange, PrivateRange, WithinBounds
+from hexveil.planning.feasibility.proposals import propose_runs
+from hexveil.planning.release_allocation import allocation_of
+from hexveil.planning.serialization import plan_codec
+from hexveil.publishing.private_sums import private_sums
 from hexveil.records.dataset import Dataset
-from publishing import measuring
 from publishing.setting import dataset_of, hexagons
 
 SCALE = ValueLattice.of((0, 10), "0.5")
@@ -23,6 +30,8 @@ ASKED = {
     "both": {"epsilon": 6, "statistics": BOTH},
     "both, composed": {"epsilon": 6, "statistics": BOTH, "method": "equal-split"},
     "sd": {"epsilon": 6, "statistics": ("sd",)},
+    "range": {"epsilon": 6, "clipping_range": "private"},
+    "cell ranges": {"epsilon": 6, "clipping_range": "per-cell"},
 }
 
 
@@ -44,18 +53,140 @@ def ledger(folder, name):
     return hv.Ledger(folder / f"{name}.sqlite", dataset="buses", budget=20)
 
 
+class Exactly:
+    """A noise source that adds nothing, and notes all whole numbers that it was given."""
+
+    def __init__(self):
+        self.given = []
+
+    def laplace(self, values, scales):
+        """Return the values."""
+        self.given.append((values.copy(), np.broadcast_to(scales, values.shape).copy()))
+        return values
+
+    def noisy_max(self, scores, sizes, scale):
+        """Return the first best candidate."""
+        assert (sizes == 1).all()
+        self.given.append((scores.copy(), np.array(scale)))
+        return np.argmax(scores, axis=1)
+
+
+def at_hand(plan, whole):
+    """Return the same plan for the same pairs at hand, weights and all."""
+    allocation = plan.allocation
+    match allocation.clipping:
+        case PrivateRange(range=ranged):
+            ranged = replace(ranged, weight=ranged.weight.of(whole.occupancy))
+            allocation = replace(allocation, clipping=PrivateRange(ranged))
+        case PerCellRange(plan=ranged):
+            ranged = replace(ranged, weight=ranged.weight.of(whole.occupancy))
+            allocation = replace(allocation, clipping=PerCellRange(ranged))
+    return replace(plan, occupancy=whole.occupancy, facts=whole.public, allocation=allocation)
+
+
+def run(dataset, plan):
+    """Return what a plan gives the noise source, with the scales, and its outputs."""
+    allocation, source = allocation_of(plan, dataset.public.lattice), Exactly()
+    meter = Meter(allocation.losses())
+    outputs = execute(allocation, private_sums(dataset), source, MemoryJournal(), meter)
+    return source.given, outputs, allocation.decode(outputs)
+
+
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("room", [1, 30, 10_000])
 def test_the_whole_numbers_are_the_same(name, room):
-    """What goes to the noise door is what pairs at hand give, for every kind of plan."""
+    """What goes to the noise door is what pairs at hand give, for every kind of plan and stage."""
     whole = records()
     there = distributed_dataset(whole, room)
     made = hv.plan(there, advise=False, **ASKED[name])
-    here = replace(made, occupancy=whole.occupancy, facts=whole.public)
-    for statistic in (measuring.statistic, measuring.variance_statistic):
-        found = statistic(there, made)
-        np.testing.assert_array_equal(found, statistic(whole, here))
-        assert found.dtype == np.int64
+    here = at_hand(made, whole)
+    np.testing.assert_allclose(made.losses(), here.losses(), rtol=1e-14)
+    (given, outputs, decoded), (same, also, again) = run(there, made), run(whole, here)
+    assert list(outputs) == list(also)
+    for (numbers, scales), (others, other_scales) in zip(given, same, strict=True):
+        np.testing.assert_array_equal(numbers, others)
+        assert numbers.dtype == np.int64
+        # What a user moves of distances is a bound in blocks: that scale may be larger.
+        assert (scales >= other_scales).all()
+        np.testing.assert_allclose(scales, other_scales, rtol=0.5)
+    for one, other in zip(decoded, again, strict=True):
+        np.testing.assert_array_equal(one.estimate, other.estimate)
+
+
+@pytest.mark.parametrize(("epsilon", "kind"), [("0.05", WithinBounds), ("0.5", PerCellRange)])
+def test_the_default_plan_is_that_of_pairs_at_hand(epsilon, kind):
+    """Ranges of cells where users suffice and bounds would say little; bounds elsewhere."""
+    counts = np.random.default_rng(9).poisson(0.15, (600, 30))
+    counts[counts.sum(axis=1) == 0, 0] = 1
+    n = counts.T[counts.T > 0]
+    whole = dataset_of(counts, 0 * n, 0 * n, scale=SCALE, cells=hexagons(30))
+    here, there = (
+        hv.plan(one, epsilon=epsilon, advise=False)
+        for one in (whole, distributed_dataset(whole, 500))
+    )
+    assert type(here.allocation.clipping) is type(there.allocation.clipping) is kind
+    np.testing.assert_allclose(there.error, here.error, rtol=1e-9)
+    np.testing.assert_allclose(there.losses(), here.losses(), rtol=1e-9)
+
+
+def test_the_adviser_predicts_what_it_does_at_hand():
+    """Capacity and proposed runs are those of pairs at hand, but for selections of pairs."""
+    counts = np.random.default_rng(9).poisson(0.15, (600, 30))
+    counts[counts.sum(axis=1) == 0, 0] = 1
+    n = counts.T[counts.T > 0]
+    whole = dataset_of(counts, 0 * n, 0 * n, scale=SCALE, cells=hexagons(30))
+    shown = []
+    for one in (whole, distributed_dataset(whole, 500)):
+        facts = one.public
+        again = replace(
+            facts,
+            recount=lambda grids, _, own=facts: tuple(
+                own if grid == own.cells.grid else None for grid in grids
+            ),
+        )
+        made = hv.plan(again, epsilon=1, advise=False)
+        capacity = hv.capacity(again, epsilon=1, search=False)
+        runs = propose_runs(made).proposals
+        shown.append((capacity.to_arrow().to_pylist(), {k: v.raw_error for k, v in runs.items()}))
+    (here, runs), (there, others) = shown
+    for row, same in zip(here, there, strict=True):
+        assert row.keys() == same.keys()
+        for name, value in row.items():
+            is_number = isinstance(value, float)
+            expected = pytest.approx(value, rel=0.05, nan_ok=True) if is_number else value
+            assert same[name] == expected, name
+    assert runs.keys() == others.keys()
+
+
+@pytest.mark.parametrize("name", ["range", "cell ranges"])
+def test_weights_that_fit_no_plan_are_refused(name):
+    """Factors below zero, and totals that would make weights too large, measure nothing."""
+    there = distributed_dataset(records(), 30)
+    made = hv.plan(there, advise=False, **ASKED[name])
+    kind, field = type(made.allocation.clipping), {"range": "range"}.get(name, "plan")
+    ranged = getattr(made.allocation.clipping, field)
+    weights = ranged.weight
+    for wrong in (
+        replace(weights, factor=-weights.factor),
+        replace(weights, total=weights.total / 8),
+        replace(weights, total=weights.total * np.nan),
+    ):
+        clipping = kind(replace(ranged, weight=wrong))
+        plan = replace(made, allocation=replace(made.allocation, clipping=clipping))
+        with pytest.raises(InputError, match="without weights or noise"):
+            allocation_of(plan, there.public.lattice)
+
+
+def test_a_plan_that_was_booked_is_read_back():
+    """Weights are kept by the ledger as a number per user and one per cell, never per pair."""
+    there = distributed_dataset(records(), 30)
+    for name in ("range", "cell ranges"):
+        made = hv.plan(there, advise=False, **ASKED[name])
+        read = plan_codec.decode(plan_codec.encode(made), made)
+        assert plan_codec.encode(read) == plan_codec.encode(made)
+        sizes = {array.size for array in plan_codec.arrays_of(made).values()}
+        assert sizes == {there.occupancy.n_cells, there.occupancy.n_users}
+        np.testing.assert_array_equal(read.losses(), made.losses())
 
 
 def test_a_release_books_and_shows_the_same(tmp_path, monkeypatch):
@@ -79,6 +210,46 @@ def test_a_release_books_and_shows_the_same(tmp_path, monkeypatch):
     assert again.replayed
     folder = shown[0].write(tmp_path / "out")
     assert (folder / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("name", ["joint", "range", "cell ranges"])
+def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
+    """The folder has tables of cells and of users; only the records that were planned fit it."""
+    there, other = (distributed_dataset(records(seed), 30) for seed in (0, 1))
+    made = hv.plan(there, advise=False, **ASKED[name])
+    folder = made.save(tmp_path / "plan")
+    assert pq.read_metadata(folder / "pairs.parquet").num_rows == 0
+    read = hv.Plan.load(folder, there.occupancy)
+    for key, array in plan_codec.arrays_of(made).items():
+        np.testing.assert_array_equal(plan_codec.arrays_of(read)[key], array, key)
+    np.testing.assert_array_equal(read.losses(), made.losses())
+    with pytest.raises(InputError, match=r"hv.Plan.load\(folder, dataset.occupancy\)"):
+        hv.Plan.load(folder)
+    for wrong in (other.occupancy, records().occupancy):
+        with pytest.raises(InputError, match="made for other records"):
+            hv.Plan.load(folder, wrong)
+
+
+@pytest.mark.parametrize("clipping_range", ["auto", "private"])
+def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
+    clipping_range, tmp_path, monkeypatch
+):
+    """No answer of a plan and a release has an entry per pair, but for a sample of fixed size."""
+    sample = 500
+    monkeypatch.setattr("hexveil.planning.optimizers.user_sample.FETCHED_PAIRS", sample)
+    counts = np.random.default_rng(9).poisson(3, (300, 20))
+    counts[:, 0] += 1
+    n = counts.T[counts.T > 0]
+    there = distributed_dataset(dataset_of(counts, 5 * n, scale=SCALE, cells=hexagons(20)), 2000)
+    made = hv.plan(there, epsilon=1, clipping_range=clipping_range, advise=False)
+    hv.release(there, made, ledger=ledger(tmp_path, "book"), accept_noise=True)
+    store = vars(there.sums)["_store"]
+    occupancy, blocks = there.occupancy, len(store.by_cell)
+    # Three columns of a cell or a user, a digest per cell, and a row of votes per block.
+    most = 8 * max(4 * occupancy.n_cells, 3 * occupancy.n_users, blocks * (RANGE_POINTS + 2))
+    sizes = dict(sorted(store.received, key=lambda noted: noted[1]))
+    assert sizes.pop("_fetched") <= 2 * sample * 3 * 8
+    assert max(sizes.values()) <= most < 8 * occupancy.n_pairs / 2
 
 
 def test_constants_read_no_block(tmp_path):

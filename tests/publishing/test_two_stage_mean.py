@@ -27,8 +27,8 @@ from hexveil.mechanisms.released_ranges import (
     within_cell_sd,
 )
 from hexveil.mechanisms.weighted import weighted_mean
+from hexveil.model.factored_weights import WEIGHT_RESOLUTION
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION
 from hexveil.publishing import pipeline
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.publishing.verification import verify

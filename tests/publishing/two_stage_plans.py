@@ -13,9 +13,9 @@ from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, Outputs, execu
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.released_ranges import STRATEGIES
 from hexveil.mechanisms.two_stage.two_stage_mean import TwoStageAllocation
+from hexveil.model.factored_weights import WEIGHT_RESOLUTION
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import release_allocation
-from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION
 from hexveil.planning.clipping_range.two_stage import calibrate_two_stage_noise
 from hexveil.planning.release_allocation import allocation_of, check_allocation, with_outputs
 from hexveil.publishing.private_sums import private_sums

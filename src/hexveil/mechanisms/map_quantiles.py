@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
         PrivateSums,
         SensitivityReport,
     )
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
 
 GRAIN = 2**20
 """Votes of one user over all its cells, at most."""
@@ -55,6 +56,13 @@ class PairReading(Protocol):
 
     def blocks(self, sums: PrivateSums) -> Iterator[tuple[slice, Ints]]:
         """Yield rows of pairs with their values, shape (batch, n_rows). PRIVATE."""
+
+
+class VotedReading(Protocol):
+    """Values of pairs that stay elsewhere with their votes, tallied there. PRIVATE."""
+
+    def tally(self, sums: PrivateSums, candidates: EvenPoints | ListedPoints) -> Ints:
+        """Return the votes of each place, shape (batch, n_candidates + 1). PRIVATE."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +93,44 @@ class UserResiduals:
             yield rows, np.abs(sums.total[:, rows] // self.occupancy.n[rows] - user_mean)
 
 
+@dataclass(frozen=True, eq=False)
+class EqualVotes:
+    """Means of pairs that stay elsewhere, each with an equal part of its user's votes."""
+
+    occupancy: Occupancy
+
+    def tally(self, sums: PrivateSums, candidates: EvenPoints | ListedPoints) -> Ints:
+        """Return the votes of each place. PRIVATE."""
+        work = partial(_tally_equal_votes, candidates=candidates)
+        by_block = sums.map_cells(self.occupancy, work, (), (self.occupancy.cells_per_user,))
+        return np.asarray(by_block.sum(axis=1))
+
+
+def _tally_equal_votes(
+    pairs: Pairs,
+    sums: Ints,
+    _squares: Ints | None,
+    cells_per_user: Ints,
+    candidates: EvenPoints | ListedPoints,
+) -> Ints:
+    return tally_votes(rounded_means(pairs, sums), GRAIN // cells_per_user[pairs.user], candidates)
+
+
+def rounded_means(pairs: Pairs, sums: Ints) -> Ints:
+    """Return the mean of each pair, rounded up as those of `UserMeans`. PRIVATE."""
+    return np.asarray(-(-sums // pairs.n))
+
+
+def tally_votes(values: Ints, votes: Ints, candidates: EvenPoints | ListedPoints) -> Ints:
+    """Return the votes of each place among a block's values, shape (1, n_candidates + 1). PRIVATE.
+
+    One row per block: rows of all blocks are added up on the driver.
+    """
+    tally = np.zeros((1, candidates.size + 1), dtype=np.int64)
+    np.add.at(tally[0], candidates.places(values[None])[0], votes)
+    return tally
+
+
 def blocks_of(occupancy: LocalOccupancy) -> Iterator[slice]:
     """Yield blocks of pairs that stay in a processor's cache."""
     for start in range(0, occupancy.n_pairs, BLOCK_PAIRS):
@@ -107,11 +153,12 @@ class MapQuantiles(ReadOnlyArrays, DrawnRow):
     Attributes
     ----------
     name : str
-    reading : PairReading
+    reading : PairReading or VotedReading
     candidates : EvenPoints or ListedPoints
     targets : tuple of int
         Votes that are wanted at or below each point.
     votes : ndarray of int64, shape (n_pairs,)
+        Empty for a `VotedReading`, which has its own.
     user_votes : ndarray of int64, shape (n_users,)
         Votes of each user.
     scale : float
@@ -119,7 +166,7 @@ class MapQuantiles(ReadOnlyArrays, DrawnRow):
     """
 
     name: str
-    reading: PairReading
+    reading: PairReading | VotedReading
     candidates: EvenPoints | ListedPoints
     targets: tuple[int, ...]
     votes: Ints
@@ -141,15 +188,20 @@ class MapQuantiles(ReadOnlyArrays, DrawnRow):
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Scores, ...]:  # noqa: ARG002
         """Return the scores of the candidates. PRIVATE."""
-        width = self.candidates.size + 1
-        tally = np.zeros((len(sums.total), width), dtype=np.int64)
+        # A rank needs only the votes at or below each point: one pass serves all targets.
+        cumulative = np.cumsum(self._tally(sums), axis=1)
+        ones = np.ones((1, self.candidates.size), dtype=np.int64)
+        return tuple(Scores(-RankCost(t).costs(cumulative), ones) for t in self.targets)
+
+    def _tally(self, sums: PrivateSums) -> Ints:
+        """Return the votes of each place, shape (batch, n_candidates + 1). PRIVATE."""
+        if not hasattr(self.reading, "blocks"):
+            return self.reading.tally(sums, self.candidates)
+        tally = np.zeros((len(sums.total), self.candidates.size + 1), dtype=np.int64)
         for rows, values in self.reading.blocks(sums):
             for row, places in zip(tally, self.candidates.places(values), strict=True):
                 np.add.at(row, places, self.votes[rows])
-        # A rank needs only the votes at or below each point: one pass serves all targets.
-        cumulative = np.cumsum(tally, axis=1)
-        ones = np.ones((1, self.candidates.size), dtype=np.int64)
-        return tuple(Scores(-RankCost(t).costs(cumulative), ones) for t in self.targets)
+        return tally
 
     def points(self, outputs: Outputs) -> Ints:
         """Return the points that were chosen, in quanta."""
@@ -157,7 +209,7 @@ class MapQuantiles(ReadOnlyArrays, DrawnRow):
 
 
 def range_quantiles(
-    occupancy: LocalOccupancy,
+    occupancy: Occupancy,
     lattice_steps: int,
     quantiles: tuple[Fraction, Fraction],
     epsilon: Fraction,
@@ -167,7 +219,7 @@ def range_quantiles(
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     lattice_steps : int
         Width of the records' bounds in quanta.
     quantiles : pair of Fraction
@@ -175,19 +227,18 @@ def range_quantiles(
     epsilon : Fraction
         Loss of every user by both choices together.
     """
+    points = EvenPoints(lattice_steps, min(lattice_steps, RANGE_POINTS))
     # Equal votes for users, split over their cells: with a vote per pair, whoever is in C cells
     # would move every cost C times as far.
-    votes = GRAIN // occupancy.cells_per_user[occupancy.user]
-    points = EvenPoints(lattice_steps, min(lattice_steps, RANGE_POINTS))
-    return RangeQuantiles(
-        name,
-        UserMeans(occupancy),
-        points,
-        vote_targets(votes, quantiles),
-        votes.astype(np.int64),
-        votes_of_users(occupancy, votes),
-        selection_scale(GRAIN, epsilon / 2),
-    )
+    share = GRAIN // occupancy.cells_per_user
+    user_votes, votes = share * occupancy.cells_per_user, np.zeros(0, dtype=np.int64)
+    reading: PairReading | VotedReading = EqualVotes(occupancy)
+    if occupancy.is_local:
+        local = occupancy.local()
+        reading, votes = UserMeans(local), share[local.user]
+    targets = vote_targets(user_votes, quantiles)
+    scale = selection_scale(GRAIN, epsilon / 2)
+    return RangeQuantiles(name, reading, points, targets, votes, user_votes, scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,9 +292,9 @@ def residual_quantile(
     )
 
 
-def vote_targets(votes: Ints, quantiles: tuple[Fraction, ...]) -> tuple[int, ...]:
-    """Return the votes wanted at or below each quantile, rounded half up."""
-    total = int(votes.sum())
+def vote_targets(votes: Ints | int, quantiles: tuple[Fraction, ...]) -> tuple[int, ...]:
+    """Return the votes wanted at or below each quantile of these votes, rounded half up."""
+    total = int(np.sum(votes))
     return tuple(int(total * quantile + Fraction(1, 2)) for quantile in quantiles)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting import privacy_loss
+from hexveil.accounting import privacy_loss, weighted_losses
 from hexveil.accounting.contributions import (
     all_or_none,
     clipped_by_caps,
@@ -42,6 +42,7 @@ from hexveil.planning.allocation import (
     PrivateRange,
     TwoStageRange,
     WithinBounds,
+    factored_weights,
 )
 from hexveil.planning.clipping_range import cell_ranges, strategies
 from hexveil.planning.clipping_range.variance_range import variance_error_model
@@ -225,15 +226,15 @@ def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> E
                 noise,
                 np.zeros_like(noise),
                 constant,
-                max_bias=clipping_range.max_bias(occupancy.local()),
-                expected_bias=clipping_range.expected_bias(occupancy.local()),
+                max_bias=clipping_range.max_bias(occupancy),
+                expected_bias=clipping_range.expected_bias(occupancy),
             )
         case TwoStageRange(range=clipping_range, stages=stages):
             return strategies.two_stage_error_model(
                 occupancy.local(), span, clipping_range, noise, stages
             )
         case PerCellRange(plan=plan):
-            return cell_ranges.mean_error_model(occupancy.local(), span, plan, noise)
+            return cell_ranges.mean_error_model(occupancy, span, plan, noise)
         case CellMechanisms() as clipping:
             return cell_mechanism_errors.mean_error_model(span, occupancy, clipping)
 
@@ -342,6 +343,10 @@ def losses_per_user(
         return np.asarray(occupancy.map_users(privacy_loss.user_losses, *parameters))
     if isinstance(clipping, CellMechanisms):
         return clipping.cells.losses()
+    if (weights := factored_weights(clipping)) is not None:
+        cells = weights.totals, mean_noise(problem, allocation)
+        losses = weights.map_users(weighted_losses.weighted_user_losses, cells)
+        return np.asarray(np.nextafter(losses + round_up(clipping.shared_epsilon), np.inf))
     terms = losses_per_pair(problem, allocation)
     losses = privacy_loss.compose_losses(occupancy.local().user, terms, occupancy.n_users)
     if isinstance(clipping, TwoStageRange):
@@ -372,6 +377,13 @@ def l0_loss(
             privacy_loss.composed_losses, (largest, *cells), users, pairs
         )
         return float(per_user.max(initial=0.0))
+    weights = factored_weights(clipping)
+    if weights is not None and not isinstance(clipping, CellMechanisms):
+        by_cell = weights.totals, mean_noise(problem, allocation)
+        claims = weights.map_cells(weighted_losses.largest_weighted_losses, by_cell)
+        per_user = weights.map_users(weighted_losses.claimed_user_losses, (claims,))
+        claimed = float(per_user.max(initial=0.0))
+        return math.nextafter(claimed + round_up(clipping.shared_epsilon), math.inf)
     terms = losses_per_pair(problem, allocation)
     local = occupancy.local()
     largest = np.maximum.reduceat(terms, local.start[:-1])[local.cell]

@@ -77,16 +77,15 @@ def _private_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocatio
     # The variance of one record is known: a map of such cells needs neither range nor noise.
     if request.noised == ("variance",) and has_single_record(occupancy).all():
         return _within_bounds(problem, epsilon)
-    return range_allocations.allocate_with_range(occupancy.local(), request, epsilon)
+    return range_allocations.allocate_with_range(occupancy, request, epsilon)
 
 
 def _two_stages(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
-    return range_allocations.allocate_two_stage(problem.occupancy.local(), problem.request, epsilon)
+    return range_allocations.allocate_two_stage(problem.occupancy, problem.request, epsilon)
 
 
 def _cell_ranges(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
-    local = problem.occupancy.local()
-    return range_allocations.allocate_cell_ranges(local, problem.request, epsilon)
+    return range_allocations.allocate_cell_ranges(problem.occupancy, problem.request, epsilon)
 
 
 def _best_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
@@ -98,8 +97,6 @@ def _best_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     the middle of the bounds in many cells.
     """
     occupancy, request = problem.occupancy, problem.request
-    if not occupancy.is_local:  # weights of pairs need the pairs at hand
-        return _within_bounds(problem, epsilon)
 
     def mean_error(allocation: PlanAllocation) -> float:
         # Without public metadata: fractions of quanta must not decide between kinds of plans.
@@ -115,11 +112,12 @@ def _best_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
         within = _within_bounds(problem, epsilon)
         return within if mean_error(within) <= most else cells
     candidates = [_within_bounds(problem, epsilon)]
-    if private_range.range_is_affordable(occupancy.n_users, epsilon):
-        local = occupancy.local()
-        candidates.append(range_allocations.allocate_with_range(local, request, epsilon))
-        if range_allocations.supports_two_stages(local, request):
-            candidates.append(range_allocations.allocate_two_stage(local, request, epsilon))
+    # Variances in a range, and strategies of two stages, look at each pair: they need it at hand.
+    can_range = occupancy.is_local or request.noised == ("mean",)
+    if can_range and private_range.range_is_affordable(occupancy.n_users, epsilon):
+        candidates.append(range_allocations.allocate_with_range(occupancy, request, epsilon))
+        if occupancy.is_local and range_allocations.supports_two_stages(occupancy, request):
+            candidates.append(range_allocations.allocate_two_stage(occupancy, request, epsilon))
     return min(candidates, key=mean_error)
 
 

@@ -13,6 +13,8 @@ from hexveil.planning.serialization import plan_folder
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hexveil.model.occupancy import Occupancy
+
 
 class Plan(PlanData):
     """Plan of a release: clipping and noise of each cell, and the loss of each user."""
@@ -43,8 +45,8 @@ class Plan(PlanData):
         ----------
         folder : str or Path
             New, in a folder that exists. It holds plan.json, cells.parquet, users.parquet and
-            pairs.parquet: public facts, users by number. They show where each numbered user
-            reported, so give them to reviewers, not to everybody.
+            pairs.parquet (without rows where pairs stay in Spark): public facts, users by number.
+            They show where each numbered user reported: give them to reviewers, not to everybody.
 
         Raises
         ------
@@ -56,10 +58,17 @@ class Plan(PlanData):
         return plan_folder.save(self, folder)
 
     @staticmethod
-    def load(folder: str | Path) -> Plan:
+    def load(folder: str | Path, occupancy: Occupancy | None = None) -> Plan:
         """Return the plan that `save` wrote into a folder; releasing it is releasing that plan.
 
         It cannot count the records again, so that it does not advise on coarser grids.
+
+        Parameters
+        ----------
+        folder : str or Path
+        occupancy : Occupancy, optional
+            That of the data set that was planned, `dataset.occupancy`: needed where (cell, user)
+            pairs stay in Spark, because the folder then has none of them.
 
         Raises
         ------
@@ -68,4 +77,4 @@ class Plan(PlanData):
         StorageError
             If a file cannot be read.
         """
-        return plan_folder.load(folder, Plan)
+        return plan_folder.load(folder, Plan, occupancy)

@@ -28,6 +28,7 @@ from hexveil.mechanisms.two_stage.two_stage_mean import TwoStageAllocation
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
+from hexveil.model.factored_weights import WEIGHT_RESOLUTION
 from hexveil.planning import guarantees
 from hexveil.planning.allocation import (
     CellMechanisms,
@@ -36,7 +37,7 @@ from hexveil.planning.allocation import (
     TwoStageRange,
     WithinBounds,
 )
-from hexveil.planning.clipping_range import private_range, strategies
+from hexveil.planning.clipping_range import strategies
 from hexveil.planning.clipping_range.cell_range_release import (
     cell_range_allocation,
     with_cell_ranges,
@@ -304,7 +305,7 @@ class _PlannedErrors:
 def _weighted(
     plan: Plan, scale: ValueLattice, interval: PrivateClippingRange
 ) -> WeightedAllocation:
-    occupancy = plan.occupancy.local()
+    occupancy = plan.occupancy
     mean = WeightedMean(occupancy, interval.weight, plan.mean_noise)
     mean.check()
     variances: tuple[WeightedVariance, ...] = ()
@@ -333,7 +334,7 @@ def _check_range(plan: Plan, scale: ValueLattice) -> None:
             "leave bounds out of the plan."
         )
     records = plan.occupancy.records_per_user
-    if private_range.WEIGHT_RESOLUTION * int(records.max()) >= ROOM:
+    if WEIGHT_RESOLUTION * int(records.max()) >= ROOM:
         raise InputError(
             "so many records of one user do not fit whole numbers of 64 bits with their weight; "
             'ask for clipping_range "bounds".'

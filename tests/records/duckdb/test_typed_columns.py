@@ -178,7 +178,7 @@ def test_fuzzed_fields():
 def test_many_fuzzed_fields():
     """10,000 fields that are always the same; `make attack` draws 100,000 new ones."""
     n_fields, seed = (100_000, random.SystemRandom().getrandbits(32)) if LONG else (10_000, 3)
-    print(f"seed {seed}")
+    print(f"seed {seed}")  # noqa: T201  to repeat it
     assert check_numbers(n_fields * 6 // 10, seed) > n_fields // 5
     counts = check_times(n_fields * 4 // 10, seed + 1)
     assert min(counts[kind] for kind in ("number", "time", "naive time")) > n_fields // 200

@@ -10,6 +10,7 @@ import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.mechanisms import noise
 from publishing import measuring
+from publishing.test_distributed_release import at_hand, run
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
@@ -41,15 +42,16 @@ ASKED = {
 }
 
 
-@pytest.fixture
-def elsewhere(spark, monkeypatch):
+@pytest.fixture(scope="module")
+def elsewhere(spark):
     """Return the records as a data set whose pairs stay in Spark, in small blocks."""
     from hexveil.records.spark import distributed_dataset  # noqa: PLC0415  only where Spark is
 
-    monkeypatch.setattr(distributed_dataset.distribute, "__defaults__", (60,))
     spark.conf.set("spark.hexveil.pairsOnDriver", "10")
     try:
-        dataset = hv.read(records(), engine=spark, **ASKED)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(distributed_dataset.distribute, "__defaults__", (60,))
+            dataset = hv.read(records(), engine=spark, **ASKED)
     finally:
         spark.conf.unset("spark.hexveil.pairsOnDriver")
     yield dataset
@@ -74,6 +76,15 @@ def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monk
     assert dict(elsewhere.public.rules) == dict(here.public.rules)
     assert elsewhere.units.users.equals(here.units.users)
     assert elsewhere.has_squares
+
+    # The default of a fleet of enough users; other kinds in blocks: test_distributed_release.py.
+    plan = hv.plan(elsewhere, epsilon=6, clipping_range="per-cell", advise=False)
+    loaded, same = hv.Plan.load(plan.save(tmp_path / "plan"), apart), at_hand(plan, here)
+    np.testing.assert_array_equal(loaded.losses(), same.losses())
+    (numbers, rows, _), (others, same_rows, _) = run(elsewhere, loaded), run(here, same)
+    assert list(rows) == list(same_rows)
+    for (integers, _), (other, _) in zip(numbers, others, strict=True):
+        np.testing.assert_array_equal(integers, other)
 
     plan = hv.plan(elsewhere, epsilon=6, statistics=BOTH, method="equal-split", advise=False)
     same = replace(plan, occupancy=whole, facts=here.public)
@@ -101,14 +112,15 @@ def test_a_release_becomes_a_table_of_spark(spark, here, tmp_path):
         shown.to_spark(None)
 
 
-def test_blocks_that_are_made_again_must_be_the_same(elsewhere):
+def test_blocks_that_are_made_again_must_be_the_same(elsewhere, monkeypatch):
     """Another digest than the first is refused, in a sentence without a number of them."""
     store = elsewhere.occupancy.store
     digests = vars(store)["_digests"]
     assert set(digests) == {"cells", "users"}  # both were asked when they were made
-    digests["cells"][0] = b"another"
-    with pytest.raises(StorageError, match="the records changed while they were in use"):
-        elsewhere.occupancy.kth_largest(2)
+    with monkeypatch.context() as patch:
+        patch.setitem(digests["cells"], 0, b"another")
+        with pytest.raises(StorageError, match="the records changed while they were in use"):
+            elsewhere.occupancy.kth_largest(2)
 
 
 def test_a_failure_in_a_task_shows_nothing(elsewhere, capfd):
@@ -129,12 +141,8 @@ def _fails(pairs, total, _squares):
     raise ValueError(f"bus 3 has {SECRET}, {total[:3]} of {pairs.n[:3]}")
 
 
-def test_what_needs_pairs_at_hand_says_so(elsewhere, tmp_path):
-    """ClippingRangeMode, suppression and saved plans are refused in one sentence each."""
-    for asked in ({"clipping_range": "private"}, {"method": "clip-user"}):
+def test_what_needs_pairs_at_hand_says_so(elsewhere):
+    """Two stages and suppression of pairs are refused in one sentence each."""
+    for asked in ({"clipping_range": "two-stage"}, {"method": "clip-user"}):
         with pytest.raises(InputError, match="on one machine"):
             hv.plan(elsewhere, epsilon=1, advise=False, **asked)
-    plan = hv.plan(elsewhere, epsilon=1, method="equal-split", advise=False)
-    with pytest.raises(InputError, match="on one machine"):
-        plan.save(tmp_path / "plan")
-    assert not (tmp_path / "plan").exists()

@@ -18,6 +18,7 @@ from hexveil.cli.presence import declared_plan, declared_release
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.planning import Plan
+from hexveil.planning.serialization import plan_folder
 from hexveil.publishing import check_writable
 from hexveil.publishing.pipeline import booked_plan
 from hexveil.publishing.pipeline import release as publish_numbers
@@ -67,10 +68,13 @@ def release(
         declared_release.release_declared(run, dry_run=dry_run, as_json=as_json)
         return
     saved = None if from_plan is None else shared_steps.to_run_path(from_plan)
-    reviewed = None if saved is None else Plan.load(saved)
-    # Mistakes in the run are reported before the records are read.
-    folder, account = destination(run, planned=reviewed is not None)
+    # Mistakes in the plan and the run are reported before the records are read.
+    needs_records = saved is not None and plan_folder.needs_records(saved)
+    reviewed = None if saved is None or needs_records else Plan.load(saved)
+    folder, account = destination(run, planned=saved is not None)
     dataset = shared_steps.read(run)
+    if saved is not None and needs_records:
+        reviewed = Plan.load(saved, dataset.occupancy)
     plan, warning = select_plan(run, dataset, reviewed)
     if dry_run:
         release_preview.show(run, dataset, plan, account, warning, as_json=as_json)

@@ -415,8 +415,8 @@ def cell_range_losses(mean: WeightedMean, pooled_epsilon: Fraction) -> Floats:
     pooled_epsilon : Fraction
         Loss of every user by pooled quantiles and by the spread within cells.
     """
-    cell = mean.occupancy.cell
+    pairs = mean.pairs
     # Two rounded operations: an ulp each at most.
-    terms = mean.weight / (mean.noise * mean.totals)[cell] * (1.0 + 4.0 * ULP)
-    cells = sum_upper_bounds(mean.occupancy.user, terms, mean.occupancy.n_users)
+    terms = mean.pair_weight / (mean.noise * mean.totals)[pairs.cell] * (1.0 + 4.0 * ULP)
+    cells = sum_upper_bounds(pairs.user, terms, pairs.n_users)
     return np.asarray((cells + round_up(pooled_epsilon)) * (1.0 + 2.0 * ULP))

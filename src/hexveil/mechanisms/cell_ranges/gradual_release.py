@@ -42,7 +42,7 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import LaplaceNoise, Separate, Values
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.mechanisms.contract import Floats, Ints, SensitivityReport
 
 SMALLEST_SCALE = 0.125
 """Smallest B for which q stays large enough to be drawn; real plans have thousands."""
@@ -132,7 +132,7 @@ class GradualLaplace(ReadOnlyArrays):
         indicator = np.full(self.scales.size, self.indicator_scale())
         return tuple(LaplaceNoise(s) for s in (self.scales, self.first_scales, indicator))
 
-    def sensitivity(self, report: Separate) -> tuple[Separate, ...]:
+    def sensitivity(self, report: SensitivityReport) -> tuple[SensitivityReport, ...]:
         """Return the sensitivity of C for y, and none for noise that is free of data.
 
         The meter adds d / B up, as if y of every number were published.

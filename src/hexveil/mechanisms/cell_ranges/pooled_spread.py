@@ -21,6 +21,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.errors import InputError
+from hexveil.mechanisms.cell_ranges.distributed_votes import (
+    WeightedDistances,
+    WeightedVotes,
+    partners,
+    vote_shares,
+    votes_by_share,
+    votes_of_distances,
+)
 from hexveil.mechanisms.map_quantiles import (
     GRAIN,
     MapQuantiles,
@@ -31,12 +39,14 @@ from hexveil.mechanisms.map_quantiles import (
 )
 from hexveil.mechanisms.private_quantile import EvenPoints, ListedPoints, selection_scale
 from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
+from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.factored_weights import Weights
+    from hexveil.model.occupancy import LocalOccupancy, Occupancy
 
 QUANTILES, SPREAD = "interval", "spread"
 """Names of both stages, in the ledger."""
@@ -64,6 +74,8 @@ SKEWED_HALF_WIDTH = Fraction(11, 5)
 SKEWED_RATIO = 2
 """Ratio of the deviations on both sides above which a law counts as strongly skewed."""
 _Z_GRAIN = 2**20
+NO_VOTES = np.zeros(0, dtype=np.int64)
+"""Where pairs stay elsewhere their votes do too."""
 
 
 def weighted_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
@@ -78,22 +90,18 @@ def weighted_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
     weight : ndarray of int64, shape (n_pairs,)
         Whole weights of user means.
     """
-    equal = 3 * GRAIN // 4
-    totals = np.add.reduceat(weight, occupancy.start[:-1])[occupancy.cell]
-    # Whole numbers rounded down throughout: every processor has the same votes, and no user
-    # more than GRAIN.
-    share = weight * GRAIN // totals
+    totals = np.add.reduceat(weight, occupancy.start[:-1])
+    share = vote_shares(occupancy, weight, totals)
     largest = max(int(votes_of_users(occupancy, share).max()), 1)
-    by_weight = share * (GRAIN - equal) // largest
-    return np.asarray(equal // occupancy.cells_per_user[occupancy.user] + by_weight)
+    return votes_by_share(occupancy, share, occupancy.cells_per_user, largest)
 
 
 # ---- pooled quantiles ----
 
 
 def pooled_quantiles(
-    occupancy: LocalOccupancy,
-    weight: Ints,
+    occupancy: Occupancy,
+    weight: Weights,
     lattice_steps: int,
     quantiles: tuple[Fraction, ...],
     epsilon: Fraction,
@@ -102,8 +110,8 @@ def pooled_quantiles(
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
-    weight : ndarray of int64, shape (n_pairs,)
+    occupancy : Occupancy
+    weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
     lattice_steps : int
         Width of the records' bounds in quanta.
     quantiles : tuple of Fraction
@@ -111,16 +119,17 @@ def pooled_quantiles(
     epsilon : Fraction
         Loss of every user by all choices together.
     """
-    votes = weighted_votes(occupancy, weight)
-    return MapQuantiles(
-        QUANTILES,
-        UserMeans(occupancy),
-        pooled_points(lattice_steps),
-        vote_targets(votes, quantiles),
-        votes,
-        votes_of_users(occupancy, votes),
-        selection_scale(GRAIN, epsilon / len(quantiles)),
-    )
+    points, scale = pooled_points(lattice_steps), selection_scale(GRAIN, epsilon / len(quantiles))
+    reading: UserMeans | WeightedVotes
+    if isinstance(weight, FactoredWeights):
+        reading, votes = WeightedVotes(weight), NO_VOTES
+        user_votes = reading.user_votes
+    else:
+        local = occupancy.local()
+        reading, votes = UserMeans(local), weighted_votes(local, weight)
+        user_votes = votes_of_users(local, votes)
+    targets = vote_targets(user_votes, quantiles)
+    return MapQuantiles(QUANTILES, reading, points, targets, votes, user_votes, scale)
 
 
 def pooled_points(lattice_steps: int) -> EvenPoints:
@@ -223,19 +232,6 @@ def check_quantiles(quantiles: tuple[Fraction, ...]) -> None:
 # ---- spread within cells ----
 
 
-def partners(occupancy: LocalOccupancy) -> Ints:
-    """Return the pair of the same cell that each pair is compared with; itself if it is alone.
-
-    Each pair is compared with one other and is the partner of one, which differs in cells of
-    three users or more.
-    """
-    start, size = occupancy.start[:-1][occupancy.cell], occupancy.users_per_cell[occupancy.cell]
-    position = np.arange(occupancy.n_pairs) - start
-    # Not the next one: users with neighbouring ids may well be alike.
-    step = np.maximum((size - 1) // 2, 1)
-    return np.asarray(start + (position + step) % size)
-
-
 @dataclass(frozen=True, eq=False)
 class PairDistances:
     """Distance of each pair's mean from its partner's, both rounded down to whole quanta."""
@@ -251,40 +247,56 @@ class PairDistances:
 
 def distance_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
     """Return the votes of each pair's distance from its partner; 0 where it is alone."""
-    votes, partner = weighted_votes(occupancy, weight), partners(occupancy)
-    both = np.minimum(votes, votes[partner]) // 2
-    return np.where(partner == np.arange(occupancy.n_pairs), 0, both)
+    return votes_of_distances(weighted_votes(occupancy, weight), partners(occupancy))
 
 
 def within_cell_spread(
-    occupancy: LocalOccupancy, weight: Ints, pooled: PooledSpread, epsilon: Fraction
+    occupancy: Occupancy, weight: Weights, pooled: PooledSpread, epsilon: Fraction
 ) -> MapQuantiles | None:
     """Return the choice of a quantile of distances within cells; None if no cell has two users.
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
-    weight : ndarray of int64, shape (n_pairs,)
+    occupancy : Occupancy
+    weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
     pooled : PooledSpread
         Of all user means: public by then.
     epsilon : Fraction
         Loss of every user.
     """
-    votes = distance_votes(occupancy, weight)
-    user_votes = votes_of_users(occupancy, votes)
-    # A distance is moved by the partner as well.
-    np.add.at(user_votes, occupancy.user[partners(occupancy)], votes)
-    if not votes.any():
+    reading: PairDistances | WeightedDistances
+    if isinstance(weight, FactoredWeights):
+        by_weight, votes = WeightedVotes(weight), NO_VOTES
+        reading, user_votes = WeightedDistances(by_weight), by_weight.distance_user_votes
+        in_all = by_weight.distance_votes
+    else:
+        local = occupancy.local()
+        reading, votes = PairDistances(local), distance_votes(local, weight)
+        user_votes = votes_of_users(local, votes)
+        # A distance is moved by the partner as well.
+        np.add.at(user_votes, local.user[partners(local)], votes)
+        in_all = int(votes.sum())
+    if not in_all:
         return None
-    return MapQuantiles(
-        SPREAD,
-        PairDistances(occupancy),
-        spread_points(pooled),
-        vote_targets(votes, (SPREAD_QUANTILE,)),
-        votes,
-        user_votes,
-        selection_scale(int(user_votes.max()), epsilon),
-    )
+    targets = vote_targets(in_all, (SPREAD_QUANTILE,))
+    scale = selection_scale(int(user_votes.max()), epsilon)
+    points = spread_points(pooled)
+    return MapQuantiles(SPREAD, reading, points, targets, votes, user_votes, scale)
+
+
+def distance_vote_ratio(occupancy: Occupancy, weight: Weights) -> Fraction:
+    """Return the votes of all distances relative to what a user moves; 0 if there are none."""
+    choice = within_cell_spread(occupancy, weight, _ANY_SPREAD, Fraction(1))
+    if choice is None:
+        return Fraction(0)
+    if isinstance(choice.reading, WeightedDistances):
+        in_all = choice.reading.votes.distance_votes
+    else:
+        in_all = int(choice.votes.sum())
+    return Fraction(in_all, int(choice.user_votes.max()))
+
+
+_ANY_SPREAD = PooledSpread(Fraction(0), Fraction(1), Fraction(1))
 
 
 def spread_points(pooled: PooledSpread) -> ListedPoints:

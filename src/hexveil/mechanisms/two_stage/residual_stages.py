@@ -204,7 +204,7 @@ class UserResidualStage(DrawnRow):
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the integers of clusters and cells. PRIVATE."""
-        occupancy, (low, high) = self.residuals.occupancy, self.ranges.user_means
+        occupancy, (low, high) = self.residuals.pairs, self.ranges.user_means
         total, n = user_sums(sums, occupancy)
         # Rounded down to whole quanta. The residual is taken from the rounded mean, so that nothing
         # is lost when the two are added up again.
@@ -246,7 +246,7 @@ class CellResidualStage:
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the sums of residuals. PRIVATE."""
-        centre = self.centre[self.mean.occupancy.cell]
+        centre = self.centre[self.mean.pairs.cell]
         return (Values(self.mean.measure(sums, self.ranges.residuals, centre)),)
 
     def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row

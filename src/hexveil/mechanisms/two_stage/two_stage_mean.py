@@ -145,7 +145,7 @@ class TwoStageAllocation(ReadOnlyArrays):
 
     def _residual_scale(self, released: tuple[int, int]) -> ResidualScaleStage:
         low, high = widened(released, self.lattice_steps, self.first_widening)
-        occupancy = self.mean.occupancy
+        occupancy = self.mean.pairs
         choice = residual_quantile(occupancy, high - low, RESIDUAL_QUANTILE, self.residual_epsilon)
         return ResidualScaleStage(choice, released, self.select)
 

@@ -41,6 +41,8 @@ from hexveil.mechanisms.contract import (
     Values,
 )
 from hexveil.mechanisms.stage_data import TAIL
+from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity
+from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
@@ -52,7 +54,8 @@ if TYPE_CHECKING:
         PrivateSums,
         SensitivityReport,
     )
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.factored_weights import Weights
+    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
 
     Ends = tuple[int, int] | tuple[Ints, Ints]
 
@@ -101,29 +104,48 @@ class WeightedMean(ReadOnlyArrays):
 
     Attributes
     ----------
-    occupancy : LocalOccupancy
-    weight : ndarray of int64, shape (n_pairs,)
-        W of each pair.
+    occupancy : Occupancy
+    weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
+        W of each pair; its factors where pairs stay elsewhere.
     noise : ndarray of float, shape (n_cells,)
         Laplace scale of each cell's mean for a range of width 1.
     """
 
-    occupancy: LocalOccupancy
-    weight: Ints
+    occupancy: Occupancy
+    weight: Weights
     noise: Floats
 
     @property
     def totals(self) -> Ints:
         """Sum of weights of each cell."""
-        return np.asarray(np.add.reduceat(self.weight, self.occupancy.start[:-1]))
+        if isinstance(self.weight, FactoredWeights):
+            return self.weight.totals
+        return np.asarray(np.add.reduceat(self.weight, self.pairs.start[:-1]))
+
+    @property
+    def pairs(self) -> LocalOccupancy:
+        """Pairs at hand; InputError where they stay elsewhere."""
+        return self.occupancy.local()
+
+    @property
+    def pair_weight(self) -> Ints:
+        """W of each pair at hand; InputError where pairs stay elsewhere."""
+        weight = self.weight
+        return weight.of(self.pairs) if isinstance(weight, FactoredWeights) else weight
 
     def scales(self, width: int | Ints, share: Fraction = Fraction(1)) -> Floats:
         """Return R of each cell for a range of `width` quanta: its noise, rounded up."""
         return laplace_scales(self.noise, self.totals, width, share)
 
-    def sensitivity(self, width: int) -> Separate:
+    def sensitivity(self, width: int) -> Separate | FactoredSensitivity:
         """Return that a pair moves its cell's number by W (b - a), exactly."""
-        return Separate(self.occupancy.user, self.occupancy.cell, self.weight * width)
+        if isinstance(self.weight, FactoredWeights):
+            n_cells = self.noise.size
+            return FactoredSensitivity(
+                self.weight, np.full(n_cells, width), np.ones(n_cells, dtype=bool)
+            )
+        pairs = self.pairs
+        return Separate(pairs.user, pairs.cell, self.weight * width)
 
     def measure(self, sums: PrivateSums, ends: Ends, centre: Ints | None = None) -> Ints:
         """Return y of every cell, shape (batch, n_cells). PRIVATE.
@@ -142,12 +164,35 @@ class WeightedMean(ReadOnlyArrays):
             Centre of each pair's range, in quanta above the lower bound of the records; else that
             bound.
         """
-        n = self.occupancy.n
+        if isinstance(self.weight, FactoredWeights):
+            low, high = (np.full(self.noise.size, end) for end in ends)
+            return self._measure_elsewhere(self.weight, sums, low, high)
+        n = self.pairs.n
         # A centre is made of noisy numbers or of the user's own values, so that no other user moves
         # this pair's term.
         total = sums.total if centre is None else sums.total - n * centre
         contribution = contributions(total, n, self.weight, ends)
-        return np.asarray(np.add.reduceat(contribution, self.occupancy.start[:-1], axis=1))
+        return np.asarray(np.add.reduceat(contribution, self.pairs.start[:-1], axis=1))
+
+    def measure_in_ranges(self, sums: PrivateSums, lower: Ints, upper: Ints) -> Ints:
+        """Return y of every cell in a range of its own, shape (batch, n_cells). PRIVATE.
+
+        Parameters
+        ----------
+        sums : PrivateSums
+        lower, upper : ndarray of int64, shape (n_cells,)
+            In quanta above the lower bound of the records.
+        """
+        if isinstance(self.weight, FactoredWeights):
+            return self._measure_elsewhere(self.weight, sums, lower, upper)
+        cell = self.pairs.cell
+        return self.measure(sums, (lower[cell], upper[cell]))
+
+    @staticmethod
+    def _measure_elsewhere(
+        weights: FactoredWeights, sums: PrivateSums, lower: Ints, upper: Ints
+    ) -> Ints:
+        return np.asarray(weights.map_sums(sums, _measure, (lower, upper)))
 
     def averages(self, noisy: Ints) -> Floats:
         """Return noisy means in quanta above the centre."""
@@ -166,11 +211,22 @@ class WeightedMean(ReadOnlyArrays):
         InputError
             If a weight is below zero, or a cell has none or no noise.
         """
+        if isinstance(self.weight, FactoredWeights):
+            if not self.weight.is_sound() or not (self.noise > 0).all():
+                raise InputError("the plan has a cell without weights or noise; plan again.")
+            return
         check_weights(self.weight, self.totals, self.noise)
 
     def check_room(self, width: int, epsilon: float, share: Fraction = Fraction(1)) -> None:
         """Refuse, from public facts, statistics and noise that could leave 64 bits."""
         check_room(self.totals, self.scales(width, share), width, epsilon)
+
+
+def _measure(pairs: Pairs, weight: Ints, sums: Ints, lower: Ints, upper: Ints) -> Ints:
+    """Return the weighted sums of the cells of a block. PRIVATE."""
+    ends = lower[pairs.cell], upper[pairs.cell]
+    contribution = contributions(sums, pairs.n, weight, ends)
+    return np.asarray(np.add.reduceat(contribution, pairs.start[:-1]))
 
 
 def check_weights(weight: Ints, totals: Ints, noise: Floats) -> None:

@@ -114,8 +114,8 @@ class WeightedVariance(ReadOnlyArrays):
     @property
     def weight(self) -> Ints:
         """W of each pair; 0 in cells of one record, which have no variance."""
-        occupancy = self.mean.occupancy
-        return np.where(has_single_record(occupancy)[occupancy.cell], 0, self.mean.weight)
+        pairs = self.mean.pairs
+        return np.where(has_single_record(pairs)[pairs.cell], 0, self.mean.pair_weight)
 
     @property
     def scales(self) -> Floats:
@@ -128,8 +128,8 @@ class WeightedVariance(ReadOnlyArrays):
 
     def sensitivity(self) -> Separate:
         """Return that a pair moves its cell's number by 2^20 W, exactly."""
-        occupancy = self.mean.occupancy
-        return Separate(occupancy.user, occupancy.cell, self.weight * 2**BITS)
+        pairs = self.mean.pairs
+        return Separate(pairs.user, pairs.cell, self.weight * 2**BITS)
 
     def measure(self, sums: PrivateSums, ends: tuple[int, int], lattice_steps: int) -> Ints:
         """Return Y of every cell, shape (batch, n_cells). PRIVATE.
@@ -139,15 +139,13 @@ class WeightedVariance(ReadOnlyArrays):
         It leaves only through the noise door. One user moves entry g by at most 2^20 W, which it
         can (module head).
         """
-        occupancy = self.mean.occupancy
+        pairs = self.mean.pairs
         assert sums.squares is not None  # noqa: S101  see check
         middle, _, radius = centre_and_radius(ends, lattice_steps, self.radius)
         contribution = contributions(
-            (occupancy.n, sums.total, sums.squares), self.weight, middle, radius
+            (pairs.n, sums.total, sums.squares), self.weight, middle, radius
         )
-        return np.asarray(
-            np.add.reduceat(contribution, occupancy.start[:-1], axis=1), dtype=np.int64
-        )
+        return np.asarray(np.add.reduceat(contribution, pairs.start[:-1], axis=1), dtype=np.int64)
 
     def estimates(
         self, noisy: Ints, noisy_mean: Ints, ends: tuple[int, int], lattice_steps: int

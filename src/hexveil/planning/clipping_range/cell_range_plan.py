@@ -14,14 +14,20 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.planning.clipping_range.private_range import to_value_units
-from hexveil.planning.clipping_range.user_weights import max_bias
+from hexveil.planning.clipping_range.user_weights import (
+    max_bias,
+    relative_weights,
+    sum_weights,
+    weight_shares,
+)
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.factored_weights import Weights
+    from hexveil.model.occupancy import LocalOccupancy, Occupancy
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -88,7 +94,7 @@ class CellRangePlan(ReadOnlyArrays):
         Loss of every user by the spread within cells; 0 where it is not measured.
     first_share : Fraction
         Share of the cells' loss that the first look of a cell costs.
-    weight : ndarray of int64, shape (n_pairs,)
+    weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
         Whole weights of user means; a user's part of a cell's number is its weight over their sum.
     outputs : CellRangeOutputs or None
         After a release.
@@ -98,7 +104,7 @@ class CellRangePlan(ReadOnlyArrays):
     quantile_epsilon: Fraction
     spread_epsilon: Fraction
     first_share: Fraction
-    weight: Ints
+    weight: Weights
     outputs: CellRangeOutputs | None = None
 
     @property
@@ -127,14 +133,14 @@ class CellRangePlan(ReadOnlyArrays):
         """Return the same decisions with the outputs of a release."""
         return replace(self, outputs=outputs)
 
-    def totals(self, occupancy: LocalOccupancy) -> Ints:
+    def totals(self, occupancy: Occupancy) -> Ints:
         """Return the sum of weights of each cell."""
-        return np.asarray(np.add.reduceat(self.weight, occupancy.start[:-1]))
+        return sum_weights(occupancy, self.weight)
 
     def shares(self, occupancy: LocalOccupancy) -> Floats:
-        """Return each pair's part of its cell's number."""
-        return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
+        """Return each pair's part of its cell's number, where pairs are at hand."""
+        return weight_shares(occupancy, self.weight)
 
-    def max_bias(self, occupancy: LocalOccupancy) -> Floats:
+    def max_bias(self, occupancy: Occupancy) -> Floats:
         """Return the most that weights make each cell off by, for a range of width 1."""
-        return max_bias(occupancy, self.shares(occupancy))
+        return max_bias(occupancy, relative_weights(occupancy, self.weight))

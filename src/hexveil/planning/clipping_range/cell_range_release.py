@@ -48,7 +48,7 @@ def cell_range_allocation(
     lattice_steps : int
         Width of these bounds in quanta.
     """
-    occupancy, noise = plan.occupancy.local(), plan.mean_noise
+    occupancy, noise = plan.occupancy, plan.mean_noise
     lower = float(lattice.lower_value[0])
     selection = PosteriorRangeSelection(
         CellDesign.of(occupancy, cell_ranges.weight),

@@ -26,34 +26,36 @@ import numpy as np
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WeightedMeanErrorModel
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
+from hexveil.mechanisms.cell_ranges.distributed_votes import WeightedVotes
 from hexveil.mechanisms.cell_ranges.pooled_spread import (
     SPREAD_QUANTILE,
-    PooledSpread,
+    distance_vote_ratio,
     first_half_width,
     weighted_votes,
-    within_cell_spread,
 )
 from hexveil.mechanisms.map_quantiles import GRAIN
+from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.private_range import (
     MAX_RANGE_SHARE,
     MIN_RANGE_SHARE,
     MIN_RANK_PRECISION,
     PRIOR_SD,
-    WEIGHT_RESOLUTION,
     expected_clipping_error,
     user_mean_prior,
 )
 from hexveil.planning.clipping_range.user_weights import (
     ITERATIONS,
     expected_bias,
-    optimize_user_weights,
+    relative_weights,
 )
+from hexveil.planning.clipping_range.weight_search import find_user_weights, in_whole_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy, Occupancy
+    from hexveil.model.factored_weights import Weights
+    from hexveil.model.occupancy import Occupancy
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -92,18 +94,11 @@ def expected_width(half_width_sd: float) -> float:
     return 2.0 * half_width_sd * PRIOR_SD
 
 
-def total_votes(occupancy: LocalOccupancy, weight: Ints) -> Fraction:
+def total_votes(occupancy: Occupancy, weight: Weights) -> Fraction:
     """Return W: the votes of all users, at most one each."""
-    return Fraction(int(weighted_votes(occupancy, weight).sum()), GRAIN)
-
-
-def distance_votes_in_all(occupancy: LocalOccupancy, weight: Ints) -> Fraction:
-    """Return the votes of all distances within cells, relative to what a user moves; 0 if none."""
-    any_spread = PooledSpread(Fraction(0), Fraction(1), Fraction(1))
-    choice = within_cell_spread(occupancy, weight, any_spread, Fraction(1))
-    if choice is None:
-        return Fraction(0)
-    return Fraction(int(choice.votes.sum()), int(choice.user_votes.max()))
+    if isinstance(weight, FactoredWeights):
+        return Fraction(int(WeightedVotes(weight).user_votes.sum()), GRAIN)
+    return Fraction(int(weighted_votes(occupancy.local(), weight).sum()), GRAIN)
 
 
 def may_support_cell_ranges(occupancy: Occupancy, epsilon: Fraction) -> bool:
@@ -116,12 +111,10 @@ def may_support_cell_ranges(occupancy: Occupancy, epsilon: Fraction) -> bool:
     >>> may_support_cell_ranges(crowd, Fraction(1)), may_support_cell_ranges(crowd, Fraction(1, 2))
     (True, False)
     """
-    # Weights of pairs need the pairs at hand.
-    enough = occupancy.n_users * epsilon >= MIN_VOTES_TIMES_EPSILON
-    return enough and occupancy.n_cells > 1 and occupancy.is_local
+    return occupancy.n_users * epsilon >= MIN_VOTES_TIMES_EPSILON and occupancy.n_cells > 1
 
 
-def supports_cell_ranges(occupancy: LocalOccupancy, plan: CellRangePlan, epsilon: Fraction) -> bool:
+def supports_cell_ranges(occupancy: Occupancy, plan: CellRangePlan, epsilon: Fraction) -> bool:
     """Return whether the votes of these weights are enough for pooled quantiles."""
     return total_votes(occupancy, plan.weight) * epsilon >= MIN_VOTES_TIMES_EPSILON
 
@@ -184,7 +177,7 @@ def _thousandths_up(share: Fraction) -> Fraction:
 
 
 def plan_cell_ranges(
-    occupancy: LocalOccupancy,
+    occupancy: Occupancy,
     epsilon: Fraction,
     share: Fraction | None,
     iterations: int = ITERATIONS,
@@ -193,7 +186,7 @@ def plan_cell_ranges(
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     epsilon : Fraction
         The most that a user may lose, in all.
     share : Fraction or None
@@ -209,12 +202,12 @@ def plan_cell_ranges(
     # What is left for the cells follows from the weights' votes; 10 % less changes weights little.
     expected_loss = 0.9 * float(epsilon)
     prior = user_mean_prior(TYPICAL_HALF_WIDTH_SD)
-    weights = optimize_user_weights(occupancy, expected_loss, prior, iterations)
-    weight = np.floor(weights.weight * WEIGHT_RESOLUTION).astype(np.int64)
+    weights = find_user_weights(occupancy, expected_loss, prior, iterations)
+    weight = in_whole_parts(weights)
     votes = total_votes(occupancy, weight)
     quantiles, default = quantile_shares(votes, epsilon)
     pooled = default if share is None else share
-    inside = spread_share(distance_votes_in_all(occupancy, weight), epsilon)
+    inside = spread_share(distance_vote_ratio(occupancy, weight), epsilon)
     if pooled + inside >= 1:
         raise InputError(
             f"range_share {decimal_text(pooled)} leaves nothing for the cells: the spread of user "
@@ -226,7 +219,7 @@ def plan_cell_ranges(
 
 
 def mean_error_model(
-    occupancy: LocalOccupancy, span: Floats, plan: CellRangePlan, noise: Floats
+    occupancy: Occupancy, span: Floats, plan: CellRangePlan, noise: Floats
 ) -> WeightedMeanErrorModel:
     """Return the error model of each cell's mean: noise, weights, and clipping by the prior.
 
@@ -235,7 +228,7 @@ def mean_error_model(
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     span : ndarray of float, shape (n_cells,)
     plan : CellRangePlan
     noise : ndarray of float, shape (n_cells,)
@@ -247,7 +240,8 @@ def mean_error_model(
         width, moved = plan.outputs.width, plan.outputs.moved
     # A cell that is measured anew has the rest of the loss for that.
     last = np.where(moved, noise / float(1 - plan.first_share), noise)
-    by_weights = expected_bias(occupancy, plan.shares(occupancy), user_mean_prior(reach))
+    weights = relative_weights(occupancy, plan.weight)
+    by_weights = expected_bias(occupancy, weights, user_mean_prior(reach))
     return WeightedMeanErrorModel(
         "mean",
         span * width,

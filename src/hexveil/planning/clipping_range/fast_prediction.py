@@ -21,9 +21,9 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import HALF_WIDTH, HALF_WIDTHS
 from hexveil.planning.clipping_range import cell_ranges, private_range
 from hexveil.planning.clipping_range.user_weights import (
     MEAN_ABS_NORMAL,
-    optimize_user_weights,
     weight_distances,
 )
+from hexveil.planning.clipping_range.weight_search import find_user_weights
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
     SearchLimits,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.occupancy import Occupancy
     from hexveil.planning.optimizers.user_factors import ClippingProblem
     from hexveil.planning.request import Request
 
@@ -155,7 +155,7 @@ def predict_without_range(
 
 
 def predict_with_range(
-    occupancy: LocalOccupancy, span: float, epsilon: Fraction, share: Fraction | None
+    occupancy: Occupancy, span: float, epsilon: Fraction, share: Fraction | None
 ) -> ErrorPrediction:
     """Predict the plan under a private range."""
     candidates = candidates_for(occupancy.n_users, epsilon, share)
@@ -169,7 +169,7 @@ def predict_with_range(
 
 
 def predict_with_cell_ranges(
-    occupancy: LocalOccupancy, span: float, epsilon: Fraction, share: Fraction | None
+    occupancy: Occupancy, span: float, epsilon: Fraction, share: Fraction | None
 ) -> tuple[ErrorPrediction, bool]:
     """Predict the plan with a range per cell, and whether its users suffice for one."""
     plan, noise = cell_ranges.plan_cell_ranges(occupancy, epsilon, share, ITERATIONS)
@@ -180,7 +180,7 @@ def predict_with_cell_ranges(
 
 
 def select_candidate(
-    occupancy: LocalOccupancy,
+    occupancy: Occupancy,
     tried: Sequence[RangeCandidate],
     epsilon: Fraction,
     share: Fraction | None,
@@ -211,14 +211,14 @@ class _Weighed:
     @classmethod
     def of(
         cls,
-        occupancy: LocalOccupancy,
+        occupancy: Occupancy,
         one: RangeCandidate,
         epsilon: Fraction,
         share: Fraction | None,
         begin: Floats | None = None,
     ) -> _Weighed:
         remaining = one.remaining_epsilon(occupancy.n_users, epsilon, share)
-        weights = optimize_user_weights(
+        weights = find_user_weights(
             occupancy,
             remaining,
             private_range.user_mean_prior(one.half_width_sd),

@@ -30,21 +30,23 @@ from hexveil.planning.clipping_range.user_weights import (
     UserMeanPrior,
     expected_bias,
     max_bias,
-    optimize_user_weights,
+    relative_weights,
+    sum_weights,
+    weight_shares,
 )
+from hexveil.planning.clipping_range.weight_search import find_user_weights, in_whole_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.factored_weights import Weights
+    from hexveil.model.occupancy import LocalOccupancy, Occupancy
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
 ClippingRangeMode = Literal["bounds", "private", "two-stage", "per-cell", "auto"]
 
-WEIGHT_RESOLUTION = 2**26
-"""What the weights of a cell add up to, nearly."""
 PRIOR_SD = 1.0 / 8.0
 """Standard deviation of user means, as a part of the span."""
 WITHIN_CELL_SHARE = math.sqrt(0.5)
@@ -82,7 +84,7 @@ class PrivateClippingRange(ReadOnlyArrays):
         Width that is assumed after that, as a part of the span.
     clipping_error : float
         What clipping is assumed to cost on average, for an interval of width 1.
-    weight : ndarray of int64, shape (n_pairs,)
+    weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
         Whole weights of user means; a user's part of a cell's number is its weight over their sum.
     ends : pair of int, or None
         The interval that was found, in quanta above the records' lower bound: after a release.
@@ -98,7 +100,7 @@ class PrivateClippingRange(ReadOnlyArrays):
     widening: Fraction
     width: float
     clipping_error: float
-    weight: Ints
+    weight: Weights
     ends: tuple[int, int] | None = None
     span_quanta: int | None = None
     radius: Fraction | None = None
@@ -126,22 +128,22 @@ class PrivateClippingRange(ReadOnlyArrays):
         _, whole, reached = centre_and_radius(self.ends, self.span_quanta, radius)
         return whole / self.span_quanta, reached / self.span_quanta
 
-    def totals(self, occupancy: LocalOccupancy) -> Ints:
+    def totals(self, occupancy: Occupancy) -> Ints:
         """Return the sum of weights of each cell."""
-        return np.asarray(np.add.reduceat(self.weight, occupancy.start[:-1]))
+        return sum_weights(occupancy, self.weight)
 
     def shares(self, occupancy: LocalOccupancy) -> Floats:
-        """Return each pair's part of its cell's number."""
-        return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
+        """Return each pair's part of its cell's number, where pairs are at hand."""
+        return weight_shares(occupancy, self.weight)
 
-    def max_bias(self, occupancy: LocalOccupancy) -> Floats:
+    def max_bias(self, occupancy: Occupancy) -> Floats:
         """Return the most that weights make each cell off by, for an interval of width 1."""
-        return max_bias(occupancy, self.shares(occupancy))
+        return max_bias(occupancy, relative_weights(occupancy, self.weight))
 
-    def expected_bias(self, occupancy: LocalOccupancy) -> Floats:
+    def expected_bias(self, occupancy: Occupancy) -> Floats:
         """Return the expected bias of each cell under the prior, for a range of width 1."""
         prior = user_mean_prior(half_width_sd(self.quantiles[0], self.widening))
-        weights = expected_bias(occupancy, self.shares(occupancy), prior)
+        weights = expected_bias(occupancy, relative_weights(occupancy, self.weight), prior)
         return np.asarray(np.hypot(weights, self.clipping_error))
 
 
@@ -216,7 +218,7 @@ def check_share(share: Fraction) -> Fraction:
 
 
 def range_candidates(
-    occupancy: LocalOccupancy, epsilon: Fraction, share: Fraction | None, part: float = 1.0
+    occupancy: Occupancy, epsilon: Fraction, share: Fraction | None, part: float = 1.0
 ) -> list[tuple[PrivateClippingRange, Floats]]:
     """Return the intervals to choose from, each with the noise of the cells for a width of 1.
 
@@ -241,7 +243,7 @@ def _worth_trying(quantiles: list[Fraction]) -> list[tuple[Fraction, Fraction]]:
 
 
 def build_range_plan(
-    occupancy: LocalOccupancy,
+    occupancy: Occupancy,
     epsilon: Fraction,
     share: Fraction | None,
     ends: tuple[Fraction, Fraction],
@@ -253,7 +255,7 @@ def build_range_plan(
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     epsilon : Fraction
         The most that a user may lose, in all.
     share : Fraction or None
@@ -265,7 +267,7 @@ def build_range_plan(
     spent : Fraction
         Loss that goes elsewhere.
     begin : ndarray of float, shape (n_cells,), optional
-        Rates that were found for others; see `optimize_user_weights`.
+        Rates that were found for others; see `find_user_weights`.
     """
     quantile, widening = ends
     candidate = (
@@ -274,17 +276,14 @@ def build_range_plan(
     # The range is charged to everybody in full, before the cells.
     remaining = epsilon * (1 - candidate) - spent
     end = half_width_sd(quantile, widening)
-    weights = optimize_user_weights(
-        occupancy, float(remaining) * part, user_mean_prior(end), begin=begin
-    )
-    # Whole weights make whole contributions, whose sensitivity is an exact integer.
-    weight = np.floor(weights.weight * WEIGHT_RESOLUTION).astype(np.int64)
+    prior = user_mean_prior(end)
+    weights = find_user_weights(occupancy, float(remaining) * part, prior, begin=begin)
     interval = PrivateClippingRange(
         epsilon * candidate,
         (quantile, 1 - quantile),
         widening,
         2.0 * end * PRIOR_SD,
         expected_clipping_error(end),
-        weight,
+        in_whole_parts(weights),
     )
     return interval, weights.noise * part

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy, Occupancy
+    from hexveil.model.occupancy import Occupancy
     from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]
 
 
 def allocate_with_range(
-    occupancy: LocalOccupancy, request: Request, epsilon: Fraction
+    occupancy: Occupancy, request: Request, epsilon: Fraction
 ) -> PlanAllocation:
     """Return weights and noise under one range, for means, or for variances too."""
     if "variance" in request.noised:
-        both = variance_range.plan_variance_range(occupancy, request, epsilon)
+        both = variance_range.plan_variance_range(occupancy.local(), request, epsilon)
         clipping = PrivateRange(both.interval)
         return _calibrated(occupancy, request, epsilon, clipping, (both.mean, both.variance))
     share = request.range_share
@@ -52,11 +52,11 @@ def allocate_with_range(
     return _calibrated(occupancy, request, epsilon, PrivateRange(interval), noises)
 
 
-def allocate_two_stage(
-    occupancy: LocalOccupancy, request: Request, epsilon: Fraction
-) -> PlanAllocation:
+def allocate_two_stage(occupancy: Occupancy, request: Request, epsilon: Fraction) -> PlanAllocation:
     """Return weights and noise under one range, with the strategies of a second stage."""
-    interval, noise, stages = two_stage.plan_two_stage(occupancy, epsilon, request.range_share)
+    interval, noise, stages = two_stage.plan_two_stage(
+        occupancy.local(), epsilon, request.range_share
+    )
     # h is charged to everybody before the cells: the single stage has what is left.
     left = epsilon - stages.epsilon
     noises = noise, np.zeros_like(noise)
@@ -65,7 +65,7 @@ def allocate_two_stage(
 
 
 def allocate_cell_ranges(
-    occupancy: LocalOccupancy, request: Request, epsilon: Fraction
+    occupancy: Occupancy, request: Request, epsilon: Fraction
 ) -> PlanAllocation:
     """Return weights and noise of cells with ranges of their own."""
     plan, noise = cell_ranges.plan_cell_ranges(occupancy, epsilon, request.range_share)
@@ -80,11 +80,11 @@ def allocate_supported_cell_ranges(
     enough = cell_ranges.may_support_cell_ranges(occupancy, epsilon)
     if not enough or request.noised != ("mean",):
         return None
-    local = occupancy.local()
-    plan, noise = cell_ranges.plan_cell_ranges(local, epsilon, request.range_share)
-    if not cell_ranges.supports_cell_ranges(local, plan, epsilon):
+    plan, noise = cell_ranges.plan_cell_ranges(occupancy, epsilon, request.range_share)
+    if not cell_ranges.supports_cell_ranges(occupancy, plan, epsilon):
         return None
-    return _calibrated(local, request, epsilon, PerCellRange(plan), (noise, np.zeros_like(noise)))
+    noises = noise, np.zeros_like(noise)
+    return _calibrated(occupancy, request, epsilon, PerCellRange(plan), noises)
 
 
 def supports_two_stages(occupancy: Occupancy, request: Request) -> bool:
@@ -103,7 +103,7 @@ def adapted_to_grid(occupancy: Occupancy, request: Request) -> Request:
 
 
 def _calibrated(
-    occupancy: LocalOccupancy,
+    occupancy: Occupancy,
     request: Request,
     epsilon: Fraction,
     clipping: PrivateRange | PerCellRange,

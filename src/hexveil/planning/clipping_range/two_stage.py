@@ -47,12 +47,12 @@ from hexveil.mechanisms.released_ranges import (
     RESIDUAL_HALF_WIDTH_SD,
     RESIDUAL_QUANTILE,
 )
+from hexveil.model.factored_weights import WEIGHT_RESOLUTION
 from hexveil.planning.clipping_range import user_clusters
 from hexveil.planning.clipping_range.fast_prediction import RangeCandidate, select_candidate
 from hexveil.planning.clipping_range.private_range import (
     MAX_RANGE_SHARE,
     WEIGHT_CONFOUNDING,
-    WEIGHT_RESOLUTION,
     PrivateClippingRange,
     build_range_plan,
     required_epsilon_share,

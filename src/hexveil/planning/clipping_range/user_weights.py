@@ -24,10 +24,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning.blas_threads import single_blas_thread
 
 if TYPE_CHECKING:
@@ -35,10 +36,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy, Pairs
+    from hexveil.model.factored_weights import Weights
+    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+    Shares = Floats | FactoredWeights
 
 ITERATIONS = 200
 LOG_SCALE_RANGE = 30.0
@@ -93,6 +96,13 @@ class UserWeights:
     weight: Floats
     noise: Floats
     rates: Floats
+
+
+class WeightObjective(Protocol):
+    """Objective of a search for weights."""
+
+    def value(self, logs: Floats) -> tuple[float, Floats]:
+        """Return the objective and its slope in the logarithms of the rates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +264,7 @@ def optimize_user_weights(
     array([0.04, 0.04])
     """
     problem = _Problem(occupancy, loss, prior)
-    result = (_search(problem, start, iterations) for start in _begins(problem, begin))
+    result = (search_rates(problem, start, iterations) for start in _begins(problem, begin))
     return problem.weighing(np.exp(min(result, key=lambda start: start[1])[0]))
 
 
@@ -270,7 +280,7 @@ def _begins(problem: _Problem, known: Floats | None) -> list[Floats]:
     return [np.full(problem.occupancy.n_cells, -math.log(one)) for one in typical]
 
 
-def _search(problem: _Problem, begin: Floats, iterations: int) -> tuple[Floats, float]:
+def search_rates(problem: WeightObjective, begin: Floats, iterations: int) -> tuple[Floats, float]:
     """Return logarithms of rates that L-BFGS finds from here, and the objective there."""
     import scipy.optimize  # noqa: PLC0415  slow to import
 
@@ -300,7 +310,27 @@ def _search(problem: _Problem, begin: Floats, iterations: int) -> tuple[Floats, 
     return np.asarray(converged.x), float(converged.fun) / scale
 
 
-def expected_bias(occupancy: LocalOccupancy, weight: Floats, prior: UserMeanPrior) -> Floats:
+def sum_weights(occupancy: Occupancy, weight: Weights) -> Ints:
+    """Return the sum of whole weights of each cell."""
+    if isinstance(weight, FactoredWeights):
+        return weight.totals
+    return np.asarray(np.add.reduceat(weight, occupancy.local().start[:-1]))
+
+
+def weight_shares(occupancy: LocalOccupancy, weight: Weights) -> Floats:
+    """Return each pair's part of its cell's number, where pairs are at hand."""
+    whole = weight.of(occupancy) if isinstance(weight, FactoredWeights) else weight
+    return np.asarray(whole / sum_weights(occupancy, whole)[occupancy.cell])
+
+
+def relative_weights(occupancy: Occupancy, weight: Weights) -> Shares:
+    """Return each pair's part of its cell's number, or the weights of pairs that are elsewhere."""
+    if isinstance(weight, FactoredWeights):
+        return weight
+    return weight_shares(occupancy.local(), weight)
+
+
+def expected_bias(occupancy: Occupancy, weight: Shares, prior: UserMeanPrior) -> Floats:
     """Return the expected bias of each cell by its weights, for a range of width 1."""
     length, distance = weight_distances(occupancy, weight)
     return np.asarray(
@@ -308,16 +338,28 @@ def expected_bias(occupancy: LocalOccupancy, weight: Floats, prior: UserMeanPrio
     )
 
 
-def max_bias(occupancy: LocalOccupancy, weight: Floats) -> Floats:
+def max_bias(occupancy: Occupancy, weight: Shares) -> Floats:
     """Return the most that weights can make each cell off by, for an interval of width 1."""
     return np.asarray(weight_distances(occupancy, weight)[1] / 2.0)
 
 
-def weight_distances(occupancy: LocalOccupancy, weight: Floats) -> tuple[Floats, Floats]:
+def weight_distances(occupancy: Occupancy, weight: Shares) -> tuple[Floats, Floats]:
     """Return how far each cell's weights are from the shares: √(Σ (w - p)²), and Σ |w - p|."""
     total = occupancy.records_per_cell.astype(np.float64)
-    distances: tuple[Floats, Floats] = occupancy.map_cells(_distances, [total], pairs=[weight])
+    distances: tuple[Floats, Floats]
+    if isinstance(weight, FactoredWeights):
+        cells = total, weight.totals
+        distances = weight.once("distances", lambda: weight.map_cells(_distances_of_whole, cells))
+        return distances
+    distances = occupancy.map_cells(_distances, [total], pairs=[weight])
     return distances
+
+
+def _distances_of_whole(
+    pairs: Pairs, weight: Ints, total: Floats, totals: Ints
+) -> tuple[Floats, Floats]:
+    """Return the same of some cells, for whole weights."""
+    return _distances(pairs, total, weight / totals[pairs.cell])
 
 
 def _distances(pairs: Pairs, total: Floats, weight: Floats) -> tuple[Floats, Floats]:

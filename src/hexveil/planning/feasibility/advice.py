@@ -74,9 +74,11 @@ def brief_advice(plan: Plan) -> str:
 
 
 def advice(plan: Plan) -> Advice:
-    """Return advice for a plan with too fine a grid; None for distributed pairs."""
+    """Return advice for a plan with too fine a grid; for distributed pairs without a search."""
     if not plan.occupancy.is_local:  # each plan tried would be a search of its own
-        return Advice(None, None, _text(plan, None, None))
+        epsilon = plan.requested_epsilon or Fraction(1)
+        enough = _scaled_to(plan, plan.support.baseline_error * UNDER, epsilon)
+        return Advice(enough, None, _text(plan, enough, None))
     needed = epsilon_needed(plan)
     coarser = finest_useful(plan)
     return Advice(needed, coarser, _text(plan, needed, coarser))

@@ -37,13 +37,14 @@ from hexveil.planning.clipping_range.private_range import range_is_affordable
 from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
 from hexveil.planning.guarantees import PlanningProblem, error_models
 from hexveil.planning.methods import allocate
-from hexveil.planning.optimizers.user_factors import ClippingProblem
+from hexveil.planning.optimizers.user_factors import clipping_problem
 from hexveil.planning.request import WithinEpsilon
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.optimizers.user_factors import ClippingProblem
     from hexveil.planning.plan import Plan
 
 MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
@@ -188,7 +189,7 @@ class ErrorPredictor:
         best = cells = self._with_cell_ranges(epsilon) if "cells" in self.fast_predictions else None
         if "projected" in self.fast_predictions and cells is None and self._worth_it(epsilon):
             occupancy, share = self.facts.occupancy, self.plan.request.range_share
-            best = fast_prediction.predict_with_range(occupancy.local(), self.span, epsilon, share)
+            best = fast_prediction.predict_with_range(occupancy, self.span, epsilon, share)
         least = math.inf if best is None else best.mean_error
         if cells is not None:
             least = min(least, self.span * MOST_WITHIN_BOUNDS)
@@ -207,7 +208,7 @@ class ErrorPredictor:
         if is_auto and not may_support_cell_ranges(occupancy, epsilon):
             return None
         prediction, supported = fast_prediction.predict_with_cell_ranges(
-            occupancy.local(), self.span, epsilon, share
+            occupancy, self.span, epsilon, share
         )
         return prediction if supported or not is_auto else None
 
@@ -219,7 +220,7 @@ class ErrorPredictor:
     @cached_property
     def _exposure(self) -> ClippingProblem:
         spans = np.full(self.facts.occupancy.n_cells, self.span)
-        return ClippingProblem(self.facts.occupancy, span_in_quanta(spans, self.facts))
+        return clipping_problem(self.facts.occupancy, span_in_quanta(spans, self.facts))
 
     def problem_at(self, epsilon: Fraction) -> PlanningProblem:
         """Return the planning problem on these public facts at an epsilon."""

@@ -320,14 +320,17 @@ def smoothed_error(prediction: ErrorPrediction, baseline_error: float) -> float:
 
 
 def with_min_users(metadata: PublicMetadata, min_users: int) -> PublicMetadata | None:
-    """Return the public metadata of the cells with at least so many users; None without one."""
-    occupancy = metadata.occupancy.local()
-    kept = occupancy.users_per_cell >= min_users
+    """Return the public metadata of the cells with at least so many users; None without one.
+
+    None, too, where pairs stay elsewhere and some cell has fewer.
+    """
+    kept = metadata.occupancy.users_per_cell >= min_users
     if kept.all():
         return metadata
-    if not kept.any():
+    # Pairs that stay elsewhere are selected as they are read: a run with this number is another.
+    if not kept.any() or not metadata.occupancy.is_local:
         return None
-    return _subset(metadata, kept, kept[occupancy.cell])
+    return _subset(metadata, kept, kept[metadata.occupancy.local().cell])
 
 
 def _subset(metadata: PublicMetadata, cells: object, pairs: object) -> PublicMetadata:
@@ -345,12 +348,12 @@ def dominant_share(made: Plan) -> float | None:
     """Return the share of records of one user without whom the error is much smaller, or None."""
     facts = made.facts
     assert facts is not None  # noqa: S101  runs are proposed for data sets
-    occupancy = facts.occupancy.local()
-    records = occupancy.records_per_user
+    records = facts.occupancy.records_per_user
     largest = int(np.argmax(records))
     share = float(records[largest] / records.sum())
-    if share < DOMINANT_SHARE or occupancy.n_users == 1:
+    if share < DOMINANT_SHARE or records.size == 1 or not facts.occupancy.is_local:
         return None
+    occupancy = facts.occupancy.local()
     others = occupancy.user != largest
     cells = np.bincount(occupancy.cell[others], minlength=occupancy.n_cells) > 0
     without = _subset(facts, cells, others)

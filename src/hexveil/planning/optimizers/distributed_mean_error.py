@@ -10,12 +10,11 @@ users; whatever the rates are, factors and losses are computed from all pairs.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.model.occupancy import LocalOccupancy
+from hexveil.planning.optimizers import user_sample
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
     SearchLimits,
@@ -26,14 +25,11 @@ from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseSca
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Pairs
     from hexveil.planning.optimizers.minimax import JointSolution
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-FETCHED_PAIRS = 2**22
-"""Pairs that are fetched to begin with, about."""
 DISTRIBUTED_SEARCH = SearchLimits(iterations=12, evaluations=24, trials=5)
 """Limits of the search with all users; each evaluation asks for a few sums of pairs."""
 
@@ -51,20 +47,13 @@ def minimize_mean_error_distributed(
     loss : float
     """
     occupancy = exposure.occupancy
-    # Rounded up, so that no more pairs than the limit come to the driver.
-    every = -(-occupancy.n_pairs // FETCHED_PAIRS)
-    everybody = np.arange(occupancy.n_users)
-    cell, user, n = occupancy.map_users(partial(_fetched, every=every), users=(everybody,))
-    cells, number = np.unique(cell, return_inverse=True)
-    users, who = np.unique(user, return_inverse=True)
-    # Cells and users without fetched pairs are left out: empty cells have no shares.
-    sample = LocalOccupancy.from_coo(number, who, n)
+    sample, cells, part = user_sample.fetch_sample(occupancy)
     weighed = ObjectiveWeights(weights.mean[cells], weights.variance[cells])
     result = minimize_mean_error(
         # A share among few is larger than among all, and so is the loss at equal rates.
         ClippingProblem(sample),
         weighed,
-        loss * occupancy.n_users / users.size,
+        loss / part,
     )
     begin = (
         _to_all(rate, cells, occupancy.n_cells)
@@ -79,10 +68,3 @@ def _to_all(rate: Floats, cells: Ints, n_cells: int) -> Floats:
     full = np.full(n_cells, usual)
     full[cells] = rate
     return full
-
-
-def _fetched(pairs: Pairs, number: Ints, every: int) -> tuple[Ints, Ints, Ints]:
-    """Return the pairs of every so many users; these are numbered by their ids."""
-    user = number[pairs.user]
-    rows = np.flatnonzero(user % every == 0)
-    return pairs.cell[rows], user[rows], pairs.n[rows]

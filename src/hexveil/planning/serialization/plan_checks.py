@@ -15,6 +15,7 @@ from hexveil.accounting.error_model import has_single_record
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms import ThresholdMechanism
+from hexveil.model.factored_weights import WEIGHT_RESOLUTION, FactoredWeights
 from hexveil.planning.allocation import (
     CellMechanisms,
     Clipping,
@@ -23,12 +24,12 @@ from hexveil.planning.allocation import (
     TwoStageRange,
     WithinBounds,
 )
-from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.factored_weights import Weights
+    from hexveil.model.occupancy import Occupancy
     from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
@@ -39,7 +40,7 @@ MAX_WIDTH = 1e6
 """Widths and errors of a saved range are below this, in spans."""
 
 
-def check_allocation(allocation: PlanAllocation, occupancy: LocalOccupancy) -> None:
+def check_allocation(allocation: PlanAllocation, occupancy: Occupancy) -> None:
     """Refuse decisions under which a cell, a user or a cluster would have no loss at all."""
     if allocation.cell_epsilon is not None:
         _check_positive(allocation.cell_epsilon)
@@ -61,13 +62,14 @@ def check_allocation(allocation: PlanAllocation, occupancy: LocalOccupancy) -> N
                 raise InputError("it has a predicted error that no plan has.")
 
 
-def _check_contributions(allocation: PlanAllocation, occupancy: LocalOccupancy) -> None:
+def _check_contributions(allocation: PlanAllocation, occupancy: Occupancy) -> None:
     """Refuse sums divided by what contributes where that is nothing, or is not whole."""
-    stays = np.ones(occupancy.n_pairs, dtype=bool)
+    pairs = occupancy.local()
+    stays = np.ones(pairs.n_pairs, dtype=bool)
     for suppressed in allocation.suppressed:
         stays &= ~suppressed
     cap = allocation.contribution_cap
-    filled = np.logical_or.reduceat(stays, occupancy.start[:-1]) & (cap > 0)
+    filled = np.logical_or.reduceat(stays, pairs.start[:-1]) & (cap > 0)
     is_plain = isinstance(allocation.clipping, WithinBounds)
     same = np.array_equal(cap, allocation.variance_cap)
     if not (filled.all() and is_plain and same and (allocation.contribution_factor == 1).all()):
@@ -80,7 +82,7 @@ def _check_positive(number: Fraction) -> None:
 
 
 def _check_range(
-    clipping_range: PrivateClippingRange, occupancy: LocalOccupancy, noise: NDArray[np.float64]
+    clipping_range: PrivateClippingRange, occupancy: Occupancy, noise: NDArray[np.float64]
 ) -> None:
     (low, high), weight = clipping_range.quantiles, clipping_range.weight
     width, clipped = clipping_range.width, clipping_range.clipping_error
@@ -91,20 +93,24 @@ def _check_range(
     radius = clipping_range.radius
     if radius is not None and not 1 <= radius < MAX_WIDTH:
         raise InputError("its interval has a radius that no plan has.")
-    _check_weights(weight)
     _check_noised(weight, occupancy, noise)
 
 
-def _check_noised(
-    weight: NDArray[np.int64], occupancy: LocalOccupancy, noise: NDArray[np.float64]
-) -> None:
-    weighed = np.bincount(occupancy.cell, weights=weight, minlength=occupancy.n_cells)
+def _check_noised(weight: Weights, occupancy: Occupancy, noise: NDArray[np.float64]) -> None:
+    if isinstance(weight, FactoredWeights):
+        if not weight.is_sound():
+            raise InputError("it has weights that no plan has.")
+        weighed = weight.totals
+    else:
+        _check_weights(weight)
+        cell = occupancy.local().cell
+        weighed = np.bincount(cell, weights=weight, minlength=occupancy.n_cells)
     if not (weighed > 0).all() or not (noise > 0).all():
         raise InputError("it has a cell without weights or without noise.")
 
 
 def _check_cell_ranges(
-    plan: CellRangePlan, occupancy: LocalOccupancy, noise: NDArray[np.float64]
+    plan: CellRangePlan, occupancy: Occupancy, noise: NDArray[np.float64]
 ) -> None:
     low, high = plan.quantiles[0], plan.quantiles[-1]
     # The centre and its two spreads are those of quantiles as far from either end.
@@ -114,11 +120,10 @@ def _check_cell_ranges(
     _check_positive(plan.quantile_epsilon)
     if plan.spread_epsilon < 0 or not 0 < plan.first_share < 1:
         raise InputError("its ranges have shares of epsilon that no plan has.")
-    _check_weights(plan.weight)
     _check_noised(plan.weight, occupancy, noise)
 
 
-def _check_stages(stages: TwoStagePlan, occupancy: LocalOccupancy) -> None:
+def _check_stages(stages: TwoStagePlan, occupancy: Occupancy) -> None:
     for number in (stages.epsilon, stages.widening):
         _check_positive(number)
     if not 1 <= stages.widening < MAX_WIDTH:
@@ -129,7 +134,7 @@ def _check_stages(stages: TwoStagePlan, occupancy: LocalOccupancy) -> None:
         raise InputError("its classes of users are not numbered in order.")
     for weight, group, noise in (
         (stages.cluster_weight, stages.labels, stages.cluster_noise),
-        (stages.weight, occupancy.cell, stages.noise),
+        (stages.weight, occupancy.local().cell, stages.noise),
     ):
         _check_weights(weight)
         weighed = np.bincount(group, weights=weight, minlength=noise.size)
@@ -143,7 +148,7 @@ def _check_weights(weight: NDArray[np.int64]) -> None:
         raise InputError("it has weights that no plan has.")
 
 
-def check_kind(request: Request, allocation: PlanAllocation, occupancy: LocalOccupancy) -> None:
+def check_kind(request: Request, allocation: PlanAllocation, occupancy: Occupancy) -> None:
     """Refuse a plan of another kind than was requested, or for other statistics."""
     requested, clipping, noised = request.clipping_range, allocation.clipping, request.noised
     known = has_single_record(occupancy)

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError, StorageError
+from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import (
     CellMechanisms,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.model.factored_weights import Weights
+    from hexveil.model.occupancy import Occupancy
     from hexveil.planning.guarantees import PlanningProblem
 
     Arrays = dict[str, NDArray[Any]]
@@ -56,6 +59,8 @@ _SIZE_BYTES = 8
 # Little-endian on every machine: the bytes of equal decisions are compared and hashed.
 _DTYPES = {"f": "<f8", "i": "<i8", "b": "|b1"}
 _SECOND_STAGE = ("class", "class_weight", "class_noise", "own_weight", "own_noise")
+USER_FACTOR, CELL_TOTAL = "weight_factor", "weight_total"
+"""Arrays of which weights are made where pairs stay elsewhere."""
 CERTIFIED = (None, "loss", "max error", "mean error")
 
 
@@ -78,15 +83,28 @@ def arrays_of(plan: PlanData) -> Arrays:
         arrays["dropped"] = np.asarray(suppressed, dtype=bool)
     match allocation.clipping:
         case PrivateRange(range=clipping_range):
-            arrays["weight"] = clipping_range.weight
+            arrays |= _weight_arrays(clipping_range.weight)
         case TwoStageRange(range=clipping_range, stages=stages):
-            arrays["weight"] = clipping_range.weight
+            arrays |= _weight_arrays(clipping_range.weight)
             arrays |= dict(zip(_SECOND_STAGE, stages.arrays(), strict=True))
         case PerCellRange(plan=cell_ranges):
-            arrays["weight"] = cell_ranges.weight
+            arrays |= _weight_arrays(cell_ranges.weight)
         case CellMechanisms(predicted_error=predicted):
             arrays["predicted_error"] = predicted
     return arrays
+
+
+def _weight_arrays(weight: Weights) -> Arrays:
+    """Return the weights of pairs, or the factors that they are made of where pairs are blocks."""
+    if isinstance(weight, FactoredWeights):
+        return {USER_FACTOR: weight.factor, CELL_TOTAL: weight.total}
+    return {"weight": weight}
+
+
+def _weights_from(arrays: Arrays, occupancy: Occupancy) -> Weights:
+    if USER_FACTOR in arrays:
+        return FactoredWeights(occupancy, arrays[USER_FACTOR], arrays[CELL_TOTAL])
+    return arrays["weight"]
 
 
 def decision_words(allocation: PlanAllocation, text: Callable[[Fraction], str]) -> Words:
@@ -166,14 +184,15 @@ def allocation_from(words: Words, arrays: Arrays, problem: PlanningProblem) -> P
         normaliser=one_of(words.get("normaliser", "records"), get_args(Normaliser)),
         lower_bound=None if bound is None else float(bound),
         bound_kind=one_of(words["certifies"], CERTIFIED),
-        clipping=_clipping_from(words, arrays),
+        clipping=_clipping_from(words, arrays, problem.occupancy),
     )
 
 
-def _clipping_from(words: Words, arrays: Arrays) -> Clipping:
+def _clipping_from(words: Words, arrays: Arrays, occupancy: Occupancy) -> Clipping:
     interval, steps = words["interval"], words["steps"]
     if "cell_ranges" in words:
-        return PerCellRange(_cell_range_plan(words["cell_ranges"], arrays))
+        weight = _weights_from(arrays, occupancy)
+        return PerCellRange(_cell_range_plan(words["cell_ranges"], weight))
     if interval is None and steps is None:
         return WithinBounds()
     if interval is None:
@@ -185,7 +204,7 @@ def _clipping_from(words: Words, arrays: Arrays) -> Clipping:
         widening=Fraction(interval["stretch"]),
         width=float(interval["width"]),
         clipping_error=float(interval["clipped"]),
-        weight=arrays["weight"],
+        weight=_weights_from(arrays, occupancy),
         radius=optional(Fraction, interval["radius"]),
     )
     if steps is None:
@@ -203,13 +222,13 @@ def _clipping_from(words: Words, arrays: Arrays) -> Clipping:
     return TwoStageRange(clipping_range, stages)
 
 
-def _cell_range_plan(words: Words, arrays: Arrays) -> CellRangePlan:
+def _cell_range_plan(words: Words, weight: Weights) -> CellRangePlan:
     return CellRangePlan(
         quantiles=tuple(Fraction(quantile) for quantile in words["quantiles"]),
         quantile_epsilon=Fraction(words["quantile_epsilon"]),
         spread_epsilon=Fraction(words["spread_epsilon"]),
         first_share=Fraction(words["first_share"]),
-        weight=arrays["weight"],
+        weight=weight,
     )
 
 
@@ -287,6 +306,7 @@ def _check_sizes(arrays: Arrays, like: PlanData) -> None:
     cells, users = like.occupancy.n_cells, like.occupancy.n_users
     per = {
         "factor": users,
+        USER_FACTOR: users,
         "class": users,
         "class_weight": users,
         "dropped": like.occupancy.n_pairs,

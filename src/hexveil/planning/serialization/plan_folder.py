@@ -3,7 +3,9 @@
 plan.json has the request, the cost, the public metadata of the records, and the digest of all
 contents. cells.parquet and users.parquet have the rows that `Plan.table` and `Plan.users` show and
 beside them the exact arrays of the plan's decisions (plan_codec.py); pairs.parquet has the counts
-of each (cell, user) pair. Numbers are doubles or integers as they are, exact numbers are text.
+of each (cell, user) pair, unless these stay in Spark: then the folder goes with the data set that
+was planned, by the fingerprint of its counts. Numbers are doubles or integers as they are, exact
+numbers are text.
 
 Users are numbers, ids are not known here. Counts by pair are public by the promise, but they show
 where the user of each number was: the folder is for reviewers, not for publication.
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.model.occupancy import Occupancy
     from hexveil.planning.plan_data import PlanData
     from hexveil.planning.serialization.plan_codec import PlanT
 
@@ -58,6 +61,8 @@ FORMAT = 1
 WORDS = "plan.json"
 TABLES = ("cells.parquet", "users.parquet", "pairs.parquet")
 CELLS, USERS, PAIRS = TABLES
+DISTRIBUTED = "distributed"
+"""Word of plans with pairs that stay in Spark: pairs.parquet has no row."""
 TARGET = "target_"
 """Prefix of the columns of targets."""
 COLUMNS = {
@@ -70,6 +75,8 @@ COLUMNS = {
     "own_noise": (CELLS, "own_noise", pa.float64()),
     "predicted_error": (CELLS, "predicted_error", pa.float64()),
     "factor": (USERS, "factor", pa.float64()),
+    "weight_factor": (USERS, "weight_factor", pa.float64()),
+    "weight_total": (CELLS, "weight_total", pa.float64()),
     "class": (USERS, "class", pa.int64()),
     "class_weight": (USERS, "class_weight", pa.int64()),
     "dropped": (PAIRS, "dropped", pa.bool_()),
@@ -183,16 +190,15 @@ def _words(plan: PlanData) -> Words:
             "users": occupancy.n_users,
             "pairs": occupancy.n_pairs,
             "fingerprint": occupancy.fingerprint,
-        },
+        }
+        | ({} if occupancy.is_local else {DISTRIBUTED: True}),
         "records": None if plan.facts is None else metadata_codec.metadata_words(plan.facts),
     }
 
 
 def _tables(plan: PlanData) -> Tables:
     """Return the tables of the folder by file name: figures first, then the exact arrays."""
-    occupancy = plan.occupancy.local()
-    pairs = pa.table({"cell": occupancy.cell, "user": occupancy.user, "n": occupancy.n})
-    tables = {CELLS: plan.table, USERS: plan.users, PAIRS: pairs}
+    tables = {CELLS: plan.table, USERS: plan.users, PAIRS: _pairs_table(plan.occupancy)}
     arrays = plan_codec.arrays_of(plan)
     for name, (file, column, kind) in COLUMNS.items():
         if name in arrays and column not in tables[file].column_names:
@@ -207,6 +213,15 @@ def _tables(plan: PlanData) -> Tables:
     for column, values in columns.items():
         tables[CELLS] = tables[CELLS].append_column(column, values)
     return tables
+
+
+def _pairs_table(occupancy: Occupancy) -> pa.Table:
+    """Return the counts of all pairs; no row where pairs stay elsewhere."""
+    if occupancy.is_local:
+        local = occupancy.local()
+        return pa.table({"cell": local.cell, "user": local.user, "n": local.n})
+    nothing = pa.array([], type=pa.int64())
+    return pa.table({"cell": nothing, "user": nothing, "n": nothing})
 
 
 def _check_new(path: Path) -> None:
@@ -225,8 +240,22 @@ def _check_new(path: Path) -> None:
 # ---- reading ----
 
 
-def load(folder: str | Path, plan_type: type[PlanT]) -> PlanT:
-    """Return the plan that a folder holds, built by `plan_type`: see `Plan.load`."""
+def needs_records(folder: str | Path) -> bool:
+    """Return whether the plan in a folder is one of pairs that stay in Spark: see `load`."""
+    counts = _read_words(Path(folder)).get("occupancy")
+    return isinstance(counts, dict) and counts.get(DISTRIBUTED) is True
+
+
+def load(folder: str | Path, plan_type: type[PlanT], elsewhere: Occupancy | None = None) -> PlanT:
+    """Return the plan that a folder holds, built by `plan_type`: see `Plan.load`.
+
+    Parameters
+    ----------
+    folder : str or Path
+    plan_type : type
+    elsewhere : Occupancy, optional
+        Where the plan's pairs are, if they stay in Spark.
+    """
     path = Path(folder)
     words = _read_words(path)
     tables = {name: _read_table(path / name) for name in TABLES}
@@ -239,7 +268,7 @@ def load(folder: str | Path, plan_type: type[PlanT]) -> PlanT:
     _refuse(path / CELLS, _cell_faults(tables[CELLS]))
     _refuse(path / USERS, _user_faults(tables[USERS]))
     with _understood(path):
-        plan = plan_type(**_fields(words, tables))
+        plan = plan_type(**_fields(words, tables, elsewhere))
     _check_stated(path, words, plan, tables)
     return plan
 
@@ -358,17 +387,36 @@ def _understood(path: Path) -> Iterator[None]:
         _damaged(path / WORDS, "lacks a field of a saved plan, or has one of another kind")
 
 
-def _fields(words: Words, tables: Tables) -> dict[str, Any]:
-    """Return the fields of the plan by name."""
+def _occupancy(words: Words, tables: Tables, elsewhere: Occupancy | None) -> Occupancy:
+    """Return the counts of the folder; where their pairs stay in Spark, those that were given."""
     cells, users, pairs = (tables[name] for name in TABLES)
-    decisions = words["plan"]
-    occupancy = LocalOccupancy(
-        cell=numbers(pairs, "cell"),
-        user=numbers(pairs, "user"),
-        n=numbers(pairs, "n"),
-        n_cells=cells.num_rows,
-        n_users=users.num_rows,
-    )
+    if not words["occupancy"].get(DISTRIBUTED, False):
+        return LocalOccupancy(
+            cell=numbers(pairs, "cell"),
+            user=numbers(pairs, "user"),
+            n=numbers(pairs, "n"),
+            n_cells=cells.num_rows,
+            n_users=users.num_rows,
+        )
+    if elsewhere is None:
+        raise InputError(
+            "its pairs of cells and users stay in Spark; read the records there and load "
+            "hv.Plan.load(folder, dataset.occupancy)."
+        )
+    if elsewhere.fingerprint != words["occupancy"]["fingerprint"] or (
+        (elsewhere.n_cells, elsewhere.n_users) != (cells.num_rows, users.num_rows)
+    ):
+        raise InputError(
+            "it was made for other records, or for these with their pairs on the driver; plan and "
+            "save again, or read them as they were read then (spark.hexveil.pairsOnDriver)."
+        )
+    return elsewhere
+
+
+def _fields(words: Words, tables: Tables, elsewhere: Occupancy | None) -> dict[str, Any]:
+    """Return the fields of the plan by name."""
+    cells, decisions = tables[CELLS], words["plan"]
+    occupancy = _occupancy(words, tables, elsewhere)
     arrays = {
         name: numbers(tables[file], column)
         for name, (file, column, _) in COLUMNS.items()

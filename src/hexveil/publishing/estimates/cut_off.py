@@ -103,7 +103,7 @@ def find_cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
 
 def _in_range(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff:
     """Return the cells with a mean cut off by the range itself."""
-    number = noisy / interval.totals(plan.occupancy.local())
+    number = noisy / interval.totals(plan.occupancy)
     low, high = _interval_ends(interval)
     beyond_ends = _find_near_ends(number, low, high, plan.mean_noise * (high - low))
     # An end of the range that is a bound of the records cuts nothing off.
@@ -114,7 +114,7 @@ def _in_range(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff
 
 def _in_cell_ranges(plan: Plan, cell_ranges: CellRangePlan, noisy: Ints) -> CutOff:
     """Return the cells with a mean cut off by the range of their last number."""
-    number = noisy / cell_ranges.totals(plan.occupancy.local())
+    number = noisy / cell_ranges.totals(plan.occupancy)
     outputs, error = cell_ranges.released(), plan.error_models["mean"]
     scale = error.noise * (outputs.upper - outputs.lower)
     beyond_ends = _find_near_ends(number, outputs.lower, outputs.upper, scale)
@@ -133,7 +133,7 @@ def _in_two_stages(
             number = noisy / steps.totals(plan.occupancy.local())
             return _find_near_ends(number, -half, half, steps.noise * 2.0 * half)
         case StageOutputs(strategy="cell_residuals", half_width=half) as outputs:
-            number = noisy / interval.totals(plan.occupancy.local())
+            number = noisy / interval.totals(plan.occupancy)
             scale = plan.mean_noise / float(1 - FIRST_STAGE_SHARE) * 2.0 * half
             return _within_bounds(_find_near_ends(number, -half, half, scale), outputs)
     return _in_range(plan, interval, noisy)
@@ -170,7 +170,7 @@ def _variance(plan: Plan, interval: PrivateClippingRange, noisy: Ints, mean: Boo
     middle, _, radius = centre_and_radius(
         _interval_ends(interval), steps, interval.radius or Fraction(1)
     )
-    second_moment = noisy / (interval.totals(plan.occupancy.local()) * 2.0**BITS)
+    second_moment = noisy / (interval.totals(plan.occupancy) * 2.0**BITS)
     # Only the upper end of second moments is clipped: their lower end is 0.
     reached = second_moment >= 1.0 - QUANTILE * plan.allocation.variance_noise
     return CutOff(mean, mean | (reached & (radius < max(middle, steps - middle))))

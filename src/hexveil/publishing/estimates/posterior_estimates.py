@@ -105,7 +105,7 @@ def estimate_outputs(
         case CellRangeAllocation():
             return estimate_looks(
                 allocation.looks(outputs),
-                CellDesign.of(plan.occupancy.local(), allocation.mean.weight),
+                CellDesign.of(plan.occupancy, allocation.mean.weight),
                 allocation.user_mean_spread(outputs),
                 allocation.bounds,
                 effects,
@@ -182,7 +182,7 @@ def estimate_means(
     low, high = interval.ends_in_units(lower, span)
     ends = np.full(plan.occupancy.n_cells, low), np.full(plan.occupancy.n_cells, high)
     look = ClippedLook(noisy["mean"], *ends, plan.mean_noise * (high - low))
-    design = CellDesign.of(plan.occupancy.local(), interval.weight)
+    design = CellDesign.of(plan.occupancy, interval.weight)
     return estimate_looks(
         [look], design, _spread(interval, quantiles, lower, span), (lower, lower + span), effects
     )

@@ -1,7 +1,9 @@
 """Count the same records on other grids with Spark, for capacity tables.
 
 Kept records are listed once. Counts on the finest grids come to the driver, where they are added up
-as the DuckDB engine does; so there may be as many as pairs are fetched to the driver, no more.
+as the DuckDB engine does, unless there are more of them than pairs that may be fetched. Then each
+grid is counted by itself, and one whose own counts are too many is read as a data set is, in
+blocks; they stay in Spark until its session ends.
 """
 
 from __future__ import annotations
@@ -12,21 +14,22 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
-from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels
 from hexveil.records.duckdb import aggregation, regrid
 from hexveil.records.duckdb.session import Session
 from hexveil.records.progress import show_progress
 from hexveil.records.spark import tasks
 from hexveil.records.spark.counting import (
+    count_records,
     deduplicate_by_user,
     persisted,
     raise_task_failure,
     record_schema,
 )
+from hexveil.records.spark.distributed_dataset import distribute
 from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import collect, map_batches
-from hexveil.records.spark.settings import ON_DRIVER, pairs_on_driver
+from hexveil.records.spark.settings import pairs_on_driver
 from hexveil.records.spark.source_rows import open_records
 
 if TYPE_CHECKING:
@@ -65,7 +68,7 @@ class SparkRegridder:
         Raises
         ------
         InputError
-            If there are more counts than may come to the driver.
+            If a grid cannot be counted.
         """
         request = replace(
             self.request, rules=replace(self.request.rules, privacy_unit=privacy_unit)
@@ -83,10 +86,18 @@ class SparkRegridder:
                 )
                 # Before any count: rows of a failed task lack its records.
                 raise_task_failure(failed["note"], failed["reject_reason"].to_numpy())
-                for group in regrid.group_by_fine_grid(grids):
+                groups = regrid.group_by_fine_grid(grids)
+                while groups:
+                    group = groups.pop()
                     counts = self._fine(session, task_records, records, request, group)
-                    session.register(regrid.FINE, counts)
-                    by_grid |= regrid.metadata_on_grids(session, request, self.facts, group)
+                    if counts is not None:
+                        session.register(regrid.FINE, counts)
+                        by_grid |= regrid.metadata_on_grids(session, request, self.facts, group)
+                    elif len(group) > 1:
+                        # Counts that all of them add up from are too many; their own may fit.
+                        groups += [[grid] for grid in group]
+                    else:
+                        by_grid[group[0]] = self._in_blocks(request, group[0])
         return tuple(by_grid[grid] for grid in grids)
 
     def _fine(
@@ -96,8 +107,8 @@ class SparkRegridder:
         records: DataFrame,
         request: ReadRequest,
         grids: list[Cells | Labels],
-    ) -> pa.Table:
-        """Return the counts from which all of these grids' are added up."""
+    ) -> pa.Table | None:
+        """Return the counts from which all of these grids' are added up; None if too many."""
         keys = regrid.fine_keys(session, request, grids)
         text = {
             name
@@ -123,12 +134,16 @@ class SparkRegridder:
         # Counted before it is fetched: what does not fit must not come to the driver.
         with persisted(fine) as stored:
             if translate_errors(stored.count) > pairs_on_driver(self.engine):
-                raise InputError(
-                    "capacity: these grids have more counts than are fetched from Spark; ask for "
-                    f"coarser grids or longer timeslots, or raise {ON_DRIVER} where the driver has "
-                    "room."
-                )
+                return None
             return collect(stored)
+
+    def _in_blocks(self, request: ReadRequest, grid: Cells | Labels) -> PublicMetadata:
+        """Return the public facts on a grid whose counts stay in Spark."""
+        own = self.facts.cells.grid, self.facts.privacy_unit
+        if own == (grid, request.rules.privacy_unit) and not self.facts.occupancy.is_local:
+            return self.facts
+        on_grid = replace(request, rules=replace(request.rules, cells=grid))
+        return distribute(count_records(self.engine, self.source, on_grid)).public
 
 
 def _list_records(task_records: TaskRecords, request: ReadRequest) -> DataFrame:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.factored_weights import Weights
+    from hexveil.model.occupancy import Occupancy, Pairs
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -58,13 +60,13 @@ class CellDesign(ReadOnlyArrays):
     difference: Floats
 
     @classmethod
-    def of(cls, occupancy: LocalOccupancy, weight: Ints) -> CellDesign:
+    def of(cls, occupancy: Occupancy, weight: Weights) -> CellDesign:
         """Return the facts of cells in which pairs have whole weights.
 
         Parameters
         ----------
-        occupancy : LocalOccupancy
-        weight : ndarray of int64, shape (n_pairs,)
+        occupancy : Occupancy
+        weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
             At least one of each cell above 0.
 
         Examples
@@ -74,16 +76,12 @@ class CellDesign(ReadOnlyArrays):
         >>> CellDesign.of(crowd, np.array([1, 1])).difference
         array([0.5])
         """
-        begin, cell = occupancy.start[:-1], occupancy.cell
-        total = np.add.reduceat(weight, begin)
-        w, p = weight / total[cell], occupancy.n / occupancy.records_per_cell[cell]
-        return cls(
-            occupancy.users_per_cell,
-            np.add.reduceat(w * w, begin),
-            np.add.reduceat(p * p, begin),
-            np.add.reduceat((w - p) ** 2, begin),
-            np.add.reduceat(np.abs(w - p), begin),
-        )
+        records = occupancy.records_per_cell
+        if isinstance(weight, FactoredWeights):
+            sums = weight.once("design", lambda: weight.map_cells(_design_sums, (records,)))
+        else:
+            sums = _design_sums(occupancy.local(), weight, records)
+        return cls(occupancy.users_per_cell, *sums)
 
     def rows(self, rows: slice) -> CellDesign:
         """Return the facts of some of the cells."""
@@ -94,3 +92,14 @@ class CellDesign(ReadOnlyArrays):
             self.difference_squares[rows],
             self.difference[rows],
         )
+
+
+def _design_sums(pairs: Pairs, weight: Ints, records: Ints) -> tuple[Floats, ...]:
+    begin, cell = pairs.start[:-1], pairs.cell
+    w, p = weight / np.add.reduceat(weight, begin)[cell], pairs.n / records[cell]
+    return (
+        np.add.reduceat(w * w, begin),
+        np.add.reduceat(p * p, begin),
+        np.add.reduceat((w - p) ** 2, begin),
+        np.add.reduceat(np.abs(w - p), begin),
+    )

@@ -1,0 +1,48 @@
+"""Privacy losses of weighted means in a private range, over pairs wherever they are.
+
+A cell with noise b for a range of width 1 costs a user its weight's share of the cell, divided by b
+(mechanisms/weighted/weighted_mean.py for the proof). Each function takes some pairs, their whole
+weights, and arrays with an entry per cell, so that it can be mapped over blocks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.privacy_loss import compose_losses
+from hexveil.base.rational import sum_upper_bounds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Pairs
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+
+def weighted_pair_losses(pairs: Pairs, weight: Ints, totals: Ints, noise: Floats) -> Floats:
+    """Return the loss that each pair adds to its user's, not yet rounded up; 0 without noise."""
+    scale = noise[pairs.cell]
+    share = weight / totals[pairs.cell]
+    return np.asarray(np.divide(share, scale, out=np.zeros_like(share), where=scale > 0))
+
+
+def weighted_user_losses(pairs: Pairs, weight: Ints, totals: Ints, noise: Floats) -> Floats:
+    """Return each user's loss over all cells, rounded up."""
+    terms = weighted_pair_losses(pairs, weight, totals, noise)
+    return compose_losses(pairs.user, terms, pairs.n_users)
+
+
+def largest_weighted_losses(pairs: Pairs, weight: Ints, totals: Ints, noise: Floats) -> Floats:
+    """Return the largest term of a user in each cell."""
+    terms = weighted_pair_losses(pairs, weight, totals, noise)
+    return np.asarray(np.maximum.reduceat(terms, pairs.start[:-1]))
+
+
+def claimed_user_losses(pairs: Pairs, weight: Ints, claimed: Floats) -> Floats:
+    """Return each user's loss if each cell in which it has weight claims `claimed`."""
+    terms = np.where(weight > 0, claimed[pairs.cell], 0.0)
+    return sum_upper_bounds(pairs.user, terms, pairs.n_users)

@@ -1,0 +1,213 @@
+"""Votes of pairs that stay elsewhere, and tallies of what they vote for.
+
+The votes are those of mechanisms/cell_ranges/pooled_spread.py, computed in each block from weights,
+cells and users; so are the values. Of each block comes a row of votes per candidate, and the rows
+are added up: whole numbers, the same wherever blocks begin.
+
+A distance is moved by both of its users. How far a user moves the distances of a cell is at most
+its own votes there (pooled_spread.py), and nothing where it is alone; their sum over its cells is
+what is stated here. With pairs at hand it is exact, and here it may be a little above that: who is
+the partner of whom in a cell is not known to a block of users. The scale of the choice is in
+proportion to it, so that its loss is what was asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays, read_only
+from hexveil.mechanisms.map_quantiles import GRAIN, rounded_means, tally_votes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms.contract import Ints, PrivateSums
+    from hexveil.mechanisms.private_quantile import EvenPoints, ListedPoints
+    from hexveil.model.factored_weights import FactoredWeights
+    from hexveil.model.occupancy import Pairs
+
+EQUAL_VOTES = 3 * GRAIN // 4
+"""Votes of a user that are divided equally among its cells; the rest is by weight."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedVotes(ReadOnlyArrays):
+    """Votes for the means of all pairs, and their tally: a `VotedReading`.
+
+    Attributes
+    ----------
+    weights : FactoredWeights
+    """
+
+    weights: FactoredWeights
+
+    @property
+    def largest_share(self) -> int:
+        """Largest sum of a user's parts of its cells, in grains; at least 1."""
+        weights = self.weights
+
+        def asked() -> int:
+            return max(int(weights.map_users(_user_shares, (weights.totals,)).max()), 1)
+
+        return weights.once("largest share of votes", asked)
+
+    @property
+    def user_votes(self) -> Ints:
+        """Votes of each user; shape (n_users,)."""
+        everywhere = np.ones(self.weights.total.size, dtype=bool)
+        return self.weights.once("votes of users", lambda: self._of_users(everywhere))
+
+    @property
+    def distance_user_votes(self) -> Ints:
+        """Votes of which each user moves distances, at most; shape (n_users,)."""
+        shared = self.weights.occupancy.users_per_cell > 1
+        return self.weights.once("votes moved in distances", lambda: self._of_users(shared))
+
+    @property
+    def distance_votes(self) -> int:
+        """Votes of all distances."""
+        work = partial(_sum_distance_votes, largest=self.largest_share)
+        return self.weights.once(
+            "votes of distances", lambda: int(self.weights.map_cells(work, *self._given()).sum())
+        )
+
+    def tally(self, sums: PrivateSums, candidates: EvenPoints | ListedPoints) -> Ints:
+        """Return the votes of each place of a mean. PRIVATE."""
+        return self.tally_by(_tally_means, sums, candidates)
+
+    def tally_by(
+        self, work: Callable[..., Ints], sums: PrivateSums, candidates: EvenPoints | ListedPoints
+    ) -> Ints:
+        """Return the votes of each place. PRIVATE."""
+        tally = partial(work, largest=self.largest_share, candidates=candidates)
+        by_block = self.weights.map_sums(sums, tally, *self._given())
+        return np.asarray(by_block.sum(axis=1))
+
+    def _of_users(self, counted: NDArray[np.bool_]) -> Ints:
+        work = partial(_sum_user_votes, largest=self.largest_share)
+        totals, cells_per_user = self._given()
+        votes: Ints = self.weights.map_users(work, (*totals, counted), cells_per_user)
+        return np.asarray(read_only(votes))
+
+    def _given(self) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:
+        return (self.weights.totals,), (self.weights.occupancy.cells_per_user,)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedDistances:
+    """The tally of distances between two user means of a cell: a `VotedReading`.
+
+    Attributes
+    ----------
+    votes : WeightedVotes
+    """
+
+    votes: WeightedVotes
+
+    def tally(self, sums: PrivateSums, candidates: EvenPoints | ListedPoints) -> Ints:
+        """Return the votes of each place of a distance. PRIVATE."""
+        return self.votes.tally_by(_tally_distances, sums, candidates)
+
+
+# ---- of pairs ----
+
+
+def vote_shares(pairs: Pairs, weight: Ints, totals: Ints) -> Ints:
+    """Return each pair's part of its cell in grains, rounded down."""
+    # Whole numbers rounded down throughout: every processor has the same votes, and no user
+    # more than GRAIN.
+    return np.asarray(weight * GRAIN // totals[pairs.cell])
+
+
+def votes_by_share(pairs: Pairs, share: Ints, cells_per_user: Ints, largest: int) -> Ints:
+    """Return the votes of each pair: an equal part for each of the user's cells, and one by share.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    share : ndarray of int64, shape (n_pairs,)
+        As `vote_shares` returns it.
+    cells_per_user : ndarray of int64, shape (n_users,)
+    largest : int
+        Largest sum of a user's shares, at least 1.
+    """
+    by_weight = share * (GRAIN - EQUAL_VOTES) // largest
+    return np.asarray(EQUAL_VOTES // cells_per_user[pairs.user] + by_weight)
+
+
+def partners(pairs: Pairs) -> Ints:
+    """Return the pair of the same cell that each pair is compared with; itself if it is alone.
+
+    Each pair is compared with one other and is the partner of one, which differs in cells of
+    three users or more.
+    """
+    start, size = pairs.start[:-1][pairs.cell], np.diff(pairs.start)[pairs.cell]
+    position = np.arange(pairs.cell.size) - start
+    # Not the next one: users with neighbouring ids may well be alike.
+    step = np.maximum((size - 1) // 2, 1)
+    return np.asarray(start + (position + step) % size)
+
+
+def votes_of_distances(votes: Ints, partner: Ints) -> Ints:
+    """Return the votes of each pair's distance from its partner; 0 where it is alone."""
+    both = np.minimum(votes, votes[partner]) // 2
+    return np.where(partner == np.arange(votes.size), 0, both)
+
+
+def _user_shares(pairs: Pairs, weight: Ints, totals: Ints) -> Ints:
+    return _sum_whole(pairs, vote_shares(pairs, weight, totals))
+
+
+def _sum_user_votes(
+    pairs: Pairs, weight: Ints, totals: Ints, counted: Ints, cells_per_user: Ints, largest: int
+) -> Ints:
+    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
+    return _sum_whole(pairs, np.where(counted[pairs.cell], votes, 0))
+
+
+def _sum_whole(pairs: Pairs, whole: Ints) -> Ints:
+    """Return the sum of a whole number of each of a user's pairs."""
+    sums = np.zeros(pairs.n_users, dtype=np.int64)
+    np.add.at(sums, pairs.user, whole)
+    return sums
+
+
+def _sum_distance_votes(
+    pairs: Pairs, weight: Ints, totals: Ints, cells_per_user: Ints, largest: int
+) -> Ints:
+    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
+    return np.atleast_1d(votes_of_distances(votes, partners(pairs)).sum())
+
+
+def _tally_means(
+    pairs: Pairs,
+    weight: Ints,
+    sums: Ints,
+    totals: Ints,
+    cells_per_user: Ints,
+    largest: int,
+    candidates: EvenPoints | ListedPoints,
+) -> Ints:
+    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
+    return tally_votes(rounded_means(pairs, sums), votes, candidates)
+
+
+def _tally_distances(
+    pairs: Pairs,
+    weight: Ints,
+    sums: Ints,
+    totals: Ints,
+    cells_per_user: Ints,
+    largest: int,
+    candidates: EvenPoints | ListedPoints,
+) -> Ints:
+    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
+    mean, partner = sums // pairs.n, partners(pairs)
+    distance_votes = votes_of_distances(votes, partner)
+    return tally_votes(np.abs(mean - mean[partner]), distance_votes, candidates)

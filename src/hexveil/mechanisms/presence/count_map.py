@@ -26,7 +26,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE, DrawnRow, LaplaceNoise, Values
-from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS, JointSensitivity, private_pairs
+from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS, JointSensitivity, total_over_units
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.map_stage import map_scale
 
@@ -37,12 +37,14 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.contract import (
         Floats,
+        Ints,
         NoiseRequest,
         Outputs,
         PrivateSums,
         SensitivityReport,
         Stage,
     )
+    from hexveil.model.private_pairs import PrivatePairs
 
 COUNT_MAP = "count map"
 MISS = 0.05
@@ -81,12 +83,14 @@ class UnitCounts(DrawnRow):
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the numbers of units, in parts. PRIVATE."""
-        pairs = private_pairs(sums)
+        return (Values(total_over_units(sums, self.counts)[None]),)
+
+    def counts(self, pairs: PrivatePairs) -> Ints:
+        """Return the number of units in each cell, in parts. PRIVATE."""
         visited = pairs.of_unit(pairs.per_unit(np.ones_like(pairs.cell)))
         weights = PARTS * self.cell_cap // np.maximum(visited, self.cell_cap)
         # Exact: every partial sum is a whole number below 2^53.
-        counts = np.bincount(pairs.cell, weights=weights, minlength=self.n_cells)
-        return (Values(counts.astype(np.int64)[None]),)
+        return np.bincount(pairs.cell, weights=weights, minlength=self.n_cells).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Values
-from hexveil.mechanisms.presence.any_unit import JointSensitivity, private_pairs
+from hexveil.mechanisms.presence.any_unit import JointSensitivity, total_over_units
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         SensitivityReport,
     )
     from hexveil.mechanisms.presence.map_refinement import MapRefinement
+    from hexveil.model.private_pairs import PrivatePairs
 
 
 MAX_SCALE = Fraction(2**51)
@@ -94,7 +95,11 @@ class WeightMap(DrawnRow):
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the halves of the weights. PRIVATE."""
-        return (Values(self.window.sums(private_pairs(sums), self.span_quanta)[None]),)
+        return (Values(total_over_units(sums, self.halves)[None]),)
+
+    def halves(self, pairs: PrivatePairs) -> Ints:
+        """Return the halves of the weights of some units. PRIVATE."""
+        return self.window.sums(pairs, self.span_quanta)
 
 
 @dataclass(frozen=True, eq=False)

@@ -481,7 +481,9 @@ def one_run(
     true, slack = (truth.mean - low) / span, 1e-9
     covered = (decoded.mean_low <= true + slack) & (true - slack <= decoded.mean_high)
     weight, _ = plan.fine_window(outputs).decode(
-        plan.fine_window(outputs).sums(sums.pairs, request.lattice.span_quanta, plan.law.norm)
+        plan.fine_window(outputs).sums(
+            sums.pairs.collect(), request.lattice.span_quanta, plan.law.norm
+        )
     )
     weight_covered = (decoded.weight_low <= weight) & (weight <= decoded.weight_high)
     return MapErrors(

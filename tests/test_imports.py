@@ -110,8 +110,9 @@ TABLE = {
     "__init__": Room((EVERY_ROOM,)),
 }
 PRIVATE_PRESENCE = {
-    *("PrivatePairs", "PresenceSums", "private_pairs"),
+    *("PrivatePairs", "PairBlocks", "PresenceSums", "private_pairs", "total_over_units"),
     *("PrivateDataset", "private_dataset", "read_private", "private_reading"),
+    *("SparkPairBlocks", "private_blocks", "read_private_sums", "declared_sums"),
 }
 """Names through which records of private presence can be had."""
 SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence", "cli/presence")

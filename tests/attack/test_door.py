@@ -49,7 +49,10 @@ STUDIES = {
     "mechanisms/single_cell/prior_based/foresight.py",
 }  # fmt: skip
 """Studies of records that are one's own, or invented; nothing of them is a release."""
-TAKERS = {"measure", "values", "blocks", "user_sums", "execute", "_prepared", "private_pairs"}
+TAKERS = {
+    "measure", "values", "blocks", "user_sums", "execute", "_prepared", "private_pairs",
+    "total_over_units",
+}  # fmt: skip
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
 SINGLE_CELL = {"outputs", "estimates", "noiseless_estimates", "_outcomes", "_errors"}
 """Functions of `mechanisms/single_cell/` that run a study on simulated sums."""

@@ -142,7 +142,6 @@ def test_hours_leave_out_slots():
         ({"max_bad_rows": 0.5}, "max_bad_rows has no meaning"),
         ({"accept_single_records": True}, "accept_single_records has no meaning"),
         ({"version": {"*.parquet": "1"}}, "one text for all files"),
-        ({"engine": "spark"}, "DuckDB"),
     ],
 )
 def test_missing_declarations_are_refused(changes, message):

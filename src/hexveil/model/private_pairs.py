@@ -12,19 +12,34 @@ release succeeds does not depend on a record (see `MAX_RECORDS`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import numpy as np
 
 from hexveil.base.errors import HexveilError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     Ints = NDArray[np.int64]
 
 MAX_RECORDS = 2**20
 """Records of a unit in a cell beyond which further ones add no weight; a declared limit."""
+
+
+class PairBlocks(Protocol):
+    """PRIVATE. Pairs in blocks, here or elsewhere, each with all pairs of its units."""
+
+    def total(self, work: Callable[[PrivatePairs], Ints]) -> Ints:
+        """Return the sum over blocks of what a function makes of each, whole numbers. PRIVATE."""
+
+    def collect(self) -> PrivatePairs:
+        """Return all pairs in one block, in memory. PRIVATE."""
+
+    def close(self) -> None:
+        """Release what is kept elsewhere."""
 
 
 class PrivatePairs:
@@ -83,6 +98,17 @@ class PrivatePairs:
     def of_unit(self, numbers: Ints) -> Ints:
         """Return numbers of units, repeated for each of their pairs. PRIVATE."""
         return np.repeat(numbers, np.diff(self.begin, append=self.cell.size))
+
+    def total(self, work: Callable[[PrivatePairs], Ints]) -> Ints:
+        """Return what a function makes of all pairs: see `PairBlocks`. PRIVATE."""
+        return work(self)
+
+    def collect(self) -> PrivatePairs:
+        """Return these pairs."""
+        return self
+
+    def close(self) -> None:
+        """Do nothing: the pairs are in memory."""
 
     def __repr__(self) -> str:
         return "PrivatePairs(private)"

@@ -154,6 +154,7 @@ class Release:
 
         Hexagons are drawn as a map of one slot, labels as dots with their intervals. Colours have
         one scale for all slots and are those of the page: paler and fewer the less sure a cell is.
+        Under private presence closed hexagons are grey, and closed labels are left out.
 
         Parameters
         ----------
@@ -171,16 +172,15 @@ class Release:
         InputError
             Without matplotlib, or if the release does not have the column or the slot.
         """
-        if self._is_private:
-            raise InputError(
-                ".plot() does not draw maps with private presence yet: report.html does, and "
-                ".to_geopandas().plot('mean') draws the open cells."
-            )
         require_package("matplotlib", "plots")
         # Loaded here: a release must not wait for what only draws.
         from hexveil.report.notebook.cell_picture import picture_of  # noqa: PLC0415
         from hexveil.report.notebook.matplotlib_drawing import draw_axes  # noqa: PLC0415
+        from hexveil.report.notebook.presence_picture import presence_picture  # noqa: PLC0415
 
+        if self._is_private:
+            name = self._plotted(column).name
+            return draw_axes(presence_picture(self.table, self._view(), name, slot), ax)
         return draw_axes(picture_of(self.table, self._view(), self._plotted(column), slot), ax)
 
     def write(  # noqa: PLR0913  keyword-only, a field of the run file per argument
@@ -251,7 +251,7 @@ class Release:
         )
 
         if self._is_private:
-            return summarize_presence(self.table, self._view())
+            return summarize_presence(self.table, self._view(), self._plotted(None).name)
         return summarize(self.table, self._view(), self._plotted(None))
 
     def _ipython_key_completions_(self) -> list[str]:

@@ -29,7 +29,6 @@ from hexveil.records.sources.cache import resolve_cache
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import (
     Files,
-    MemoryTable,
     check_compressed,
     is_spark,
     resolve_source,
@@ -250,8 +249,6 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     Dataset('speed', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
     is_private = check_protect(protect, cells)
-    if is_private and (engine not in (None, "duckdb") or is_spark(source, "DataFrame")):
-        raise InputError('protect "presence" reads with DuckDB alone: leave engine out.')
     terms = _terms(statistics, is_private=is_private)
     spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
     # All arguments are checked before a file is opened.
@@ -269,7 +266,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
             "records are (hv.from_sums)."
         )
     if is_private:
-        return _read_private(source, request, cache=cache, version=version)
+        return _read_private(source, request, spark=spark, cache=cache, version=version)
     if spark is not None:
         from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415
 
@@ -388,24 +385,40 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
 
 
 def _read_private(
-    source: object, request: ReadRequest, *, cache: object, version: Version | None
+    source: object,
+    request: ReadRequest,
+    *,
+    spark: Any,  # noqa: ANN401  pyspark is not loaded
+    cache: object,
+    version: Version | None,
 ) -> PrivateDataset:
     """Read records with private presence; declarations are checked before a file is opened."""
     from hexveil.records.duckdb.private_reading import read_private  # noqa: PLC0415  the engine
 
     refuse_versions_by_file(version)
     facts = declare_facts(request)
+    if spark is not None:
+        from hexveil.records.spark.private_blocks import read_private_blocks  # noqa: PLC0415
+
+        records = resolve_spark_source(source)
+        _refuse_documents(records)
+        named = replace(facts, identity={**facts.identity, "source": records.label})
+        return read_private_blocks(spark, records, request, named)
     # With a cache only new files are checked, as they are read.
     files = resolve_source(source, unpack=cache is None)
-    # Columns of documents are those that their records happen to have: a missing one would tell.
-    if not isinstance(files, MemoryTable) and files.kind not in FIXED_COLUMNS:
+    _refuse_documents(files)
+    named = replace(facts, identity={**facts.identity, "source": files.label})
+    request = replace(request, cache=resolve_cache(cache, version, source, files))
+    return read_private(files, request, named)
+
+
+def _refuse_documents(source: object) -> None:
+    """Refuse files whose columns are those that their records happen to have."""
+    if isinstance(source, Files) and source.kind not in FIXED_COLUMNS:
         raise InputError(
             'protect "presence" reads Parquet, CSV and tables, whose columns do not depend on the '
             "records; convert the documents before."
         )
-    named = replace(facts, identity={**facts.identity, "source": files.label})
-    request = replace(request, cache=resolve_cache(cache, version, source, files))
-    return read_private(files, request, named)
 
 
 def _spark(engine: object, source: object, *, by_file: bool) -> Any:  # noqa: ANN401  pyspark is not loaded

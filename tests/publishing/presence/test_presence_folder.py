@@ -204,3 +204,40 @@ def test_grades_follow_from_intervals():
     assert grade_counts(units - 8, units + 8, units, is_open) == [
         *("good", "caution", "noise", "closed"),
     ]
+
+
+def test_pictures_show_closed_cells_as_closed(made):
+    """Open hexagons have colours and numbers, closed ones are grey, in both kinds of picture."""
+    axes = pytest.importorskip("matplotlib.pyplot").subplots()[1]
+    for release in made:
+        n_open = sum(release.table["is_open"].to_pylist())
+        n_closed = len(release) - n_open
+        assert 0 < n_open < len(release)
+        html = release._repr_html_()
+        assert html.count("<title>closed</title>") == n_closed
+        assert html.count("<title>8") == n_open
+        assert f"({n_closed} cells closed: grey)" in html
+        axes.clear()
+        release.plot(ax=axes)
+        drawn = [len(one.get_paths()) for one in axes.collections[:2]]
+        assert drawn == [n_closed, n_open]
+        frame = release.to_geopandas()
+        assert (len(frame), int(frame["is_open"].sum())) == (len(release), n_open)
+    made[0].plot("weight", ax=axes)
+    with pytest.raises(InputError, match="draws numbers"):
+        made[0].plot("quality")
+
+
+def test_pictures_of_labels_leave_closed_ones_out(made):
+    """A chart of labels has its open cells; where all are closed there is no picture."""
+    table = pa.table(
+        {"cell": ["a", "b"], "is_open": [True, False], "quality": ["good", "closed"]}
+        | {name: pa.array([x, None]) for name, x in (("mean", 3.0), ("mean_low", 2.0))}
+        | {name: pa.array([x, None]) for name, x in (("mean_high", 4.0), ("weight", 9.0))}
+    )
+    release = hv.Release(table, made[0].manifest, made[0].epsilon, replayed=False)
+    html = release._repr_html_()
+    assert html.count("<circle") == 1
+    assert "(1 cell closed)" in html
+    closed = hv.Release(table.slice(1), release.manifest, release.epsilon, replayed=False)
+    assert "<svg" not in closed._repr_html_()

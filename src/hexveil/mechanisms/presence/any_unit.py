@@ -24,8 +24,10 @@ from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise, PrivateSums
 from hexveil.mechanisms.sensitivity_report import ULP
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, NoiseRequest
-    from hexveil.model.private_pairs import PrivatePairs
+    from collections.abc import Callable
+
+    from hexveil.mechanisms.contract import Floats, Ints, NoiseRequest
+    from hexveil.model.private_pairs import PairBlocks, PrivatePairs
 
 N_ACCOUNTS = 1
 """Entries of losses: "any unit"."""
@@ -39,7 +41,7 @@ class PresenceSums(PrivateSums):
 
     __slots__ = ("pairs",)
 
-    def __init__(self, pairs: PrivatePairs) -> None:
+    def __init__(self, pairs: PairBlocks) -> None:
         self.pairs = pairs
 
     def map_cells(self, *_: object, **__: object) -> NoReturn:
@@ -51,13 +53,31 @@ class PresenceSums(PrivateSums):
 
 
 def private_pairs(sums: PrivateSums) -> PrivatePairs:
-    """Return the pairs that a stage of this folder measures. PRIVATE.
+    """Return all pairs that a stage of this folder measures, in memory. PRIVATE.
 
     Raises
     ------
     TypeError
         If the sums are those of a public occupancy.
     """
+    return _blocks(sums).collect()
+
+
+def total_over_units(sums: PrivateSums, work: Callable[[PrivatePairs], Ints]) -> Ints:
+    """Return the sum of what a function makes of each block of pairs, wherever it is. PRIVATE.
+
+    A block has all pairs of its units, so a function that adds up over units has the same sum over
+    blocks as over all pairs at once: whole numbers, in any order.
+
+    Raises
+    ------
+    TypeError
+        If the sums are those of a public occupancy.
+    """
+    return _blocks(sums).total(work)
+
+
+def _blocks(sums: object) -> PairBlocks:
     if not isinstance(sums, PresenceSums):
         raise TypeError("a stage with private presence measures PresenceSums only.")
     return sums.pairs

@@ -27,7 +27,7 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE, DrawnRow, Values
-from hexveil.mechanisms.presence.any_unit import private_pairs
+from hexveil.mechanisms.presence.any_unit import total_over_units
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.loss_shares import LossShares, booked_losses, loss_shares
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.contract import (
         Floats,
+        Ints,
         NoiseRequest,
         Outputs,
         PrivateSums,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         Stage,
     )
     from hexveil.mechanisms.presence.map_noise import MapNoise
+    from hexveil.model.private_pairs import PrivatePairs
 
 COUNT_MAP = "count map"
 MISS = 0.05
@@ -81,12 +83,14 @@ class UnitCounts(DrawnRow):
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the numbers of units, in parts. PRIVATE."""
-        pairs = private_pairs(sums)
+        return (Values(total_over_units(sums, self.counts)[None]),)
+
+    def counts(self, pairs: PrivatePairs) -> Ints:
+        """Return the number of units in each cell, in parts. PRIVATE."""
         visited = pairs.of_unit(pairs.per_unit(np.ones_like(pairs.cell)))
         weights = self.law.count_weights(self.cell_cap, visited)
         # Exact: every partial sum is a whole number below 2^53.
-        counts = np.bincount(pairs.cell, weights=weights, minlength=self.n_cells)
-        return (Values(counts.astype(np.int64)[None]),)
+        return np.bincount(pairs.cell, weights=weights, minlength=self.n_cells).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

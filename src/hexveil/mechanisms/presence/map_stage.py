@@ -22,7 +22,7 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DrawnRow, Values
-from hexveil.mechanisms.presence.any_unit import private_pairs
+from hexveil.mechanisms.presence.any_unit import total_over_units
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.mechanisms.presence.map_refinement import MapRefinement
+    from hexveil.model.private_pairs import PrivatePairs
 
 
 MAX_SCALE = Fraction(2**51)
@@ -97,8 +98,11 @@ class WeightMap(DrawnRow):
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the halves of the weights. PRIVATE."""
-        pairs = private_pairs(sums)
-        return (Values(self.window.sums(pairs, self.span_quanta, self.law.norm)[None]),)
+        return (Values(total_over_units(sums, self.halves)[None]),)
+
+    def halves(self, pairs: PrivatePairs) -> Ints:
+        """Return the halves of the weights of some units. PRIVATE."""
+        return self.window.sums(pairs, self.span_quanta, self.law.norm)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.mechanisms.contract import DrawnRow, NoisyMax, Scores
-from hexveil.mechanisms.presence.any_unit import private_pairs, score_sensitivity
+from hexveil.mechanisms.presence.any_unit import score_sensitivity, total_over_units
 from hexveil.mechanisms.presence.contribution import (
     PARTS,
     positions,
@@ -230,10 +230,14 @@ class PopulationQuantile(DrawnRow):
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Scores, ...]:  # noqa: ARG002
         """Return the scores of the candidates. PRIVATE."""
-        values, votes = self.values.values_and_votes(private_pairs(sums))
         size = self.candidates.size
-        # Exact: every partial sum is a whole number below 2^53.
-        tally = np.bincount(self.candidates.places(values), weights=votes, minlength=size + 1)
-        cumulative = np.cumsum(tally.astype(np.int64))[None]
+        cumulative = np.cumsum(total_over_units(sums, self.tally))[None]
         costs = self.cost.costs(cumulative) + self.penalty * np.arange(size, dtype=np.int64)
         return (Scores(-costs, np.ones((1, size), dtype=np.int64)),)
+
+    def tally(self, pairs: PrivatePairs) -> Ints:
+        """Return the votes for each candidate, and last those beyond all of them. PRIVATE."""
+        values, votes = self.values.values_and_votes(pairs)
+        places, size = self.candidates.places(values), self.candidates.size
+        # Exact: every partial sum is a whole number below 2^53.
+        return np.bincount(places, weights=votes, minlength=size + 1).astype(np.int64)

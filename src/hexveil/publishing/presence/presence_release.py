@@ -4,7 +4,7 @@ Neighbours: all records of one privacy unit are added or removed.
 Sensitivity and loss: `mechanisms.presence`. The ledger books ε for "any unit", in one balance,
 before anything is measured: which units there are is private, so none is named. Balance, facts,
 stages and their sizes are the same whatever the records are.
-Relies on the caller for `PrivatePairs` that were grouped by the privacy unit.
+Relies on the caller for pairs that were grouped by the privacy unit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.presence.count_map import CountAllocation
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
-    from hexveil.model.private_pairs import PrivatePairs
+    from hexveil.model.private_pairs import PairBlocks
     from hexveil.planning.presence.presence_request import UnitCountRequest
 
     Request = PresenceRequest | UnitCountRequest
@@ -82,7 +82,7 @@ class PresenceRelease:
 
 
 def release_with_presence(
-    pairs: PrivatePairs,
+    pairs: PairBlocks,
     request: Request,
     *,
     source: str,
@@ -95,7 +95,7 @@ def release_with_presence(
 
     Parameters
     ----------
-    pairs : PrivatePairs
+    pairs : PairBlocks
         PRIVATE.
     request : PresenceRequest or UnitCountRequest
     source : str
@@ -122,7 +122,7 @@ def release_with_presence(
 
 
 def book_and_draw(
-    pairs: PrivatePairs,
+    pairs: PairBlocks,
     plan: PresenceAllocation | CountAllocation,
     facts: dict[str, str],
     ledger: Ledger,

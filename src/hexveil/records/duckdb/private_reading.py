@@ -72,7 +72,7 @@ def _declared_pairs(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return cell number, unit, records and sum of each pair on the declared grid. PRIVATE."""
     names = ", ".join(stored.keys.cell)
-    session.register(DECLARED_CELLS, _declared_table(cells))
+    session.register(DECLARED_CELLS, declared_table(cells))
     stored.create_cells()
     # Both stores number the selected cells from 0, in the order of this table.
     session.run(
@@ -91,7 +91,7 @@ def _declared_pairs(
     return number[cell], unit, n, total
 
 
-def _declared_table(cells: CellTable) -> pa.Table:
+def declared_table(cells: CellTable) -> pa.Table:
     """Return the keys of declared cells, named as the keys of pairs, and their numbers."""
     columns: dict[str, object] = {NUMBER: np.arange(len(cells), dtype=np.int64)}
     if isinstance(cells.grid, Labels):

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
+import numpy as np
+
 from hexveil.base.errors import HexveilError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from hexveil.model.declared_facts import DeclaredFacts
-    from hexveil.model.private_pairs import PrivatePairs
+    from hexveil.model.private_pairs import PairBlocks, PrivatePairs
 
 
 class ReadingCounts:
@@ -27,13 +31,10 @@ class ReadingCounts:
         self._counts = dict(counts)
 
     @classmethod
-    def of(cls, counts: Mapping[str, int], pairs: PrivatePairs) -> ReadingCounts:
+    def of(cls, counts: Mapping[str, int], pairs: PairBlocks) -> ReadingCounts:
         """Return the counts of a reading, with those on the declared grid. PRIVATE."""
-        # Saturated counts: exact below a million records of a unit in a cell.
-        on_grid = {
-            "records on the declared grid": int(pairs.records.sum()),
-            "units on the declared grid": int(pairs.begin.size),
-        }
+        records, units = pairs.total(_on_grid).tolist()
+        on_grid = {"records on the declared grid": records, "units on the declared grid": units}
         return cls({**counts, **on_grid})
 
     def lines(self) -> list[str]:
@@ -48,6 +49,11 @@ class ReadingCounts:
         raise HexveilError("private counts are not pickled.")
 
 
+def _on_grid(pairs: PrivatePairs) -> NDArray[np.int64]:
+    # Saturated counts: exact below a million records of a unit in a cell.
+    return np.array([pairs.records.sum(), pairs.begin.size], dtype=np.int64)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateDataset:
     """Records aggregated into pairs of private presence. A plan sees `public` alone.
@@ -55,18 +61,19 @@ class PrivateDataset:
     Attributes
     ----------
     public : DeclaredFacts
-    pairs : PrivatePairs
+    pairs : PairBlocks
         Private.
     counts : ReadingCounts
         Private.
     """
 
     public: DeclaredFacts
-    pairs: PrivatePairs
+    pairs: PairBlocks
     counts: ReadingCounts
 
     def close(self) -> None:
-        """Do nothing: the pairs are in memory."""
+        """Release pairs that stayed in Spark; without any, do nothing."""
+        self.pairs.close()
 
     def __repr__(self) -> str:
         facts = self.public

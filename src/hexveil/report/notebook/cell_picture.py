@@ -79,7 +79,10 @@ class CellPicture(ReadOnlyArrays):
     outlines : tuple of ndarray of float, shape (n_corners, 2), or None
         Corners of each cell in metres east and north of the map's middle; None for labels.
     others : tuple of ndarray of float
-        Outlines of hexagons that the release has in other slots alone.
+        Outlines of hexagons without a number: those that the release has in other slots alone, or
+        closed ones.
+    others_note : str
+        What these are.
     """
 
     title: str
@@ -93,6 +96,7 @@ class CellPicture(ReadOnlyArrays):
     scale: tuple[float, float]
     outlines: tuple[Floats, ...] | None = None
     others: tuple[Floats, ...] = ()
+    others_note: str = ""
 
     @property
     def has_intervals(self) -> bool:
@@ -144,12 +148,12 @@ def picture_of(
     if column.statistic:
         view = replace(view, shown=column.statistic)
     slot = select_slot(table, slot)
-    rows = _rows(table, slot)
+    rows = rows_of(table, slot)
     value, low, high = _numbers(table, view, column)
     quality = _quality(table, column)
-    names = _cell_names(table, view)
+    names = cell_names(table, view)
     is_mapped = "hexagon" in table.column_names
-    outlines, others = _outlines(table, rows) if is_mapped else (None, ())
+    outlines, others = outlines_of(table, rows) if is_mapped else (None, ())
     picture = CellPicture(
         title=_title(table, view, column, slot),
         label=_label(view, column),
@@ -165,11 +169,11 @@ def picture_of(
         others=others,
     )
     picture = replace(picture, descriptions=_descriptions(picture, view, column))
-    return picture if is_mapped else _as_bars(picture, table["records"].to_numpy()[rows])
+    return picture if is_mapped else as_bars(picture, table["records"].to_numpy()[rows])
 
 
-def select_slot(table: pa.Table, slot: str | None) -> str | None:
-    """Return the slot to draw: the one named, else the one with the most records.
+def select_slot(table: pa.Table, slot: str | None, weights: Floats | None = None) -> str | None:
+    """Return the slot to draw: the one named, else the one with the most records, or weights.
 
     None where the release has no slots; InputError if it does not have this one.
     """
@@ -180,7 +184,8 @@ def select_slot(table: pa.Table, slot: str | None) -> str | None:
     slots = np.array(table["slot"].to_pylist())
     names, position = np.unique(slots, return_inverse=True)
     if slot is None:
-        return str(names[np.argmax(np.bincount(position, table["records"].to_numpy()))])
+        weights = table["records"].to_numpy() if weights is None else weights
+        return str(names[np.argmax(np.bincount(position, weights))])
     if slot not in names:
         raise InputError(f"the release has no slot {slot!r}; {_suggest(str(slot), names.tolist())}")
     return slot
@@ -194,7 +199,8 @@ def _suggest(name: str, names: Sequence[str]) -> str:
     return f"did you mean {similar[0]!r}?" if similar else f"it has {listed}."
 
 
-def _rows(table: pa.Table, slot: str | None) -> NDArray[np.int64]:
+def rows_of(table: pa.Table, slot: str | None) -> NDArray[np.int64]:
+    """Return the rows of a slot, all rows without slots."""
     if slot is None:
         return np.arange(table.num_rows)
     return np.flatnonzero(np.array(table["slot"].to_pylist()) == slot)
@@ -231,13 +237,14 @@ def _counted(value: Floats, quality: list[str]) -> NDArray[np.bool_]:
     return is_signal if is_signal.any() else np.ones(value.shape, dtype=np.bool_)
 
 
-def _cell_names(table: pa.Table, view: ManifestView) -> list[str]:
+def cell_names(table: pa.Table, view: ManifestView) -> list[str]:
+    """Return the hexagon or the labels of each row."""
     columns = ("hexagon",) if "hexagon" in table.column_names else view.label_columns or ("cell",)
     texts = [[str(text) for text in table[name].to_pylist()] for name in columns]
     return [" \u00b7 ".join(parts) for parts in zip(*texts, strict=True)]
 
 
-def _outlines(
+def outlines_of(
     table: pa.Table, rows: NDArray[np.int64]
 ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
     """Return the outlines of these rows, and those of hexagons in other rows alone."""
@@ -256,7 +263,11 @@ def _outlines(
 
 
 def _title(table: pa.Table, view: ManifestView, column: PlottedColumn, slot: str | None) -> str:
-    subject = view.heading if column.statistic else column.name.capitalize()
+    return title_of(table, view.heading if column.statistic else column.name.capitalize(), slot)
+
+
+def title_of(table: pa.Table, subject: str, slot: str | None) -> str:
+    """Return the title of a picture: what it shows, and in which slot."""
     if slot is None:
         return subject
     row = table["slot"].to_pylist().index(slot)
@@ -286,15 +297,20 @@ def _descriptions(
     return tuple(texts)
 
 
-def _as_bars(picture: CellPicture, records: NDArray[np.int64]) -> CellPicture:
-    """Return the picture with its largest numbers first, and with no more cells than are read."""
+def as_bars(
+    picture: CellPicture, records: NDArray[np.int64] | Floats, most: str = "records"
+) -> CellPicture:
+    """Return the picture with its largest numbers first, and with no more cells than are read.
+
+    Kept are the cells with the most records, or the most of what `most` names.
+    """
     n_cells = picture.value.size
     title = picture.title
     # Stable, so that equal input gives an equal picture.
     rows = np.sort(np.argsort(-records, kind="stable")[:MAX_BARS])
     rows = rows[np.argsort(-picture.value[rows], kind="stable")]
     if n_cells > MAX_BARS:
-        title += f" ({MAX_BARS} of {n_cells:,} cells, those with most records)"
+        title += f" ({MAX_BARS} of {n_cells:,} cells, those with most {most})"
     return replace(
         picture,
         title=title,

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.report.notebook.cell_picture import picture_of
+from hexveil.report.notebook.presence_picture import presence_picture
 from hexveil.report.notebook.svg_drawing import draw_svg
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
     from hexveil.report.manifest_view import ManifestView
-    from hexveil.report.notebook.cell_picture import PlottedColumn
+    from hexveil.report.notebook.cell_picture import CellPicture, PlottedColumn
 
 TABLE_KEYS = ("raw", "bound95", "quality")
 """Columns of a statistic that the rows have."""
@@ -49,21 +52,30 @@ def summarize(table: pa.Table, view: ManifestView, column: PlottedColumn) -> str
     )
 
 
-def summarize_presence(table: pa.Table, view: ManifestView) -> str:
-    """Return a release with private presence as HTML: its promise, and its open cells first."""
+def summarize_presence(table: pa.Table, view: ManifestView, column: str) -> str:
+    """Return a release with private presence as HTML: its promise, a picture, open cells first."""
     n_open = sum(table["is_open"].to_pylist())
     cells = "1 cell" if table.num_rows == 1 else f"{table.num_rows:,} cells"
     names = [name for name in PRESENCE_COLUMNS if name in table.column_names]
-    return paragraph(f"{cells}, {n_open:,} open. {view.promise}") + html_table(
-        table.sort_by([("is_open", "descending")]).select(names)
+    # Labels without an open cell leave nothing to draw.
+    has_picture = "hexagon" in table.column_names or n_open > 0
+    figure = _framed(table, lambda: presence_picture(table, view, column)) if has_picture else ""
+    return (
+        paragraph(f"{cells}, {n_open:,} open. {view.promise}")
+        + figure
+        + html_table(table.sort_by([("is_open", "descending")]).select(names))
     )
 
 
 def _figure(table: pa.Table, view: ManifestView, column: PlottedColumn) -> str:
+    return _framed(table, lambda: picture_of(table, view, column))
+
+
+def _framed(table: pa.Table, draw: Callable[[], CellPicture]) -> str:
     # Counted before any outline is computed: a notebook shows a large release at once.
     if "hexagon" in table.column_names and len(table["hexagon"].unique()) > MAX_HEXAGONS:
         return paragraph("Too many hexagons for a notebook: .plot() draws them.")
-    picture = picture_of(table, view, column)
+    picture = draw()
     caption = picture.title
     n_slots = len(table["slot"].unique()) if "slot" in table.column_names else 1
     if n_slots > 1:

@@ -1,0 +1,232 @@
+"""PRIVATE. Records with private presence in Spark: blocks of pairs stay there, totals come back.
+
+A block holds all pairs of its units, as bytes of whole numbers. What a stage asks of units is added
+up over blocks by Spark, so that one whole number per cell or candidate reaches the driver: the same
+number as on one machine, since whole numbers may be added in any order.
+
+As on one machine nothing is refused for its records. How many rows, blocks and bytes there are,
+Spark shows to whoever may see its own pages and logs.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.storagelevel import StorageLevel
+
+from hexveil.base.errors import HexveilError
+from hexveil.model.private_pairs import PrivatePairs
+from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.private_reading import NUMBER, declared_table
+from hexveil.records.duckdb.reading import rule_counts
+from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.validation import REASONS
+from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
+from hexveil.records.progress import show_progress
+from hexveil.records.spark import tasks
+from hexveil.records.spark.counting import count_groups, persisted, raise_task_failure
+from hexveil.records.spark.error_translation import translate_errors
+from hexveil.records.spark.frames import checkpoint, collect, from_arrow, map_batches
+from hexveil.records.spark.source_rows import open_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.records.read_request import ReadRequest
+    from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
+
+    Ints = NDArray[np.int64]
+    Batches = Iterator[pa.RecordBatch]
+
+BLOCK_PAIRS = 2**20
+"""Pairs of a block, about: some tens of megabytes."""
+_PACKED = pa.schema([("pairs", pa.binary())])
+_TOTAL = pa.schema([("place", pa.int64()), ("number", pa.int64())])
+_LOST = "a task of the Spark job failed while looking at pairs; its cause is not shown."
+
+
+def read_private_blocks(
+    spark: SparkSession,
+    source: Files | MemoryTable | Frame | Remote,
+    request: ReadRequest,
+    facts: DeclaredFacts,
+) -> PrivateDataset:
+    """Read a source into pairs on the declared grid, which stay in Spark. PRIVATE.
+
+    Raises
+    ------
+    InputError
+        If the source or a column cannot be used, whatever the records are.
+    """
+    with (
+        show_progress("Reading records"),
+        Session(request.memory, scratch=request.scratch) as session,
+    ):
+        records = open_records(spark, session, source, request)
+        rules = request.rules
+        grouping = aggregation.group_keys(
+            session, rules.cells, rules.privacy_unit, records.records.places
+        )
+        with persisted(count_groups(records, request, grouping)) as tally:
+            left_out, repeats, n_groups = _summary(tally)
+            blocks = _packed(tally, facts, grouping, n_groups // BLOCK_PAIRS + 1)
+        pairs = SparkPairBlocks(blocks)
+        counts = rule_counts(request, left_out, repeats)
+        return PrivateDataset(facts, pairs, ReadingCounts.of(counts, pairs))
+
+
+def _summary(tally: DataFrame) -> tuple[Mapping[int, int], int, int]:
+    """Return records per reject reason, repeats, and rows of kept records. PRIVATE."""
+    table = collect(
+        tally.groupBy("reject_reason", "note").agg(
+            F.sum("n").alias("records"), F.count(F.lit(1)).alias("groups")
+        )
+    )
+    reasons = table["reject_reason"].to_numpy()
+    raise_task_failure(table["note"], reasons)
+    counts = {int(k): int(n) for k, n in zip(reasons, table["records"].to_pylist(), strict=True)}
+    repeats = counts.pop(tasks.REPEATS, 0)
+    left_out = {reason: n for reason, n in counts.items() if reason < len(REASONS)}
+    left_out[0] = left_out.get(0, 0) + repeats
+    return left_out, repeats, int(table["groups"].to_numpy()[reasons == 0].sum())
+
+
+def _packed(
+    tally: DataFrame, facts: DeclaredFacts, grouping: aggregation.GroupKeys, n_blocks: int
+) -> DataFrame:
+    """Return the blocks of pairs on the declared grid, kept by Spark. PRIVATE."""
+    cells = declared_table(facts.cells)
+    if "hexagon" in cells.column_names:
+        hexagons = cells["hexagon"].cast(pa.int64())  # Spark has no numbers without a sign
+        cells = cells.set_column(cells.column_names.index("hexagon"), "hexagon", hexagons)
+    declared = F.broadcast(from_arrow(tally.sparkSession, cells))
+    units = list(grouping.unit)
+    rows = (
+        tally.where("reject_reason = 0")
+        .join(declared, list(grouping.cell))
+        .select(NUMBER, *units, "n", "total")
+        # By unit: a unit in two blocks would weigh twice.
+        .repartition(n_blocks, *units)
+    )
+    stored = checkpoint(packed := map_batches(rows, _pack_task(units), _PACKED))
+    if stored is packed:
+        packed.persist(StorageLevel.MEMORY_AND_DISK)
+        translate_errors(packed.count)
+    return stored
+
+
+class SparkPairBlocks:
+    """PRIVATE. Blocks of pairs that Spark keeps: see `hexveil.model.private_pairs.PairBlocks`."""
+
+    def __init__(self, blocks: DataFrame) -> None:
+        self._blocks = blocks
+
+    def __repr__(self) -> str:
+        return "SparkPairBlocks(private)"
+
+    def total(self, work: Callable[[PrivatePairs], Ints]) -> Ints:
+        """Return the sum over blocks of what a function makes of each. PRIVATE."""
+        sent = self._blocks.sparkSession.sparkContext.broadcast(work)
+        parts = map_batches(self._blocks, _total_task(lambda: sent.value), _TOTAL)
+        try:
+            found = collect(parts.groupBy("place").agg(F.sum("number").alias("number")))
+        finally:
+            # Else each question would stay on every executor until the session ends.
+            translate_errors(sent.destroy)
+        # No block has the form of an answer: that of no pairs has it.
+        total = work(_no_pairs())
+        np.add.at(total, found["place"].to_numpy(), found["number"].to_numpy())
+        return total
+
+    def collect(self) -> PrivatePairs:
+        """Return all pairs in memory, for stages that add up nothing. PRIVATE."""
+        blocks = collect(self._blocks)["pairs"].to_pylist()
+        columns, n_units = [np.zeros((4, 0), dtype=np.int64)], 0
+        for block in blocks:
+            pairs = _unpacked(block)
+            pairs[1] += n_units  # units are numbered within their block
+            n_units = int(pairs[1].max(initial=n_units - 1)) + 1
+            columns.append(pairs)
+        return PrivatePairs(*np.concatenate(columns, axis=1))
+
+    def close(self) -> None:
+        """Let Spark forget the blocks."""
+        self._blocks.unpersist()
+
+
+def _no_pairs() -> PrivatePairs:
+    return PrivatePairs([], [], [], [])
+
+
+def _pack_task(units: list[str]) -> Callable[[Batches], Batches]:
+    """Return the work of a task that packs all rows of its units into one block."""
+
+    def packed(batches: Batches) -> Batches:
+        rows = list(batches)
+        if not rows:
+            return
+        table = pa.Table.from_batches(rows)
+        keys = table.select(units).combine_chunks()
+        numbers = [keys[name].combine_chunks().dictionary_encode().indices for name in units]
+        unit = np.zeros(table.num_rows, dtype=np.int64)
+        for column in numbers:
+            # Numbers of distinct values of a key, below the number of rows: no overflow for the
+            # two keys that a unit has at most.
+            unit = unit * table.num_rows + column.to_numpy()
+        unit = np.unique(unit, return_inverse=True)[1]
+        # A sum that does not fit 64 bits is null: no machine holds so many records of a unit.
+        total = table["total"].fill_null(0).to_numpy()
+        columns = np.stack([table[NUMBER].to_numpy(), unit, table["n"].to_numpy(), total])
+        # Spark keeps no order; a block that is made again must have the same bytes.
+        columns = columns[:, np.lexsort((columns[0], columns[1]))]
+        sink = io.BytesIO()
+        np.save(sink, columns, allow_pickle=False)
+        yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue()], pa.binary())], schema=_PACKED)
+
+    return _guarded(packed)
+
+
+def _total_task(load: Callable[[], Callable[[PrivatePairs], Ints]]) -> Callable[[Batches], Batches]:
+    """Return the work of a task that adds up what a function makes of its blocks."""
+
+    def totals(batches: Batches) -> Batches:
+        work = load()
+        total = work(_no_pairs())
+        for batch in batches:
+            for block in batch["pairs"]:
+                total = total + work(PrivatePairs(*_unpacked(block.as_py())))
+        places = np.flatnonzero(total)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(places, pa.int64()), pa.array(total[places], pa.int64())], schema=_TOTAL
+        )
+
+    return _guarded(totals)
+
+
+def _unpacked(block: bytes) -> Ints:
+    """Return cell, unit, records and sum of each pair, shape (4, n_pairs). PRIVATE."""
+    return np.asarray(np.load(io.BytesIO(block), allow_pickle=False), dtype=np.int64)
+
+
+def _guarded(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
+    """Return work whose failures tell nothing but that they happened."""
+
+    def guarded(batches: Batches) -> Batches:
+        failed = False
+        try:
+            yield from work(batches)
+        except Exception:  # noqa: BLE001  its words could hold a value
+            failed = True
+        # Raised here: else the cause would hang on it.
+        if failed:
+            raise HexveilError(_LOST)
+
+    return guarded

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.pair_bins import PairBins
-    from hexveil.planning.distribution.distribution_plan import Estimator
+    from hexveil.model.statistic_terms import Estimator
 
     Floats = NDArray[np.float64]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from pydantic import BeforeValidator
 
+from hexveil.model.statistic_terms import Estimator
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode
-from hexveil.planning.distribution.distribution_plan import Estimator
 from hexveil.planning.request import ClipUserForm, ErrorKind, Method, Objective, UnfinishedStage
 
 if TYPE_CHECKING:

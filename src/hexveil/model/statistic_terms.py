@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -43,6 +43,8 @@ _QUANTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,6})?)")
 _SHARE = re.compile(r"share\s*(<=|>=|<|>)\s*([-+]?\d[\d.]*(?:[eE][-+]?\d+)?)")
 _WORDS = {"<": "below", "<=": "at_most", ">": "above", ">=": "at_least"}
 _SHARE_PREFIX = re.compile(r"share_(below|at_most|above|at_least)_(minus_)?(\d+(?:_\d+)?)")
+Estimator = Literal["auto", "ranks", "bins"]
+"""How a cell's distribution is measured: by ranks of its records, by bins, or by prediction."""
 FORMS = '"mean", "variance", "sd", "p50" (any quantile from p0.000001 on), "share<10", "histogram"'
 
 

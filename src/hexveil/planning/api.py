@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.model.statistic_terms import Estimator
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan, Estimator
+    from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.moments.public_source import HasPublicMetadata
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_request import FleetDeclaration

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +37,6 @@ from hexveil.planning.distribution.distribution_components import (
     RankPlan,
     predicted_share_error,
 )
-from hexveil.planning.release_allocation import allocation_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,12 +45,11 @@ if TYPE_CHECKING:
 
     from hexveil.model.occupancy import LocalOccupancy
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.model.statistic_terms import Term
+    from hexveil.model.statistic_terms import Estimator, Term
     from hexveil.planning.plan import Plan
 
     Floats = NDArray[np.float64]
 
-Estimator = Literal["auto", "ranks", "bins"]
 MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"
 SHAPE_SHARE = Fraction(3, 20)
 USELESS_ERROR = 0.115
@@ -224,9 +222,14 @@ class DistributionPlan:
     def _moments(self) -> list[Component]:
         if self.moment_plan is None:
             return []
+        from hexveil.planning.release_allocation import allocation_of  # noqa: PLC0415  as below
+
         return [Component(MOMENTS, allocation_of(self.moment_plan, self.facts.lattice))]
 
     def _distribution(self) -> list[Component]:
+        # Loaded with the stages of a release, not with every plan: it loads the noise library.
+        from hexveil.planning.release_allocation import allocation_of  # noqa: PLC0415
+
         assert self.facts.bins is not None  # noqa: S101  see plan_distribution
         edges, occupancy = self.facts.bins.edges, self.occupancy
         match self.component:

@@ -13,7 +13,7 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.binned_stage import check_room
-from hexveil.model.statistic_terms import Share, fine_bins, parse_statistics
+from hexveil.model.statistic_terms import Estimator, Share, fine_bins, parse_statistics
 from hexveil.planning.distribution.cell_prices import choose_prices
 from hexveil.planning.distribution.distribution_components import (
     BinPlan,
@@ -23,7 +23,7 @@ from hexveil.planning.distribution.distribution_components import (
     predicted_share_error,
     score_metadata,
 )
-from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionPlan, Estimator
+from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionPlan
 from hexveil.planning.moments.plan_moments import plan_moments
 from hexveil.planning.moments.public_source import public_side
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.report import legend, page_text
 from hexveil.report.interval_chart import interval_chart
-from hexveil.report.manifest_view import ManifestView, column_prefixes, noun
+from hexveil.report.manifest_view import ManifestView, column_prefixes, format_heading
 from hexveil.report.page import frame_values
 from hexveil.report.payload import QUALITIES, payload, shown_statistic
 from hexveil.report.promise import exact_counts, in_common, presence
@@ -100,7 +100,8 @@ def _sentence_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "plan": manifest["plan"],
         "grid": manifest["grid"],
         "software": manifest["software"],
-        "statistics": list(map(noun, view.statistics)),
+        "statistics": view.statistics,
+        "whole_heading": format_heading(view.statistics, view.value),
         "presence": presence(),
         "exact_counts": exact_counts(),
         "in_common": in_common(),

@@ -98,6 +98,35 @@ def test_a_release_from_start_to_end(here, call):
     assert "any unit, present or not" in call("ledger", "show", "ledger.sqlite").out
 
 
+def test_a_promise_with_a_delta_from_start_to_end(here, call):
+    """A plan says what a δ would gain; it is taken if asked; accounts of both kinds stay apart."""
+    planned = " ".join(call("plan", "run.toml").out.split())
+    assert re.search(
+        r"With a delta a delta would gain nothing|the expected error would be", planned
+    )
+    for delta, message in (("0.01", "1 / 400 units"), ("1", "below 1")):
+        refused = call("plan", "run.toml", "--delta", delta)
+        assert (refused.code, message in " ".join(refused.err.split())) == (2, True)
+    made = call("release", "run.toml", "--delta", "1e-6")
+    assert (made.code, made.err) == (0, "")
+    assert "spent 2 of 5 at delta 0.000001" in " ".join(made.out.split())
+    checked = " ".join(call("verify", "map").out.split())
+    assert "2 as stated at delta 0.000001" in checked
+    account = call("ledger", "show", "ledger.sqlite").out
+    assert "epsilon 5 at delta 0.000001" in account
+    mixed = call("release", "run.toml", "--out", "pure")
+    assert (mixed.code, "opened with delta 0.000001" in " ".join(mixed.err.split())) == (2, True)
+    assert not (here / "pure").exists()
+    assert call("ledger", "verify", "ledger.sqlite").code == 0
+    opened = call("ledger", "init", "other.sqlite", "--dataset", "cars", "--budget", "1",
+                  "--delta", "1e-9")  # fmt: skip
+    assert "epsilon 1 at delta 0.000000001" in " ".join(opened.out.split())
+    (here / "run.toml").write_text(RUN.replace('protect = "presence"\nfleet = 400', "delta = 1e-6"))
+    public = call("plan", "run.toml")
+    assert public.code == 2
+    assert 'belongs to protect = "presence"' in " ".join(public.err.split())
+
+
 def test_a_repeated_release_reads_no_record(here, call):
     """The same request gets the same numbers again, even where the records are gone."""
     call("release", "run.toml")

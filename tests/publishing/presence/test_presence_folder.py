@@ -1,7 +1,10 @@
 """Folders of releases with private presence: what they hold, and what verification finds."""
 
 import copy
+import html
 import json
+import re
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +15,13 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence import presence_design
 from hexveil.publishing import folder as folders
+from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.presence.presence_table import grade_counts, grade_means
 from hexveil.publishing.presence.request_identity import identify, mechanism_constants
 from hexveil.publishing.verification.verify import find_problems
+from hexveil.report.promise import probability_factor, promise
 
+DELTA = "1e-6"
 BOX = (20.5, 51.9, 21.5, 52.5)
 
 
@@ -47,14 +53,20 @@ OPTIONS = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Return a release of a map, and one of numbers of units."""
-    ledger = hv.Ledger(tmp_path_factory.mktemp("book") / "l.sqlite", dataset="cars", budget=9)
+    """Return a release of a map, and one of numbers of units; then both with a δ."""
+    file = tmp_path_factory.mktemp("book") / "l.sqlite"
     dataset = hv.read(records(), **OPTIONS)
-    plans = [
-        hv.plan(dataset, epsilon=4, fleet=hv.FleetDeclaration(2000, 3, 2), statistics=statistics)
-        for statistics in ("mean", "users")
-    ]
-    return [hv.release(dataset, plan, ledger=ledger, accept_noise=True) for plan in plans]
+    fleet = hv.FleetDeclaration(2000, 3, 2)
+    released = []
+    for name, delta in (("pure", None), ("approximate", DELTA)):
+        book = hv.Ledger(file, dataset=name, budget=9, delta=delta)
+        for statistics in ("mean", "users"):
+            plan = hv.plan(dataset, epsilon=4, fleet=fleet, statistics=statistics, delta=delta)
+            released.append(hv.release(dataset, plan, ledger=book, accept_noise=True))
+    assert released[2].epsilon == 4
+    # Squares of μ add up: two releases of ε 4 lose less than 8.
+    assert 4 < book.spent < 7
+    return released
 
 
 def problems(tmp_path, table, manifest):
@@ -69,7 +81,7 @@ def changed(table, name, change):
     return table.set_column(index, table.schema.field(index), pa.array(values, table[name].type))
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
 def test_an_unchanged_folder_is_verified(made, number, tmp_path):
     """Both kinds of map pass, and load as they were."""
     folder = made[number].write(tmp_path / "map")
@@ -145,6 +157,58 @@ MANIFESTS = {
     "a threshold": (lambda m: m["plan"].update(open_from=0.5), "open_from"),
     "an unknown field": (lambda m: m.update(users=5), "breaks its schema"),
 }
+
+
+def lower_all(manifest):
+    """State half of the loss, in all words that follow from it."""
+    guarantee = manifest["guarantee"]
+    spent = Fraction(2)
+    guarantee |= {
+        "epsilon_spent": "2",
+        "promise": promise("user", spent, protect="presence", delta=Fraction(DELTA)),
+        "probability_factor": probability_factor(spent),
+    }
+
+
+BY_DELTA = {
+    "a smaller loss of all": (lower_all, "more than guarantee/epsilon_spent"),
+    "a smaller δ": (guarantee(delta="0.0000001"), "guarantee/promise"),
+    "no δ": (lambda m: m["guarantee"].pop("delta"), "Gaussian noise keeps no pure promise"),
+    "a δ above one unit": (guarantee(delta="0.001"), "below one over the declared number"),
+    "a δ that is nothing": (guarantee(delta="0.000"), "no guarantee/delta"),
+    "a square": (stage(-1, squared_mu=1e-4), "not that of its noise"),
+    "a smaller square of a choice": (stage(0, squared_mu=1e-9), "not that of its noise"),
+    "an enormous loss": (stage(-1, scale=1e-300), "not that of its noise"),
+}
+
+
+def test_a_changed_statement_about_delta_is_found(made, tmp_path):
+    """As above, for a release with a δ."""
+    for number, (name, (change, message)) in enumerate(BY_DELTA.items()):
+        manifest = copy.deepcopy(made[2].manifest)
+        change(manifest)
+        found = problems(tmp_path / str(number), made[2].table, manifest)
+        assert any(message in one for one in found), (name, found)
+
+
+def test_texts_say_what_delta_means(made, tmp_path):
+    """README.txt, page and dossier: the promise, what δ allows, and why it is below 1/n."""
+    folder = made[2].write(tmp_path / "map")
+    texts = [
+        (folder / "README.txt").read_text(),
+        html.unescape(re.sub(r"<[^>]*>", " ", (folder / "report.html").read_text())),
+        str(dossier(folder)),
+    ]
+    for text in texts:
+        said = " ".join(text.split())
+        assert "and beyond that by at most 0.000001" in said
+        assert "it would reveal 0.002 on average" in said
+        assert "one over their number" in said
+    assert "squares of μ" in texts[2]
+    assert "pure" not in texts[0].lower()
+    pure = (made[0].write(tmp_path / "pure") / "README.txt").read_text()
+    assert "The number delta" not in pure
+    assert "This is pure differential privacy" in pure
 
 
 @pytest.mark.parametrize("name", MANIFESTS)

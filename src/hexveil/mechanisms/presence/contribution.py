@@ -8,7 +8,7 @@ From a unit's own records and released numbers alone, with P = 2^20 parts:
     A_c = floor((w_c (r + d_c) + r) / 2r),   B_c = w_c - A_c
 
 n_c counts the unit's records in the cell. ‖x‖ is the sum of x under Laplace noise, and the root of
-the sum of squares, rounded up to a whole number, under Gaussian noise (`map_noise`). Prices p_c,
+the sum of squares under Gaussian noise (`map_noise`). Prices p_c,
 the cap τ >= 0, centres m_c and the radius r >= 1 are whole numbers that were declared or released.
 A + B adds up to the weight of the units in a cell, and m + r (A - B) / (A + B) is the mean of their
 clipped positions.
@@ -34,19 +34,15 @@ the records of more.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hexveil.mechanisms.contract import Floats, Ints
     from hexveil.model.private_pairs import PrivatePairs
-
-    Norm = Callable[[PrivatePairs, Ints], Ints]
 
 PARTS = 2**20
 """Whole-number parts of a unit's weight, and of the span of the bounds."""
@@ -75,35 +71,67 @@ def priced_records(pairs: PrivatePairs, prices: Ints) -> Ints:
     return np.asarray(pairs.records * prices[pairs.cell])
 
 
-def sum_of_records(pairs: PrivatePairs, priced: Ints) -> Ints:
-    """Return the sum of each unit's priced records. PRIVATE."""
-    return pairs.per_unit(priced)
+class Norm(Protocol):
+    """Size of the priced records of a unit, within which its weights are limited."""
+
+    def sizes(self, pairs: PrivatePairs, priced: Ints) -> Ints:
+        """Return the size of each unit, in whole priced records. PRIVATE."""
+
+    def weights(self, pairs: PrivatePairs, priced: Ints, cap: int) -> Ints:
+        """Return the weight of each pair, by the larger of its unit's size and τ. PRIVATE."""
 
 
-def root_of_squares(pairs: PrivatePairs, priced: Ints) -> Ints:
-    """Return the root of the sum of squares of each unit's priced records, rounded up. PRIVATE.
+class SumOfRecords:
+    """Their sum: weights of a unit add up to at most `PARTS`."""
 
-    A sum of at most 2^22 squares of doubles, in any order, is off by a factor of at most 1 + 2^-30,
-    so that the enlarged root is above the true one.
+    def sizes(self, pairs: PrivatePairs, priced: Ints) -> Ints:
+        """Return the sum of each unit's priced records. PRIVATE."""
+        return pairs.per_unit(priced)
+
+    def weights(self, pairs: PrivatePairs, priced: Ints, cap: int) -> Ints:
+        """Return weights in whole numbers, without any rounding but their floor. PRIVATE."""
+        # At least 1: a unit whose cells are all closed has no priced records.
+        divisor = np.maximum(self.sizes(pairs, priced), max(cap, 1))
+        return np.asarray(PARTS * priced // pairs.of_unit(divisor))
+
+
+class RootOfSquares:
+    """The root of the sum of squares: squares of weights add up to at most PARTS².
+
+    A sum of at most 2^22 squares of doubles, in any order, and its root are off by a factor of at
+    most 1 + 2^-29, and the quotient by 1 + 2^-51. The enlarged root makes up for all of it.
     """
-    squares = np.asarray(pairs.per_unit(priced.astype(np.float64) ** 2))  # type: ignore[arg-type]
-    return np.ceil(np.sqrt(squares) * ENLARGED).astype(np.int64)
+
+    def sizes(self, pairs: PrivatePairs, priced: Ints) -> Ints:
+        """Return the root of each unit, rounded up. PRIVATE."""
+        return np.ceil(self._roots(pairs, priced)).astype(np.int64)
+
+    def weights(self, pairs: PrivatePairs, priced: Ints, cap: int) -> Ints:
+        """Return the floors of quotients of doubles. PRIVATE."""
+        divisor = np.maximum(self._roots(pairs, priced), max(cap, 1))
+        quotients = (PARTS * priced).astype(np.float64) / pairs.of_unit(divisor)  # type: ignore[arg-type]
+        return np.floor(quotients).astype(np.int64)
+
+    def _roots(self, pairs: PrivatePairs, priced: Ints) -> Floats:
+        squares = pairs.per_unit(priced.astype(np.float64) ** 2)  # type: ignore[arg-type]
+        return np.asarray(np.sqrt(squares) * ENLARGED)
 
 
-def unit_weights(pairs: PrivatePairs, prices: Ints, cap: int, norm: Norm = sum_of_records) -> Ints:
+L1: Norm = SumOfRecords()
+L2: Norm = RootOfSquares()
+
+
+def unit_weights(pairs: PrivatePairs, prices: Ints, cap: int, norm: Norm = L1) -> Ints:
     """Return the weight w of each pair, within `PARTS` in the norm for each unit. PRIVATE.
 
     Parameters
     ----------
     cap : int
         τ, in priced records. Units of fewer weigh less than `PARTS`. Public.
-    norm : callable, optional
-        Size of the priced records of each unit; at least each of them. Default their sum.
+    norm : Norm, optional
+        Default their sum.
     """
-    priced = priced_records(pairs, prices)
-    # At least 1: a unit whose cells are all closed has no priced records.
-    divisor = np.maximum(norm(pairs, priced), max(cap, 1))
-    return np.asarray(PARTS * priced // pairs.of_unit(divisor))
+    return norm.weights(pairs, priced_records(pairs, prices), cap)
 
 
 def split_weights(weights: Ints, offsets: Ints, radius: int) -> tuple[Ints, Ints]:
@@ -141,7 +169,7 @@ class CellWindow(ReadOnlyArrays):
     radius: int
     cap: int = 0
 
-    def sums(self, pairs: PrivatePairs, span_quanta: int, norm: Norm = sum_of_records) -> Ints:
+    def sums(self, pairs: PrivatePairs, span_quanta: int, norm: Norm = L1) -> Ints:
         """Return ΣA of each cell, then ΣB of each cell, shape (2 n_cells,). PRIVATE."""
         weights = unit_weights(pairs, self.prices, self.cap, norm)
         offsets = positions(pairs, span_quanta) - self.centres[pairs.cell]

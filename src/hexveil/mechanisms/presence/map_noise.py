@@ -27,13 +27,10 @@ import numpy as np
 from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise
 from hexveil.mechanisms.presence.any_unit import JointDistance, JointSensitivity
 from hexveil.mechanisms.presence.cell_opening import opening_threshold, sum_tail
-from hexveil.mechanisms.presence.contribution import PARTS, root_of_squares, sum_of_records
+from hexveil.mechanisms.presence.contribution import L1, L2, PARTS, Norm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hexveil.mechanisms.contract import Floats, Ints, NoiseRequest, SensitivityReport
-    from hexveil.model.private_pairs import PrivatePairs
 
 MEAN_ABS_NORMAL = math.sqrt(2.0 / math.pi)
 LAPLACE_SUM_ERROR = 1.5
@@ -61,9 +58,9 @@ class LaplaceMapNoise:
         return JointSensitivity(weights * PARTS)
 
     @property
-    def norm(self) -> Callable[[PrivatePairs, Ints], Ints]:
+    def norm(self) -> Norm:
         """Size of a unit's priced records: their sum."""
-        return sum_of_records
+        return L1
 
     def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
         """Return a unit's weight in each of so many cells: floor(P min(1, k / K)). PRIVATE."""
@@ -132,9 +129,9 @@ class GaussianMapNoise:
         return JointDistance(weights * PARTS**2)
 
     @property
-    def norm(self) -> Callable[[PrivatePairs, Ints], Ints]:
+    def norm(self) -> Norm:
         """Size of a unit's priced records: the root of the sum of squares."""
-        return root_of_squares
+        return L2
 
     def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
         """Return a unit's weight in each of K cells: w = floor(P min(1, √(k/K))). PRIVATE.

@@ -29,10 +29,11 @@ import numpy as np
 from hexveil.mechanisms.contract import DrawnRow, NoisyMax, Scores
 from hexveil.mechanisms.presence.any_unit import score_sensitivity, total_over_units
 from hexveil.mechanisms.presence.contribution import (
+    L1,
     PARTS,
+    Norm,
     positions,
     priced_records,
-    sum_of_records,
     unit_weights,
 )
 from hexveil.mechanisms.private_quantile import selection_scale
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
         PrivateSums,
         SensitivityReport,
     )
-    from hexveil.mechanisms.presence.contribution import Norm
     from hexveil.mechanisms.private_quantile import ListedPoints
     from hexveil.model.private_pairs import PrivatePairs
 
@@ -153,16 +153,16 @@ class UnitTotals:
     Attributes
     ----------
     prices : ndarray of int64, shape (n_cells,)
-    norm : callable
+    norm : Norm
         Size of a unit's priced records, as in the map that is capped.
     """
 
     prices: Ints
-    norm: Norm = sum_of_records
+    norm: Norm = L1
 
     def values_and_votes(self, pairs: PrivatePairs) -> tuple[Ints, Ints]:
         """Return the totals and their votes. PRIVATE."""
-        totals = self.norm(pairs, priced_records(pairs, self.prices))
+        totals = self.norm.sizes(pairs, priced_records(pairs, self.prices))
         return totals, PARTS * (totals > 0).astype(np.int64)
 
 

@@ -1,0 +1,125 @@
+"""Accounts with a δ: squares of μ add up, and one account never holds both kinds of promise."""
+
+from fractions import Fraction
+
+import pytest
+import sqlalchemy as sa
+
+import hexveil as hv
+from hexveil import BudgetError, InputError
+from hexveil.accounting.gaussian_composition import calibrated_square
+from hexveil.cli.output import ledger_text
+from hexveil.ledger import inspection
+from hexveil.ledger.promises import BudgetText, affordable_epsilon, shown_epsilon
+from hexveil.ledger.storage.databases import transaction
+from hexveil.ledger.storage.tables import accounts
+from ledger.books import losses
+
+DELTA = Fraction(1, 10**6)
+
+
+def book_of(tmp_path, **options):
+    """Open the ledger of an account with a δ."""
+    given = {"dataset": "cars", "budget": 1, "delta": "1e-6"} | options
+    return hv.Ledger(tmp_path / "l.sqlite", **given)
+
+
+def reserve(book, request, epsilon, delta=DELTA):
+    """Book a release of one unit, at an ε and a δ."""
+    cost = calibrated_square(Fraction(epsilon), delta) if delta else Fraction(epsilon)
+    made = losses(book, {"any": str(cost)})
+    return book.reserve(
+        request, made, privacy_unit="user", facts={"name": request}, plan=b"", delta=delta
+    )
+
+
+def test_squares_add_up_and_are_shown_at_delta(tmp_path):
+    """Two releases of ε 0.6 fit into 1, which two of 0.6 never would purely; a third does not."""
+    book = book_of(tmp_path)
+    assert reserve(book, "a", "0.6").cost == pytest.approx(Fraction("0.6"), rel=1e-6)
+    assert book.spent == pytest.approx(Fraction("0.6"), rel=1e-6)
+    rest = book.remaining
+    assert Fraction("0.7") < rest < Fraction("0.9")
+    reserve(book, "b", "0.6")
+    assert Fraction("0.86") < book.spent < Fraction("0.9")
+    with pytest.raises(BudgetError, match=r"1 at delta 0\.000001") as caught:
+        reserve(book, "c", "0.6")
+    # What the error says is left can be booked, to the last digits.
+    reserve(book, "d", caught.value.remaining)
+    assert book.spent <= 1
+    assert book.remaining < Fraction("0.02")
+    assert book.verify().problems == ()
+
+
+def test_a_budget_takes_a_release_of_its_own_epsilon(tmp_path):
+    """Rounding never refuses a release that asks for exactly the budget."""
+    book = book_of(tmp_path, budget="0.7")
+    reserve(book, "a", "0.7")
+    assert (book.spend().exhausted, book.remaining) == (1, 0)
+
+
+def test_promises_are_not_mixed(tmp_path):
+    """Each refusal says what the account holds, and what to do; nothing is booked."""
+    book = book_of(tmp_path)
+    with pytest.raises(InputError, match=r"opened with delta 0.000001.*Plan with this delta"):
+        reserve(book, "pure", 1, Fraction(0))
+    with pytest.raises(InputError, match="plan with the delta of the account"):
+        reserve(book, "other", 1, Fraction(1, 10**9))
+    pure = book_of(tmp_path, dataset="buses", delta=None)
+    with pytest.raises(InputError, match=r"promises pure privacy.*another account"):
+        reserve(pure, "a", "0.5")
+    assert (book.spent, pure.spent) == (0, 0)
+    for dataset, delta in (("cars", "1e-9"), ("buses", "1e-6")):
+        with pytest.raises(InputError, match="delta"):
+            book_of(tmp_path, dataset=dataset, delta=delta)
+    assert book_of(tmp_path, budget=None, delta=None).account.delta == DELTA
+
+
+def test_a_changed_budget_keeps_its_delta(tmp_path):
+    """The promise is pinned, the budget is not; events show both."""
+    book = book_of(tmp_path)
+    reserve(book, "a", "0.5")
+    book.set_budget(2)
+    assert (book.account.budget, book.account.delta) == (2, DELTA)
+    assert book.verify().problems == ()
+    engine = inspection.connect_existing(tmp_path / "l.sqlite")
+    lines = [ledger_text.event_line(event) for event in inspection.history(engine)]
+    assert "epsilon 1 at delta 0.000001" in lines[0]
+    assert sum("epsilon 0.5 at delta 0.000001" in line for line in lines) == 1
+    shown = "\n".join(ledger_text.overview_lines(inspection.overview(engine), "l.sqlite"))
+    assert "epsilon 2 at delta 0.000001" in shown
+    assert "do not add up" in " ".join(shown.split())
+    data = ledger_text.overview_json(inspection.overview(engine), "l.sqlite")
+    assert data["accounts"][0]["delta"] == "0.000001"
+
+
+def test_an_account_whose_delta_was_changed_is_found(tmp_path):
+    """A δ that is edited in the table does not agree with the events."""
+    book = book_of(tmp_path)
+    reserve(book, "a", "0.5")
+    with transaction(inspection.connect_existing(tmp_path / "l.sqlite")) as connection:
+        connection.execute(sa.update(accounts).values(budget="1"))
+    assert book.verify().problems
+
+
+def test_a_pure_account_is_stored_as_before(tmp_path):
+    """The text of its budget, and the fields of its events, know no δ."""
+    book = hv.Ledger(tmp_path / "l.sqlite", dataset="cars", budget="0.5")
+    reserve(book, "a", "0.25", Fraction(0))
+    engine = inspection.connect_existing(tmp_path / "l.sqlite")
+    events = inspection.history(engine)
+    assert events[0].body["budget"] == "0.5"
+    assert "pico_epsilon" in events[-1].body
+    assert "delta" not in events[-1].body
+
+
+def test_conversions_of_an_account_are_on_the_safe_side():
+    """A loss shown is not below the one booked, and a rest shown can be booked."""
+    for parts in (10**6, 10**9, 5 * 10**10, 3 * 10**12):
+        shown, rest = shown_epsilon(parts, DELTA), affordable_epsilon(parts, DELTA)
+        assert rest <= shown
+        assert calibrated_square(rest, DELTA) * 10**12 <= parts
+        assert calibrated_square(shown * Fraction("1.0001"), DELTA) * 10**12 >= parts
+    assert (affordable_epsilon(-3, DELTA), shown_epsilon(0, DELTA)) == (0, 0)
+    assert shown_epsilon(2**62, DELTA) > 10**6
+    assert BudgetText.parse(BudgetText(Fraction(3), Fraction(1, 3)).text).delta == Fraction(1, 3)

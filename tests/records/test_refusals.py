@@ -11,6 +11,7 @@ import pytest
 from hexveil.base.errors import ColumnError, HexveilError, InputError
 from hexveil.model.cells import Cells, Labels
 from hexveil.records import from_sums
+from hexveil.records.duckdb import refusals
 from hexveil.records.read import read
 from hexveil.records.select import Select
 
@@ -276,6 +277,22 @@ def test_real_places_swapped_are_recognised(shared):
 def test_a_selection_that_leaves_nothing_says_so(select, sentence):
     """The box, dates, hours and min_users are named with public counts."""
     refused(table(lat=[52.2] * 40), sentence, select=select)
+
+
+def test_more_pairs_than_memory_holds_are_refused_in_time(monkeypatch):
+    """By the pairs of the selected cells, once they are counted; few pairs of many records pass."""
+    pairs = reading(table()).occupancy.n_pairs
+    monkeypatch.setattr(refusals, "PAIRS_ALWAYS_HELD", 10**9)
+    monkeypatch.setattr(refusals, "BYTES_OF_PAIR", 10**9 // pairs)
+    assert reading(table()).occupancy.n_pairs == pairs
+    monkeypatch.setattr(refusals, "BYTES_OF_PAIR", 3 * 10**9 // pairs)
+    refused(
+        table(),
+        f"memory: planning and releasing {pairs} pairs .* takes about 3 GB, and memory is 500MB; "
+        'choose coarser cells .* memory = "3GB" .* engine = "spark"',
+        memory="500MB",
+    )
+    assert reading(table(), memory="3GB").occupancy.n_pairs == pairs
 
 
 def test_files_with_other_columns_are_refused_unless_listed(tmp_path, shared):

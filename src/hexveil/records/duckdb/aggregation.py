@@ -299,6 +299,16 @@ def select_cells(session: Session, grouping: GroupKeys, select: Select) -> tuple
     return everything, enough, used
 
 
+def count_pairs(session: Session, grouping: GroupKeys) -> int:
+    """Return the number of pairs in the selected cells."""
+    names = ", ".join(grouping.cell)
+    query = (
+        f"SELECT CAST(sum(users) AS BIGINT) FROM {ALL_CELLS} SEMI JOIN {SELECTED_CELLS} "
+        f"USING ({names})"
+    )
+    return int(str(session.rows(query)[0][0]))
+
+
 def cell_table(session: Session, grid: Cells | Labels, grouping: GroupKeys) -> CellTable:
     """Return the used cells in order."""
     table = session.arrow(f"SELECT {', '.join(grouping.cell)} FROM {SELECTED_CELLS} ORDER BY cell")

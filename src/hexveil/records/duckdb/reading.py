@@ -65,6 +65,7 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
         stored.create_cells()
         everything, enough, _ = aggregation.select_cells(session, stored.keys, rules.select)
         refuse_no_cell(everything, enough, rules.select.min_users)
+        refusals.refuse_too_many_pairs(session, stored.keys, request.memory, left_out.get(0, 0))
         cells = aggregation.cell_table(session, rules.cells, stored.keys)
         refusals.refuse_swapped(cells, request)
         # By the fullest pair of any cell, selected or not: the selection must not decide it.

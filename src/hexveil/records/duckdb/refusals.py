@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
+from hexveil.records.duckdb.aggregation import count_pairs
 from hexveil.records.duckdb.formats.declared_texts import (
     DAY_FIRST,
     DECIMAL_COMMA,
@@ -37,12 +38,47 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hexveil.model.cells import CellTable
+    from hexveil.records.duckdb.aggregation import GroupKeys
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.validation import ValidatedRecords
     from hexveil.records.read_request import ReadRequest
 
 _SWAPPED = "latitude and longitude look swapped: "
 _IN_RANGE = "{0} BETWEEN -90 AND 90 AND {1} BETWEEN -180 AND 180"
+
+
+BYTES_OF_PAIR = 110
+"""Memory that a pair takes at most while it is planned and released (docs/understand/limits.md)."""
+PAIRS_ALWAYS_HELD = 2 * 10**9
+"""Bytes of pairs that are not refused, however small a memory the engine is given."""
+
+
+def refuse_too_many_pairs(session: Session, keys: GroupKeys, memory: str, records: int) -> None:
+    """Raise InputError if the pairs of the selected cells are too many to be planned in memory.
+
+    Parameters
+    ----------
+    session : Session
+        With the tables of all and of selected cells.
+    keys : GroupKeys
+    memory : str
+        As it was asked for.
+    records : int
+        Records that are kept: pairs are no more.
+    """
+    most = max(session.memory, PAIRS_ALWAYS_HELD)
+    if records * BYTES_OF_PAIR <= most:
+        return
+    pairs = count_pairs(session, keys)
+    need = pairs * BYTES_OF_PAIR
+    if need > most:
+        size = math.ceil(need / 10**9)
+        raise InputError(
+            f"memory: planning and releasing {pairs:,} pairs of a cell and a user takes about "
+            f"{size} GB, and memory is {memory}; choose coarser cells or longer timeslots, set "
+            f'memory = "{size}GB" where the machine has as much, or read with engine = "spark", '
+            "which keeps pairs distributed."
+        )
 
 
 def refuse_unusable(

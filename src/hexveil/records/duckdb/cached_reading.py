@@ -137,8 +137,8 @@ class _CachedReading:
         self._show_records(self._source.paths)
         groups = self._placed(self._groups())
         known = [self._known(group) for group in groups]
-        used = zip(groups, known, strict=True)
-        packed = self._tree.choose([e for g, e in used if e is not None and not g.outside])
+        entered = zip(groups, known, strict=True)
+        packed = self._tree.choose([e for g, e in entered if e is not None and not g.outside])
         entries = [
             entry
             if entry is not None and self._is_whole(group, entry, packed)

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
+from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.presence_design import (
     NO_CAP,
     DeclaredCap,
     PrivateCap,
     UserCap,
 )
+from hexveil.model.statistic_terms import parse_statistics
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
     UnitCountPrediction,
@@ -29,6 +31,8 @@ from hexveil.planning.presence.presence_request import (
     PresenceRequest,
     UnitCountRequest,
 )
+from hexveil.planning.presence.shape_prediction import ShapePrediction, predict_shapes
+from hexveil.planning.presence.shape_request import ShapeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,9 +40,10 @@ if TYPE_CHECKING:
 
     from hexveil.base.rational import Number
     from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.model.fine_bins import FineBins
 
-STATISTICS = (("mean",), ("users",))
-"""Sets of statistics that can be requested: averages with weights, or numbers of units alone."""
+USERS = "users"
+"""Numbers of units, which are requested alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +53,7 @@ class PresencePlan:
     Attributes
     ----------
     facts : DeclaredFacts
-    request : PresenceRequest or UnitCountRequest
+    request : PresenceRequest, UnitCountRequest or ShapeRequest
     baseline_error : Number or None
         Declared error of one constant for all cells, in value units.
     edition : str or None
@@ -56,7 +61,7 @@ class PresencePlan:
     """
 
     facts: DeclaredFacts
-    request: PresenceRequest | UnitCountRequest
+    request: PresenceRequest | UnitCountRequest | ShapeRequest
     baseline_error: Number | None = None
     edition: str | None = None
 
@@ -67,15 +72,25 @@ class PresencePlan:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """Published statistics: ("mean",) with weights, or ("users",)."""
-        return ("mean",) if isinstance(self.request, PresenceRequest) else ("users",)
+        """Published statistics: ("users",), or averages, quantiles and shares with weights."""
+        match self.request:
+            case UnitCountRequest():
+                return (USERS,)
+            case ShapeRequest():
+                return self.request.names
+            case PresenceRequest():
+                return (MEAN,)
 
     @cached_property
-    def prediction(self) -> PresencePrediction | UnitCountPrediction:
+    def prediction(self) -> PresencePrediction | UnitCountPrediction | ShapePrediction:
         """Expected accuracy, on paper."""
-        if isinstance(self.request, PresenceRequest):
-            return predict_map(self.request, self.baseline_error)
-        return predict_counts(self.request)
+        match self.request:
+            case UnitCountRequest():
+                return predict_counts(self.request)
+            case ShapeRequest():
+                return predict_shapes(self.request, self.baseline_error)
+            case PresenceRequest():
+                return predict_map(self.request, self.baseline_error)
 
     @property
     def refusal(self) -> str | None:
@@ -143,33 +158,54 @@ def plan_presence(
     declared = fleet if isinstance(fleet, FleetDeclaration) else FleetDeclaration(fleet)
     names = statistics_of(statistics)
     loss = to_positive_fraction(epsilon, "epsilon")
-    request: PresenceRequest | UnitCountRequest
-    if names == ("users",):
+    if names == (USERS,):
         if user_cap is not None:
             raise InputError("user_cap goes with averages, not with numbers of units alone.")
-        request = UnitCountRequest(facts.grid, declared, loss)
+        return PresencePlan(
+            facts, UnitCountRequest(facts.grid, declared, loss), baseline_error, edition
+        )
+    # Without a cap of the caller's own the request decides.
+    cap = None if user_cap is None else cap_of(user_cap)
+    moments, terms = parse_statistics(names)
+    request: PresenceRequest | ShapeRequest
+    if terms:
+        request = ShapeRequest(
+            facts.grid, facts.lattice, _bins(facts), declared, loss, terms, bool(moments), cap
+        )
     else:
-        # Without a cap of the caller's own the request decides.
-        caps = {} if user_cap is None else {"cap": cap_of(user_cap)}
-        request = PresenceRequest.of(facts.grid, facts.lattice, declared, loss, **caps)
+        request = PresenceRequest(facts.grid, facts.lattice, declared, loss, cap)
     return PresencePlan(facts, request, baseline_error, edition)
 
 
+def _bins(facts: DeclaredFacts) -> FineBins:
+    """Return the bins in which records are counted; refuse a reading without."""
+    if facts.bins is None:
+        raise InputError(
+            "quantiles, shares and histograms need records counted by bin; name the same "
+            "statistics where the records are read and declared (statistics=)."
+        )
+    return facts.bins
+
+
 def statistics_of(given: Sequence[str] | str | None) -> tuple[str, ...]:
-    """Return the requested statistics; averages by default.
+    """Return the requested statistics in one order; averages by default.
 
     Examples
     --------
-    >>> statistics_of(None), statistics_of("users")
-    (('mean',), ('users',))
+    >>> statistics_of(None), statistics_of("users"), statistics_of(("p85", "mean", "p50"))
+    (('mean',), ('users',), ('mean', 'p50', 'p85'))
     """
-    names = ("mean",) if given is None else (given,) if isinstance(given, str) else tuple(given)
-    if names not in STATISTICS:
+    names = (MEAN,) if given is None else (given,) if isinstance(given, str) else tuple(given)
+    if names == (USERS,):
+        return names
+    if {USERS, "variance", "sd"} & set(names):
         raise InputError(
-            'statistics under private presence are "mean" (averages, with the weight of each '
-            f'cell) or "users" (numbers of units alone), got {", ".join(map(str, names))!r}.'
+            'statistics under private presence are averages ("mean"), quantiles ("p85"), shares '
+            '("share<10") and "histogram", each with the weight of the cell; or "users" (numbers '
+            f"of units) alone; got {', '.join(map(str, names))!r}."
         )
-    return names
+    moments, terms = parse_statistics(names)
+    return (*moments, *(term.text for term in terms))
 
 
 def cap_of(given: int | str) -> UserCap:

@@ -16,7 +16,8 @@ from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.count_map import CountAllocation, laplace_quantile
 from hexveil.mechanisms.presence.presence_design import DeclaredCap, OneShot, PrivateCap
-from hexveil.planning.presence.presence_request import PresenceRequest
+from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
+from hexveil.planning.presence.presence_request import UnitCountRequest
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
     cell_grid,
@@ -24,7 +25,7 @@ from hexveil.publishing.manifest import (
     guarantee_section,
     software_versions,
 )
-from hexveil.publishing.presence.presence_table import COLUMNS
+from hexveil.publishing.presence.presence_table import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -105,7 +106,8 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
     fleet = request.fleet
     return {
         "statistics": list(plan.statistics),
-        "columns": [name for one in plan.statistics for name in COLUMNS[one]],
+        "columns": list(columns_of(plan.statistics)),
+        **({"bins": allocation.n_bins} if isinstance(allocation, ShapeAllocation) else {}),
         "fleet": {
             "units": fleet.units,
             "records_per_unit": fleet.records_per_unit,
@@ -124,15 +126,17 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
     }
 
 
-def _form(allocation: PresenceAllocation | CountAllocation) -> str:
+def _form(allocation: PresenceAllocation | CountAllocation | ShapeAllocation) -> str:
     if isinstance(allocation, CountAllocation):
         return "counts"
+    if isinstance(allocation, ShapeAllocation):
+        return "shapes"
     return "one shot" if isinstance(allocation.form, OneShot) else "three stages"
 
 
 def _user_cap(plan: PresencePlan) -> str:
     """Return the cap on users as text: none, private, or the declared records."""
-    if not isinstance(plan.request, PresenceRequest):
+    if isinstance(plan.request, UnitCountRequest):
         return f"{plan.request.allocation().cell_cap} cells"
     # The cap that is used: without one of the caller's own it follows from the declarations.
     cap = plan.request.user_cap
@@ -141,7 +145,9 @@ def _user_cap(plan: PresencePlan) -> str:
     return "private" if isinstance(cap, PrivateCap) else "none"
 
 
-def _threshold(allocation: PresenceAllocation | CountAllocation) -> float | None:
+def _threshold(
+    allocation: PresenceAllocation | CountAllocation | ShapeAllocation,
+) -> float | None:
     """Return the noisy weight or number from which a cell is open, in units; None without one."""
     if isinstance(allocation, CountAllocation):
         if allocation.false_openings is None:
@@ -153,7 +159,7 @@ def _threshold(allocation: PresenceAllocation | CountAllocation) -> float | None
 
 
 def _stages(
-    allocation: PresenceAllocation | CountAllocation, outputs: Outputs
+    allocation: PresenceAllocation | CountAllocation | ShapeAllocation, outputs: Outputs
 ) -> Iterator[dict[str, Any]]:
     """Yield each stage with its noise, its sensitivity and its loss, in order."""
     earlier = Outputs()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.presence.count_map import CountAllocation
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
+    from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
     from hexveil.model.private_pairs import PrivatePairs
     from hexveil.planning.presence.presence_request import UnitCountRequest
 
@@ -123,7 +124,7 @@ def release_with_presence(
 
 def book_and_draw(
     pairs: PrivatePairs,
-    plan: PresenceAllocation | CountAllocation,
+    plan: PresenceAllocation | CountAllocation | ShapeAllocation,
     facts: dict[str, str],
     ledger: Ledger,
     account: BalanceKey | None = None,

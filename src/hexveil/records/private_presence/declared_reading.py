@@ -79,6 +79,7 @@ def declare_facts(request: ReadRequest) -> DeclaredFacts:
         value_unit=request.value_unit,
         days=rules.select.days,
         identity=_identity(request),
+        bins=rules.bins,
     )
 
 

@@ -54,6 +54,9 @@ def summarize_presence(table: pa.Table, view: ManifestView) -> str:
     n_open = sum(table["is_open"].to_pylist())
     cells = "1 cell" if table.num_rows == 1 else f"{table.num_rows:,} cells"
     names = [name for name in PRESENCE_COLUMNS if name in table.column_names]
+    plan = view.manifest["plan"]
+    if "bins" in plan:
+        names = ["cell", "is_open", *plan["columns"]]
     return paragraph(f"{cells}, {n_open:,} open. {view.promise}") + html_table(
         table.sort_by([("is_open", "descending")]).select(names)
     )

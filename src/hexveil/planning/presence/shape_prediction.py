@@ -133,9 +133,10 @@ def _rank_errors(request: ShapeRequest, noise: Floats, share: Floats) -> Floats:
 
 def _opening_probability(plan: ShapeAllocation, weight: Floats) -> Floats:
     """Return the probability that cells of these weights, in units, are published as open."""
-    if plan.threshold is None:
+    threshold = plan.threshold(plan.n_bins)
+    if threshold is None:
         return np.ones_like(weight)
-    missing = plan.threshold - weight * PARTS
+    missing = threshold - weight * PARTS
     tails = laplace_sum_tail(plan.n_bins, missing / plan.fine_scale)
     if plan.form.coarse_share:
         coarse = map_scale(plan.epsilon * plan.form.coarse_share)

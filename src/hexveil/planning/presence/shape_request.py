@@ -31,7 +31,7 @@ REFINED_FROM = 250
 """Declared units times the shape's ε from which the bins of the pooled shape are placed twice."""
 FEW_UNITS = 25
 """The same, below which the shape has eight bins."""
-SHAPE_NEED, COARSE_NEED = 600, 10
+SHAPE_NEED, COARSE_NEED = 320, 7
 """Declared units, and units per cell, times ε at which these stages need no more than all of ε."""
 LEAST_SHARE = Fraction("0.02")
 FINER_FROM = 250

@@ -107,7 +107,7 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
     return {
         "statistics": list(plan.statistics),
         "columns": list(columns_of(plan.statistics)),
-        **({"bins": allocation.n_bins} if isinstance(allocation, ShapeAllocation) else {}),
+        **({"bins": allocation.n_used(outputs)} if isinstance(allocation, ShapeAllocation) else {}),
         "fleet": {
             "units": fleet.units,
             "records_per_unit": fleet.records_per_unit,
@@ -119,7 +119,7 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
         "scale": allocation.scale
         if isinstance(allocation, CountAllocation)
         else allocation.fine_scale,
-        "open_from": _threshold(allocation),
+        "open_from": _threshold(allocation, outputs),
         "false_openings": allocation.false_openings,
         "prediction": plan.figures(),
         "stages": list(_stages(allocation, outputs)),
@@ -146,7 +146,7 @@ def _user_cap(plan: PresencePlan) -> str:
 
 
 def _threshold(
-    allocation: PresenceAllocation | CountAllocation | ShapeAllocation,
+    allocation: PresenceAllocation | CountAllocation | ShapeAllocation, outputs: Outputs
 ) -> float | None:
     """Return the noisy weight or number from which a cell is open, in units; None without one."""
     if isinstance(allocation, CountAllocation):
@@ -154,7 +154,10 @@ def _threshold(
             return None
         tail = min(allocation.false_openings / allocation.n_cells, 0.5)
         return laplace_quantile(tail, allocation.scale) / PARTS
-    threshold = allocation.threshold
+    if isinstance(allocation, ShapeAllocation):
+        threshold = allocation.threshold(allocation.n_used(outputs))
+    else:
+        threshold = allocation.threshold
     return None if threshold is None else threshold / PARTS
 
 

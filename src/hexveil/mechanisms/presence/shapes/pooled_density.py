@@ -23,7 +23,9 @@ LEAST = 1e-4
 N_TERMS, NEWTON_STEPS = 5, 60
 MODEL_VARIANCE = 1e-5
 PENALTY = 0.25
-SHRUNK = 0.5
+NEAR = 0.5
+"""Distance of a quantile from a threshold, in parts of the share of a bin, that makes it none."""
+SHRUNK = 0.2
 """Part of the noise's standard deviation by which small shares shrink."""
 
 
@@ -52,12 +54,16 @@ class PooledDensity(ReadOnlyArrays):
     def quantile_place(self, shares: Floats, n_bins: int, threshold_edges: Ints) -> Ints:
         """Return the bin of each fine bin, split at quantiles and at thresholds.
 
-        There are `n_bins` and one for each threshold; equal edges leave a bin empty.
+        There are at most `n_bins` and one for each threshold, numbered without gaps. A quantile
+        near a threshold is no edge: a bin of few records has as much noise as one of many.
         """
         below = np.cumsum(shares)
         quantiles = np.searchsorted(below, np.arange(1, n_bins) / n_bins)
         thresholds = np.searchsorted(self.edges, threshold_edges)
-        splits = np.sort(np.concatenate([quantiles, thresholds]))
+        apart = np.abs(below[quantiles][:, None] - below[thresholds]) > NEAR / n_bins
+        splits = np.unique(np.concatenate([quantiles[apart.all(axis=1)], thresholds]))
+        # A split at the last fine bin divides nothing.
+        splits = splits[splits < below.size - 1]
         return np.searchsorted(splits, np.arange(below.size), side="left")
 
     def even_shares(self, noisy: Floats, place: Ints, noise: float) -> Floats:

@@ -129,21 +129,30 @@ class ShapeAllocation:
 
     @property
     def n_bins(self) -> int:
-        """Bins of a cell."""
+        """Bins of a cell at most: so many are noised, whatever the pooled shape is."""
         return self.form.n_quantiles + len(self.threshold_edges)
+
+    def n_used(self, outputs: Outputs) -> int:
+        """Return the bins of a cell that fine bins lie in; those after them are noise alone."""
+        return int(self.cell_place(outputs).max()) + 1
 
     @property
     def fine_scale(self) -> float:
         """Noise scale of the bins of cells, in parts."""
         return map_scale(self.epsilon * self.form.cell_share)
 
-    @property
-    def threshold(self) -> int | None:
-        """Noisy weight, in parts, from which a cell is published; None without a test."""
+    def threshold(self, n_bins: int) -> int | None:
+        """Return the noisy weight, in parts, from which a cell is published; None without a test.
+
+        Parameters
+        ----------
+        n_bins : int
+            Bins that weights are sums of.
+        """
         if self.false_openings is None:
             return None
         tail = min(self.false_openings / self.n_cells, 0.5)
-        return int(np.ceil(self.fine_scale * laplace_sum_quantile(self.n_bins, tail)))
+        return int(np.ceil(self.fine_scale * laplace_sum_quantile(n_bins, tail)))
 
     # ---- what outputs say ----
 
@@ -166,8 +175,9 @@ class ShapeAllocation:
         return np.asarray(outputs[name][0][n_bins:])
 
     def noisy_bins(self, outputs: Outputs) -> Floats:
-        """Return the noisy weights of bins, in units; shape (n_cells, n_bins)."""
-        return np.asarray(outputs[CELL_BINS][0].reshape(-1, self.n_bins) / PARTS)
+        """Return the noisy weights of bins in use, in units; shape (n_cells, n_used)."""
+        noisy = outputs[CELL_BINS][0].reshape(-1, self.n_bins)
+        return np.asarray(noisy[:, : self.n_used(outputs)] / PARTS)
 
     def shares(self, outputs: Outputs) -> Floats:
         """Return the pooled share of each fine bin: positive, with the sum 1."""
@@ -212,7 +222,7 @@ class ShapeAllocation:
         if self.form.n_narrow:
             yield self._narrow_bins(earlier)
         if self.form.coarse_share:
-            yield self._coarse_weights()
+            yield self._coarse_weights(earlier)
         if isinstance(self.form.cap, PrivateCap):
             yield self._user_cap(earlier, self.form.cap)
         yield BinnedWeights(
@@ -246,10 +256,12 @@ class ShapeAllocation:
         scale = self._shape_scale(NARROW_BINS)
         return PooledBins(NARROW_BINS, self._ones, 0, place, self.form.n_narrow, scale, placed)
 
-    def _coarse_weights(self) -> CoarseWeights:
+    def _coarse_weights(self, earlier: Outputs) -> CoarseWeights:
         scale = map_scale(self.epsilon * self.form.coarse_share)
+        # That of the published map: an empty cell that stays open takes nobody's weight.
+        least = self.threshold(self.n_used(earlier))
         one_bin = np.zeros(len(self.fine_edges), dtype=np.int64)
-        return CoarseWeights(COARSE_WEIGHTS, self._ones, 0, one_bin, 1, scale, self.threshold)
+        return CoarseWeights(COARSE_WEIGHTS, self._ones, 0, one_bin, 1, scale, least)
 
     def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PopulationQuantile:
         prices = self.prices(earlier)

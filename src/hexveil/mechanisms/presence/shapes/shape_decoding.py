@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
 
 MISS = 0.05
-SAMPLING, INFLATION = 0.03, 2.5
+SAMPLING, INFLATION = 0.02, 2.5
 SHARE_ALLOWANCE = 0.02
 """Part of the limits by which intervals are widened: no tilt makes a share exactly 0 or 1."""
 N_DRAWS, CELLS_AT_ONCE, SEED = 200, 64, 20_261_123
@@ -69,16 +69,16 @@ def decode_shapes(plan: ShapeAllocation, outputs: Outputs, statistics: ShapeStat
     """Return the map of a release's noisy numbers."""
     bins = plan.noisy_bins(outputs)
     weight, noise = bins.sum(axis=1), plan.fine_scale / PARTS
-    is_open = plan.prices(outputs) > 0
-    if plan.threshold is not None:
-        is_open &= np.rint(weight * PARTS) >= plan.threshold
+    is_open, threshold = plan.prices(outputs) > 0, plan.threshold(bins.shape[1])
+    if threshold is not None:
+        is_open &= np.rint(weight * PARTS) >= threshold
     columns = np.full((3, weight.size, len(statistics.columns)), np.nan)
     if is_open.any():
         shares = plan.shares(outputs)
         fit = fit_cells(shares, bins[is_open], plan.cell_place(outputs), noise)
         columns[:, is_open] = _with_intervals(shares, fit, statistics)
-    least = None if plan.threshold is None else plan.threshold / PARTS
-    ends = weight_interval(weight, noise, plan.n_bins, least)
+    least = None if threshold is None else threshold / PARTS
+    ends = weight_interval(weight, noise, bins.shape[1], least)
     shown = (np.where(is_open, one, np.nan) for one in (np.maximum(weight, 0.0), *ends))
     return ShapeMap(is_open, *shown, *columns)
 

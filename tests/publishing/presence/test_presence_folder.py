@@ -14,6 +14,10 @@ from hexveil.mechanisms.presence import presence_design
 from hexveil.publishing import folder as folders
 from hexveil.publishing.presence.presence_table import grade_counts, grade_means
 from hexveil.publishing.presence.request_identity import identify, mechanism_constants
+from hexveil.publishing.verification.presence_checks import (
+    check_presence_numbers,
+    check_presence_table,
+)
 from hexveil.publishing.verification.verify import find_problems
 
 BOX = (20.5, 51.9, 21.5, 52.5)
@@ -43,16 +47,18 @@ OPTIONS = {
     "protect": "presence",
     "cells": hv.Cells(6, None, area=BOX),
 }
+SHAPES = ("mean", "p50", "p85", "share<25", "share>=40", "histogram")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Return a release of a map, and one of numbers of units."""
+    """Return a release of a map, one of numbers of units, and one of distributions."""
     ledger = hv.Ledger(tmp_path_factory.mktemp("book") / "l.sqlite", dataset="cars", budget=9)
-    dataset = hv.read(records(), **OPTIONS)
+    # Records that are counted by bin serve every statistic.
+    dataset = hv.read(records(), **OPTIONS, statistics=SHAPES)
     plans = [
-        hv.plan(dataset, epsilon=4, fleet=hv.FleetDeclaration(2000, 3, 2), statistics=statistics)
-        for statistics in ("mean", "users")
+        hv.plan(dataset, epsilon=2, fleet=hv.FleetDeclaration(2000, 3, 2), statistics=statistics)
+        for statistics in ("mean", "users", SHAPES)
     ]
     return [hv.release(dataset, plan, ledger=ledger, accept_noise=True) for plan in plans]
 
@@ -69,9 +75,9 @@ def changed(table, name, change):
     return table.set_column(index, table.schema.field(index), pa.array(values, table[name].type))
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [0, 1, 2])
 def test_an_unchanged_folder_is_verified(made, number, tmp_path):
-    """Both kinds of map pass, and load as they were."""
+    """Each kind of map passes, and loads as it was."""
     folder = made[number].write(tmp_path / "map")
     assert find_problems(folder) == ()
     loaded = hv.load(folder)
@@ -89,6 +95,15 @@ def first_open(value):
     return change
 
 
+SHAPE_TABLES = {
+    "a weight": ("weight", first_open(lambda x: x + 1), "weight_low"),
+    "a median": ("p50", first_open(lambda x: x + 50), "above one of a higher level"),
+    "an end": ("p85_low", first_open(lambda _: 99.0), "p85_low, p85"),
+    "a share": ("share_at_least_40", first_open(lambda _: 1.0), "fall with their thresholds"),
+    "a bin": ("histogram_05", first_open(lambda x: x + 0.1), "do not add up to 1"),
+    "a grade": ("quality", first_open(lambda x: "good" if x != "good" else "noise"), "quality"),
+    "a missing number": ("p50", first_open(lambda _: None), "p50 is there"),
+}
 TABLES = {
     "a weight": ("weight", first_open(lambda x: x + 1), "weight_low"),
     "an end": ("weight_high", first_open(lambda x: x - 0.5), "weight_low"),
@@ -107,6 +122,30 @@ def test_a_changed_table_is_found(made, name, tmp_path):
     column, change, message = TABLES[name]
     found = problems(tmp_path, changed(made[0].table, column, change), made[0].manifest)
     assert any(message in one for one in found), found
+
+
+@pytest.mark.parametrize("name", SHAPE_TABLES)
+def test_a_changed_distribution_is_found(made, name):
+    """Statistics of a cell are those of one distribution, and those that are not are named."""
+    column, change, message = SHAPE_TABLES[name]
+    table = changed(made[2].table, column, change)
+    found = list(check_presence_numbers(table, made[2].manifest))
+    assert any(message in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"statistics": ["mean", "users"]}, "both mean and users"),
+        ({"statistics": ["p50", "p50.0"]}, "that no release has"),
+        ({"statistics": ["share<900"]}, "that no release has"),
+        ({"statistics": ["p50", "share<25"]}, "which no such release has"),
+    ],
+)
+def test_statistics_of_a_strangers_manifest_are_named(made, plan, message):
+    """A manifest with statistics that are none, or not those of the table, is no crash."""
+    manifest = made[2].manifest | {"plan": made[2].manifest["plan"] | plan}
+    assert any(message in one for one in check_presence_table(made[2].table, manifest))
 
 
 def test_left_out_cells_are_found(made, tmp_path):
@@ -175,6 +214,13 @@ def test_another_model_is_another_door(tmp_path):
         hv.release(dataset, hv.plan(other, epsilon=1, fleet=2000), ledger=book)
     with pytest.raises(InputError, match="no meaning"):
         hv.plan(dataset, epsilon=1, fleet=2000, method="per-cell")
+    with pytest.raises(InputError, match="name the same statistics where the records are read"):
+        hv.plan(dataset, epsilon=1, fleet=2000, statistics="p50")
+    binned = hv.declare(**OPTIONS, statistics="share<25")
+    with pytest.raises(InputError, match=r"'share<30' needs records counted by bin"):
+        hv.plan(binned, epsilon=1, fleet=2000, statistics=("p50", "share<30"))
+    with pytest.raises(InputError, match="another declared reading"):
+        hv.release(dataset, hv.plan(binned, epsilon=1, fleet=2000), ledger=book)
     with pytest.raises(InputError, match="fleet"):
         hv.plan(dataset, epsilon=1)
     with pytest.raises(InputError, match="needs public presence"):

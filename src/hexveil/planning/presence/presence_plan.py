@@ -84,13 +84,7 @@ class PresencePlan:
     @cached_property
     def prediction(self) -> PresencePrediction | UnitCountPrediction | ShapePrediction:
         """Expected accuracy, on paper."""
-        match self.request:
-            case UnitCountRequest():
-                return predict_counts(self.request)
-            case ShapeRequest():
-                return predict_shapes(self.request, self.baseline_error)
-            case PresenceRequest():
-                return predict_map(self.request, self.baseline_error)
+        return predict_request(self.request, self.baseline_error)
 
     @property
     def refusal(self) -> str | None:
@@ -129,6 +123,19 @@ class PresencePlan:
             f"PresencePlan({', '.join(self.statistics)}, epsilon={float(self.epsilon):g}, "
             f"n_cells={self.facts.grid.n_cells}, fleet={self.request.fleet.units:,})"
         )
+
+
+def predict_request(
+    request: PresenceRequest | UnitCountRequest | ShapeRequest, baseline_error: Number | None = None
+) -> PresencePrediction | UnitCountPrediction | ShapePrediction:
+    """Return the expected accuracy of a request, on paper."""
+    match request:
+        case UnitCountRequest():
+            return predict_counts(request)
+        case ShapeRequest():
+            return predict_shapes(request, baseline_error)
+        case PresenceRequest():
+            return predict_map(request, baseline_error)
 
 
 def plan_presence(

@@ -192,11 +192,9 @@ def _shape_columns(request: ShapeRequest, decoded: ShapeMap) -> dict[str, pa.Arr
     """Return statistics of distributions, weights, and their intervals."""
     numbers = shape_table.shape_numbers(request, decoded)
     first, span = request.statistics.columns[0], float(request.lattice.span)
-    grades = grade_means(
-        *(numbers[f"{first}{end}"] for end in ("_low", "_high", "")),
-        shape_table.span_of(request.names, span),
-        decoded.is_open,
-    )
+    low, high, middle = (numbers[f"{first}{end}"] for end in ("_low", "_high", ""))
+    width = shape_table.span_of(request.names, span)
+    grades = grade_means(low, high, middle, width, decoded.is_open)
     columns = {name: _nullable(one) for name, one in numbers.items()}
     columns["quality"] = pa.array(grades, type=pa.string())
     return {name: columns[name] for name in shape_table.shape_columns(request.names)}

@@ -68,8 +68,9 @@ def shape_grades(
 ) -> list[str]:
     """Return the grades of cells, by the intervals of the first statistic."""
     statistics, lattice = manifest["plan"]["statistics"], _lattice(manifest)
-    ends = (numbers[f"{prefixes(statistics)[0]}{end}"] for end in ("_low", "_high", ""))
-    return grade_means(*ends, span_of(statistics, float(lattice.span)), is_open)
+    first = prefixes(statistics)[0]
+    low, high, middle = (numbers[f"{first}{end}"] for end in ("_low", "_high", ""))
+    return grade_means(low, high, middle, span_of(statistics, float(lattice.span)), is_open)
 
 
 def check_shapes(

@@ -60,7 +60,8 @@ def read_private(
         stored = counted.counts.pairs
         pairs = _declared_pairs(session, stored, facts)
         counts = rule_counts(request, counted.counts.left_out, counted.counts.repeats)
-    private = PrivatePairs(*pairs.sums, by_bin=pairs.by_bin)
+    cell, unit, n, total = pairs.sums
+    private = PrivatePairs(cell, unit, n, total, by_bin=pairs.by_bin)
     return PrivateDataset(facts, private, _describe(counts, private))
 
 

@@ -179,7 +179,7 @@ class ShapeAllocation:
         noisy = outputs[CELL_BINS][0].reshape(-1, self.n_bins)
         return np.asarray(noisy[:, : self.n_used(outputs)] / PARTS)
 
-    def shares(self, outputs: Outputs) -> Floats:
+    def pooled_shares(self, outputs: Outputs) -> Floats:
         """Return the pooled share of each fine bin: positive, with the sum 1."""
         if self.form.n_narrow:
             wide = outputs[WIDE_BINS][0][self.form.n_wide :]

@@ -74,7 +74,7 @@ def decode_shapes(plan: ShapeAllocation, outputs: Outputs, statistics: ShapeStat
         is_open &= np.rint(weight * PARTS) >= threshold
     columns = np.full((3, weight.size, len(statistics.columns)), np.nan)
     if is_open.any():
-        shares = plan.shares(outputs)
+        shares = plan.pooled_shares(outputs)
         fit = fit_cells(shares, bins[is_open], plan.cell_place(outputs), noise)
         columns[:, is_open] = _with_intervals(shares, fit, statistics)
     least = None if threshold is None else threshold / PARTS

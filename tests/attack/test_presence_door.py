@@ -15,19 +15,24 @@ from hexveil.model.cells import Labels
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.model.statistic_terms import fine_bins, parse_statistics
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
     UnitCountRequest,
 )
+from hexveil.planning.presence.shape_request import ShapeRequest
 from hexveil.publishing.presence.presence_release import ANY_UNIT, release_with_presence
 
 GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9"]])
 LATTICE = ValueLattice.of((0, 60), 1)
+TERMS = parse_statistics(("p85", "share<20"))[1]
+BINS = fine_bins(LATTICE, TERMS)
 REQUESTS = {
     "three stages": PresenceRequest.of(GRID, LATTICE, FleetDeclaration(2000), 2),
     "one shot": PresenceRequest.of(GRID, LATTICE, FleetDeclaration(500), 2),
     "counts": UnitCountRequest(GRID, FleetDeclaration(500, cells_per_unit=2), Fraction(2)),
+    "shapes": ShapeRequest(GRID, LATTICE, BINS, FleetDeclaration(2000), Fraction(2), TERMS),
 }
 OTHERS = [(0, 0, 3, 90), (1, 0, 1, 10), (1, 1, 5, 250), (2, 2, 2, 60)]
 UNITS = {
@@ -39,7 +44,10 @@ UNITS = {
 
 def pairs_of(rows):
     """Return private pairs of rows (cell, unit, n, total)."""
-    return PrivatePairs(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
+    cell, unit, n, total = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    # All records of a pair have its mean.
+    by_bin = (cell, unit, np.searchsorted(BINS.edges, total // n), n)
+    return PrivatePairs(cell, unit, n, total, by_bin=by_bin)
 
 
 def asked(rows, request, outcomes):

@@ -175,6 +175,21 @@ def test_counts_alone(here, call):
     assert "Number of units" in (here / "map" / "README.txt").read_text()
 
 
+def test_medians_and_shares(here, call):
+    """Quantiles and shares go from the run file to a verified folder, with what they cost."""
+    shares = ("--statistics", "p85,share<30,mean")
+    assert "shares by" in call("plan", "run.toml", *shares).out
+    made = call("release", "run.toml", *shares)
+    assert made.code == 0, made.err
+    assert call("verify", "map").code == 0
+    table = hv.load(here / "map").table.to_pydict()
+    assert table["share_below_30"] == pytest.approx([0.2] * 3, abs=0.15)
+    assert table["p85"] == pytest.approx([62] * 3, abs=12)
+    page = (here / "map" / "report.html").read_text("utf-8")
+    assert "one estimated distribution" in page
+    assert "cell bins" in call("dossier", "map").out
+
+
 def test_days_are_published_from_declarations(here, call):
     """A day is published once; later its request is known without its records."""
     (here / "cars.csv").write_text(places())
@@ -217,7 +232,10 @@ def test_units_of_days_are_booked_on_declared_days(here, call, unit):
         (("plan", "--protect", "values"), "belongs to protect"),
         (("plan", "--method", "joint"), "method (in [plan]) has no meaning"),
         (("plan", "--compare"), "--compare has no use"),
-        (("plan", "--statistics", "variance"), '"mean"'),
+        (("plan", "--statistics", "variance"), "not 'variance'"),
+        (("plan", "--statistics", "mean,users"), '"users"'),
+        (("plan", "--statistics", "p0"), "smallest record"),
+        (("plan", "--statistics", "share<200"), "same for all values"),
         (("plan", "--user-cap", "many"), "user_cap must be"),
         (("plan", "--min-users", "5"), "min_users and top"),
         (("release", "--estimates", "raw,smoothed"), "estimates"),
@@ -293,12 +311,12 @@ NEIGHBOURS = {
 }
 
 
-def left_behind(folder, call, text):
+def left_behind(folder, call, text, *options):
     """Return what a release of these records leaves behind: output, files, facts of the ledger."""
     folder.mkdir()
     (folder / "cars.csv").write_text(text)
     (folder / "run.toml").write_text(RUN)
-    said = call("release", folder / "run.toml")
+    said = call("release", folder / "run.toml", *options)
     files = {
         path.name: path.read_bytes()
         for path in sorted((folder / "map").iterdir())
@@ -314,13 +332,19 @@ def left_behind(folder, call, text):
     return output, files, manifest, booked, names
 
 
-@pytest.mark.parametrize("changed", NEIGHBOURS)
-def test_nothing_but_noise_depends_on_the_records(changed, tmp_path, call, monkeypatch):
+SHAPES = ("--statistics", "p50,share<30")
+
+
+@pytest.mark.parametrize(
+    ("changed", "options"),
+    [*((name, ()) for name in NEIGHBOURS), ("one user more", SHAPES), ("nobody", SHAPES)],
+)
+def test_nothing_but_noise_depends_on_the_records(changed, options, tmp_path, call, monkeypatch):
     """With noise that ignores records, neighbours leave the same bytes, messages and exit code."""
     monkeypatch.setattr(presence_release, "VettedNoise", DeafNoise)
     monkeypatch.setenv("COLUMNS", "100")
-    base = left_behind(tmp_path / "base", call, records())
-    other = left_behind(tmp_path / "othr", call, NEIGHBOURS[changed])
+    base = left_behind(tmp_path / "base", call, records(), *options)
+    other = left_behind(tmp_path / "othr", call, NEIGHBOURS[changed], *options)
     assert base[0][0] == 0, base[0]
     for one, another in zip(base, other, strict=True):
         assert one == another

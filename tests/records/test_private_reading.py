@@ -65,11 +65,12 @@ def test_pairs_are_those_of_declared_cells():
 def test_pairs_agree_with_the_other_model():
     """On a map, pairs are those that reading with public occupancy finds in the same cells."""
     columns = {"lat": "lat", "lon": "lon", "time": "time", "repeats": "keep"}
-    private = read(places(400), cells=GRID, **columns)
+    asked = {"statistics": ("p50", "share<20")}
+    private = read(places(400), cells=GRID, **columns, **asked)
     cells = hv.Cells(6, "6h", "Europe/Warsaw", "pooled")
     public = hv.read(
         places(400), user="car", value="speed", bounds=(0, 50), quantum=1, cells=cells,
-        select=hv.Select(min_users=1), **columns,
+        select=hv.Select(min_users=1), **columns, **asked,
     )  # fmt: skip
     number = {name: cell for cell, name in enumerate(private.public.cells.names())}
     occupancy, names = public.occupancy, public.public.cells.names()
@@ -82,6 +83,25 @@ def test_pairs_agree_with_the_other_model():
     found = sorted(zip(pairs.cell.tolist(), pairs.records, pairs.mean, strict=True))
     assert len(found) > 50
     assert found == expected
+    # Records by bin as well, of each cell: units have no names in common.
+    rows, others = public.sums.bins, private.pairs.bins
+    by_bin = [
+        (number[names[cell]], fine, count)
+        for cell, fine, count in zip(occupancy.cell[rows.pair], rows.bin, rows.count, strict=True)
+        if names[cell] in number
+    ]
+    assert sorted(by_bin) == sorted(
+        zip(pairs.cell[others.pair], others.bin, others.count, strict=True)
+    )
+    assert private.public.bins.identity() == public.public.bins.identity()
+
+
+def test_records_are_counted_by_bin_only_if_that_was_asked():
+    """Without quantiles, shares or histograms there are no bins; of no records there is none."""
+    assert (read().pairs.bins, read(statistics=("mean",)).public.bins) == (None, None)
+    assert read(TABLE.slice(0, 0), statistics="p50").pairs.bins.count.size == 0
+    with pytest.raises(InputError, match="not 'variance'"):
+        read(statistics=("mean", "variance"))
 
 
 @pytest.mark.parametrize(

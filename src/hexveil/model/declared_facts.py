@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.cells import CellTable
     from hexveil.model.declared_grid import DeclaredGrid
+    from hexveil.model.fine_bins import FineBins
     from hexveil.model.public_metadata import Unit, ValueLattice
 
 
@@ -34,6 +35,8 @@ class DeclaredFacts:
         First and last declared local day, counted from 1970-01-01.
     identity : mapping of str to str
         The declared reading: columns, repeats, selection, version; no count of anything.
+    bins : FineBins or None
+        Bins in which records are counted; None unless statistics of distributions were asked for.
     """
 
     grid: DeclaredGrid
@@ -43,6 +46,7 @@ class DeclaredFacts:
     value_unit: str = ""
     days: tuple[int, int] | None = None
     identity: Mapping[str, str] = field(default_factory=dict)
+    bins: FineBins | None = None
 
     @property
     def cells(self) -> CellTable:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import numpy as np
 
 from hexveil.base.errors import HexveilError
+from hexveil.model.pair_bins import PairBins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -55,17 +56,28 @@ class PrivatePairs:
         Mean value of the pair, in quanta above the lower bound.
     begin : ndarray of int64, shape (n_units,)
         Position of the first pair of each unit.
+    bins : PairBins or None
+        Records of pairs by fine bin of their values, each count at most `MAX_RECORDS`; None unless
+        statistics of distributions were asked for.
     """
 
-    __slots__ = ("begin", "cell", "mean", "records")
+    __slots__ = ("begin", "bins", "cell", "mean", "records")
     __hash__ = None  # type: ignore[assignment]  # equality would answer questions about records
 
     cell: Ints
     records: Ints
     mean: NDArray[np.float64]
     begin: Ints
+    bins: PairBins | None
 
-    def __init__(self, cell: ArrayLike, unit: ArrayLike, n: ArrayLike, total: ArrayLike) -> None:
+    def __init__(
+        self,
+        cell: ArrayLike,
+        unit: ArrayLike,
+        n: ArrayLike,
+        total: ArrayLike,
+        by_bin: Sequence[ArrayLike] | None = None,
+    ) -> None:
         """Group pairs by unit; equal pairs are added up.
 
         Parameters
@@ -74,6 +86,9 @@ class PrivatePairs:
             Cell number in the grid, any number that identifies the unit, record count, and the sum
             of the values in quanta above the lower bound. Rows with a negative cell lie outside the
             grid and are dropped, as are rows without records.
+        by_bin : four of array_like of int, shape (n_binned,), optional
+            Cell, unit, fine bin and record count of the same records. Rows of pairs that are not
+            there are dropped.
         """
         cells, units, counts, totals = (
             np.asarray(array, dtype=np.int64) for array in (cell, unit, n, total)
@@ -90,6 +105,22 @@ class PrivatePairs:
         self.records = np.minimum(summed[0], MAX_RECORDS).astype(np.int64)
         self.mean = summed[1] / summed[0]
         self.begin = np.flatnonzero(np.diff(units[pair], prepend=units[:1] - 1))
+        self.bins = None if by_bin is None else self._binned(units[pair], by_bin)
+
+    def _binned(self, unit: Ints, by_bin: Sequence[ArrayLike]) -> PairBins:
+        """Return the counts by bin of pairs of these units. PRIVATE."""
+        cells, units, places, counts = (np.asarray(array, dtype=np.int64) for array in by_bin)
+        # Units by rank: a product of any number and a cell could leave 64 bits.
+        known = np.unique(unit)
+        width = int(self.cell.max(initial=0)) + 1
+        keys = np.searchsorted(known, unit) * width + self.cell
+        inside = (cells >= 0) & (cells < width) & (counts > 0) & np.isin(units, known)
+        wanted = np.searchsorted(known, units[inside]) * width + cells[inside]
+        pair = np.minimum(np.searchsorted(keys, wanted), max(keys.size - 1, 0))
+        is_there = keys[pair] == wanted
+        rows = (places[inside][is_there], np.minimum(counts[inside][is_there], MAX_RECORDS))
+        binned = PairBins.of_rows(pair[is_there], *rows)
+        return PairBins(binned.pair, binned.bin, np.minimum(binned.count, MAX_RECORDS))
 
     def per_unit(self, numbers: Ints) -> Ints:
         """Return the sum of numbers of pairs over each unit's pairs. PRIVATE."""

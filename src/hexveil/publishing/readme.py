@@ -74,7 +74,7 @@ def _render_presence(
 ) -> str:
     """Return the text of README.txt under private presence."""
     dataset, plan = manifest["dataset"], manifest["plan"]
-    has_weights = plan["statistics"] == ["mean"]
+    has_weights = plan["statistics"] != ["users"]
     values = {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
@@ -86,6 +86,7 @@ def _render_presence(
         "cells": table.num_rows,
         "open_cells": sum(table["is_open"].to_pylist()),
         "has_weights": has_weights,
+        "has_shapes": "bins" in plan,
         "guarantee": manifest["guarantee"],
         "plan": plan,
         "grid": manifest["grid"],

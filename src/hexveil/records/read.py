@@ -310,24 +310,25 @@ def declare(source: object = "", **options: Any) -> DeclaredFacts:  # noqa: ANN4
     named = dict(given.arguments)
     if not check_protect(named["protect"], named["cells"]):
         raise InputError('declare is for protect="presence"; otherwise read the records.')
-    _terms(named["statistics"], is_private=True)
+    terms = _terms(named["statistics"], is_private=True)
     refuse_versions_by_file(named["version"])
     for name in ("source", "protect", "engine", "cache", "statistics"):
         del named[name]
-    return declare_facts(_request_of(**named))
+    return declare_facts(_request_of(**named, terms=terms))
 
 
 def _terms(statistics: Sequence[str] | str, *, is_private: bool) -> tuple[Term, ...]:
-    """Return the statistics for which records are counted by bin; none under private presence."""
-    names = {statistics} if isinstance(statistics, str) else set(statistics)
+    """Return the statistics for which records are counted by bin."""
+    names = (statistics,) if isinstance(statistics, str) else tuple(statistics)
     if not is_private:
         return distribution_terms(statistics)
-    if names - {"mean", "users"}:
+    if wrong := {"variance", "sd"} & set(names):
         raise InputError(
-            'statistics: under private presence a release has averages ("mean") or numbers of '
-            f'units ("users"), not {min(names - {"mean", "users"})!r}.'
+            "statistics: under private presence a release has averages, quantiles, shares, "
+            f"histograms or numbers of units, not {min(wrong)!r}."
         )
-    return ()
+    # Numbers of units need no values.
+    return distribution_terms([name for name in names if name != "users"])
 
 
 def _request_of(  # noqa: PLR0913  an argument of `read` each

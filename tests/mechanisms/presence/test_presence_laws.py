@@ -98,7 +98,7 @@ def test_three_stages_lose_at_most_epsilon_for_every_third_set(
     form, base, false_openings, monkeypatch
 ):
     """The same for every third set of records of a unit, with a private cap and without closing."""
-    monkeypatch.setattr(presence_allocation, "_middle_price", lambda prices: 2**16)
+    monkeypatch.setattr(presence_allocation, "middle_price", lambda prices: 2**16)
     monkeypatch.setattr("hexveil.mechanisms.presence.presence_design.CAP_CANDIDATES", FEW_CAPS)
     plans = {**FORMS, "private cap": ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1")))}
     found = exact_loss(plans[form], base, step=3, false_openings=false_openings)

@@ -18,6 +18,10 @@ from hexveil.publishing import folder as folders
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.presence.presence_table import grade_counts, grade_means
 from hexveil.publishing.presence.request_identity import identify, mechanism_constants
+from hexveil.publishing.verification.presence_checks import (
+    check_presence_numbers,
+    check_presence_table,
+)
 from hexveil.publishing.verification.verify import find_problems
 from hexveil.report.promise import probability_factor, promise
 
@@ -49,13 +53,15 @@ OPTIONS = {
     "protect": "presence",
     "cells": hv.Cells(6, None, area=BOX),
 }
+SHAPES = ("mean", "p50", "p85", "share<25", "share>=40", "histogram")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Return a release of a map, and one of numbers of units; then both with a δ."""
+    """Return a map, and numbers of units; both with a δ; then distributions."""
     file = tmp_path_factory.mktemp("book") / "l.sqlite"
-    dataset = hv.read(records(), **OPTIONS)
+    # Records that are counted by bin serve every statistic.
+    dataset = hv.read(records(), **OPTIONS, statistics=SHAPES)
     fleet = hv.FleetDeclaration(2000, 3, 2)
     released = []
     for name, delta in (("pure", None), ("approximate", DELTA)):
@@ -66,7 +72,9 @@ def made(tmp_path_factory):
     assert released[2].epsilon == 4
     # Squares of μ add up: two releases of ε 4 lose less than 8.
     assert 4 < book.spent < 7
-    return released
+    book = hv.Ledger(file, dataset="pure", budget=9)
+    plan = hv.plan(dataset, epsilon=1, fleet=fleet, statistics=SHAPES)
+    return [*released, hv.release(dataset, plan, ledger=book, accept_noise=True)]
 
 
 def problems(tmp_path, table, manifest):
@@ -81,9 +89,9 @@ def changed(table, name, change):
     return table.set_column(index, table.schema.field(index), pa.array(values, table[name].type))
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 3])
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 4])
 def test_an_unchanged_folder_is_verified(made, number, tmp_path):
-    """Both kinds of map pass, and load as they were."""
+    """Each kind of map passes, and loads as it was."""
     folder = made[number].write(tmp_path / "map")
     assert find_problems(folder) == ()
     loaded = hv.load(folder)
@@ -101,6 +109,15 @@ def first_open(value):
     return change
 
 
+SHAPE_TABLES = {
+    "a weight": ("weight", first_open(lambda x: x + 1), "weight_low"),
+    "a median": ("p50", first_open(lambda x: x + 50), "above one of a higher level"),
+    "an end": ("p85_low", first_open(lambda _: 99.0), "p85_low, p85"),
+    "a share": ("share_at_least_40", first_open(lambda _: 1.0), "fall with their thresholds"),
+    "a bin": ("histogram_05", first_open(lambda x: x + 0.1), "do not add up to 1"),
+    "a grade": ("quality", first_open(lambda x: "good" if x != "good" else "noise"), "quality"),
+    "a missing number": ("p50", first_open(lambda _: None), "p50 is there"),
+}
 TABLES = {
     "a weight": ("weight", first_open(lambda x: x + 1), "weight_low"),
     "an end": ("weight_high", first_open(lambda x: x - 0.5), "weight_low"),
@@ -119,6 +136,30 @@ def test_a_changed_table_is_found(made, name, tmp_path):
     column, change, message = TABLES[name]
     found = problems(tmp_path, changed(made[0].table, column, change), made[0].manifest)
     assert any(message in one for one in found), found
+
+
+@pytest.mark.parametrize("name", SHAPE_TABLES)
+def test_a_changed_distribution_is_found(made, name):
+    """Statistics of a cell are those of one distribution, and those that are not are named."""
+    column, change, message = SHAPE_TABLES[name]
+    table = changed(made[4].table, column, change)
+    found = list(check_presence_numbers(table, made[4].manifest))
+    assert any(message in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"statistics": ["mean", "users"]}, "both mean and users"),
+        ({"statistics": ["p50", "p50.0"]}, "that no release has"),
+        ({"statistics": ["share<900"]}, "that no release has"),
+        ({"statistics": ["p50", "share<25"]}, "which no such release has"),
+    ],
+)
+def test_statistics_of_a_strangers_manifest_are_named(made, plan, message):
+    """A manifest with statistics that are none, or not those of the table, is no crash."""
+    manifest = made[4].manifest | {"plan": made[4].manifest["plan"] | plan}
+    assert any(message in one for one in check_presence_table(made[4].table, manifest))
 
 
 def test_left_out_cells_are_found(made, tmp_path):
@@ -239,6 +280,13 @@ def test_another_model_is_another_door(tmp_path):
         hv.release(dataset, hv.plan(other, epsilon=1, fleet=2000), ledger=book)
     with pytest.raises(InputError, match="no meaning"):
         hv.plan(dataset, epsilon=1, fleet=2000, method="per-cell")
+    with pytest.raises(InputError, match="name the same statistics where the records are read"):
+        hv.plan(dataset, epsilon=1, fleet=2000, statistics="p50")
+    binned = hv.declare(**OPTIONS, statistics="share<25")
+    with pytest.raises(InputError, match=r"'share<30' needs records counted by bin"):
+        hv.plan(binned, epsilon=1, fleet=2000, statistics=("p50", "share<30"))
+    with pytest.raises(InputError, match="another declared reading"):
+        hv.release(dataset, hv.plan(binned, epsilon=1, fleet=2000), ledger=book)
     with pytest.raises(InputError, match="fleet"):
         hv.plan(dataset, epsilon=1)
     with pytest.raises(InputError, match="needs public presence"):

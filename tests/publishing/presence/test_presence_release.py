@@ -15,11 +15,13 @@ from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.model.statistic_terms import fine_bins, parse_statistics
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
     UnitCountRequest,
 )
+from hexveil.planning.presence.shape_request import ShapeRequest
 from hexveil.publishing.presence import presence_release
 from hexveil.publishing.presence.presence_release import release_with_presence
 from hexveil.publishing.presence.request_identity import identify, request_name
@@ -27,10 +29,14 @@ from hexveil.publishing.presence.request_identity import identify, request_name
 GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9", "12"]])
 LATTICE = ValueLattice.of((0, 60), "0.1")
 MANY, FEW = FleetDeclaration(2000, 100, 3), FleetDeclaration(500, 100, 3)
+TERMS = parse_statistics(("p50", "p85", "share<15"))[1]
 REQUESTS = {
     "three stages": PresenceRequest.of(GRID, LATTICE, MANY, "1.5", NO_CAP),
     "one shot": PresenceRequest.of(GRID, LATTICE, FEW, "1.5"),
     "counts": UnitCountRequest(GRID, MANY, Fraction("1.5")),
+    "shapes": ShapeRequest(
+        GRID, LATTICE, fine_bins(LATTICE, TERMS), MANY, Fraction("1.5"), TERMS, has_mean=True
+    ),
 }
 
 
@@ -39,7 +45,17 @@ def records(n_units=1800, seed=1):
     rng = np.random.default_rng(seed)
     unit = np.repeat(np.arange(n_units), 3)
     cell = rng.integers(0, 3, unit.size)
-    return PrivatePairs(cell, unit, np.ones(unit.size), 100 + 100 * cell + unit % 50)
+    return pairs_of(cell, unit, 100 + 100 * cell + unit % 50)
+
+
+def pairs_of(cell, unit, quanta):
+    """Return the pairs of records, with their counts by bin."""
+    ones = np.ones(cell.size, dtype=np.int64)
+    place = np.searchsorted(fine_bins(LATTICE, TERMS).edges, quanta)
+    return PrivatePairs(cell, unit, ones, quanta, by_bin=(cell, unit, place, ones))
+
+
+NOBODY = pairs_of(*np.zeros((3, 0), dtype=np.int64))
 
 
 def ledger_of(tmp_path, name="ledger", budget="2"):
@@ -91,13 +107,28 @@ def test_numbers_are_near_the_truth(tmp_path, monkeypatch):
     assert table["weight"][:3] == pytest.approx([600] * 3, abs=80)
 
 
+def test_distributions_are_near_the_truth(tmp_path, monkeypatch):
+    """Medians, 85 % quantiles and shares of a cell lie near those of its records, and agree."""
+    monkeypatch.setattr(presence_release, "VettedNoise", simulated)
+    request = replace(REQUESTS["shapes"], cap=NO_CAP, epsilon=Fraction(4))
+    ledger = ledger_of(tmp_path, budget="4")
+    made = release_with_presence(records(), request, source="May", ledger=ledger).table.to_pydict()
+    level = 10 + 10 * np.arange(3)
+    assert made["p50"][:3] == pytest.approx(level + 2.5, abs=2)
+    assert made["p85"][:3] == pytest.approx(level + 4.2, abs=2.5)
+    assert made["share_below_15"][:3] == pytest.approx([1, 0, 0], abs=0.1)
+    assert made["weight"][:3] == pytest.approx([600] * 3, abs=80)
+    for name in ("mean", "p50", "p85", "share_below_15"):
+        low, high = made[f"{name}_low"][:3], made[f"{name}_high"][:3]
+        assert (np.array(low) <= made[name][:3]).all()
+        assert (np.array(high) >= made[name][:3]).all()
+
+
 @pytest.mark.parametrize("name", REQUESTS)
 def test_nothing_but_noisy_numbers_depends_on_records(name, tmp_path):
     """No records at all, or others: facts, bookings, stages and their sizes are the same."""
     told = []
-    for number, pairs in enumerate(
-        (records(), records(1799), PrivatePairs([], [], [], []), records(5, 2))
-    ):
+    for number, pairs in enumerate((records(), records(1799), NOBODY, records(5, 2))):
         ledger = ledger_of(tmp_path, f"{number}")
         made = release_with_presence(pairs, REQUESTS[name], source="May", ledger=ledger)
         columns = (made.table.column_names, made.table["cell"].to_pylist())
@@ -109,9 +140,8 @@ def test_a_budget_is_refused_for_any_unit(tmp_path):
     """A second source of the same account adds up, whoever is in it."""
     ledger = ledger_of(tmp_path)
     release_with_presence(records(), REQUESTS["one shot"], source="May", ledger=ledger)
-    nobody = PrivatePairs([], [], [], [])
     with pytest.raises(BudgetError):
-        release_with_presence(nobody, REQUESTS["one shot"], source="June", ledger=ledger)
+        release_with_presence(NOBODY, REQUESTS["one shot"], source="June", ledger=ledger)
     assert ledger.spent == Fraction("1.5")
 
 

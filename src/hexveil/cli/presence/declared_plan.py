@@ -12,11 +12,10 @@ import typer
 from hexveil.base.errors import InputError
 from hexveil.cli.output import formatting
 from hexveil.cli.presence import declared_steps
-from hexveil.config import arguments
 from hexveil.model.cells import Cells, slot_seconds
-from hexveil.planning.presence.presence_prediction import PresencePrediction
+from hexveil.planning.presence.presence_prediction import UnitCountPrediction
+from hexveil.planning.presence.shape_prediction import ShapePrediction
 from hexveil.records.read import declare
-from hexveil.records.read import read as read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +79,7 @@ def refuse_unused(unused: dict[str, bool]) -> None:
 
 def comparable_plans(run: Run) -> Iterator[PresencePlan]:
     """Yield plans on the declared area at other resolutions and timeslots; none for labels."""
-    options = arguments.read_arguments(run, read_records)
+    options = declared_steps.read_options(run)
     cells = options["cells"]
     if not isinstance(cells, Cells):
         return
@@ -118,11 +117,16 @@ def _row(plan: PresencePlan) -> tuple[str, ...]:
     assert isinstance(grid, Cells)  # noqa: S101  see comparable_plans
     usable = "no" if plan.refusal else "yes"
     place = (str(grid.resolution), grid.timeslot or "none", f"{plan.facts.grid.n_cells:,}")
-    if not isinstance(prediction, PresencePrediction):
+    if isinstance(prediction, UnitCountPrediction):
         return (*place, "", f"{prediction.count_error:.3g}", "", usable)
+    error = (
+        prediction.quantile_error
+        if isinstance(prediction, ShapePrediction)
+        else prediction.mean_error
+    )
     return (
         *place,
-        f"{prediction.mean_error:.2g}",
+        f"{error:.2g}",
         f"{prediction.weight_error:.2g} of {prediction.typical_weight:.3g}",
         f"{prediction.open_traffic:.0%}",
         usable,

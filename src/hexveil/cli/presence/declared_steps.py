@@ -16,7 +16,8 @@ from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
 from hexveil.config import arguments
 from hexveil.planning.api import plan as make_plan
-from hexveil.planning.presence.presence_prediction import PresencePrediction
+from hexveil.planning.presence.presence_prediction import UnitCountPrediction
+from hexveil.planning.presence.shape_prediction import ShapePrediction
 from hexveil.records.read import declare
 from hexveil.records.read import read as read_records
 from hexveil.report.promise import promise
@@ -30,7 +31,15 @@ if TYPE_CHECKING:
 
 def declare_run(run: Run) -> DeclaredFacts:
     """Return the declared facts of the run; no record is read."""
-    return declare(**arguments.read_arguments(run, read_records))
+    return declare(**read_options(run))
+
+
+def read_options(run: Run) -> arguments.Arguments:
+    """Return the keyword arguments of `read`, with the statistics that records are counted for."""
+    options = arguments.read_arguments(run, read_records)
+    if run.plan.statistics is not None:
+        options["statistics"] = run.plan.statistics
+    return options
 
 
 def plan_declared(run: Run, facts: DeclaredFacts) -> PresencePlan:
@@ -56,7 +65,7 @@ def refuse_noise(run: Run, plan: PresencePlan) -> None:
 def read_private_records(run: Run) -> PrivateDataset:
     """Return the run's records; show their counts on the holder's terminal. PRIVATE."""
     source = arguments.source(run)
-    options = arguments.read_arguments(run, read_records)
+    options = read_options(run)
     del options["protect"]  # named below, where the type of the data set depends on it
     dataset = read_records(source, protect="presence", **options)
     # Only on a terminal: a file or a log of another's must not have them.
@@ -104,18 +113,26 @@ def _prediction_lines(plan: PresencePlan) -> list[str]:
     """Return the expected accuracy as text: on paper, from declarations."""
     prediction, unit = plan.prediction, plan.facts.privacy_unit
     label = "On paper"
-    if not isinstance(prediction, PresencePrediction):
+    if isinstance(prediction, UnitCountPrediction):
         return formatting.wrapped(
             label,
             f"the number of {unit}s in a cell is expected to be off by "
             f"{prediction.count_error:.3g}, where typically {prediction.typical_count:.3g} are.",
         )
     measure = f" {plan.facts.value_unit}" if plan.facts.value_unit else ""
+    if isinstance(prediction, ShapePrediction):
+        named, error = "medians", prediction.quantile_error
+        low, high = prediction.quantile_error_low, prediction.quantile_error_high
+        shares = f"shares by {100 * prediction.share_error:.2g} percentage points; "
+    else:
+        named, error, shares = "averages", prediction.mean_error, ""
+        low, high = prediction.mean_error_low, prediction.mean_error_high
     return formatting.wrapped(
         label,
-        f"averages of open cells are expected to be off by {prediction.mean_error:.2g}{measure} "
-        f"({prediction.mean_error_low:.2g} to {prediction.mean_error_high:.2g}, by how values "
-        f"spread; one number for all cells: {prediction.baseline_error:.2g}{measure}); weights by "
+        f"{named} of open cells are expected to be off by {error:.2g}{measure} "
+        f"({low:.2g} to {high:.2g}, by how values "
+        f"spread; one number for all cells: {prediction.baseline_error:.2g}{measure}); {shares}"
+        "weights by "
         f"{prediction.weight_error:.2g}, where typically {prediction.typical_weight:.3g} are; "
         f"{prediction.open_cells:,.0f} cells are expected to be open, with "
         f"{prediction.open_traffic:.0%} of the traffic.",

@@ -76,10 +76,12 @@ class MapRefinement:
             ) ** 2
             estimates = centres[is_open] + window.radius * ratio
             centres[is_open] = shrink_to_mean(estimates, variance)
-        return np.rint(np.clip(centres, 0, PARTS)).astype(np.int64), _prices(weight, is_open)
+        return np.rint(np.clip(centres, 0, PARTS)).astype(np.int64), prices_of_weights(
+            weight, is_open
+        )
 
 
-def _prices(weight: Floats, is_open: np.typing.NDArray[np.bool_]) -> Ints:
+def prices_of_weights(weight: Floats, is_open: np.typing.NDArray[np.bool_]) -> Ints:
     """Return MAX_PRICE for the smallest open weight, less for larger ones, 0 for closed cells."""
     prices = np.zeros(weight.size, dtype=np.int64)
     if is_open.any():

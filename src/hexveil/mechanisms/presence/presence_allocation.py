@@ -236,7 +236,7 @@ class PresenceAllocation:
         return PopulationQuantile.at_loss(
             USER_CAP,
             UnitTotals(prices, self.law.norm),
-            cap.candidates(_middle_price(prices)),
+            cap.candidates(middle_price(prices)),
             cap.quantile,
             self.shares.choice_epsilon(cap.share),
             cap.penalty_votes,
@@ -252,7 +252,7 @@ class PresenceAllocation:
         return 0
 
 
-def _middle_price(prices: Ints) -> int:
+def middle_price(prices: Ints) -> int:
     """Return the middle price of the open cells, `MAX_PRICE` if there are none."""
     positive = np.sort(prices[prices > 0])
     return int(positive[positive.size // 2]) if positive.size else MAX_PRICE

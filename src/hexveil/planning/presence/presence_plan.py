@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
+from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.presence_design import (
     NO_CAP,
     DeclaredCap,
     PrivateCap,
     UserCap,
 )
+from hexveil.model.statistic_terms import parse_statistics
 from hexveil.planning.presence.delta_gain import DeltaGain, gain_of_delta
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
@@ -31,6 +33,8 @@ from hexveil.planning.presence.presence_request import (
     PresenceRequest,
     UnitCountRequest,
 )
+from hexveil.planning.presence.shape_prediction import ShapePrediction, predict_shapes
+from hexveil.planning.presence.shape_request import ShapeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,11 +42,12 @@ if TYPE_CHECKING:
 
     from hexveil.base.rational import Number
     from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.model.fine_bins import FineBins
 
-STATISTICS = (("mean",), ("users",))
-"""Sets of statistics that can be requested: averages with weights, or numbers of units alone."""
-GAUSSIAN_STATISTICS = (("mean",), ("users",))
-"""Those that can be published with a δ."""
+USERS = "users"
+"""Numbers of units, which are requested alone."""
+GAUSSIAN_STATISTICS = ((MEAN,), (USERS,))
+"""Those that can be published with a δ: averages with weights, or numbers of units alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +57,7 @@ class PresencePlan:
     Attributes
     ----------
     facts : DeclaredFacts
-    request : PresenceRequest or UnitCountRequest
+    request : PresenceRequest, UnitCountRequest or ShapeRequest
     baseline_error : Number or None
         Declared error of one constant for all cells, in value units.
     edition : str or None
@@ -60,7 +65,7 @@ class PresencePlan:
     """
 
     facts: DeclaredFacts
-    request: PresenceRequest | UnitCountRequest
+    request: PresenceRequest | UnitCountRequest | ShapeRequest
     baseline_error: Number | None = None
     edition: str | None = None
 
@@ -76,15 +81,19 @@ class PresencePlan:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """Published statistics: ("mean",) with weights, or ("users",)."""
-        return ("mean",) if isinstance(self.request, PresenceRequest) else ("users",)
+        """Published statistics: ("users",), or averages, quantiles and shares with weights."""
+        match self.request:
+            case UnitCountRequest():
+                return (USERS,)
+            case ShapeRequest():
+                return self.request.names
+            case PresenceRequest():
+                return (MEAN,)
 
     @cached_property
-    def prediction(self) -> PresencePrediction | UnitCountPrediction:
+    def prediction(self) -> PresencePrediction | UnitCountPrediction | ShapePrediction:
         """Expected accuracy, on paper."""
-        if isinstance(self.request, PresenceRequest):
-            return predict_map(self.request, self.baseline_error)
-        return predict_counts(self.request)
+        return predict_request(self.request, self.baseline_error)
 
     @cached_property
     def delta_gain(self) -> DeltaGain | None:
@@ -136,6 +145,19 @@ class PresencePlan:
         )
 
 
+def predict_request(
+    request: PresenceRequest | UnitCountRequest | ShapeRequest, baseline_error: Number | None = None
+) -> PresencePrediction | UnitCountPrediction | ShapePrediction:
+    """Return the expected accuracy of a request, on paper."""
+    match request:
+        case UnitCountRequest():
+            return predict_counts(request)
+        case ShapeRequest():
+            return predict_shapes(request, baseline_error)
+        case PresenceRequest():
+            return predict_map(request, baseline_error)
+
+
 def plan_presence(  # noqa: PLR0913  the arguments of a public door
     facts: DeclaredFacts,
     *,
@@ -169,33 +191,54 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
             f"delta goes with averages or numbers of units, not with {', '.join(names)}; leave it "
             "out."
         )
-    request: PresenceRequest | UnitCountRequest
-    if names == ("users",):
+    if names == (USERS,):
         if user_cap is not None:
             raise InputError("user_cap goes with averages, not with numbers of units alone.")
-        request = UnitCountRequest(facts.grid, declared, loss, small)
+        return PresencePlan(
+            facts, UnitCountRequest(facts.grid, declared, loss, small), baseline_error, edition
+        )
+    # Without a cap of the caller's own the request decides.
+    cap = None if user_cap is None else cap_of(user_cap)
+    moments, terms = parse_statistics(names)
+    request: PresenceRequest | ShapeRequest
+    if terms:
+        request = ShapeRequest(
+            facts.grid, facts.lattice, _bins(facts), declared, loss, terms, bool(moments), cap
+        )
     else:
-        # Without a cap of the caller's own the request decides.
-        caps = {} if user_cap is None else {"cap": cap_of(user_cap)}
-        request = PresenceRequest.of(facts.grid, facts.lattice, declared, loss, delta=small, **caps)
+        request = PresenceRequest(facts.grid, facts.lattice, declared, loss, cap, small)
     return PresencePlan(facts, request, baseline_error, edition)
 
 
+def _bins(facts: DeclaredFacts) -> FineBins:
+    """Return the bins in which records are counted; refuse a reading without."""
+    if facts.bins is None:
+        raise InputError(
+            "quantiles, shares and histograms need records counted by bin; name the same "
+            "statistics where the records are read and declared (statistics=)."
+        )
+    return facts.bins
+
+
 def statistics_of(given: Sequence[str] | str | None) -> tuple[str, ...]:
-    """Return the requested statistics; averages by default.
+    """Return the requested statistics in one order; averages by default.
 
     Examples
     --------
-    >>> statistics_of(None), statistics_of("users")
-    (('mean',), ('users',))
+    >>> statistics_of(None), statistics_of("users"), statistics_of(("p85", "mean", "p50"))
+    (('mean',), ('users',), ('mean', 'p50', 'p85'))
     """
-    names = ("mean",) if given is None else (given,) if isinstance(given, str) else tuple(given)
-    if names not in STATISTICS:
+    names = (MEAN,) if given is None else (given,) if isinstance(given, str) else tuple(given)
+    if names == (USERS,):
+        return names
+    if {USERS, "variance", "sd"} & set(names):
         raise InputError(
-            'statistics under private presence are "mean" (averages, with the weight of each '
-            f'cell) or "users" (numbers of units alone), got {", ".join(map(str, names))!r}.'
+            'statistics under private presence are averages ("mean"), quantiles ("p85"), shares '
+            '("share<10") and "histogram", each with the weight of the cell; or "users" (numbers '
+            f"of units) alone; got {', '.join(map(str, names))!r}."
         )
-    return names
+    moments, terms = parse_statistics(names)
+    return (*moments, *(term.text for term in terms))
 
 
 def cap_of(given: int | str) -> UserCap:

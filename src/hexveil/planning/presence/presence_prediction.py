@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from hexveil.base.rational import Number
     from hexveil.mechanisms.contract import Floats
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
+    from hexveil.planning.presence.shape_request import ShapeRequest
 
 CONCENTRATION = 0.8
 SPREAD_SHARE, LOW_SPREAD, HIGH_SPREAD = 0.1, 0.05, 0.2
@@ -96,18 +97,7 @@ class PresencePrediction:
     @property
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None for a useful map."""
-        if self.open_traffic < MIN_OPEN_TRAFFIC:
-            return (
-                f"Grid too fine for this fleet: cells with {self.open_traffic:.0%} of the traffic "
-                "are expected to be open. Declare a coarser grid, or ask for a larger epsilon."
-            )
-        if self.mean_error >= self.baseline_error:
-            return (
-                f"Grid too fine for this fleet: the averages of open cells are expected to be off "
-                f"by {self.mean_error:.3g}, one number for all cells by {self.baseline_error:.3g}. "
-                "Declare a coarser grid, or ask for a larger epsilon."
-            )
-        return None
+        return grid_refusal("averages", self.mean_error, self.baseline_error, self.open_traffic)
 
     def check(self) -> None:
         """Raise InputError if the map has nothing to say."""
@@ -140,6 +130,33 @@ class UnitCountPrediction:
             f"{self.count_error:.3g}, where typically {self.typical_count:.3g} are. Declare a "
             "coarser grid, or ask for a larger epsilon."
         )
+
+
+def grid_refusal(
+    named: str, error: float, baseline_error: float, open_traffic: float
+) -> str | None:
+    """Return the sentence that refuses a map with nothing to say; None for a useful map.
+
+    Parameters
+    ----------
+    named : str
+        What is off by the error: "averages".
+    error, baseline_error : float
+        In open cells, and of one constant for all cells, in value units.
+    open_traffic : float
+    """
+    if open_traffic < MIN_OPEN_TRAFFIC:
+        return (
+            f"Grid too fine for this fleet: cells with {open_traffic:.0%} of the traffic "
+            "are expected to be open. Declare a coarser grid, or ask for a larger epsilon."
+        )
+    if error >= baseline_error:
+        return (
+            f"Grid too fine for this fleet: the {named} of open cells are expected to be off "
+            f"by {error:.3g}, one number for all cells by {baseline_error:.3g}. "
+            "Declare a coarser grid, or ask for a larger epsilon."
+        )
+    return None
 
 
 def traffic_shares(n_cells: int) -> Floats:
@@ -181,7 +198,7 @@ def predict_map(
         baseline = float(to_positive_fraction(baseline_error, "baseline_error"))
     plan = request.allocation()
     share = traffic_shares(request.grid.n_cells)
-    weight = request.fleet.units * _unit_weight(request) * share
+    weight = request.fleet.units * unit_weight(request) * share
     is_open = _opening_probability(plan, weight)
     noise = plan.law.sum_error / PARTS
     traffic = is_open * share
@@ -202,7 +219,7 @@ def predict_map(
 
 def _relative_error(request: PresenceRequest, noise: Floats, share: Floats) -> Floats:
     """Return the expected error of means per unit of spread, from the noise relative to weight."""
-    n_units = np.maximum(_units_per_cell(request, share), 1.0)
+    n_units = np.maximum(units_per_cell(request, share), 1.0)
     from_weights = np.hypot(BIAS, MEAN_ABS_NORMAL / np.sqrt(n_units))
     return np.asarray(np.hypot(np.minimum(noise, NO_BETTER), from_weights))
 
@@ -211,11 +228,13 @@ def predict_counts(request: UnitCountRequest) -> UnitCountPrediction:
     """Return the expected accuracy of requested numbers of units."""
     plan = request.allocation()
     share = traffic_shares(request.grid.n_cells)
-    counts = _units_per_cell(request, share)
+    counts = units_per_cell(request, share)
     return UnitCountPrediction(plan.law.number_error / PARTS, float((share * counts).sum()))
 
 
-def _units_per_cell(request: PresenceRequest | UnitCountRequest, share: Floats) -> Floats:
+def units_per_cell(
+    request: PresenceRequest | UnitCountRequest | ShapeRequest, share: Floats
+) -> Floats:
     """Return the expected number of units in each cell."""
     fleet = request.fleet
     # A unit is in no more cells than it has records, and counts once in a cell.
@@ -223,7 +242,7 @@ def _units_per_cell(request: PresenceRequest | UnitCountRequest, share: Floats) 
     return np.minimum(visits * share, fleet.units)
 
 
-def _unit_weight(request: PresenceRequest) -> float:
+def unit_weight(request: PresenceRequest | ShapeRequest) -> float:
     """Return the weight of a typical unit over all cells."""
     if isinstance(request.cap, DeclaredCap):
         capped = min(request.fleet.records_per_unit / request.cap.records, 1.0)

@@ -108,15 +108,7 @@ class PresenceRequest:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
         check_declared_delta(self.delta, self.fleet)
-        if isinstance(self.cap, DeclaredCap) and not 1 <= self.cap.records <= MAX_DECLARED_CAP:
-            raise InputError(
-                f"a cap declares the records of a unit, from 1 to {MAX_DECLARED_CAP:,}."
-            )
-        if isinstance(self.cap, PrivateCap) and self.fleet.units < SMALL_FLEET:
-            raise InputError(
-                f"a private cap needs a declared fleet of at least {SMALL_FLEET:,} units: of fewer "
-                "its noise is larger than the bias that it removes. Declare a cap, or use none."
-            )
+        check_cap(self.cap, self.fleet)
 
     @classmethod
     def of(
@@ -138,22 +130,9 @@ class PresenceRequest:
 
     @property
     def user_cap(self) -> UserCap:
-        """The cap asked for; else a private one where bias outweighs noise, none elsewhere.
-
-        Equal weights of unequal units bias an average by a share of the radius that noise does not
-        reach in cells of this weight.
-        """
-        if isinstance(self.cap, PrivateCap):
-            return replace(self.cap, units=self.fleet.units)
-        if self.cap is not None:
-            return self.cap
-        if (
-            self.fleet.units < SMALL_FLEET
-            or self.weight_per_cell * self.epsilon < CAPPED_CELL_WEIGHT
-        ):
-            return NO_CAP
+        """The cap asked for; else a private one where bias outweighs noise, none elsewhere."""
         share = self._choice_share(1, PrivateCap.share)
-        return PrivateCap(share=share, units=self.fleet.units)
+        return cap_in_use(self.cap, self.fleet, self.grid.n_cells, self.epsilon, share)
 
     def form(self) -> Form:
         """Return the stages: one shot for a small declared fleet, small shares for a large one."""
@@ -246,6 +225,34 @@ def check_declared_delta(delta: Fraction, fleet: FleetDeclaration) -> None:
     """
     if delta:
         check_delta(float(delta), fleet.units)
+
+
+def check_cap(cap: UserCap | None, fleet: FleetDeclaration) -> None:
+    """Raise InputError for a cap on users that a fleet cannot have."""
+    if isinstance(cap, DeclaredCap) and not 1 <= cap.records <= MAX_DECLARED_CAP:
+        raise InputError(f"a cap declares the records of a unit, from 1 to {MAX_DECLARED_CAP:,}.")
+    if isinstance(cap, PrivateCap) and fleet.units < SMALL_FLEET:
+        raise InputError(
+            f"a private cap needs a declared fleet of at least {SMALL_FLEET:,} units: of fewer "
+            "its noise is larger than the bias that it removes. Declare a cap, or use none."
+        )
+
+
+def cap_in_use(
+    asked: UserCap | None, fleet: FleetDeclaration, n_cells: int, epsilon: Fraction, share: Fraction
+) -> UserCap:
+    """Return the cap asked for; else a private one of this share where bias outweighs noise.
+
+    Equal weights of unequal units bias an average by a share of the radius that noise does not
+    reach in cells of this weight.
+    """
+    if isinstance(asked, PrivateCap):
+        return replace(asked, units=fleet.units)
+    if asked is not None:
+        return asked
+    if fleet.units < SMALL_FLEET or epsilon * fleet.units / n_cells < CAPPED_CELL_WEIGHT:
+        return NO_CAP
+    return PrivateCap(share=share, units=fleet.units)
 
 
 def false_openings(grid: DeclaredGrid) -> float | None:

@@ -86,6 +86,6 @@ def _is_presence(path: Path) -> bool:
 
 def _heading(manifest: dict[str, Any]) -> str:
     dataset, statistics = manifest["dataset"], manifest["plan"]["statistics"]
-    unit = dataset["value_unit"] if statistics == ["mean"] else ""
+    unit = "" if statistics == ["users"] else dataset["value_unit"]
     heading = format_heading(statistics, dataset["value"] or "value")
     return f"{heading} ({unit})" if unit else heading

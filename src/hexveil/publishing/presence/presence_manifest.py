@@ -19,7 +19,8 @@ from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS, JointDistance
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_design import DeclaredCap, OneShot, PrivateCap
-from hexveil.planning.presence.presence_request import PresenceRequest
+from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
+from hexveil.planning.presence.presence_request import UnitCountRequest
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
     cell_grid,
@@ -27,7 +28,7 @@ from hexveil.publishing.manifest import (
     guarantee_section,
     software_versions,
 )
-from hexveil.publishing.presence.presence_table import COLUMNS
+from hexveil.publishing.presence.presence_table import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -109,7 +110,8 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
     fleet = request.fleet
     return {
         "statistics": list(plan.statistics),
-        "columns": [name for one in plan.statistics for name in COLUMNS[one]],
+        "columns": list(columns_of(plan.statistics)),
+        **({"bins": allocation.n_used(outputs)} if isinstance(allocation, ShapeAllocation) else {}),
         "fleet": {
             "units": fleet.units,
             "records_per_unit": fleet.records_per_unit,
@@ -121,22 +123,24 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
         "scale": allocation.scale
         if isinstance(allocation, CountAllocation)
         else allocation.fine_scale,
-        "open_from": _threshold(allocation),
+        "open_from": _threshold(allocation, outputs),
         "false_openings": allocation.false_openings,
         "prediction": plan.figures(),
         "stages": list(_stages(allocation, outputs)),
     }
 
 
-def _form(allocation: PresenceAllocation | CountAllocation) -> str:
+def _form(allocation: PresenceAllocation | CountAllocation | ShapeAllocation) -> str:
     if isinstance(allocation, CountAllocation):
         return "counts"
+    if isinstance(allocation, ShapeAllocation):
+        return "shapes"
     return "one shot" if isinstance(allocation.form, OneShot) else "three stages"
 
 
 def _user_cap(plan: PresencePlan) -> str:
     """Return the cap on users as text: none, private, or the declared records."""
-    if not isinstance(plan.request, PresenceRequest):
+    if isinstance(plan.request, UnitCountRequest):
         return f"{plan.request.allocation().cell_cap} cells"
     # The cap that is used: without one of the caller's own it follows from the declarations.
     cap = plan.request.user_cap
@@ -145,19 +149,24 @@ def _user_cap(plan: PresencePlan) -> str:
     return "private" if isinstance(cap, PrivateCap) else "none"
 
 
-def _threshold(allocation: PresenceAllocation | CountAllocation) -> float | None:
+def _threshold(
+    allocation: PresenceAllocation | CountAllocation | ShapeAllocation, outputs: Outputs
+) -> float | None:
     """Return the noisy weight or number from which a cell is open, in units; None without one."""
     if isinstance(allocation, CountAllocation):
         if allocation.false_openings is None:
             return None
         tail = min(allocation.false_openings / allocation.n_cells, 0.5)
         return allocation.law.quantile(tail) / PARTS
-    threshold = allocation.threshold
+    if isinstance(allocation, ShapeAllocation):
+        threshold = allocation.threshold(allocation.n_used(outputs))
+    else:
+        threshold = allocation.threshold
     return None if threshold is None else threshold / PARTS
 
 
 def _stages(
-    allocation: PresenceAllocation | CountAllocation, outputs: Outputs
+    allocation: PresenceAllocation | CountAllocation | ShapeAllocation, outputs: Outputs
 ) -> Iterator[dict[str, Any]]:
     """Yield each stage with its noise, its sensitivity and its loss, in order."""
     earlier = Outputs()

@@ -18,7 +18,11 @@ from hexveil.publishing.ledger_journal import rows_of
 from hexveil.publishing.pinned_unit import unit_of
 from hexveil.publishing.presence.presence_manifest import presence_manifest
 from hexveil.publishing.presence.presence_release import BalanceKey, book_and_draw
-from hexveil.publishing.presence.presence_table import check_label_names, released_table
+from hexveil.publishing.presence.presence_table import (
+    check_label_names,
+    decode_outputs,
+    released_table,
+)
 from hexveil.publishing.presence.request_identity import PRIVATE, identify, request_name
 from hexveil.publishing.published_numbers import Release
 
@@ -47,7 +51,8 @@ def publish_presence(
     Privacy
     -------
     Neighbours, sensitivity and loss: mechanisms/presence/contribution.py (the maps),
-    mechanisms/presence/population_quantile.py (the choices) and mechanisms/presence/count_map.py.
+    mechanisms/presence/population_quantile.py (the choices), mechanisms/presence/count_map.py and
+    mechanisms/presence/shapes/binned_weights.py (medians, shares and histograms).
     ε is booked for any unit, present or not, before anything is measured.
     """
     if not isinstance(plan, PresencePlan):
@@ -77,7 +82,7 @@ def replay_presence(plan: PresencePlan, ledger: Ledger) -> Release | None:
 def _decode(plan: PresencePlan, outputs: Outputs, book: Ledger, *, replayed: bool) -> Release:
     """Return the release of stored outputs; post-processing, without records."""
     declared, name = plan.facts, request_name(presence_request(book.dataset, plan))
-    decoded = plan.request.allocation().decode(outputs)
+    decoded = decode_outputs(plan.request, outputs)
     table = released_table(plan.request, decoded, declared.value, declared.value_unit)
     manifest = presence_manifest(book.dataset, plan, outputs, name, _position(book, name))
     return Release(table, manifest, plan.epsilon, replayed)
@@ -103,6 +108,7 @@ def check_presence(
         facts.grid.fingerprint() == plan.facts.grid.fingerprint()
         and facts.lattice == plan.facts.lattice
         and _reading(facts) == _reading(plan.facts)
+        and _fine_bins(facts) == _fine_bins(plan.facts)
     )
     if not same:
         raise InputError("the plan was made for another declared reading; plan again.")
@@ -117,6 +123,11 @@ def check_presence(
 def _reading(facts: DeclaredFacts) -> dict[str, str]:
     """Return a declared reading without the names of files, which a plan may not know yet."""
     return {name: text for name, text in facts.identity.items() if name != "source"}
+
+
+def _fine_bins(facts: DeclaredFacts) -> str:
+    """Return the bins in which records are counted as text; "" without any."""
+    return "" if facts.bins is None else facts.bins.identity()
 
 
 def presence_request(dataset: str, plan: PresencePlan) -> dict[str, str]:

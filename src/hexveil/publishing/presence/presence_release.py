@@ -20,10 +20,9 @@ from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.planning.presence.presence_prediction import predict_counts, predict_map
-from hexveil.planning.presence.presence_request import PresenceRequest
+from hexveil.planning.presence.presence_plan import predict_request
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
-from hexveil.publishing.presence.presence_table import released_table
+from hexveil.publishing.presence.presence_table import decode_outputs, released_table
 from hexveil.publishing.presence.request_identity import PRIVACY_UNIT, identify, request_name
 
 if TYPE_CHECKING:
@@ -35,10 +34,12 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.presence.count_map import CountAllocation
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
+    from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
     from hexveil.model.private_pairs import PairBlocks
-    from hexveil.planning.presence.presence_request import UnitCountRequest
+    from hexveil.planning.presence.presence_request import PresenceRequest, UnitCountRequest
+    from hexveil.planning.presence.shape_request import ShapeRequest
 
-    Request = PresenceRequest | UnitCountRequest
+    Request = PresenceRequest | UnitCountRequest | ShapeRequest
 
 ANY_UNIT = b"any unit, present or not"
 
@@ -97,7 +98,7 @@ def release_with_presence(
     ----------
     pairs : PairBlocks
         PRIVATE.
-    request : PresenceRequest or UnitCountRequest
+    request : PresenceRequest, UnitCountRequest or ShapeRequest
     source : str
         Public name of the records; another edition of them has another name.
     ledger : Ledger
@@ -112,18 +113,18 @@ def release_with_presence(
     BudgetError
         If any unit would lose more than the budget allows; nothing is spent.
     """
-    refusal = _refusal(request)
+    refusal = predict_request(request).refusal
     if refusal is not None and not accept_noise:
         raise InputError(f"{refusal} Or accept the noise (accept_noise=True).")
     facts, plan = identify(request, source), request.allocation()
     outputs, is_replay = book_and_draw(pairs, plan, facts, ledger)
-    table = released_table(request, plan.decode(outputs))
+    table = released_table(request, decode_outputs(request, outputs))
     return PresenceRelease(table, facts, request.epsilon, is_replay)
 
 
 def book_and_draw(
     pairs: PairBlocks,
-    plan: PresenceAllocation | CountAllocation,
+    plan: PresenceAllocation | CountAllocation | ShapeAllocation,
     facts: dict[str, str],
     ledger: Ledger,
     account: BalanceKey | None = None,
@@ -152,10 +153,3 @@ def book_and_draw(
         )
         ledger.complete(name)
     return outputs, False
-
-
-def _refusal(request: Request) -> str | None:
-    """Return why a map is predicted to have nothing to say; None for a useful one."""
-    if isinstance(request, PresenceRequest):
-        return predict_map(request).refusal
-    return predict_counts(request).refusal

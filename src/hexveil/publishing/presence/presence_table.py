@@ -14,15 +14,20 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence.count_map import UnitCountMap
 from hexveil.mechanisms.presence.map_refinement import variance_between
+from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
 from hexveil.planning.presence.presence_request import PresenceRequest
+from hexveil.planning.presence.shape_request import ShapeRequest
 from hexveil.publishing.estimates.quality_grades import grade, grade_against_map
 from hexveil.publishing.estimates.table import name_columns
+from hexveil.publishing.presence import shape_table
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import Floats
+    from hexveil.mechanisms.contract import Floats, Outputs
     from hexveil.mechanisms.presence.presence_decoding import PresenceMap
     from hexveil.model.cells import CellTable
     from hexveil.model.public_metadata import ValueLattice
@@ -57,9 +62,25 @@ MIN_COMPARED = 3
 _TEMPLATE = "presence/columns.txt"
 
 
+def columns_of(statistics: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of these statistics, after the cell and whether it is open."""
+    if shape_table.has_shapes(statistics):
+        return shape_table.shape_columns(statistics)
+    return tuple(name for one in statistics for name in COLUMNS[one])
+
+
+def decode_outputs(
+    request: PresenceRequest | UnitCountRequest | ShapeRequest, outputs: Outputs
+) -> PresenceMap | UnitCountMap | ShapeMap:
+    """Return the map of the outputs of all stages of a request. Post-processing."""
+    if isinstance(request, ShapeRequest):
+        return shape_table.decode_request(request, outputs)
+    return request.allocation().decode(outputs)
+
+
 def released_table(
-    request: PresenceRequest | UnitCountRequest,
-    decoded: PresenceMap | UnitCountMap,
+    request: PresenceRequest | UnitCountRequest | ShapeRequest,
+    decoded: PresenceMap | UnitCountMap | ShapeMap,
     value: str = "value",
     value_unit: str = "",
 ) -> pa.Table:
@@ -67,25 +88,29 @@ def released_table(
 
     Parameters
     ----------
-    request : PresenceRequest or UnitCountRequest
-    decoded : PresenceMap or UnitCountMap
+    request : PresenceRequest, UnitCountRequest or ShapeRequest
+    decoded : PresenceMap, UnitCountMap or ShapeMap
     value, value_unit : str
         Name of the value column, and its unit of measure.
     """
     columns = name_columns(request.grid.table) | {OPEN: decoded.is_open}
+    subjects: dict[str, tuple[str, bool]] = {}
     if isinstance(decoded, UnitCountMap):
         columns |= _count_columns(decoded)
+    elif isinstance(decoded, ShapeMap):
+        assert isinstance(request, ShapeRequest)  # noqa: S101  decoded from it
+        columns |= _shape_columns(request, decoded)
+        subjects = shape_table.shape_subjects(request)
     else:
         assert isinstance(request, PresenceRequest)  # noqa: S101  its allocation decodes to means
         columns |= _mean_columns(request.lattice, decoded)
     table = pa.table(columns)
-    fields = [
-        field.with_metadata(
-            {"description": describe(field.name)}
-            | ({"unit": value_unit} if value_unit and field.name.startswith("mean") else {})
-        )
-        for field in table.schema
-    ]
+    fields = []
+    for field in table.schema:
+        is_mean = field.name.startswith("mean")
+        text, is_value = subjects.get(field.name) or (describe(field.name), is_mean)
+        unit = {"unit": value_unit} if value_unit and is_value else {}
+        fields.append(field.with_metadata({"description": text} | unit))
     return table.cast(pa.schema(fields, metadata={"value": value}))
 
 
@@ -103,7 +128,11 @@ def describe(name: str) -> str:
 def check_label_names(cells: CellTable) -> None:
     """Refuse label columns with names that the released table needs for itself."""
     needed = {*PLACE, OPEN, *(name for names in COLUMNS.values() for name in names)}
-    taken = [name for name in cells.labels if name in needed and list(cells.labels) != ["cell"]]
+    taken = [
+        name
+        for name in cells.labels
+        if (name in needed or shape_table.is_shape_column(name)) and list(cells.labels) != ["cell"]
+    ]
     if taken:
         raise InputError(
             f"the label column {taken[0]!r} has the name of a released column; rename it in the "
@@ -160,6 +189,18 @@ def _mean_columns(lattice: ValueLattice, decoded: PresenceMap) -> dict[str, pa.A
         "weight_high": _nullable(decoded.weight_high),
         SMOOTHED: _nullable(smoothed),
     }
+
+
+def _shape_columns(request: ShapeRequest, decoded: ShapeMap) -> dict[str, pa.Array]:
+    """Return statistics of distributions, weights, and their intervals."""
+    numbers = shape_table.shape_numbers(request, decoded)
+    first, span = request.statistics.columns[0], float(request.lattice.span)
+    low, high, middle = (numbers[f"{first}{end}"] for end in ("_low", "_high", ""))
+    width = shape_table.span_of(request.names, span)
+    grades = grade_means(low, high, middle, width, decoded.is_open)
+    columns = {name: _nullable(one) for name, one in numbers.items()}
+    columns["quality"] = pa.array(grades, type=pa.string())
+    return {name: columns[name] for name in shape_table.shape_columns(request.names)}
 
 
 def _count_columns(decoded: UnitCountMap) -> dict[str, pa.Array]:

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms import presence as mechanism
-from hexveil.planning.presence.presence_request import PresenceRequest
+from hexveil.planning.presence.presence_request import UnitCountRequest
+from hexveil.planning.presence.shape_request import ShapeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.planning.presence.presence_request import UnitCountRequest
+    from hexveil.planning.presence.presence_request import PresenceRequest
 
 MODEL = "presence"
 PRIVATE = "presence is private"
@@ -33,7 +34,7 @@ PRIVACY_UNIT = f"user; {PRIVATE}"
 """Unit that an account pins: releases of the other model are refused in it, and the reverse."""
 STAGES_VERSION = "1"
 """To be raised when the arithmetic of a stage changes without any of its constants."""
-POST_PROCESSING = ("presence_decoding",)
+POST_PROCESSING = ("presence_decoding", "shape_decoding")
 """Modules after the last stage: estimates and intervals may improve at no cost."""
 
 
@@ -43,18 +44,19 @@ def mechanism_constants() -> dict[str, str]:
     Found by name, so that a new module or constant cannot be forgotten here.
     """
     constants = {}
-    for module in sorted(pkgutil.iter_modules(mechanism.__path__), key=lambda one: one.name):
-        if module.name in POST_PROCESSING:
+    found = pkgutil.walk_packages(mechanism.__path__, f"{mechanism.__name__}.")
+    for module in sorted(one.name for one in found):
+        short = module.rpartition(".")[2]
+        if short in POST_PROCESSING:
             continue
-        loaded = vars(importlib.import_module(f"{mechanism.__name__}.{module.name}"))
-        for name, value in sorted(loaded.items()):
+        for name, value in sorted(vars(importlib.import_module(module)).items()):
             if name.isupper() and isinstance(value, (int, float, str, Fraction, Decimal, tuple)):
-                constants[f"{module.name}.{name}"] = repr(value)
+                constants[f"{short}.{name}"] = repr(value)
     return constants
 
 
 def identify(
-    request: PresenceRequest | UnitCountRequest,
+    request: PresenceRequest | UnitCountRequest | ShapeRequest,
     source: str,
     declared: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
@@ -62,7 +64,7 @@ def identify(
 
     Parameters
     ----------
-    request : PresenceRequest or UnitCountRequest
+    request : PresenceRequest, UnitCountRequest or ShapeRequest
     source : str
         Public name of the records.
     declared : mapping of str to str, optional
@@ -92,11 +94,13 @@ def identify(
         # A moved or renamed file holds the same records.
         **{f"records.{k}": v for k, v in sorted((declared or {}).items()) if k != "source"},
     }
-    if not isinstance(request, PresenceRequest):
+    if isinstance(request, UnitCountRequest):
         return facts | {"statistics": "users"}
     lattice = request.lattice
+    # Terms are texts without commas.
+    names = request.names if isinstance(request, ShapeRequest) else ("mean",)
     return facts | {
-        "statistics": "mean, weight",
+        "statistics": ", ".join((*names, "weight")),
         "bounds": f"{decimal_text(lattice.lower)} to {decimal_text(lattice.upper)}",
         "quantum": decimal_text(lattice.quantum),
         "cap": repr(request.cap),

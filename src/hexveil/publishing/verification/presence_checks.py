@@ -23,16 +23,20 @@ from hexveil.mechanisms.presence.count_map import COUNT_MAP
 from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
 from hexveil.mechanisms.presence.presence_decoding import MISS, lowest_weights
+from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantile
+from hexveil.mechanisms.presence.shapes.shape_allocation import CELL_BINS
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_losses
 from hexveil.publishing.presence.presence_table import (
-    COLUMNS,
     OPEN,
     PLACE,
     SMOOTHED,
+    columns_of,
     grade_counts,
     grade_means,
 )
+from hexveil.publishing.presence.shape_table import has_shapes
+from hexveil.publishing.verification import shape_checks
 from hexveil.publishing.verification.file_comparison import TOLERANCE, check_outlines
 from hexveil.report.promise import (
     assumptions,
@@ -58,6 +62,9 @@ LEAST_DELTA = Fraction(1, 10**300)
 
 def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield the faults of columns and cells of the table; numbers come afterwards."""
+    if problem := shape_checks.unreadable_statistics(manifest):
+        yield problem
+        return
     needed = _columns(manifest)
     for name in (*needed, OPEN):
         if name not in table.column_names:
@@ -97,12 +104,14 @@ def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
         if (np.isfinite(column) != is_expected).any() or np.isinf(column).any():
             yield f"{name} is there for a closed cell, or missing for an open one."
             return
-    counted = "weight" if plan["statistics"] == ["mean"] else "users"
+    counted = "users" if plan["statistics"] == ["users"] else "weight"
     yield from _check_opening(numbers[counted], is_open, manifest)
     yield from _check_counts(counted, numbers, is_open, plan, _law(manifest))
     yield from _check_grades(table, numbers, is_open, manifest)
     if plan["statistics"] == ["mean"]:
         yield from _check_means(numbers, is_open, manifest)
+    elif has_shapes(plan["statistics"]):
+        yield from shape_checks.check_shapes(numbers, is_open, manifest)
 
 
 def check_presence_losses(manifest: Json) -> Iterator[str]:
@@ -154,8 +163,8 @@ def _check_stages(plan: Json, delta: Fraction) -> Iterator[str]:
             not math.isclose(stage[name], loss, rel_tol=TOLERANCE) for name, loss in found.items()
         ):
             yield f"the loss of the stage {stage['stage'][:40]!r} is not that of its noise."
-    last, name = stages[-1], FINE_MAP if plan["statistics"] == ["mean"] else COUNT_MAP
-    if last["stage"] != name or last["scale"] != plan["scale"]:
+    last = stages[-1]
+    if last["stage"] != _published_stage(plan) or last["scale"] != plan["scale"]:
         yield "the scale of the plan is not that of the published map."
     if any(stage["sensitivity"] < PARTS for stage in stages):
         yield "a stage states a sensitivity below that of one unit."
@@ -169,6 +178,13 @@ def delta_of(manifest: Json) -> Fraction:
 def _losses_of(stage: Json, delta: Fraction) -> dict[str, float]:
     """Return the loss of a stage by its sensitivity and scale."""
     return stage_losses(stage["noise"], stage["sensitivity"], stage["scale"], delta)
+
+
+def _published_stage(plan: Json) -> str:
+    """Return the name of the stage whose numbers are published."""
+    if has_shapes(plan["statistics"]):
+        return CELL_BINS
+    return COUNT_MAP if plan["statistics"] == ["users"] else FINE_MAP
 
 
 def recomputed_loss(manifest: Json) -> float:
@@ -188,7 +204,7 @@ def _law(manifest: Json) -> MapNoise:
 
 
 def _columns(manifest: Json) -> tuple[str, ...]:
-    return tuple(name for one in manifest["plan"]["statistics"] for name in COLUMNS[one])
+    return columns_of(manifest["plan"]["statistics"])
 
 
 def _grid(grid: Json) -> Cells | Labels:
@@ -208,7 +224,10 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
         return
     if plan["open_from"] is None:
         return
-    if plan["statistics"] == ["mean"]:
+    expected: float
+    if has_shapes(plan["statistics"]):
+        expected = shape_checks.shape_threshold(manifest)
+    elif plan["statistics"] == ["mean"]:
         expected = law.opening_threshold(n_cells, plan["false_openings"])
     else:
         expected = law.quantile(min(plan["false_openings"] / n_cells, 0.5))
@@ -222,7 +241,10 @@ def _check_counts(
     name: str, numbers: dict[str, Floats], is_open: NDArray[np.bool_], plan: Json, law: MapNoise
 ) -> Iterator[str]:
     """Yield if intervals of weights, or of numbers of units, are not those of the noise."""
-    if name == "weight":
+    has_bins = has_shapes(plan["statistics"])
+    if has_bins:
+        margin = laplace_sum_quantile(plan["bins"], MISS / 2) * plan["scale"] / PARTS
+    elif name == "weight":
         margin = law.opening_threshold(1, MISS / 2) / PARTS
     else:
         margin = law.quantile(MISS / 2) / PARTS
@@ -230,7 +252,9 @@ def _check_counts(
     # Below zero a number is cut at zero, and its upper end with it.
     exact_high = np.where(middle > 0, middle + margin, high)
     exact_low = np.maximum(middle - margin, 0.0)
-    if name == "weight" and plan["open_from"] is not None:
+    if has_bins:
+        exact_low = shape_checks.shape_weights(middle, plan)[0]
+    elif name == "weight" and plan["open_from"] is not None:
         # An open cell passed the test of its noisy weight: the lower end takes that into account.
         unit = plan["scale"] / PARTS
         least = lowest_weights(middle / unit, plan["open_from"] / unit, law) * unit
@@ -245,7 +269,9 @@ def _check_grades(
     table: pa.Table, numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
 ) -> Iterator[str]:
     """Yield if grades are not those of the intervals."""
-    if manifest["plan"]["statistics"] == ["mean"]:
+    if has_shapes(manifest["plan"]["statistics"]):
+        grades = shape_checks.shape_grades(numbers, is_open, manifest)
+    elif manifest["plan"]["statistics"] == ["mean"]:
         bounds = manifest["bounds"]
         span = float(Fraction(bounds["upper"]) - Fraction(bounds["lower"]))
         ends = numbers["mean_low"], numbers["mean_high"]

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from hexveil.publishing.catalogue import metadata_files
+from hexveil.publishing.presence.shape_table import is_shape_column
 from hexveil.publishing.verification.parquet_pages import Chunk, parse_footer, read_pages
 
 if TYPE_CHECKING:
@@ -233,6 +234,8 @@ def expected_type(column: str, model: str = "") -> pa.DataType:
     """
     if model == "presence" and column in PRIVATE_PRESENCE:
         return PRIVATE_PRESENCE[column]
+    if model == "presence" and is_shape_column(column):
+        return pa.float64()
     if column in {"users", "records"} and model != "presence":
         return pa.int64()
     if column == "geometry":

@@ -7,6 +7,7 @@ they were is private.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,11 +26,16 @@ from hexveil.records.progress import show_progress
 from hexveil.records.sources.source_files import MemoryTable
 
 if TYPE_CHECKING:
+
+    from numpy.typing import NDArray
+
     from hexveil.model.cells import CellTable
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files
+
+    Ints = NDArray[np.int64]
 
 DECLARED_CELLS = "declared_cells"
 """Table of the cells of the declared grid, with their numbers."""
@@ -60,19 +66,26 @@ def read_private(
         # A cache without any kept record has no table of pairs.
         is_empty = not counted.counts.left_out.get(0, 0)
         pairs = (
-            _NOTHING if is_empty else _declared_pairs(session, counted.counts.pairs, facts.cells)
+            _no_rows(facts) if is_empty else _declared_pairs(session, counted.counts.pairs, facts)
         )
         counts = rule_counts(request, counted.counts.left_out, counted.counts.repeats)
-    private = PrivatePairs(*pairs)
+    cell, unit, n, total = pairs.sums
+    private = PrivatePairs(cell, unit, n, total, by_bin=pairs.by_bin)
     return PrivateDataset(facts, private, ReadingCounts.of(counts, private))
 
 
-def _declared_pairs(
-    session: Session, stored: PairStore, cells: CellTable
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return cell number, unit, records and sum of each pair on the declared grid. PRIVATE."""
+@dataclass(frozen=True, repr=False)
+class _FetchedRows:
+    """PRIVATE. Rows of pairs: cell, unit, records and sum; and by bin, if that was asked for."""
+
+    sums: tuple[Ints, ...]
+    by_bin: tuple[Ints, ...] | None
+
+
+def _declared_pairs(session: Session, stored: PairStore, facts: DeclaredFacts) -> _FetchedRows:
+    """Return the pairs on the declared grid, by the number of the cell. PRIVATE."""
     names = ", ".join(stored.keys.cell)
-    session.register(DECLARED_CELLS, declared_table(cells))
+    session.register(DECLARED_CELLS, declared_table(facts.cells))
     stored.create_cells()
     # Both stores number the selected cells from 0, in the order of this table.
     session.run(
@@ -82,13 +95,21 @@ def _declared_pairs(
     )
     declared = session.arrow(f"SELECT {NUMBER} FROM {aggregation.SELECTED_CELLS} ORDER BY cell")
     number = declared[NUMBER].to_numpy().astype(np.int64)
+
+    def rows(table: pa.Table, *columns: str) -> tuple[Ints, ...]:
+        cell, *others = (table[name].to_numpy().astype(np.int64) for name in ("cell", *columns))
+        return number[cell], *others
+
     if not number.size:
-        return _NOTHING
-    pairs = stored.fetch_pairs((aggregation.TOTAL,))
-    cell, unit, n, total = (
-        pairs[name].to_numpy().astype(np.int64) for name in ("cell", "unit", "n", aggregation.TOTAL)
-    )
-    return number[cell], unit, n, total
+        return _no_rows(facts)
+    pairs = rows(stored.fetch_pairs((aggregation.TOTAL,)), "unit", "n", aggregation.TOTAL)
+    if facts.bins is None:
+        return _FetchedRows(pairs, None)
+    return _FetchedRows(pairs, rows(stored.fetch_bins(), "unit", "fine_bin", "n"))
+
+
+def _no_rows(facts: DeclaredFacts) -> _FetchedRows:
+    return _FetchedRows(_NOTHING, None if facts.bins is None else _NOTHING)
 
 
 def declared_table(cells: CellTable) -> pa.Table:

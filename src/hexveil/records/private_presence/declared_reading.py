@@ -90,6 +90,7 @@ def facts_of(
         value_unit=value_unit,
         days=rules.select.days,
         identity=identity,
+        bins=rules.bins,
     )
 
 

@@ -57,6 +57,9 @@ def summarize_presence(table: pa.Table, view: ManifestView, column: str) -> str:
     n_open = sum(table["is_open"].to_pylist())
     cells = "1 cell" if table.num_rows == 1 else f"{table.num_rows:,} cells"
     names = [name for name in PRESENCE_COLUMNS if name in table.column_names]
+    plan = view.manifest["plan"]
+    if "bins" in plan:
+        names = ["cell", "is_open", *plan["columns"]]
     # Labels without an open cell leave nothing to draw.
     has_picture = "hexagon" in table.column_names or n_open > 0
     figure = _framed(table, lambda: presence_picture(table, view, column)) if has_picture else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 WORDS = "presence"
 """Folder of the templates with the sentences of this model."""
 CLOSED = "closed"
+SHARES = ("share_", "histogram_")
+"""Beginnings of columns with shares of records, from 0 to 1."""
+SHARE_DECIMALS = 3
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,15 @@ def render_presence(
 
 def _shown(table: pa.Table, view: ManifestView) -> _Shown:
     name = view.statistic
-    is_count = name == "users"
+    if "bins" in view.manifest["plan"]:
+        # The first of the columns is that of the first statistic.
+        name = str(view.manifest["plan"]["columns"][0])
+    is_share = name.startswith(SHARES)
+    view = replace(view, value_unit="" if is_share else view.value_unit)
+    if is_share:
+        decimals = SHARE_DECIMALS
+    else:
+        decimals = 0 if name == "users" else replace(view, shown="mean").decimals
     return _Shown(
         view,
         value=_floats(table, name),
@@ -105,7 +116,7 @@ def _shown(table: pa.Table, view: ManifestView) -> _Shown:
         high=_floats(table, f"{name}_high"),
         quality=[str(grade) for grade in table["quality"].to_pylist()],
         unit=view.unit_text,
-        decimals=0 if is_count else view.decimals,
+        decimals=decimals,
     )
 
 
@@ -204,6 +215,7 @@ def _sentence_values(table: pa.Table, shown: _Shown) -> dict[str, Any]:
         "software": manifest["software"],
         "meaning_of_delta": delta_in_words(manifest),
         "has_weights": "weight" in table.column_names,
+        "has_shapes": "bins" in manifest["plan"],
         "cells": table.num_rows,
         "open_cells": n_open,
         "closed_cells": table.num_rows - n_open,
@@ -221,7 +233,7 @@ def _sentence_values(table: pa.Table, shown: _Shown) -> dict[str, Any]:
 
 def _expected(prediction: Mapping[str, float], shown: _Shown) -> str:
     """Return the predicted error of averages; "" where only numbers of units are published."""
-    error = prediction.get("mean_error")
+    error = prediction.get("mean_error", prediction.get("quantile_error"))
     return "" if error is None else with_unit(f"{error:.2g}", shown.unit)
 
 

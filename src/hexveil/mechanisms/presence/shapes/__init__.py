@@ -1,0 +1,1 @@
+"""Maps of distributions with private presence: pooled shape, bins of cells, tilted shapes."""

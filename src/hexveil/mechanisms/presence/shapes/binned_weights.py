@@ -1,0 +1,173 @@
+"""Weights of cells by bin of the value: a unit's distribution in each cell is one contribution.
+
+A unit enters a cell with its weight w_c of `contribution`, Σ_c w_c <= P = 2^20, divided over B bins
+by its own records there. With n records, C_j of them in the bins up to j, C_0 = 0 and C_B = n:
+
+    a_cj = floor(w_c C_j / n) - floor(w_c C_{j-1} / n),    j = 1..B.
+
+Neighbours: all records of one privacy unit are added or removed.
+Sensitivity: as C_j rises with j, every a_cj >= 0, and they telescope to floor(w_c) = w_c. Other
+units' numbers do not change. So a unit moves all bins of all cells together by an L1 distance of at
+most Σ_c w_c <= P, for any counts, any values, any number of cells and of bins: there is no budget
+for each bin, and no surcharge for rounding. (Where values alone are private, weight moves from bin
+to bin: 2 P.) Counts of a unit are saturated by themselves, which changes n and C_j alone.
+Loss: P / b with discrete Laplace noise of scale b on every bin of every cell.
+Source: cumulative rounding as in apportionment; weights of `contribution`; L1 sensitivity of
+histograms (Dwork, McSherry, Nissim and Smith, 2006).
+
+Bins, prices and the cap were declared or follow from noisy numbers, so stages compose adaptively.
+Every cell of the declared grid gets noise, whether records lie in it or not. Nothing overflows 64
+bits: a count is at most 2^20, so n <= 2^36 with 2^16 fine bins, and w_c n <= 2^56.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.errors import HexveilError
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Values
+from hexveil.mechanisms.distribution.binned_stage import apportion
+from hexveil.mechanisms.presence.any_unit import JointSensitivity, private_pairs
+from hexveil.mechanisms.presence.contribution import PARTS, unit_weights
+from hexveil.mechanisms.presence.map_refinement import prices_of_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hexveil.mechanisms.contract import (
+        Ints,
+        NoiseRequest,
+        Outputs,
+        PrivateSums,
+        SensitivityReport,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedWeights(DrawnRow, ReadOnlyArrays):
+    """Noisy weight of each bin of each cell.
+
+    Attributes
+    ----------
+    name : str
+    prices : ndarray of int64, shape (n_cells,)
+        p, 0 where a cell is closed.
+    cap : int
+        τ, in priced records; 0 without a cap.
+    place : ndarray of int64, shape (n_fine_bins,)
+        Bin of each fine bin.
+    n_bins : int
+        B, of a cell.
+    scale : float
+        b, in parts.
+    """
+
+    name: str
+    prices: Ints
+    cap: int
+    place: Ints
+    n_bins: int
+    scale: float
+
+    @property
+    def entries(self) -> int:
+        """Cells times bins."""
+        return self.n_noised
+
+    @property
+    def n_noised(self) -> int:
+        """Numbers that get noise."""
+        return self.n_sums * self.n_bins
+
+    @property
+    def n_sums(self) -> int:
+        """Sums of units' distributions."""
+        return int(self.prices.size)
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
+        """Return Laplace noise of one scale for all bins."""
+        return (LaplaceNoise(np.full(self.n_noised, self.scale)),)
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return that any unit moves all bins together by at most `PARTS`."""
+        return (JointSensitivity(PARTS),)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
+        """Return the weights of bins. PRIVATE."""
+        pairs = private_pairs(sums)
+        if pairs.bins is None:
+            raise HexveilError("this stage measures records by bin, which these pairs lack.")
+        weights = unit_weights(pairs, self.prices, self.cap)
+        rows = pairs.bins
+        pair, place, parts = apportion(rows.pair, self.place[rows.bin], rows.count, weights)
+        entry = self.sum_of(pairs.cell[pair]) * self.n_bins + place
+        # Exact: every partial sum is a whole number below 2^53.
+        totals = np.bincount(entry, weights=parts, minlength=self.n_noised)
+        return (Values(totals.astype(np.int64)[None]),)
+
+    def sum_of(self, cell: Ints) -> Ints:
+        """Return the sum that each cell belongs to: one for each cell."""
+        return cell
+
+
+@dataclass(frozen=True, eq=False)
+class PooledBins(BinnedWeights):
+    """Noisy weight of each bin over all cells; its row also holds the next bins, made from them.
+
+    Attributes
+    ----------
+    placed : callable
+        From noisy weights, in parts, to the bin of each fine bin in the next stage.
+    """
+
+    placed: Callable[[Ints], Ints]
+
+    @property
+    def entries(self) -> int:
+        """Noisy bins, then the next bin of each fine bin."""
+        return self.n_noised + self.place.size
+
+    @property
+    def n_sums(self) -> int:
+        """One sum."""
+        return 1
+
+    def sum_of(self, cell: Ints) -> Ints:
+        """Return the one sum for all cells."""
+        return np.zeros_like(cell)
+
+    def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
+        """Return the noisy bins, then the next bin of each fine bin."""
+        # Stored, as the last digits of a double may differ between processors.
+        return np.hstack([drawn, np.array([self.placed(noisy) for noisy in drawn])])
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseWeights(BinnedWeights):
+    """Noisy weight of each cell in one bin; its row also holds the prices made from them.
+
+    Attributes
+    ----------
+    threshold : int or None
+        Noisy weight, in parts, from which a cell is open; None opens every cell.
+    """
+
+    threshold: int | None
+
+    @property
+    def entries(self) -> int:
+        """Noisy weight and price of each cell."""
+        return 2 * self.n_noised
+
+    def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
+        """Return the noisy weights, then the prices."""
+        least = 0 if self.threshold is None else self.threshold
+        priced = [
+            prices_of_weights(noisy / PARTS, (noisy >= least) | (self.threshold is None))
+            for noisy in drawn
+        ]
+        return np.hstack([drawn, np.array(priced)])

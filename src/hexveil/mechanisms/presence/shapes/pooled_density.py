@@ -1,0 +1,118 @@
+"""Pooled shape of a map with private presence, from noisy bins, and the bins it places.
+
+Post-processing of released numbers: it costs no privacy. The number of units is private, so shares
+are those of the noisy sum over all bins. Of a large fleet the second bins, at quantiles of the
+first, give the shape, even within a bin; of a small one a log-density of a few Legendre terms is
+fitted to the first bins by penalised least squares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+
+if TYPE_CHECKING:
+    from hexveil.mechanisms.contract import Floats, Ints
+
+LEAST = 1e-4
+"""Least share of a fine bin: nothing is impossible because of noise."""
+N_TERMS, NEWTON_STEPS = 5, 60
+MODEL_VARIANCE = 1e-5
+PENALTY = 0.25
+NEAR = 0.5
+"""Distance of a quantile from a threshold, in parts of the share of a bin, that makes it none."""
+SHRUNK = 0.2
+"""Part of the noise's standard deviation by which small shares shrink."""
+
+
+@dataclass(frozen=True, eq=False)
+class PooledDensity(ReadOnlyArrays):
+    """Fine bins, and how shares of them follow from noisy bins.
+
+    Attributes
+    ----------
+    edges : ndarray of int64, shape (n_fine_bins,)
+        Upper ends of the fine bins, in quanta; the last is the span.
+    """
+
+    edges: Ints
+
+    def wide_place(self, n_bins: int) -> Ints:
+        """Return the bin of each fine bin, among bins of nearly equal width."""
+        # By the end of a bin: fine bins are narrower than wide ones, thresholds divide them only.
+        return np.minimum((self.edges - 1) * n_bins // int(self.edges[-1]), n_bins - 1)
+
+    def at_quantiles(self, shares: Floats, n_bins: int) -> Ints:
+        """Return the bin of each fine bin, among bins of nearly equal share."""
+        middle = np.cumsum(shares) - shares / 2.0
+        return np.minimum((middle * n_bins).astype(np.int64), n_bins - 1)
+
+    def quantile_place(self, shares: Floats, n_bins: int, threshold_edges: Ints) -> Ints:
+        """Return the bin of each fine bin, split at quantiles and at thresholds.
+
+        There are at most `n_bins` and one for each threshold, numbered without gaps. A quantile
+        near a threshold is no edge: a bin of few records has as much noise as one of many.
+        """
+        below = np.cumsum(shares)
+        quantiles = np.searchsorted(below, np.arange(1, n_bins) / n_bins)
+        thresholds = np.searchsorted(self.edges, threshold_edges)
+        apart = np.abs(below[quantiles][:, None] - below[thresholds]) > NEAR / n_bins
+        splits = np.unique(np.concatenate([quantiles[apart.all(axis=1)], thresholds]))
+        # A split at the last fine bin divides nothing.
+        splits = splits[splits < below.size - 1]
+        return np.searchsorted(splits, np.arange(below.size), side="left")
+
+    def even_shares(self, noisy: Floats, place: Ints, noise: float) -> Floats:
+        """Return the shares of fine bins from those of their bins, even within a bin.
+
+        Parameters
+        ----------
+        noisy : ndarray of float, shape (n_bins,)
+            Noisy weights of bins.
+        place : ndarray of int64, shape (n_fine_bins,)
+        noise : float
+            Standard deviation of a noisy weight.
+        """
+        width = np.diff(self.edges, prepend=0).astype(float)
+        kept = np.maximum(noisy, 0.0)
+        # Small shares shrink, none becomes nothing.
+        kept = kept * kept / np.maximum(kept + SHRUNK * noise, np.finfo(float).tiny)
+        total = np.bincount(place, weights=width, minlength=noisy.size)
+        return _floored(kept[place] * width / total[place])
+
+    def smooth_shares(self, noisy: Floats, place: Ints, noise: float) -> Floats:
+        """Return the shares of fine bins by a smooth log-density; parameters as above."""
+        edges = self.edges / self.edges[-1]
+        width = np.diff(edges, prepend=0.0)
+        terms = np.polynomial.legendre.legvander(2.0 * (edges - width / 2.0) - 1.0, N_TERMS)[:, 1:]
+        weight = max(float(noisy.sum()), noise * np.sqrt(noisy.size))
+        variance = (noise / weight) ** 2 + MODEL_VARIANCE
+        penalty = PENALTY * np.arange(1, N_TERMS + 1) ** 2
+        gather = np.zeros((noisy.size, edges.size))
+        gather[place, np.arange(edges.size)] = 1.0
+        alpha = np.zeros(N_TERMS)
+        for _ in range(NEWTON_STEPS):
+            p = _density(terms @ alpha, width)
+            slope = gather @ (p[:, None] * (terms - p @ terms))
+            gradient = slope.T @ (noisy / weight - gather @ p) / variance - penalty * alpha
+            curvature = slope.T @ slope / variance + np.diag(penalty)
+            step = np.linalg.solve(curvature, gradient)
+            alpha = alpha + step * min(1.0, 1.0 / max(np.abs(step).max(), 1e-12))
+        return _floored(_density(terms @ alpha, width))
+
+
+def _density(logarithm: Floats, width: Floats) -> Floats:
+    weight = width * np.exp(logarithm - logarithm.max())
+    return np.asarray(weight / weight.sum())
+
+
+def _floored(shares: Floats) -> Floats:
+    """Return shares that are positive and add up to 1."""
+    total = shares.sum()
+    even = np.full(shares.size, 1.0 / shares.size)
+    mixed = even if total <= 0.0 else (1.0 - LEAST * shares.size) * shares / total + LEAST
+    return np.asarray(mixed / mixed.sum())

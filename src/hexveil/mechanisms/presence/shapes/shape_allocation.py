@@ -1,0 +1,283 @@
+"""The stages of a map of distributions with private presence.
+
+| stage | releases | from |
+|---|---|---|
+| wide bins | pooled distribution over bins of equal width | bounds |
+| narrow bins | pooled distribution over bins at quantiles | the wide bins |
+| coarse weights | weight of each cell | - |
+| user cap | quantile of the units' priced records | prices from the coarse weights |
+| cell bins | weight of each cell by few bins, at quantiles and public thresholds | all of these |
+
+Small fleets have neither narrow bins nor coarse weights, so no prices and no private cap: which
+stages there are follows from declared numbers. Each stage sees the records, declared numbers and
+released numbers of the stages before, nothing else.
+
+Neighbours: all records of one privacy unit are added or removed.
+Sensitivity: stated by each stage (`binned_weights`, `population_quantile`).
+Loss: ε for any unit, present or not: the shares of the stages add up to 1, whatever the outputs
+are.
+Source: adaptive composition (`hexveil.mechanisms.contract`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import round_up
+from hexveil.mechanisms.contract import DONE
+from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS
+from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.map_stage import map_scale
+from hexveil.mechanisms.presence.population_quantile import PopulationQuantile, UnitTotals
+from hexveil.mechanisms.presence.presence_allocation import middle_price
+from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
+from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantile
+from hexveil.mechanisms.presence.shapes.binned_weights import (
+    BinnedWeights,
+    CoarseWeights,
+    PooledBins,
+)
+from hexveil.mechanisms.presence.shapes.pooled_density import PooledDensity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hexveil.mechanisms.contract import Floats, Ints, Outputs, Stage
+
+WIDE_BINS, NARROW_BINS = "wide bins", "narrow bins"
+COARSE_WEIGHTS, USER_CAP, CELL_BINS = "coarse weights", "user cap", "cell bins"
+WIDE_PART = Fraction(2, 5)
+"""Part of the shape's share that the wide bins have where narrow ones follow."""
+
+
+@dataclass(frozen=True)
+class ShapeForm:
+    """Shares of ε and numbers of bins: all public, from declarations.
+
+    Attributes
+    ----------
+    shape_share, coarse_share : Fraction
+        Of the pooled shape and of the coarse weights; 0 without coarse weights.
+    n_wide, n_narrow : int
+        Bins of the pooled shape; no narrow ones are 0.
+    n_quantiles : int
+        Bins of a cell, without those that thresholds add.
+    cap : NoCap, DeclaredCap or PrivateCap
+        A private one needs coarse weights.
+    """
+
+    shape_share: Fraction = Fraction("0.15")
+    coarse_share: Fraction = Fraction("0.15")
+    n_wide: int = 16
+    n_narrow: int = 20
+    n_quantiles: int = 4
+    cap: UserCap = NO_CAP
+
+    def __post_init__(self) -> None:
+        if isinstance(self.cap, PrivateCap) and not self.coarse_share:
+            raise InputError("a private cap needs the coarse weights of a large fleet.")
+        if not (self.shape_share > 0 and self.coarse_share >= 0 and self.cell_share > 0):
+            raise InputError("every stage of a map needs a share of epsilon above 0, of 1 in all.")
+
+    @property
+    def cell_share(self) -> Fraction:
+        """Share of ε of the bins of cells."""
+        cap_share = self.cap.share if isinstance(self.cap, PrivateCap) else 0
+        return 1 - self.shape_share - self.coarse_share - cap_share
+
+
+@dataclass(frozen=True)
+class ShapeAllocation:
+    """Plan of a map of distributions with private presence: public numbers alone.
+
+    Attributes
+    ----------
+    n_cells : int
+        Of the declared grid.
+    fine_edges : tuple of int
+        Upper ends of the fine bins, in quanta; the last is the span.
+    threshold_edges : tuple of int
+        Those at which bins of cells are split as well.
+    epsilon : Fraction
+    form : ShapeForm
+    false_openings : float or None
+        Expected number of empty cells that are opened; None opens every cell.
+    """
+
+    n_cells: int
+    fine_edges: tuple[int, ...]
+    threshold_edges: tuple[int, ...]
+    epsilon: Fraction
+    form: ShapeForm
+    false_openings: float | None = 1.0
+    kind = "presence-shapes"
+
+    def losses(self) -> Floats:
+        """Return the loss of any unit, shape (1,): booked."""
+        return np.full(N_ACCOUNTS, round_up(self.epsilon))
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the stage after these outputs: see `Allocation`."""
+        # Each stage is built from the outputs of those before it, so no further than the first
+        # that has none of its own.
+        return next((stage for stage in self._stages(earlier) if stage.name not in earlier), DONE)
+
+    @property
+    def n_bins(self) -> int:
+        """Bins of a cell at most: so many are noised, whatever the pooled shape is."""
+        return self.form.n_quantiles + len(self.threshold_edges)
+
+    def n_used(self, outputs: Outputs) -> int:
+        """Return the bins of a cell that fine bins lie in; those after them are noise alone."""
+        return int(self.cell_place(outputs).max()) + 1
+
+    @property
+    def fine_scale(self) -> float:
+        """Noise scale of the bins of cells, in parts."""
+        return map_scale(self.epsilon * self.form.cell_share)
+
+    def threshold(self, n_bins: int) -> int | None:
+        """Return the noisy weight, in parts, from which a cell is published; None without a test.
+
+        Parameters
+        ----------
+        n_bins : int
+            Bins that weights are sums of.
+        """
+        if self.false_openings is None:
+            return None
+        tail = min(self.false_openings / self.n_cells, 0.5)
+        return int(np.ceil(self.fine_scale * laplace_sum_quantile(n_bins, tail)))
+
+    # ---- what outputs say ----
+
+    def prices(self, outputs: Outputs) -> Ints:
+        """Return the price of each cell, 0 where the coarse weights closed it."""
+        if not self.form.coarse_share:
+            return self._ones
+        return np.asarray(outputs[COARSE_WEIGHTS][0][self.n_cells :])
+
+    def cell_place(self, outputs: Outputs) -> Ints:
+        """Return the bin of each fine bin in the cells."""
+        name, n_bins = (
+            (NARROW_BINS, self.form.n_narrow)
+            if self.form.n_narrow
+            else (
+                WIDE_BINS,
+                self.form.n_wide,
+            )
+        )
+        return np.asarray(outputs[name][0][n_bins:])
+
+    def noisy_bins(self, outputs: Outputs) -> Floats:
+        """Return the noisy weights of bins in use, in units; shape (n_cells, n_used)."""
+        noisy = outputs[CELL_BINS][0].reshape(-1, self.n_bins)
+        return np.asarray(noisy[:, : self.n_used(outputs)] / PARTS)
+
+    def pooled_shares(self, outputs: Outputs) -> Floats:
+        """Return the pooled share of each fine bin: positive, with the sum 1."""
+        if self.form.n_narrow:
+            wide = outputs[WIDE_BINS][0][self.form.n_wide :]
+            return self._even_shares(NARROW_BINS, outputs[NARROW_BINS][0], wide)
+        return self._smooth_shares(outputs[WIDE_BINS][0])
+
+    # ---- stages ----
+
+    @property
+    def _ones(self) -> Ints:
+        return np.ones(self.n_cells, dtype=np.int64)
+
+    @property
+    def _density(self) -> PooledDensity:
+        return PooledDensity(np.array(self.fine_edges, dtype=np.int64))
+
+    def _shape_scale(self, name: str) -> float:
+        part = Fraction(1)
+        if self.form.n_narrow:
+            part = WIDE_PART if name == WIDE_BINS else 1 - WIDE_PART
+        return map_scale(self.epsilon * self.form.shape_share * part)
+
+    def _even_shares(self, name: str, noisy: Ints, place: Ints) -> Floats:
+        n_bins = self.form.n_wide if name == WIDE_BINS else self.form.n_narrow
+        noise = float(np.sqrt(2.0)) * self._shape_scale(name) / PARTS
+        return self._density.even_shares(noisy[:n_bins] / PARTS, place, noise)
+
+    def _smooth_shares(self, noisy: Ints) -> Floats:
+        n_wide = self.form.n_wide
+        noise = float(np.sqrt(2.0)) * self._shape_scale(WIDE_BINS) / PARTS
+        place = self._density.wide_place(n_wide)
+        return self._density.smooth_shares(noisy[:n_wide] / PARTS, place, noise)
+
+    def _in_cells(self, shares: Floats) -> Ints:
+        edges = np.array(self.threshold_edges, dtype=np.int64)
+        return self._density.quantile_place(shares, self.form.n_quantiles, edges)
+
+    def _stages(self, earlier: Outputs) -> Iterator[Stage]:
+        yield self._wide_bins()
+        if self.form.n_narrow:
+            yield self._narrow_bins(earlier)
+        if self.form.coarse_share:
+            yield self._coarse_weights(earlier)
+        if isinstance(self.form.cap, PrivateCap):
+            yield self._user_cap(earlier, self.form.cap)
+        yield BinnedWeights(
+            CELL_BINS,
+            self.prices(earlier),
+            self._cap(earlier),
+            self.cell_place(earlier),
+            self.n_bins,
+            self.fine_scale,
+        )
+
+    def _wide_bins(self) -> PooledBins:
+        place = self._density.wide_place(self.form.n_wide)
+
+        def placed(noisy: Ints) -> Ints:
+            if not self.form.n_narrow:
+                return self._in_cells(self._smooth_shares(noisy))
+            return self._density.at_quantiles(
+                self._even_shares(WIDE_BINS, noisy, place), self.form.n_narrow
+            )
+
+        scale = self._shape_scale(WIDE_BINS)
+        return PooledBins(WIDE_BINS, self._ones, 0, place, self.form.n_wide, scale, placed)
+
+    def _narrow_bins(self, earlier: Outputs) -> PooledBins:
+        place = np.asarray(earlier[WIDE_BINS][0][self.form.n_wide :])
+
+        def placed(noisy: Ints) -> Ints:
+            return self._in_cells(self._even_shares(NARROW_BINS, noisy, place))
+
+        scale = self._shape_scale(NARROW_BINS)
+        return PooledBins(NARROW_BINS, self._ones, 0, place, self.form.n_narrow, scale, placed)
+
+    def _coarse_weights(self, earlier: Outputs) -> CoarseWeights:
+        scale = map_scale(self.epsilon * self.form.coarse_share)
+        # That of the published map: an empty cell that stays open takes nobody's weight.
+        least = self.threshold(self.n_used(earlier))
+        one_bin = np.zeros(len(self.fine_edges), dtype=np.int64)
+        return CoarseWeights(COARSE_WEIGHTS, self._ones, 0, one_bin, 1, scale, least)
+
+    def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PopulationQuantile:
+        prices = self.prices(earlier)
+        return PopulationQuantile.at_loss(
+            USER_CAP,
+            UnitTotals(prices),
+            cap.candidates(middle_price(prices)),
+            cap.quantile,
+            self.epsilon * cap.share,
+            cap.penalty_votes,
+        )
+
+    def _cap(self, outputs: Outputs) -> int:
+        """Return the cap of the bins of cells, in priced records."""
+        if isinstance(self.form.cap, PrivateCap):
+            return self._user_cap(outputs, self.form.cap).selected(outputs)
+        if isinstance(self.form.cap, DeclaredCap):
+            return self.form.cap.records * middle_price(self.prices(outputs))
+        return 0

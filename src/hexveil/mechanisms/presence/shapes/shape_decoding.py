@@ -1,0 +1,148 @@
+"""Estimates and intervals of a map of distributions with private presence. Post-processing, public.
+
+The distribution of an open cell is a tilted form of the pooled shape (`tilted_shapes`), fitted to
+its noisy bins; all statistics are those of this one distribution, so they agree. The weight W of a
+cell is the sum of its noisy bins: its interval follows from the law of B Laplace numbers
+(`bin_noise_law`). A cell that was tested is seen only if W reached the threshold, so the lower end
+there is at most the w of which P(w + Z >= W | w + Z >= T) is 2.5 %.
+
+Intervals of statistics are those of draws around each cell's tilts. The variance of the bins is
+that of the noise, and SAMPLING / max(W, 1): weights of units are not those of records, and cells
+have few units. That of the tilts is multiplied by INFLATION, as shapes of cells are not exactly
+tilts of the pooled one. The constants were chosen on the tuning sets of
+`benchmarks/presence_shapes.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.distribution.tilted_shapes import TiltFit, fit_bins, legendre_terms, tilt
+from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantile, laplace_sum_tail
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms.contract import Floats, Outputs
+    from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
+    from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
+
+MISS = 0.05
+SAMPLING, INFLATION = 0.02, 2.5
+SHARE_ALLOWANCE = 0.02
+"""Part of the limits by which intervals are widened: no tilt makes a share exactly 0 or 1."""
+N_DRAWS, CELLS_AT_ONCE, SEED = 200, 64, 20_261_123
+LEAST_WEIGHT = 1.0
+"""Least weight in divisions, in standard deviations of a cell's noisy weight."""
+HALVINGS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeMap(ReadOnlyArrays):
+    """A released map of distributions: every cell of the declared grid, open or closed. Public.
+
+    Attributes
+    ----------
+    is_open : ndarray of bool, shape (n_cells,)
+        Numbers of closed cells are NaN.
+    weight, weight_low, weight_high : ndarray of float, shape (n_cells,)
+        Weight of the units in the cell and its 95 % interval.
+    estimate, low, high : ndarray of float, shape (n_cells, n_columns)
+        Statistics and their 95 % intervals, in their own units.
+    """
+
+    is_open: NDArray[np.bool_]
+    weight: Floats
+    weight_low: Floats
+    weight_high: Floats
+    estimate: Floats
+    low: Floats
+    high: Floats
+
+
+def decode_shapes(plan: ShapeAllocation, outputs: Outputs, statistics: ShapeStatistics) -> ShapeMap:
+    """Return the map of a release's noisy numbers."""
+    bins = plan.noisy_bins(outputs)
+    weight, noise = bins.sum(axis=1), plan.fine_scale / PARTS
+    is_open, threshold = plan.prices(outputs) > 0, plan.threshold(bins.shape[1])
+    if threshold is not None:
+        is_open &= np.rint(weight * PARTS) >= threshold
+    columns = np.full((3, weight.size, len(statistics.columns)), np.nan)
+    if is_open.any():
+        shares = plan.pooled_shares(outputs)
+        fit = fit_cells(shares, bins[is_open], plan.cell_place(outputs), noise)
+        columns[:, is_open] = _with_intervals(shares, fit, statistics)
+    least = None if threshold is None else threshold / PARTS
+    ends = weight_interval(weight, noise, bins.shape[1], least)
+    shown = (np.where(is_open, one, np.nan) for one in (np.maximum(weight, 0.0), *ends))
+    return ShapeMap(is_open, *shown, *columns)
+
+
+def fit_cells(shares: Floats, bins: Floats, place: NDArray[np.int64], noise: float) -> TiltFit:
+    """Return the tilts of cells by their noisy bins; `noise` is b, in units."""
+    deviation = np.sqrt(2.0 * bins.shape[1]) * noise
+    weight = np.maximum(bins.sum(axis=1), LEAST_WEIGHT * deviation)
+    variance = 2.0 * (noise / weight) ** 2 + SAMPLING / np.maximum(weight, 1.0)
+    fit = fit_bins(shares, bins, place, weight, variance)
+    return TiltFit(fit.alpha, INFLATION * fit.covariance)
+
+
+def weight_interval(
+    weight: Floats, noise: float, n_bins: int, threshold: float | None
+) -> tuple[Floats, Floats]:
+    """Return 95 % intervals of weights, by the law of the noise.
+
+    Parameters
+    ----------
+    weight : ndarray of float, shape (n_cells,)
+        Noisy weights, in units.
+    noise : float
+        b, in units.
+    n_bins : int
+        Laplace numbers in each weight.
+    threshold : float or None
+        Noisy weight from which a cell is seen; None where all are.
+    """
+    margin = noise * laplace_sum_quantile(n_bins, MISS / 2.0)
+    low = np.maximum(weight - margin, 0.0)
+    if threshold is not None:
+        low = np.minimum(low, noise * _lowest(weight / noise, threshold / noise, n_bins))
+    return low, np.maximum(weight + margin, 0.0)
+
+
+def _lowest(noisy: Floats, threshold: float, n_bins: int) -> Floats:
+    """Return the w with P(w + Z >= noisy | w + Z >= threshold) = 2.5 %, 0 at least; b is 1."""
+    low, high = np.zeros_like(noisy), np.maximum(noisy, 0.0)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        seen = laplace_sum_tail(n_bins, noisy - middle) / laplace_sum_tail(
+            n_bins, threshold - middle
+        )
+        low, high = np.where(seen < MISS / 2, middle, low), np.where(seen < MISS / 2, high, middle)
+    return np.asarray(low)
+
+
+def _with_intervals(shares: Floats, fit: TiltFit, statistics: ShapeStatistics) -> Floats:
+    """Return estimates, lower and upper ends, shape (3, n_cells, n_columns)."""
+    terms = legendre_terms(shares, fit.alpha.shape[1])
+    # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
+    normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, terms.shape[1]))
+    chunks = []
+    for begin in range(0, fit.alpha.shape[0], CELLS_AT_ONCE):
+        own = fit.rows(slice(begin, begin + CELLS_AT_ONCE))
+        around = np.einsum("ckl,dl->dck", np.linalg.cholesky(own.covariance), normal)
+        middle = statistics.of(tilt(shares, terms, own.alpha))
+        drawn = statistics.of(tilt(shares, terms, own.alpha + around))
+        chunks.append(np.stack([middle, *np.quantile(drawn, (MISS / 2, 1 - MISS / 2), axis=0)]))
+    middle, low, high = np.concatenate(chunks, axis=1)
+    least, largest = statistics.limits.T
+    allowance = np.where(statistics.is_share, SHARE_ALLOWANCE, 0.0)
+    # A middle outside its own draws' interval would be no estimate of it.
+    low = np.maximum(np.minimum(low, middle) - allowance, least)
+    high = np.minimum(np.maximum(high, middle) + allowance, largest)
+    return np.stack([middle, low, high])

@@ -1,0 +1,144 @@
+"""Predicted error of a map of distributions with private presence, on paper, from declarations.
+
+Assumptions are those of `presence_prediction`: declared units, traffic by a power law, a spread of
+units' averages. With W the weight of a cell, b the scale of the noise and B bins, a cumulative
+share is off by a standard deviation of b sqrt(2 B) / (2 W) in the middle; cells' own cumulative
+shares differ by RANK_SPREAD, to which estimates shrink, and a model of few terms misses
+RANK_FLOOR; the n units of a cell are a sample. These give the error of shares. A quantile of values
+near a normal law of spread s is off by sqrt(2 π) s times that.
+
+How values spread within bounds is not known on paper: the error is stated for a spread of
+SPREAD_SHARE of the span, and a range for smaller and larger ones. The constants were chosen on the
+tuning sets of `benchmarks/presence_shapes.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.rational import to_positive_fraction
+from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.map_stage import map_scale
+from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_tail
+from hexveil.planning.presence.presence_prediction import (
+    BASELINE_SHARE,
+    HIGH_SPREAD,
+    LOW_SPREAD,
+    MEAN_ABS_NORMAL,
+    MODEL_FACTOR,
+    SPREAD_SHARE,
+    grid_refusal,
+    traffic_shares,
+    unit_weight,
+    units_per_cell,
+)
+
+if TYPE_CHECKING:
+    from hexveil.base.rational import Number
+    from hexveil.mechanisms.contract import Floats
+    from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
+    from hexveil.planning.presence.shape_request import ShapeRequest
+
+RANK_SPREAD, RANK_FLOOR = 0.12, 0.02
+SLOPE = math.sqrt(2.0 * math.pi)
+"""Spreads per unit of cumulative share at the middle of a normal law."""
+
+
+@dataclass(frozen=True)
+class ShapePrediction:
+    """Expected accuracy of a map of distributions, by the assumptions of this module.
+
+    Attributes
+    ----------
+    quantile_error : float
+        Expected absolute error of medians, over traffic in open cells, in value units.
+    share_error : float
+        Expected absolute error of shares of records, from 0 to 1.
+    weight_error : float
+        Expected absolute error of the weight of a cell, in units.
+    typical_weight : float
+        Weight of a cell, over traffic in open cells, in units.
+    open_cells, open_traffic : float
+        Expected number of open cells, and share of the traffic that lies in them.
+    baseline_error : float
+        Error of one constant for all cells, in value units.
+    quantile_error_low, quantile_error_high : float
+        Range of `quantile_error`.
+    """
+
+    quantile_error: float
+    share_error: float
+    weight_error: float
+    typical_weight: float
+    open_cells: float
+    open_traffic: float
+    baseline_error: float
+    quantile_error_low: float
+    quantile_error_high: float
+
+    @property
+    def refusal(self) -> str | None:
+        """The sentence that refuses a map with nothing to say; None for a useful map."""
+        return grid_refusal("medians", self.quantile_error, self.baseline_error, self.open_traffic)
+
+
+def predict_shapes(request: ShapeRequest, baseline_error: Number | None = None) -> ShapePrediction:
+    """Return the expected accuracy of a requested map.
+
+    Parameters
+    ----------
+    request : ShapeRequest
+    baseline_error : Number, optional
+        Error of one constant for all cells, in value units.
+    """
+    span, plan = float(request.lattice.span), request.allocation()
+    baseline = BASELINE_SHARE * span
+    if baseline_error is not None:
+        baseline = float(to_positive_fraction(baseline_error, "baseline_error"))
+    share = traffic_shares(request.grid.n_cells)
+    weight = request.fleet.units * unit_weight(request) * share
+    is_open = _opening_probability(plan, weight)
+    traffic = is_open * share
+    open_traffic = float(traffic.sum())
+    over_open = traffic / max(open_traffic, np.finfo(float).tiny)
+    noise = plan.fine_scale / PARTS
+    ranks = _rank_errors(request, noise * math.sqrt(plan.n_bins / 2.0) / weight, share)
+    rank = float((over_open * ranks).sum())
+    deviation = noise * math.sqrt(2.0 * plan.n_bins)
+    return ShapePrediction(
+        quantile_error=SLOPE * rank * SPREAD_SHARE * span,
+        share_error=rank,
+        weight_error=MEAN_ABS_NORMAL * deviation,
+        typical_weight=float((over_open * weight).sum()),
+        open_cells=float(is_open.sum()),
+        open_traffic=open_traffic,
+        baseline_error=baseline,
+        quantile_error_low=SLOPE * rank * LOW_SPREAD * span / MODEL_FACTOR,
+        quantile_error_high=SLOPE * rank * HIGH_SPREAD * span * MODEL_FACTOR,
+    )
+
+
+def _rank_errors(request: ShapeRequest, noise: Floats, share: Floats) -> Floats:
+    """Return the expected errors of cumulative shares, from the standard deviation of noise."""
+    n_units = np.maximum(units_per_cell(request, share), 1.0)
+    told = np.hypot(noise, 0.5 / np.sqrt(n_units))
+    # An estimate is shrunk to what all cells have in common, so it misses no more than they differ.
+    shrunk = told * RANK_SPREAD / np.hypot(told, RANK_SPREAD)
+    return np.asarray(MEAN_ABS_NORMAL * np.hypot(shrunk, RANK_FLOOR))
+
+
+def _opening_probability(plan: ShapeAllocation, weight: Floats) -> Floats:
+    """Return the probability that cells of these weights, in units, are published as open."""
+    threshold = plan.threshold(plan.n_bins)
+    if threshold is None:
+        return np.ones_like(weight)
+    missing = threshold - weight * PARTS
+    tails = laplace_sum_tail(plan.n_bins, missing / plan.fine_scale)
+    if plan.form.coarse_share:
+        coarse = map_scale(plan.epsilon * plan.form.coarse_share)
+        tails = tails * laplace_sum_tail(1, missing / coarse)
+    return np.asarray(tails)

@@ -1,0 +1,140 @@
+"""Distributions decoded from noisy bins: the law of the noise, placed bins, what a tilt says."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
+from hexveil.mechanisms.distribution.tilted_shapes import legendre_terms, tilt
+from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence.presence_design import PrivateCap
+from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantile, laplace_sum_tail
+from hexveil.mechanisms.presence.shapes.pooled_density import PooledDensity
+from hexveil.mechanisms.presence.shapes.shape_decoding import (
+    decode_shapes,
+    fit_cells,
+    weight_interval,
+)
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.model.cells import Cells, Labels
+from hexveil.model.declared_grid import DeclaredGrid, Polygon
+from hexveil.model.private_pairs import PrivatePairs
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.model.statistic_terms import fine_bins, parse_statistics
+from hexveil.planning.presence.presence_request import FleetDeclaration
+from hexveil.planning.presence.shape_prediction import predict_shapes
+from hexveil.planning.presence.shape_request import ShapeRequest
+
+LATTICE = ValueLattice.of((0, 60), 1)
+TERMS = parse_statistics(("p50", "p85", "share<20", "share>=40", "histogram"))[1]
+BINS = fine_bins(LATTICE, TERMS)
+DENSITY = PooledDensity(np.arange(1, 33))
+
+
+def request_of(units, epsilon=2, n_cells=4):
+    """Return a request for a declared fleet."""
+    names = [[str(number) for number in range(n_cells)]]
+    grid = DeclaredGrid.of_labels(Labels("route"), names)
+    fleet = FleetDeclaration(units)
+    return ShapeRequest(grid, LATTICE, BINS, fleet, Fraction(epsilon), TERMS, has_mean=True)
+
+
+@pytest.mark.parametrize("n_terms", [1, 2, 5, 9])
+def test_the_law_of_the_noise_of_a_cell(n_terms):
+    """The tail is that of so many Laplace numbers, and quantiles invert it."""
+    drawn = np.random.default_rng(4).laplace(size=(100_000, n_terms)).sum(axis=1)
+    points = np.array([-2.0, 0.0, 1.0, 4.0, 8.0])
+    seen = (drawn[:, None] > points).mean(axis=0)
+    # Six standard deviations of a share of 100,000, under a fixed seed.
+    assert laplace_sum_tail(n_terms, points) == pytest.approx(seen, abs=0.0095)
+    for tail in (0.4, 0.025, 1e-6):
+        found = laplace_sum_quantile(n_terms, tail)
+        assert laplace_sum_tail(n_terms, np.array([found]))[0] == pytest.approx(tail, rel=1e-6)
+
+
+def test_intervals_of_weights_hold_where_a_cell_is_seen():
+    """Given that a cell was opened, 95 % of the intervals cover its weight, and not many more."""
+    noise = np.random.default_rng(5).laplace(size=(40_000, 5)).sum(axis=1)
+    for weight in (4.0, 12.0, 40.0):
+        seen = weight + noise[weight + noise >= 9.0]
+        low, high = weight_interval(seen, 1.0, 5, 9.0)
+        assert 0.94 <= ((low <= weight) & (weight <= high)).mean() <= 0.995
+
+
+def test_bins_are_placed_at_quantiles_and_thresholds():
+    """A threshold is always an edge; a quantile beside it, or one that divides nothing, is none."""
+    even = np.full(32, 1 / 32)
+    place = DENSITY.quantile_place(even, 4, np.array([16]))
+    assert np.flatnonzero(np.diff(place)).tolist() == [7, 15, 23]
+    place = DENSITY.quantile_place(even, 4, np.array([18]))
+    assert np.flatnonzero(np.diff(place)).tolist() == [7, 17, 23]
+    atom = np.where(np.arange(32) == 31, 0.9, 0.1 / 31)
+    assert DENSITY.quantile_place(atom, 4, np.array([3])).max() == 1
+
+
+@pytest.mark.parametrize("share", [0.02, 0.9])
+def test_pooled_shares_follow_noisy_bins(share):
+    """Shares are positive and sum to one; without noise they are those of the bins."""
+    place = DENSITY.wide_place(8)
+    noisy = 1000 * np.array([share, *np.full(7, (1 - share) / 7)])
+    even = DENSITY.even_shares(noisy, place, 1e-6)
+    assert np.bincount(place, even) == pytest.approx(noisy / 1000, abs=0.004)
+    smooth, nothing = DENSITY.smooth_shares(noisy, place, 5.0), np.zeros(8)
+    for shares in (even, smooth, DENSITY.even_shares(nothing, place, 1.0)):
+        assert (shares > 0).all()
+        assert shares.sum() == pytest.approx(1.0)
+
+
+def test_a_cell_unlike_all_others_is_described_by_a_tilt():
+    """Many noisy cells alike, and one with values at both ends: its median is not where it was."""
+    shares, place = np.full(40, 1 / 40), np.arange(40) // 10
+    cells = np.tile([100.0, 900.0, 900.0, 100.0], (30, 1))
+    cells[0] = [1000.0, 0.0, 0.0, 1000.0]
+    fit = fit_cells(shares, cells, place, noise=60.0)
+    fitted = tilt(shares, legendre_terms(shares), fit.alpha)[0]
+    inner = fitted[10:30].sum()
+    assert 0.02 < inner < 0.4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_statistics_of_a_cell_agree(seed):
+    """With hardly any weight, so that numbers are noise: all statistics are of one distribution."""
+    request = request_of(300, epsilon=1)
+    plan, nobody = request.allocation(), np.zeros(0, dtype=np.int64)
+    pairs = PrivatePairs(*(nobody,) * 4, by_bin=(nobody,) * 4)
+    outputs = execute(
+        plan,
+        PresenceSums(pairs),
+        SimulatedNoise(np.random.default_rng(seed), 1),
+        MemoryJournal(),
+        Meter(plan.losses()),
+    )
+    decoded = decode_shapes(plan, outputs, request.statistics)
+    assert decoded.is_open.all()
+    assert (decoded.low <= decoded.estimate).all()
+    assert (decoded.estimate <= decoded.high).all()
+    number = dict(zip(request.statistics.columns, decoded.estimate.T, strict=True))
+    assert (number["p50"] <= number["p85"]).all()
+    assert (number["share_below_20"] <= 1 - number["share_at_least_40"] + 1e-12).all()
+    assert sum(number[f"histogram_{k:02d}"] for k in range(1, 21)) == pytest.approx(np.ones(4))
+    assert ((number["mean"] >= 0) & (number["mean"] <= 60)).all()
+
+
+def test_stages_follow_from_the_declared_fleet():
+    """Small fleets have one look at the shape and no prices; large ones pay little for either."""
+    small, middle, large = (request_of(units).form() for units in (20, 900, 200_000))
+    assert (small.n_wide, small.n_narrow, small.coarse_share) == (8, 0, 0)
+    assert (middle.n_narrow, middle.coarse_share) == (20, 0)
+    assert isinstance(large.cap, PrivateCap)
+    assert large.cell_share > Fraction("0.94")
+    assert large.n_quantiles == 8
+
+
+def test_predictions_fall_with_epsilon_and_refuse_small_fleets():
+    """Errors on paper fall with ε; a fleet of which nothing would be seen is refused."""
+    errors = [predict_shapes(request_of(2000, eps, 50)).share_error for eps in ("0.5", 2, 8)]
+    assert errors == sorted(errors, reverse=True)
+    area = DeclaredGrid.of_area(Cells(8, None), Polygon.of_box(20.9, 52.1, 21.2, 52.3))
+    few = ShapeRequest(area, LATTICE, BINS, FleetDeclaration(40), Fraction(1), TERMS)
+    assert "coarser grid" in predict_shapes(few).refusal

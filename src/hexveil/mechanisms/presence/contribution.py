@@ -109,7 +109,7 @@ class RootOfSquares:
     def weights(self, pairs: PrivatePairs, priced: Ints, cap: int) -> Ints:
         """Return the floors of quotients of doubles. PRIVATE."""
         divisor = np.maximum(self._roots(pairs, priced), max(cap, 1))
-        quotients = (PARTS * priced).astype(np.float64) / pairs.of_unit(divisor)  # type: ignore[arg-type]
+        quotients = (PARTS * priced).astype(np.float64) / pairs.of_unit(divisor)
         return np.floor(quotients).astype(np.int64)
 
     def _roots(self, pairs: PrivatePairs, priced: Ints) -> Floats:

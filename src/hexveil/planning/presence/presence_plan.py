@@ -20,12 +20,7 @@ from hexveil.mechanisms.presence.presence_design import (
     UserCap,
 )
 from hexveil.planning.presence.delta_gain import DeltaGain, gain_of_delta
-from hexveil.planning.presence.presence_prediction import (
-    PresencePrediction,
-    UnitCountPrediction,
-    predict_counts,
-    predict_map,
-)
+from hexveil.planning.presence.presence_prediction import Prediction, predict
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
@@ -80,16 +75,14 @@ class PresencePlan:
         return ("mean",) if isinstance(self.request, PresenceRequest) else ("users",)
 
     @cached_property
-    def prediction(self) -> PresencePrediction | UnitCountPrediction:
+    def prediction(self) -> Prediction:
         """Expected accuracy, on paper."""
-        if isinstance(self.request, PresenceRequest):
-            return predict_map(self.request, self.baseline_error)
-        return predict_counts(self.request)
+        return predict(self.request, self.baseline_error)
 
     @cached_property
     def delta_gain(self) -> DeltaGain | None:
         """What a δ would gain, by prediction; None for a plan that has one."""
-        return gain_of_delta(self)
+        return gain_of_delta(self.request, self.prediction, self.baseline_error)
 
     @property
     def refusal(self) -> str | None:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -140,6 +140,18 @@ class UnitCountPrediction:
             f"{self.count_error:.3g}, where typically {self.typical_count:.3g} are. Declare a "
             "coarser grid, or ask for a larger epsilon."
         )
+
+
+Prediction: TypeAlias = PresencePrediction | UnitCountPrediction
+
+
+def predict(
+    request: PresenceRequest | UnitCountRequest, baseline_error: Number | None = None
+) -> Prediction:
+    """Return the expected accuracy of a request of either kind."""
+    if isinstance(request, PresenceRequest):
+        return predict_map(request, baseline_error)
+    return predict_counts(request)
 
 
 def traffic_shares(n_cells: int) -> Floats:

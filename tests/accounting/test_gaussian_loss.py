@@ -11,12 +11,6 @@ from scipy import special
 
 from examples import examples
 from hexveil import InputError
-from hexveil.accounting.concentrated_loss import (
-    concentrated_delta,
-    concentrated_epsilon,
-    gaussian_stage_losses,
-    pure_stage_losses,
-)
 from hexveil.accounting.gaussian_loss import (
     GaussianLoss,
     calibrated_mu,
@@ -129,35 +123,10 @@ def test_conversions_invert_each_other_on_the_safe_side(mu, delta):
         assert gaussian_delta(calibrated_mu(epsilon, delta), epsilon) <= delta
 
 
-@given(st.floats(min_value=1e-4, max_value=8.0), st.floats(min_value=1e-12, max_value=0.1))
-def test_the_concentrated_bound_is_never_below_the_exact_one(rho, delta):
-    """For Gaussian noise of μ² = 2 rho both hold, and the exact one is the smaller."""
-    exact = GaussianLoss(math.sqrt(2 * rho), 0.0)
-    assert concentrated_epsilon(rho, delta) >= exact.epsilon(delta) - 1e-9
-    assert concentrated_delta(rho, concentrated_epsilon(rho, delta)) <= delta
-
-
-def test_the_concentrated_bound_is_the_best_order():
-    """A fine grid of orders finds none that is better; the known weak conversion is worse."""
-    for rho, epsilon in ((0.01, 0.5), (0.5, 4.0), (3.0, 20.0)):
-        orders = 1.0 + np.exp(np.linspace(-8, 8, 20_001))
-        exponent = (orders - 1) * (orders * rho - epsilon) + orders * np.log1p(-1 / orders)
-        best = math.exp((exponent - np.log(orders - 1)).min())
-        found = concentrated_delta(rho, epsilon)
-        assert found == pytest.approx(best, rel=1e-5)
-        # Bun and Steinke: ε = rho + 2 sqrt(rho ln(1/δ)).
-        assert concentrated_epsilon(rho, found) < rho + 2 * math.sqrt(-rho * math.log(found))
-
-
-def test_losses_of_stages_add_up():
-    """Sums over entries and stages, rounded up; a pure stage of ε has rho = ε²/2."""
-    user, moved = np.array([0, 1, 0]), np.array([3, 5, 4])
-    rho = gaussian_stage_losses(user, moved, np.array([10.0, 7.0, 20.0]), 3)
-    assert rho == pytest.approx([0.065, 25 / 98, 0.0])
-    assert rho[0] >= 0.045 + 0.02
-    assert pure_stage_losses(np.array([0.0, 1.0, 0.5])) == pytest.approx([0.0, 0.5, 0.125])
+def test_moves_of_several_entries_add_up():
+    """Squares of μ, and terms of the lattice, are sums over entries."""
     together = GaussianLoss.of_moves(np.array([3, 4]), np.array([10.0, 20.0]))
-    assert together.mu == pytest.approx(math.sqrt(2 * rho[0]))
+    assert together.mu == pytest.approx(math.sqrt(0.09 + 0.04))
     assert together.shift == pytest.approx(3 / 100 + 4 / 400)
 
 
@@ -167,7 +136,6 @@ def test_nothing_moved_is_nothing_lost():
     assert (none.mu, none.shift, none.epsilon(1e-9)) == (0.0, 0.0, 0.0)
     assert none.delta(0.0) <= 1e-300
     assert gaussian_delta(math.inf, 1.0) == 1.0
-    assert concentrated_delta(0.0, 0.0) == 0.0
     assert smallest_epsilon(lambda _: 1.0, 1e-9) == math.inf
 
 

@@ -101,9 +101,7 @@ def test_a_release_from_start_to_end(here, call):
 def test_a_promise_with_a_delta_from_start_to_end(here, call):
     """A plan says what a δ would gain; it is taken if asked; accounts of both kinds stay apart."""
     planned = " ".join(call("plan", "run.toml").out.split())
-    assert re.search(
-        r"With a delta a delta would gain nothing|the expected error would be", planned
-    )
+    assert "With a delta none would gain much:" in planned
     for delta, message in (("0.01", "1 / 400 units"), ("1", "below 1")):
         refused = call("plan", "run.toml", "--delta", delta)
         assert (refused.code, message in " ".join(refused.err.split())) == (2, True)

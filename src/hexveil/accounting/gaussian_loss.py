@@ -1,7 +1,5 @@
 """Exact (ε, δ) of discrete Gaussian noise, by Gaussian differential privacy and a lattice term.
 
-Not offered by a plan or a release yet: no public name leads here.
-
 Neighbours: decided by the caller. Sensitivity: a unit moves entry g by at most d_g, an integer.
 Noise: entry g has discrete Gaussian noise X_g of parameter r_g >= 1 (mechanisms/noise.py), all
 independent and drawn in one stage, so that no scale depends on another's outcome.
@@ -29,8 +27,7 @@ is needed. On [j, j + 1], j >= 1, the integral of f is at most f(j) ∫ exp(-t /
 at most f(j) (1 - 1/(2r²) + 1/(6r⁴)). So Σ f(j) over j >= k is at least (1 + 1/(3r²)) ∫ f over x >=
 k, and 1/(3r²) exceeds η for r >= 1. This completes it.
 
-Composition: for further stages of Gaussian noise, or of other kinds, use `concentrated_loss`, which
-holds where a stage's sensitivity depends on earlier outcomes.
+Composition: over several stages, also of other kinds, see `gaussian_composition`.
 
 Rounding: δ and ε are rounded up. The two terms of δ_μ are enlarged and reduced by `MARGIN` of
 themselves, far more than what the errors of the library's erfc and exp, and of their arguments, add

@@ -14,6 +14,7 @@ from hexveil.model.cells import CellTable, Labels
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.presence.delta_gain import gain_of_delta, usual_delta
 from hexveil.planning.presence.presence_prediction import (
     predict_counts,
     predict_map,
@@ -124,3 +125,40 @@ def test_counts_are_off_by_their_noise_scale():
     assert plenty.refusal is None
     few = predict_counts(UnitCountRequest(grid, FleetDeclaration(5), Fraction(1)))
     assert "number of units" in few.refusal
+
+
+def gain(units, cells_per_unit, delta="0", n_cells=60):
+    """Return what a δ would gain for a fleet in so many cells each."""
+    fleet = FleetDeclaration(units, 100, cells_per_unit)
+    grid = grid_of(n_cells, is_in_use=True)
+    asked = PresenceRequest.of(grid, LATTICE, fleet, 1, delta=Fraction(delta))
+    return gain_of_delta(asked, predict_map(asked))
+
+
+def test_a_delta_gains_where_units_are_in_many_cells():
+    """By prediction: not for units in two cells, and the sentence says so; never above 1/n."""
+    assert not gain(5000, 2).is_worthwhile
+    assert "none would gain much" in gain(5000, 2).sentence
+    worth = gain(5000, 30)
+    assert worth.is_worthwhile
+    assert "if a unit is in 30 cells alike" in worth.sentence
+    assert "only if you set delta" in worth.sentence
+    assert gain(5000, 30, "1e-6") is None
+    assert float(usual_delta(2**32)) * 2**32 <= 0.1
+    with pytest.raises(InputError, match="1 / 5,000 units"):
+        gain(5000, 30, "0.001")
+
+
+def test_a_delta_opens_more_cells():
+    """Of a tested grid, by prediction; counts are more accurate too."""
+    fleet = FleetDeclaration(20_000, 100, 40)
+    grid = grid_of(800, is_in_use=False)
+    found = [
+        (
+            predict_map(PresenceRequest.of(grid, LATTICE, fleet, 1, delta=delta)).open_traffic,
+            predict_counts(UnitCountRequest(grid, fleet, Fraction(1), delta)).count_error,
+        )
+        for delta in (Fraction(0), Fraction(1, 10**6))
+    ]
+    assert found[1][0] > found[0][0] + 0.05
+    assert found[1][1] < 0.6 * found[0][1]

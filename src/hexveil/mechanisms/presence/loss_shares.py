@@ -25,6 +25,7 @@ from hexveil.accounting.gaussian_composition import (
     pure_of_square,
     square_of_pure,
 )
+from hexveil.accounting.gaussian_loss import MIN_DEVIATION
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import GaussianNoise, Meter
@@ -103,7 +104,9 @@ class GaussianShares:
                 "epsilon is too small for this delta: its noise could leave the range of 64-bit "
                 "integers. Ask for a larger epsilon."
             )
-        return GaussianMapNoise(math.nextafter(math.sqrt(round_up(variance)), math.inf))
+        deviation = math.nextafter(math.sqrt(round_up(variance)), math.inf)
+        # The lattice term is proved for parameters from 1 on.
+        return GaussianMapNoise(max(deviation, MIN_DEVIATION))
 
     def square_shares(self, share: Fraction, n_choices: int) -> Fraction:
         """Return the share of the square that private choices of this share of ε together cost.

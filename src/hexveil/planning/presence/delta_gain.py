@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.planning.presence.presence_prediction import PresencePrediction
+from hexveil.planning.presence.presence_prediction import (
+    Prediction,
+    UnitCountPrediction,
+    predict,
+)
 
 if TYPE_CHECKING:
-    from hexveil.planning.presence.presence_plan import PresencePlan
+    from hexveil.base.rational import Number
+    from hexveil.planning.presence.presence_request import PresenceRequest, UnitCountRequest
 
 USUAL_DELTA = Fraction("1e-6")
 UNITS_REVEALED = Fraction(1, 10)
@@ -31,12 +36,15 @@ class DeltaGain:
     ----------
     delta : Fraction
     pure_error, error : float
-        Of averages, in value units; or of numbers of units.
+        Of averages over all traffic, in value units; or of numbers of units.
+    cells_per_unit : int
+        Declared; what a δ gains follows from it.
     """
 
     delta: Fraction
     pure_error: float
     error: float
+    cells_per_unit: int
 
     @property
     def is_worthwhile(self) -> bool:
@@ -45,13 +53,14 @@ class DeltaGain:
 
     @property
     def sentence(self) -> str:
-        """What a δ would gain, in one sentence."""
+        """What a δ would gain, in one sentence, after a label that names δ."""
         delta, pure = decimal_text(self.delta), f"{self.pure_error:.2g}"
         if not self.is_worthwhile:
-            return f"a delta would gain nothing: {self.error:.2g} expected at {delta}, {pure} now."
+            return f"none would gain much: {self.error:.2g} expected at {delta}, {pure} without."
         return (
-            f"with delta {delta} the expected error would be {self.error:.2g} instead of {pure}, "
-            "for a weaker promise; it is taken only if you set delta."
+            f"at {delta} an error of {self.error:.2g} instead of {pure} is expected if a unit is "
+            f"in {self.cells_per_unit} cells alike, for a weaker promise; it is taken only if you "
+            "set delta."
         )
 
 
@@ -69,23 +78,38 @@ def usual_delta(units: int) -> Fraction:
     return delta
 
 
-def gain_of_delta(plan: PresencePlan) -> DeltaGain | None:
-    """Return what a δ would gain; None where the plan has one, or none is possible."""
-    request = plan.request
+def gain_of_delta(
+    request: PresenceRequest | UnitCountRequest,
+    prediction: Prediction,
+    baseline_error: Number | None = None,
+) -> DeltaGain | None:
+    """Return what a δ would gain a request; None where it has one, or none is possible.
+
+    Parameters
+    ----------
+    request : PresenceRequest or UnitCountRequest
+    prediction : PresencePrediction or UnitCountPrediction
+        Of the request.
+    baseline_error : number, optional
+        Declared with it.
+    """
     if request.delta:
         return None
     delta = usual_delta(request.fleet.units)
     try:
-        return DeltaGain(
-            delta,
-            _error(plan.prediction),
-            _error(replace(plan, request=replace(request, delta=delta)).prediction),
-        )
+        by_delta = predict(replace(request, delta=delta), baseline_error)
     except InputError:
         return None  # so small an epsilon leaves nothing to measure with
+    cells = request.fleet.cells_per_unit
+    return DeltaGain(delta, _error(prediction), _error(by_delta), cells)
 
 
-def _error(prediction: object) -> float:
-    """Return the predicted error that a plan is judged by."""
-    name = "mean_error" if isinstance(prediction, PresencePrediction) else "count_error"
-    return float(getattr(prediction, name))
+def _error(prediction: Prediction) -> float:
+    """Return the predicted error over all traffic; closed cells are off by the baseline error.
+
+    The error in open cells alone would blame a δ for opening cells of little weight.
+    """
+    if isinstance(prediction, UnitCountPrediction):
+        return prediction.count_error
+    is_open = prediction.open_traffic
+    return is_open * prediction.mean_error + (1.0 - is_open) * prediction.baseline_error

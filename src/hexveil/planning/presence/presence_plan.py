@@ -22,12 +22,7 @@ from hexveil.mechanisms.presence.presence_design import (
 )
 from hexveil.model.statistic_terms import parse_statistics
 from hexveil.planning.presence.delta_gain import DeltaGain, gain_of_delta
-from hexveil.planning.presence.presence_prediction import (
-    PresencePrediction,
-    UnitCountPrediction,
-    predict_counts,
-    predict_map,
-)
+from hexveil.planning.presence.presence_prediction import Prediction, predict
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
@@ -91,14 +86,16 @@ class PresencePlan:
                 return (MEAN,)
 
     @cached_property
-    def prediction(self) -> PresencePrediction | UnitCountPrediction | ShapePrediction:
+    def prediction(self) -> Prediction | ShapePrediction:
         """Expected accuracy, on paper."""
         return predict_request(self.request, self.baseline_error)
 
     @cached_property
     def delta_gain(self) -> DeltaGain | None:
         """What a δ would gain, by prediction; None for a plan that has one."""
-        return gain_of_delta(self)
+        if isinstance(self.request, ShapeRequest) or isinstance(self.prediction, ShapePrediction):
+            return None  # distributions have pure promises alone
+        return gain_of_delta(self.request, self.prediction, self.baseline_error)
 
     @property
     def refusal(self) -> str | None:
@@ -147,15 +144,11 @@ class PresencePlan:
 
 def predict_request(
     request: PresenceRequest | UnitCountRequest | ShapeRequest, baseline_error: Number | None = None
-) -> PresencePrediction | UnitCountPrediction | ShapePrediction:
+) -> Prediction | ShapePrediction:
     """Return the expected accuracy of a request, on paper."""
-    match request:
-        case UnitCountRequest():
-            return predict_counts(request)
-        case ShapeRequest():
-            return predict_shapes(request, baseline_error)
-        case PresenceRequest():
-            return predict_map(request, baseline_error)
+    if isinstance(request, ShapeRequest):
+        return predict_shapes(request, baseline_error)
+    return predict(request, baseline_error)
 
 
 def plan_presence(  # noqa: PLR0913  the arguments of a public door

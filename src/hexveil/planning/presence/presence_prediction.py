@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -159,6 +159,18 @@ def grid_refusal(
     return None
 
 
+Prediction: TypeAlias = PresencePrediction | UnitCountPrediction
+
+
+def predict(
+    request: PresenceRequest | UnitCountRequest, baseline_error: Number | None = None
+) -> Prediction:
+    """Return the expected accuracy of a request of either kind."""
+    if isinstance(request, PresenceRequest):
+        return predict_map(request, baseline_error)
+    return predict_counts(request)
+
+
 def traffic_shares(n_cells: int) -> Floats:
     """Return the assumed shares of the traffic of cells, the busiest first; they sum to one.
 
@@ -250,7 +262,7 @@ def unit_weight(request: PresenceRequest | ShapeRequest) -> float:
         capped = float(CAPPED_WEIGHT)
     else:
         capped = 1.0
-    return capped * even_weight(request)
+    return capped * even_weight(request.fleet, request.grid.n_cells, request.delta)
 
 
 def _opening_probability(plan: PresenceAllocation, weight: Floats) -> Floats:

@@ -160,7 +160,9 @@ class PresenceRequest:
         if isinstance(form, OneShot):
             law = loss_shares(self.epsilon, self.delta).map_noise(form.map_share)
             scale = laplace_equivalent(law) / PARTS
-            weight = self.weight_per_cell * Fraction(even_weight(self))
+            weight = self.weight_per_cell * Fraction(
+                even_weight(self.fleet, self.grid.n_cells, self.delta)
+            )
             quantile = quantile_for_noise(scale, weight, ONE_SHOT_CLIPPED)
             design = RangeDesign(radius_quantile=quantile)
         return PresenceAllocation(
@@ -175,14 +177,13 @@ class PresenceRequest:
         )
 
 
-def even_weight(request: PresenceRequest) -> float:
+def even_weight(fleet: FleetDeclaration, n_cells: int, delta: Fraction) -> float:
     """Return the weight over all cells of a unit that is in all its declared cells alike.
 
     Limited in L1 it is 1; limited in L2, under Gaussian noise, the root of their number.
     """
-    fleet = request.fleet
-    cells = min(fleet.cells_per_unit, fleet.records_per_unit, request.grid.n_cells)
-    return math.sqrt(cells) if request.delta else 1.0
+    cells = min(fleet.cells_per_unit, fleet.records_per_unit, n_cells)
+    return math.sqrt(cells) if delta else 1.0
 
 
 @dataclass(frozen=True, eq=False)

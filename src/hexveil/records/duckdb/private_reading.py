@@ -26,7 +26,6 @@ from hexveil.records.progress import show_progress
 from hexveil.records.sources.source_files import MemoryTable
 
 if TYPE_CHECKING:
-
     from numpy.typing import NDArray
 
     from hexveil.model.cells import CellTable

@@ -31,7 +31,7 @@ from hexveil.base.errors import HexveilError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Values
 from hexveil.mechanisms.distribution.binned_stage import apportion
-from hexveil.mechanisms.presence.any_unit import JointSensitivity, private_pairs
+from hexveil.mechanisms.presence.any_unit import JointSensitivity, total_over_units
 from hexveil.mechanisms.presence.contribution import PARTS, unit_weights
 from hexveil.mechanisms.presence.map_refinement import prices_of_weights
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         PrivateSums,
         SensitivityReport,
     )
+    from hexveil.model.private_pairs import PrivatePairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,10 @@ class BinnedWeights(DrawnRow, ReadOnlyArrays):
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the weights of bins. PRIVATE."""
-        pairs = private_pairs(sums)
+        return (Values(total_over_units(sums, self.bin_totals)[None]),)
+
+    def bin_totals(self, pairs: PrivatePairs) -> Ints:
+        """Return the weights of bins of some units. PRIVATE."""
         if pairs.bins is None:
             raise HexveilError("this stage measures records by bin, which these pairs lack.")
         weights = unit_weights(pairs, self.prices, self.cap)
@@ -106,8 +110,7 @@ class BinnedWeights(DrawnRow, ReadOnlyArrays):
         pair, place, parts = apportion(rows.pair, self.place[rows.bin], rows.count, weights)
         entry = self.sum_of(pairs.cell[pair]) * self.n_bins + place
         # Exact: every partial sum is a whole number below 2^53.
-        totals = np.bincount(entry, weights=parts, minlength=self.n_noised)
-        return (Values(totals.astype(np.int64)[None]),)
+        return np.bincount(entry, weights=parts, minlength=self.n_noised).astype(np.int64)
 
     def sum_of(self, cell: Ints) -> Ints:
         """Return the sum that each cell belongs to: one for each cell."""

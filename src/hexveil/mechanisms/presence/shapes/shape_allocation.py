@@ -28,10 +28,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS
 from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.loss_shares import PureShares, booked_losses
 from hexveil.mechanisms.presence.map_stage import map_scale
 from hexveil.mechanisms.presence.population_quantile import PopulationQuantile, UnitTotals
 from hexveil.mechanisms.presence.presence_allocation import middle_price
@@ -117,9 +116,19 @@ class ShapeAllocation:
     false_openings: float | None = 1.0
     kind = "presence-shapes"
 
+    @property
+    def delta(self) -> Fraction:
+        """δ of the promise: 0."""
+        return Fraction(0)
+
+    @property
+    def shares(self) -> PureShares:
+        """Loss that the stages divide."""
+        return PureShares(self.epsilon)
+
     def losses(self) -> Floats:
         """Return the loss of any unit, shape (1,): booked."""
-        return np.full(N_ACCOUNTS, round_up(self.epsilon))
+        return booked_losses(self.shares)
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the stage after these outputs: see `Allocation`."""

@@ -20,9 +20,10 @@ from hexveil.cli.options import PANELS
 from hexveil.config import FIELDS
 from hexveil.config.run_file import option
 from hexveil.publishing.manifest import schema
+from hexveil.publishing.presence.presence_manifest import presence_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 PANEL_SECTIONS = {panel: section for section, panel in PANELS.items()}
@@ -240,7 +241,9 @@ def kind_of(node: dict[str, Any]) -> str:
     if node["type"] == "array":
         return f"list of {kind_of(node['items'])}"
     types = [node["type"]] if isinstance(node["type"], str) else node["type"]
-    exact = "decimal text" if node.get("pattern", "").startswith("^-?[0-9]+") else "text"
+    exact = (
+        "decimal text" if node.get("pattern", "").startswith(("^-?[0-9]+", "^-?[0-9]{")) else "text"
+    )
     words = {"string": exact, "integer": "integer", "null": "null"}
     return " or ".join(words.get(one, one) for one in types)
 
@@ -267,9 +270,58 @@ def below(node: dict[str, Any], here: str) -> Iterator[tuple[str, str, str, str]
     yield from properties(node, here)
 
 
+MEANINGS = {
+    "guarantee.delta": "Probability that the loss exceeds epsilon.",
+    "plan.statistics": "Published statistics.",
+    "plan.stages[].sensitivity": "Most that any unit moves the numbers of the stage, together.",
+    "plan.stages[].squared_mu": "Loss of the stage under normal noise, as a squared ratio.",
+    "ledger.entry": "Number of the event that stored the release's numbers.",
+    "ledger.chain": "Hash of the ledger's events up to this one.",
+}
+"""Meanings of fields of private presence that neither schema describes."""
+
+
+def described_alike(node: dict[str, Any], meanings: Mapping[str, str], path: str = "") -> Any:  # noqa: ANN401
+    """Return a schema in which fields without a description have that of the same path."""
+    made = dict(node)
+    if "properties" in node:
+        made["properties"] = {}
+        for name, inner in node["properties"].items():
+            here = f"{path}.{name}" if path else name
+            known = {"description": meanings[here]} if here in meanings else {}
+            made["properties"][name] = known | described_alike(inner, meanings, here)
+    if "items" in node:
+        made["items"] = described_alike(node["items"], meanings, f"{path}[]")
+    for word in ("oneOf", "anyOf"):
+        if word in node:
+            made["oneOf"] = [described_alike(one, meanings, path) for one in node[word]]
+    return made
+
+
+def all_descriptions(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each path of a schema that has a description."""
+    for name, inner in node.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        if "description" in inner:
+            yield here, inner["description"]
+        yield from all_descriptions(inner, here)
+    for one in node.get("oneOf", ()):
+        yield from all_descriptions(one, path)
+
+
+def manifest_tables(whole: dict[str, Any], level: str) -> Iterator[str]:
+    """Yield a heading and a table for each part of a manifest."""
+    for name, node in whole["properties"].items():
+        rows = list(properties({"properties": {name: node}, "required": whole["required"]}))
+        yield f"{level} {name}"
+        yield rows[0][3] if len(rows) > 1 else ""
+        yield table("path | type | present | meaning", rows[1:] or rows)
+
+
 def manifest_page(_: str = "") -> str:
-    """Return the page of the manifest's schema."""
+    """Return the page of the schemas of both models."""
     whole = schema()
+    private = described_alike(presence_schema(), MEANINGS | dict(all_descriptions(whole)))
     parts = [
         "# The manifest",
         (
@@ -285,10 +337,17 @@ def manifest_page(_: str = "") -> str:
             "each entry of a list; with a name in the brackets, to entries of that kind."
         ),
     ]
-    for name, node in whole["properties"].items():
-        rows = list(properties({"properties": {name: node}, "required": whole["required"]}))
-        parts += [f"## {name}", rows[0][3] if len(rows) > 1 else ""]
-        parts.append(table("path | type | present | meaning", rows[1:] or rows))
+    parts += manifest_tables(whole, "##")
+    parts += [
+        "## Private presence",
+        (
+            "A release with [private presence](../how-to/private-presence.md) has a manifest of "
+            "its own kind ([presence_manifest.schema.json](../../src/hexveil/publishing/presence/"
+            "presence_manifest.schema.json)): `model` is `presence`. It has neither counts nor "
+            "losses of single units, since these are private."
+        ),
+        *manifest_tables(private, "###"),
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

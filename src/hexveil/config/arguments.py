@@ -48,6 +48,8 @@ def read_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     complete(function, fields)
     if run.privacy.protect is not None:
         fields["protect"] = run.privacy.protect
+    if is_presence_private(run):
+        _refuse_limits(run)
     check_places(run)
     fields["cells"] = cells(run)
     if isinstance(fields["cells"], Labels) and run.cells.timezone is not None:
@@ -137,6 +139,22 @@ def declared_area(written: tuple[str, ...]) -> Area:
 def is_presence_private(run: Run) -> bool:
     """Return whether the run protects presence."""
     return run.privacy.protect == "presence"
+
+
+_LIMITS = ("max_bad_rows", "accept_single_records")
+
+
+def _refuse_limits(run: Run) -> None:
+    """Refuse limits on records that private presence does not have, also at their defaults."""
+    given = [f"{name} (in [read])" for name in _LIMITS if name in run.read.explicit_fields()]
+    # A cell with one user at least is any cell with records.
+    if run.select.explicit_fields().get("min_users", 1) != 1:
+        given.append("min_users (in [select])")
+    if given:
+        raise InputError(
+            f'{given[0]} has no meaning with protect = "presence": neither a refusal nor a cell '
+            "may depend on the records; leave it out."
+        )
 
 
 def refuse_declarations(run: Run) -> None:

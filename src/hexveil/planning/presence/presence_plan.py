@@ -169,6 +169,8 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
     InputError
         On an argument that is missing or has no meaning here.
     """
+    if baseline_error is not None and statistics in ("users", ("users",), ["users"]):
+        raise InputError("baseline_error goes with averages, not with numbers of units alone.")
     if epsilon is None:
         raise InputError("epsilon is needed: the loss of any unit, present or not.")
     if fleet is None:

@@ -336,6 +336,12 @@ def manifest_page(_: str = "") -> str:
             "Decimal text is a number in quotes, which keeps it exact. A path with `[]` refers to "
             "each entry of a list; with a name in the brackets, to entries of that kind."
         ),
+        (
+            "A release with quantiles, shares or histograms has the same sections, `kind` with the "
+            "value `distributions`, in `plan.components` the noise and the losses of each "
+            "component, and in `moments` and `scores` the sections of means, variances and mean "
+            "scores (`publishing/distribution/distribution_schema.py`)."
+        ),
     ]
     parts += manifest_tables(whole, "##")
     parts += [

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 from hexveil.publishing.catalogue.coverage import find_coverage
 from hexveil.publishing.markup import document
 from hexveil.report import accuracy_text, clipping_text
-from hexveil.report.manifest_view import format_heading, format_roughly, format_rounded_up
+from hexveil.report.manifest_view import (
+    common_unit,
+    format_heading,
+    format_roughly,
+    format_rounded_up,
+)
 from hexveil.report.promise import delta_in_words
 
 if TYPE_CHECKING:
@@ -110,7 +115,7 @@ def _render_distribution(
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
         "heading": format_heading(plan["statistics"], dataset["value"]),
-        "value_unit": dataset["value_unit"],
+        "value_unit": common_unit(plan["statistics"], dataset["value_unit"]),
         "dataset": dataset["name"],
         "cells": table.num_rows,
         "guarantee": manifest["guarantee"],

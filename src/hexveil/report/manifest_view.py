@@ -135,7 +135,9 @@ class ManifestView:
     @property
     def steps(self) -> tuple[Mapping[str, Any], ...]:
         """The steps of the release that read values."""
-        return tuple(self.manifest["plan"].get("privacy_steps") or ())
+        # Means beside quantiles and shares have a plan of their own.
+        plan = self.manifest.get("moments", self.manifest)["plan"]
+        return tuple(plan.get("privacy_steps") or ())
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> ManifestView:
@@ -264,6 +266,11 @@ def unit_of_statistic(statistic: str, value_unit: str) -> str:
     if statistic == "users" or is_share(statistic):
         return ""  # numbers of units and shares are not measured
     return squared(value_unit) if statistic == "variance" else value_unit
+
+
+def common_unit(statistics: Sequence[str], value_unit: str) -> str:
+    """Return the unit of measure of values; "" where none of the statistics has one."""
+    return value_unit if any(unit_of_statistic(name, value_unit) for name in statistics) else ""
 
 
 def noun(statistic: str) -> str:

@@ -27,6 +27,8 @@ from hexveil.planning.distribution.distribution_components import (
     RankPlan,
 )
 from hexveil.publishing import receipt
+from hexveil.publishing.derived.cell_numbers import numbers_to_compare
+from hexveil.publishing.derived.release_source import open_source
 from hexveil.publishing.distribution.distribution_decoding import decode_distribution
 from hexveil.publishing.dossier.dossier import dossier
 
@@ -242,6 +244,19 @@ def test_the_dossier_names_all_components(folder):
     assert "average, standard deviation, 15th percentile" in text.lower()
     assert "It pays for all statistics together" in text
     assert "means and variances: epsilon" in text
+
+
+def test_derived_numbers_know_how_means_were_clipped(made):
+    """Means beside quantiles under a private range are not taken for proven ones."""
+    steps = made.manifest["moments"]["plan"]["privacy_steps"]
+    source = open_source(made)
+    assert bool(source.strategy) == any(step["step"] == "clipping_range" for step in steps)
+    hidden = {"moments": {"plan": {"privacy_steps": [{"step": "clipping_range"}]}}}
+    ranged = replace(made, manifest=made.manifest | hidden)
+    assert open_source(ranged).strategy == "range"
+    changes = numbers_to_compare(source, "p50")
+    assert changes.basis == "model"
+    assert np.array_equal(changes.number, made["p50"])
 
 
 def _without_estimates(manifest):

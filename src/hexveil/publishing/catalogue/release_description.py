@@ -14,7 +14,7 @@ from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.catalogue.coverage import Coverage, find_coverage
 from hexveil.publishing.catalogue.folder_files import DataFile, listed_files
 from hexveil.records.unambiguous_names import NOT_DECLARED
-from hexveil.report.manifest_view import format_heading
+from hexveil.report.manifest_view import common_unit, format_heading
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -169,8 +169,8 @@ def describe_release(
     heading = format_heading(manifest["plan"]["statistics"], dataset["value"])
     sentence = {
         "heading": heading,
-        # Numbers of units have no unit of measure.
-        "value_unit": "" if manifest["plan"]["statistics"] == ["users"] else dataset["value_unit"],
+        # Numbers of units, and shares of records, have no unit of measure.
+        "value_unit": common_unit(manifest["plan"]["statistics"], dataset["value_unit"]),
         "dataset": dataset["name"],
         "grid": grid,
         "cells": table.num_rows,

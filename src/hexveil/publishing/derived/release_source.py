@@ -42,7 +42,9 @@ class ReleaseSource:
 
         It is "" for mechanisms of single cells too: their stated bias covers private choices.
         """
-        steps = self.manifest["plan"].get("privacy_steps") or ()
+        # Means beside quantiles and shares have a plan of their own.
+        plan = self.manifest.get("moments", self.manifest)["plan"]
+        steps = plan.get("privacy_steps") or ()
         if all(step["step"] in _WITHOUT_RANGE for step in steps):
             return ""
         return next((str(step["strategy"]) for step in steps if step.get("strategy")), "range")

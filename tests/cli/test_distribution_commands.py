@@ -1,0 +1,50 @@
+"""Quantiles and shares through the command: planned, released once, verified, refused in time."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+ASKED = ("--statistics", "mean,p50,share<10", "--estimator", "bins")
+DRAWN = ("run.toml", *ASKED, "--weights", "distribution=2,moments=1", "--epsilon", "2")
+
+
+def test_from_records_to_a_verified_folder(here, call):
+    """The plan states one price for all; the release books it once, and the folder verifies."""
+    planned = call("plan", *DRAWN, "--json")
+    said = json.loads(planned.out)
+    assert said["statistics"] == ["mean", "p50", "share<10"]
+    assert said["weights"] == {"distribution": 2.0, "moments": 1.0}
+    assert 1.9 < said["epsilon"] <= 2.0
+    dry = call("release", *DRAWN, "--dry-run")
+    assert "would book 2 for the most exposed unit" in " ".join(dry.out.split())
+    done = call("release", *DRAWN)
+    assert done.code == 0, done.err
+    assert "p50_quality" in pq.read_table("map/cells.parquet").column_names
+    checked = call("verify", "map")
+    assert checked.code == 0, checked.err
+    assert "means and variances" in checked.out
+    again = json.loads(call("release", *DRAWN, "--out", "again", "--json").out)
+    assert again["replayed"]
+    assert pq.read_table("again/cells.parquet").equals(pq.read_table("map/cells.parquet"))
+    assert "median and share below 10 of speed" in call("dossier", "map").out
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ((*ASKED, "--compare"), "--compare has no use with quantiles, shares and histograms"),
+        (("--statistics", "p50,median"), "statistics must be some of"),
+        (("--statistics", "share<10", "--weights", "3"), "must be one number per kind"),
+        (("--statistics", "mean", "--estimator", "bins"), "weights and estimator go with"),
+        (("--statistics", "p50", "--method", "per-cell"), "method has no meaning with quantiles"),
+        (("--statistics", "p50", "--estimates", "raw,smoothed"), "smoothed goes with means"),
+    ],
+)
+def test_what_does_not_go_together_is_named(here, call, options, sentence):
+    """A wrong choice ends in one sentence, and nothing is spent."""
+    command = "release" if "--estimates" in options else "plan"
+    done = call(command, "run.toml", *options, "--accept-noise")
+    assert done.code == 2
+    assert sentence in " ".join(done.err.split())
+    assert not (here / "map").exists()

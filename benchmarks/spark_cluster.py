@@ -44,6 +44,8 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     # Nothing may come to the driver because it would fit there.
     "spark.hexveil.pairsOnDriver": "0",
+    # The package that the driver imports, should it not be the installed one.
+    "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
 }
 
 
@@ -138,8 +140,10 @@ def run(address: str, folder: Path) -> dict[str, float]:
         cells=hv.Labels("place", "hour"), repeats="keep", select=hv.Select(min_users=10),
     )  # fmt: skip
     marks.append(time.monotonic())
+    print(f"read in {marks[-1] - marks[0]:.0f} s", flush=True)
     plan = hv.plan(dataset, epsilon=EPSILON, advise=False)
     marks.append(time.monotonic())
+    print(f"planned in {marks[-1] - marks[-2]:.0f} s", flush=True)
     book = hv.Ledger(folder / "ledger.sqlite", dataset="fleet", budget=10)
     released = hv.release(dataset, plan, ledger=book, accept_noise=True)
     marks.append(time.monotonic())
@@ -168,6 +172,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--users", type=int, default=20_000)
     asked = parser.parse_args()
+    # Whoever ends this ends the master and the workers too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         generate(asked.rows, asked.users, folder)

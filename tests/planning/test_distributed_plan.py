@@ -229,6 +229,17 @@ def test_ranges_are_planned_as_at_hand(name):
     assert Counter(work for _, work in store.asked)["_weigh"] <= 40
 
 
+@pytest.mark.parametrize("fetched", [10**9, 300])
+@pytest.mark.parametrize("name", RANGED)
+def test_where_blocks_begin_changes_no_bit_of_ranges(name, fetched, monkeypatch):
+    """One block, many blocks, with all users in the sample or some: the same rows and losses."""
+    monkeypatch.setattr("hexveil.planning.optimizers.user_sample.FETCHED_PAIRS", fetched)
+    whole = fleet(9, users=60)
+    plans = [planned(distributed(whole, room), **RANGED[name]) for room in (33, 10_000)]
+    assert len({encode(made) for made in plans}) == 1
+    np.testing.assert_array_equal(*(made.losses() for made in plans))
+
+
 @examples(20)
 @given(occupancies(users=6, cells=5), st.integers(0, 2**32 - 1), st.integers(1, 10))
 def test_the_objective_of_weights_and_its_slope_are_the_same(occupancy, seed, room):

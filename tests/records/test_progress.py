@@ -4,6 +4,8 @@ import io
 import sys
 import time
 
+from hexveil.base import work_share
+from hexveil.base.work_share import ShownWork, part_of_work, tell_share
 from hexveil.records import progress
 
 
@@ -60,3 +62,32 @@ def test_work_within_work_shows_one_line(monkeypatch):
     with progress.show_progress("Counting"):
         time.sleep(0.5)
     assert "Counting ..." in stream.getvalue()
+
+
+def test_the_rest_is_estimated_from_the_told_share(monkeypatch):
+    """Parts of parts add up, other work is not heard, and no share goes back."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "REFRESH", 0.01)
+    monkeypatch.setenv("TERM", "xterm")
+    shown = []
+    monkeypatch.setattr(
+        work_share.ShownWork, "text", lambda self, _: shown.append(self.share) or "line"
+    )
+    with progress.show_progress(progress.READING):
+        for number in range(4):
+            with part_of_work(progress.READING, number, 4), part_of_work("Other", 0, 1):
+                tell_share("Other", 0.9)
+                tell_share(progress.READING, 0.5)
+                tell_share(progress.READING, 0.1)
+                time.sleep(0.1)
+    assert shown == sorted(shown)
+    assert {0.125, 0.375, 0.625, 0.875} <= set(shown)
+    tell_share(progress.READING, 0.2)  # nothing is shown any more
+
+
+def test_minutes_are_shown_for_a_long_rest():
+    assert (
+        ShownWork("Reading", began=0.0, share=0.1).text(60.0) == "Reading ... 10%, about 9 min left"
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import part_of_work
 from hexveil.cli.output.clip_user_text import clip_user_json
 from hexveil.config import arguments
 from hexveil.config.run_file import Grid
@@ -17,7 +18,7 @@ from hexveil.planning.api import plan as make_plan
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.advice import advice
 from hexveil.planning.feasibility.capacity import assess_grids
-from hexveil.planning.feasibility.grids import KeptCounts
+from hexveil.planning.feasibility.grids import OTHER_GRIDS, KeptCounts
 from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
 from hexveil.records.progress import show_progress
@@ -193,14 +194,15 @@ def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity,
     options = _grid_options(run)
     # The range that is predicted to be best, unless the run file decides.
     options.setdefault("clipping_range", "auto")
-    with show_progress("Planning on other grids"):
+    with show_progress(OTHER_GRIDS):
         made = make_plan(facts, epsilon=epsilon, **options, advise=False)
-        runs = propose_runs(
-            made,
-            min_users=run.select.min_users or Select.min_users,
-            # The weakest alone: each takes another reading, and gains the most where any does.
-            weaker_units=_weaker_units(run, facts)[-1:],
-        )
+        with part_of_work(OTHER_GRIDS, 0, 2):
+            runs = propose_runs(
+                made,
+                min_users=run.select.min_users or Select.min_users,
+                # The weakest alone: each takes another reading, and gains the most where any does.
+                weaker_units=_weaker_units(run, facts)[-1:],
+            )
         return assess_grids(made, search=False), runs
 
 
@@ -236,6 +238,6 @@ def compare_grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
     if not plan.requested_epsilon or isinstance(facts.cells.grid, OneCell):
         return None
     units = (facts.privacy_unit, *(_weaker_units(run, facts) if weaker else ()))
-    with show_progress("Planning on other grids"):
+    with show_progress(OTHER_GRIDS):
         # Without the table only its sentence is shown.
         return assess_grids(plan, privacy_units=units, cheapest=not weaker)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from hexveil.base.work_share import ShownWork, shown_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+READING, COUNTING = "Reading records", "Counting records"
+"""Activities of which parts are told."""
 PATIENCE = 2.0
 """Seconds before the line appears."""
+REFRESH = 0.5
+"""Seconds between two looks at the completed share."""
 _showing = threading.Lock()
 
 
@@ -19,7 +26,8 @@ _showing = threading.Lock()
 def show_progress(activity: str) -> Iterator[None]:
     """Show the activity while the body runs long; its text must contain nothing private.
 
-    A nested activity shows nothing: two lines would overwrite each other.
+    A nested activity shows nothing: two lines would overwrite each other. What is left is
+    estimated where the work tells its share (`hexveil.base.work_share`).
     """
     if not sys.stderr.isatty() or not _showing.acquire(blocking=False):
         yield
@@ -27,20 +35,22 @@ def show_progress(activity: str) -> Iterator[None]:
     finished = threading.Event()
     # A thread of its own, since the engine holds the main one; daemon, so that it never keeps a
     # process alive.
-    line = threading.Thread(target=_show, args=(activity, finished), daemon=True)
-    line.start()
-    try:
-        yield
-    finally:
-        finished.set()
-        line.join()
-        _showing.release()
+    with shown_work(activity) as work:
+        line = threading.Thread(target=_show, args=(work, finished), daemon=True)
+        line.start()
+        try:
+            yield
+        finally:
+            finished.set()
+            line.join()
+            _showing.release()
 
 
-def _show(activity: str, finished: threading.Event) -> None:
+def _show(work: ShownWork, finished: threading.Event) -> None:
     if finished.wait(PATIENCE):
         return
     from rich.console import Console  # noqa: PLC0415  only loaded where it is shown
 
-    with Console(stderr=True).status(f"{activity} ..."):
-        finished.wait()
+    with Console(stderr=True).status(work.text(time.monotonic())) as line:
+        while not finished.wait(REFRESH):
+            line.update(work.text(time.monotonic()))

@@ -18,12 +18,13 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
+from hexveil.base.work_share import tell_share
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.planning.feasibility import recommendation
 from hexveil.planning.feasibility.advice import UNDER, two_figures_up
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
-from hexveil.planning.feasibility.grids import counted, grids_to_try
+from hexveil.planning.feasibility.grids import OTHER_GRIDS, counted, grids_to_try
 from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of, scaled_epsilon
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.planning.moments.moment_options import MomentOptions
@@ -253,7 +254,8 @@ def assess_grids(
     grids = grids_to_try(facts) if grids is None else grids
     offers: list[GridAssessment] = []
     counted_facts: list[PublicMetadata | None] = []
-    for privacy_unit in (facts.privacy_unit,) if privacy_units is None else privacy_units:
+    units = (facts.privacy_unit,) if privacy_units is None else tuple(privacy_units)
+    for privacy_unit in units:
         if privacy_unit not in get_args(Unit):
             raise InputError(
                 f"privacy_unit must be one of {', '.join(get_args(Unit))}, got {privacy_unit!r}."
@@ -266,6 +268,7 @@ def assess_grids(
             exact = search and not cheapest
             offers.append(_offer(made, grid, privacy_unit, metadata, own=same, search=exact))
             counted_facts.append(metadata)
+            tell_share(OTHER_GRIDS, len(offers) / (len(units) * len(grids)))
     if cheapest:
         offers = _with_cheapest(made, offers, counted_facts)
     return Capacity(tuple(offers), float(made.requested_epsilon), facts.privacy_unit)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
 
+OTHER_GRIDS = "Planning on other grids"
+"""The activity whose completed share is told, where it is shown."""
 OFFERED_SLOTS = ("1h", "3h", "6h", "1d")
 """Timeslots that are offered beside the data set's own."""
 MOST_LEVELS = 63

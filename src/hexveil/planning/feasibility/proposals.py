@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from hexveil.base.work_share import tell_share
 from hexveil.model.cells import Cells, OneCell
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning.feasibility.advice import UNDER, two_figures_up
-from hexveil.planning.feasibility.grids import counted, grids_to_try
+from hexveil.planning.feasibility.grids import OTHER_GRIDS, counted, grids_to_try
 from hexveil.planning.feasibility.prediction import ErrorPredictor
 from hexveil.planning.feasibility.recommendation import MIN_CELLS, fineness
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
@@ -190,7 +191,9 @@ def _search(
     min_cells: int = 1,
 ) -> Iterator[tuple[RunProposal, ErrorPredictor]]:
     """Yield the runs of all grids for one privacy unit, with their predictors."""
-    for metadata in counted(facts, grids_to_try(facts), unit):
+    grids = grids_to_try(facts)
+    for number, metadata in enumerate(counted(facts, grids, unit)):
+        tell_share(OTHER_GRIDS, number / len(grids))
         if (
             metadata is not None
             and metadata.occupancy.n_cells >= min_cells

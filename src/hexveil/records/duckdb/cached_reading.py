@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hexveil.base.errors import InputError, StorageError
+from hexveil.base.work_share import part_of_work
 from hexveil.model.cells import DAY
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.counting import CountResult, PairCounts, count_records
@@ -35,6 +36,7 @@ from hexveil.records.duckdb.packing.merged_entries import merge_entries
 from hexveil.records.duckdb.pair_store import PackedPairStore, PairTable
 from hexveil.records.duckdb.validation import BOX, DATES, UNPARSABLE, validate_records
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
+from hexveil.records.progress import READING
 from hexveil.records.sources.cache import (
     CacheEntry,
     CacheFolder,
@@ -136,15 +138,7 @@ class _CachedReading:
         """Return the counts of all records; create the table of pairs."""
         self._show_records(self._source.paths)
         groups = self._placed(self._groups())
-        known = [self._known(group) for group in groups]
-        entered = zip(groups, known, strict=True)
-        packed = self._tree.choose([e for g, e in entered if e is not None and not g.outside])
-        entries = [
-            entry
-            if entry is not None and self._is_whole(group, entry, packed)
-            else self._filled(group)
-            for group, entry in zip(groups, known, strict=True)
-        ]
+        entries = self._all_entries(groups)
         left_out: dict[int, int] = {}
         for group, entry in zip(groups, entries, strict=True):
             for reason, n in _left_out(group, entry).items():
@@ -280,6 +274,21 @@ class _CachedReading:
         return TimeSpan(instants, (ends[2], ends[3]) if ends[2:] else None)
 
     # Entries, found or made.
+
+    def _all_entries(self, groups: Sequence[FileGroup]) -> list[CacheEntry]:
+        """Return an entry for each group: the cached one, if it is whole, or a new one."""
+        found = [(group, self._known(group)) for group in groups]
+        packed = self._tree.choose(
+            [entry for group, entry in found if entry is not None and not group.outside]
+        )
+        entries = []
+        for number, (group, entry) in enumerate(found):
+            with part_of_work(READING, number, len(found)):
+                if entry is None or not self._is_whole(group, entry, packed):
+                    entries.append(self._filled(group))
+                else:
+                    entries.append(entry)
+        return entries
 
     def _known(self, group: FileGroup) -> CacheEntry | None:
         """Return the cached entry of a group, whole or not; None without one."""

@@ -23,7 +23,7 @@ from hexveil.records.duckdb.validation import (
     UNUSABLE,
 )
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
-from hexveil.records.progress import show_progress
+from hexveil.records.progress import READING, show_progress
 from hexveil.records.select import refuse_no_cell, selection_counts
 from hexveil.records.sources.source_files import MemoryTable
 from hexveil.records.units import refuse_single_records
@@ -46,7 +46,7 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
         If the source, a column or the selection leaves nothing that can be used.
     """
     with (
-        show_progress("Reading records"),
+        show_progress(READING),
         Session(request.memory, scratch=request.scratch) as session,
     ):
         relation = open_source(session, source, request.column_names, request.format)

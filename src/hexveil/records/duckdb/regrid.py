@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import part_of_work
 from hexveil.model.cells import Cells, Labels
 from hexveil.records.duckdb import aggregation, grid_rollup
 from hexveil.records.duckdb.expressions import local_second
@@ -20,7 +21,7 @@ from hexveil.records.duckdb.pair_store import PairTable
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.validation import validate_records
-from hexveil.records.progress import show_progress
+from hexveil.records.progress import COUNTING, show_progress
 from hexveil.records.select import selection_counts
 
 if TYPE_CHECKING:
@@ -59,14 +60,16 @@ class DuckDBRegridder:
         request = replace(self.request, rules=rules)
         refuse_slots(grids, request)
         with (
-            show_progress("Counting records"),
+            show_progress(COUNTING),
             Session(request.memory, scratch=request.scratch) as session,
         ):
             self._keep(session, request)
             by_grid: dict[Cells | Labels, PublicMetadata | None] = {}
-            for group in group_by_fine_grid(grids):
-                self._count_fine(session, request, group)
-                by_grid |= metadata_on_grids(session, request, self.facts, group)
+            groups = group_by_fine_grid(grids)
+            for number, group in enumerate(groups):
+                with part_of_work(COUNTING, number, len(groups)):
+                    self._count_fine(session, request, group)
+                    by_grid |= metadata_on_grids(session, request, self.facts, group)
         return tuple(by_grid[grid] for grid in grids)
 
     def _keep(self, session: Session, request: ReadRequest) -> None:

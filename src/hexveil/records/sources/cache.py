@@ -202,9 +202,23 @@ class CacheFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._heads: dict[str, tuple[tuple[int, ...], CacheEntry | None]] = {}
 
     def __repr__(self) -> str:
         return "CacheFolder(private)"
+
+    def _head(self, path: Path) -> CacheEntry | None:
+        """Return the head in a file as `_read_head` does, read again only if the file changed."""
+        # Each entry that is put looks at all heads: a year of days would read them 365 times.
+        try:
+            status = path.lstat()
+        except OSError:
+            return None
+        mark = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode, status.st_uid)
+        known = self._heads.get(path.name)
+        if known is None or known[0] != mark:
+            known = self._heads[path.name] = mark, _read_head(path)
+        return known[1]
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -225,7 +239,7 @@ class CacheFolder:
         """Return the heads that can be read, in the order of their names."""
         with _translate_errors("read"):
             heads = sorted(p for p in self._folder.iterdir() if p.name.endswith(HEAD))
-        status = [(path, _read_head(path)) for path in heads]
+        status = [(path, self._head(path)) for path in heads]
         return [e for path, e in status if e is not None and path.name == e.key + HEAD]
 
     def is_intact(self, entry: CacheEntry | MergedPack) -> bool:
@@ -308,7 +322,7 @@ class CacheFolder:
         kept = [entry_kept]
         for path in list(self._folder.iterdir()):
             if path.name.endswith(HEAD) and path.name != entry_kept.key + HEAD:
-                head = _read_head(path)
+                head = self._head(path)
                 if head is None or entry_kept.replaces(head):
                     path.unlink(missing_ok=True)
                 else:

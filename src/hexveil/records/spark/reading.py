@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation
-from hexveil.records.progress import show_progress
+from hexveil.records.progress import READING, show_progress
 from hexveil.records.spark.counting import count_records
 from hexveil.records.spark.distributed_dataset import distribute
 from hexveil.records.spark.frames import collect
@@ -37,7 +37,7 @@ def read_dataset(
     InputError
         If the source, a column or the selection leaves nothing that can be used.
     """
-    with show_progress("Reading records"):
+    with show_progress(READING):
         counted = count_records(engine, source, request)
         many = counted.n_pairs > pairs_on_driver(engine)
         dataset = distribute(counted) if many else collect_dataset(counted)

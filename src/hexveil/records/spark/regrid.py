@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from hexveil.model.cells import Cells, Labels
 from hexveil.records.duckdb import aggregation, regrid
 from hexveil.records.duckdb.session import Session
-from hexveil.records.progress import show_progress
+from hexveil.records.progress import COUNTING, show_progress
 from hexveil.records.spark import tasks
 from hexveil.records.spark.counting import (
     count_records,
@@ -76,7 +76,7 @@ class SparkRegridder:
         regrid.refuse_slots(grids, request)
         by_grid: dict[Cells | Labels, PublicMetadata | None] = {}
         with (
-            show_progress("Counting records"),
+            show_progress(COUNTING),
             Session(request.memory, scratch=request.scratch) as session,
         ):
             task_records = open_records(self.engine, session, self.source, request)

@@ -22,6 +22,7 @@ import numpy as np
 
 from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import part_of_work, tell_share
 from hexveil.model.cells import Cells
 from hexveil.records.duckdb.aggregation import deduplicated_query
 from hexveil.records.duckdb.packing.bit_layout import (
@@ -40,6 +41,7 @@ from hexveil.records.duckdb.packing.unpacking import (
 )
 from hexveil.records.duckdb.validation import key_column
 from hexveil.records.feasible_sums import squares_fit
+from hexveil.records.progress import READING
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,11 +113,11 @@ def pack(
     edges = None if rules.bins is None else rules.bins.edges
     pairs = _PairBuilder(layout, pixels, squares=squares_fit(1, rules.scale), edges=edges)
     with session.sharing():
-        for user_range in ranges:
-            if not pairs.add(
-                session, _query(source, layout, user_range, deduplicated=deduplicated), user_range
-            ):
-                return None
+        for number, user_range in enumerate(ranges):
+            query = _query(source, layout, user_range, deduplicated=deduplicated)
+            with part_of_work(READING, number, len(ranges)):
+                if not pairs.add(session, query, user_range):
+                    return None
     return pairs.packed(session)
 
 
@@ -226,6 +228,7 @@ class _PairBuilder:
                     raise InputError(_CHANGED)
                 records[size : size + packed.size] = packed
                 size += packed.size
+            tell_share(READING, size / max(user_range.records, 1))
             # Found only while records are read: then the engine groups them from the start.
             if self._hexagons.size > 1 << (_BITS - self._layout.below):
                 return False

@@ -1,6 +1,7 @@
 """Tests of `hexveil_research.papers.drawing`."""
 
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hexveil.base.errors import InputError
 from hexveil.simulation import figure_style
 from hexveil_research.papers import drawing
 from hexveil_research.papers.study import Outcome, Panel, line
+from hexveil_research.pictures.labels import lightness
 from pictures import cut_off
 
 LONG = 'ArrayAveraging(grouping="wrap_around", cap="surrogate"), in a case that needs many words'
@@ -146,3 +148,17 @@ def test_a_private_figure_says_so():
     private = drawing.images("x", outcome(lines(2)), private=True)
     assert b"PRIVATE" in private["svg"]
     assert b"PRIVATE" not in drawing.images("x", outcome(lines(2)))["svg"]
+
+
+def test_lines_show_on_dark_pages():
+    """Turned round as the site does it on dark ground, each colour keeps a contrast of 3 to 1."""
+    css = (Path(__file__).resolve().parents[3] / "website/theme/assets/site.css").read_text("utf-8")
+    assert "filter: invert(1) hue-rotate(180deg);\n    mix-blend-mode: screen;" in css
+    # Of Filter Effects Level 1, for half a turn.
+    turn = np.array([[-0.574, 1.43, 0.144], [0.426, 0.43, 0.144], [0.426, 1.43, -0.856]])
+    for colour in figure_style.COLOURS:
+        parts = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)])
+        seen = np.clip(turn @ (255 - parts), 0, 255).round().astype(int)
+        bright = lightness("#" + "".join(f"{part:02x}" for part in seen))
+        # Ground of the dark scheme, as it is drawn.
+        assert (bright + 0.05) / (lightness("#0b0c0d") + 0.05) >= 3, colour

@@ -5,10 +5,12 @@ const canvas = byId("map").appendChild(element("canvas"));
 const pen = canvas.getContext("2d");
 const sheet = document.createElement("canvas");
 const ink = sheet.getContext("2d");
+/* Hexagons of a path at most: browsers draw many such paths faster than one of thousands. */
+const PATH = 256;
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 const COLOURS = {
-  light: { sea: "#dfe8ee", land: "#fafaf8", lake: "#dfe8ee", coast: "#8fa3b1", river: "#b5cddc", border: "#8a8f96", region: "#c3c7cc", street: "#aab3bc", empty: "none", emptyEdge: "#c3cad1", edge: "#ffffff", name: "#1b1f23", halo: "rgb(255 255 255 / 82%)", street_name: "#57606a", hover: "#1b1f23", chosen: "#c2410c", mark: "rgb(60 66 72 / 75%)", hatching: "rgb(60 66 72 / 32%)", over: "rgb(40 50 60 / 38%)", street_over: "rgb(255 255 255 / 35%)" },
-  dark: { sea: "#161c22", land: "#22272d", lake: "#161c22", coast: "#5b6975", river: "#34434f", border: "#7a828b", region: "#434a52", street: "#5c656e", empty: "none", emptyEdge: "#4d555d", edge: "#1a1e22", name: "#f2f4f6", halo: "rgb(15 18 21 / 78%)", street_name: "#aab4be", hover: "#ffffff", chosen: "#ff9d5c", mark: "rgb(205 212 220 / 75%)", hatching: "rgb(205 212 220 / 34%)", over: "rgb(230 238 245 / 30%)", street_over: "rgb(15 18 21 / 35%)" },
+  light: { sea: "#dfe8ee", land: "#fafaf8", lake: "#dfe8ee", coast: "#8fa3b1", river: "#b5cddc", border: "#8a8f96", region: "#c3c7cc", street: "#aab3bc", empty: "none", emptyEdge: "#c3cad1", edge: "#ffffff", name: "#1b1f23", halo: "rgb(255 255 255 / 82%)", street_name: "#57606a", hover: "#1b1f23", chosen: "#c2410c", mark: "rgb(60 66 72 / 75%)", hatching: "rgb(60 66 72 / 40%)", over: "rgb(40 50 60 / 38%)", street_over: "rgb(255 255 255 / 35%)" },
+  dark: { sea: "#161c22", land: "#22272d", lake: "#161c22", coast: "#5b6975", river: "#34434f", border: "#7a828b", region: "#434a52", street: "#5c656e", empty: "none", emptyEdge: "#4d555d", edge: "#1a1e22", name: "#f2f4f6", halo: "rgb(15 18 21 / 78%)", street_name: "#aab4be", hover: "#ffffff", chosen: "#ff9d5c", mark: "rgb(205 212 220 / 75%)", hatching: "rgb(205 212 220 / 42%)", over: "rgb(230 238 245 / 30%)", street_over: "rgb(15 18 21 / 35%)" },
 };
 
 /* Lines come as a first corner and moves: x, y, x, y, ... north upwards. */
@@ -128,21 +130,24 @@ function strokeCoast(list, at, colour, width) {
   ink.stroke();
 }
 
-/* Hexagons by colour, so that ten thousand of them are a few paths; then the marks of grades. */
+/* Hexagons by colour, many in a path; then the marks of grades. */
 function paintCells(at, colours, w, h) {
-  const groups = new Map();
+  const paths = [];
+  const open = new Map();
   const marks = { noise: [], "cut off": [], "cannot be told": [] };
   shapes.forEach((shape, place) => {
     if (!sees(shape, at, w, h)) return;
     const look = drawn.looks[place];
     const colour = look?.colour ?? colours.empty;
-    if (!groups.has(colour)) groups.set(colour, []);
-    groups.get(colour).push(shape);
+    if (!(open.get(colour)?.length < PATH)) {
+      open.set(colour, []);
+      paths.push([colour, open.get(colour)]);
+    }
+    open.get(colour).push(shape);
     if (look?.mark in marks) marks[look.mark].push(place);
   });
   const across = (shapes[0].box[2] - shapes[0].box[0]) * at.k;
-  paintHatching(marks["cannot be told"], at, colours);
-  for (const [colour, list] of groups) {
+  for (const [colour, list] of paths) {
     ink.beginPath();
     for (const shape of list) { trace(ink, shape, at); ink.closePath(); }
     ink.fillStyle = colour;
@@ -153,22 +158,25 @@ function paintCells(at, colours, w, h) {
     ink.lineWidth = across < 14 ? 0.5 : 1;
     ink.stroke();
   }
-  if (across >= 9) paintMarks(marks, at, colours, Math.min(across / 9, 4));
+  if (across < 9) return;
+  paintMarks(marks, at, colours, Math.min(across / 9, 4));
+  paintHatching(marks["cannot be told"], at, colours, 0.41 * across);
 }
 
-/* What cannot be told is blank but for thin slanting lines. */
-function paintHatching(places, at, colours) {
-  if (!places.length) return;
-  const tile = document.createElement("canvas");
-  tile.width = tile.height = 7;
-  const line = tile.getContext("2d");
-  line.strokeStyle = colours.hatching;
-  for (const start of [-7, 0, 7]) { line.moveTo(start, 7); line.lineTo(start + 7, 0); }
-  line.stroke();
+/* What cannot be told is blank but for thin slanting lines, inside the circle that touches the sides. */
+function paintHatching(places, at, colours, radius) {
   ink.beginPath();
-  for (const place of places) { trace(ink, shapes[place], at); ink.closePath(); }
-  ink.fillStyle = ink.createPattern(tile, "repeat");
-  ink.fill();
+  for (const place of places) {
+    const [x, y] = middle(place, at);
+    for (let away = (radius % 5) - radius + 2.5; away < radius; away += 5) {
+      const half = Math.sqrt(radius * radius - away * away);
+      ink.moveTo(x + (away - half) * Math.SQRT1_2, y + (away + half) * Math.SQRT1_2);
+      ink.lineTo(x + (away + half) * Math.SQRT1_2, y + (away - half) * Math.SQRT1_2);
+    }
+  }
+  ink.strokeStyle = colours.hatching;
+  ink.lineWidth = 0.8;
+  ink.stroke();
 }
 
 /* Noise: a cross. Cut off: a triangle towards the side on which the true number may lie. */

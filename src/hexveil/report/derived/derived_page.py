@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +137,8 @@ def render_derived(
         "basis": statement["basis"],
         "procedure": statement.get("procedure", ""),
         "rate": f"{100 * statement.get('false_discovery_rate', 0.0):.3g}%",
-        **{section: statement[section] for section in ("bounds", "grid")},
+        # A fact that a statement leaves out is empty text.
+        **{section: defaultdict(str, statement[section]) for section in ("bounds", "grid")},
     }
     chart = None if data["map"] else _chart(cells, data, view)
     values |= frame_values(statement, data, chart, context, None, files)

@@ -194,7 +194,7 @@ def test_no_interval_is_a_point(centre):
     """Noise that puts an average far beyond a bound leaves an interval within the bounds."""
     window = CellWindow(np.ones(2, dtype=np.int64), np.full(2, centre), PARTS // 8)
     halves = np.array([50, 0]), np.array([0, 50])
-    decoded = decode_map(window, np.concatenate(halves) * PARTS, PARTS)
+    decoded = decode_map(window, np.concatenate(halves) * PARTS, LaplaceMapNoise(PARTS))
     assert (decoded.mean_high - decoded.mean_low > 0.02).all()
     assert (decoded.mean_low <= decoded.mean).all()
     assert (decoded.mean <= decoded.mean_high).all()

@@ -45,7 +45,7 @@ def figure_setting(  # noqa: PLR0913  the options of the command, by the same na
     trials: int = 10_000,
     seed: int = 0,
 ) -> Setting:
-    """Return a setting of the papers' figures; what is omitted is as in the papers.
+    """Return a setting of the papers' figures; omitted parts are as in the papers.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ def square_of_pure(epsilon: float) -> float:
 
 @lru_cache(maxsize=64)
 def pure_of_square(square: Fraction) -> Fraction:
-    """Return an ε whose purely private stage has at most this μ², rounded down.
+    """Return the ε of a purely private stage within this μ², rounded down.
 
     Examples
     --------

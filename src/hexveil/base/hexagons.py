@@ -69,7 +69,7 @@ def parents(hexagon: NDArray[np.uint64], resolution: int) -> NDArray[np.uint64]:
 
 
 def of_polygon(corners: Iterable[tuple[float, float]], resolution: int) -> NDArray[np.uint64]:
-    """Return the hexagons whose centres lie inside a ring of (longitude, latitude), in order."""
+    """Return the hexagons with centres inside a ring of (longitude, latitude), in order."""
     shape = h3.LatLngPoly([(lat, lon) for lon, lat in corners])
     inside = (h3.str_to_int(name) for name in h3.polygon_to_cells(shape, resolution))
     return np.array(sorted(inside), dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Names of a package that load on first use: what a command does not need, it does not wait for."""
+"""Names of a package that load on first use, so that no command waits for unused ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def load_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package whose names are imported when they are asked for.
+    """Return the `__getattr__` of a package with names imported on first use.
 
     Parameters
     ----------

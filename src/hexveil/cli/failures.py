@@ -43,7 +43,7 @@ class Failure:
 
 
 def remedy(message: str) -> str:
-    """Return the part of a message that says what to do: its end, after a semicolon.
+    """Return the advice in a message: its end, after a semicolon.
 
     Examples
     --------

@@ -83,7 +83,7 @@ def has_places(run: Run) -> bool:
 
 
 def check_places(run: Run) -> None:
-    """Refuse records without places whose cells are not defined otherwise."""
+    """Refuse records without places and without another definition of cells."""
     # A hexagon's missing time zone would be named first, which is no help without places.
     if not has_places(run) and not run.cells.explicit_fields():
         raise InputError(

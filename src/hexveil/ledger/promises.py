@@ -99,7 +99,7 @@ def affordable_epsilon(parts: int, delta: Fraction) -> Fraction:
 
 
 def check_same_promise(account: str, pinned: Fraction, asked: Fraction) -> None:
-    """Refuse a release whose δ is not its account's: one account holds one kind of promise.
+    """Refuse a release with another δ than its account: one account holds one kind of promise.
 
     Raises
     ------

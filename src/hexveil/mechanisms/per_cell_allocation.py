@@ -269,7 +269,7 @@ class PublishedCells:
         return EstimateGrid(self._in_units(start), step * float(self.cells.problem.quantum))
 
     def released_ranges(self, outputs: Outputs) -> tuple[ReleasedRange | None, ...]:
-        """Return what the private choices of each cell released, in value units."""
+        """Return the released choices of each cell, in value units."""
         rows = self.cells.cell_outputs(outputs, len(self.cells.stages))
         cells = zip(self.cells.plans, rows, strict=True)
         return tuple(self._range_in_units(plan.released_range(row)) for plan, row in cells)

@@ -117,7 +117,7 @@ class AuthorisedInPart:
     unspent: Floats
 
     def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
-        """Return the loss of each user beyond what was authorised, rounded down."""
+        """Return the loss of each user beyond the authorised one, rounded down."""
         terms = self.report.terms(request)
         # A difference of nearly equal doubles is mostly their rounding: 16 ulps of either.
         beyond = terms - self.unspent - 16.0 * ULP * (terms + self.unspent)

@@ -22,7 +22,7 @@ _FORMS = (
 
 @dataclass(frozen=True)
 class Polygon:
-    """Area inside a ring of corners; hexagons whose centres lie in it belong to the grid.
+    """Area inside a ring of corners; hexagons with centres in it belong to the grid.
 
     Attributes
     ----------

@@ -34,13 +34,13 @@ class PairBlocks(Protocol):
     """PRIVATE. Pairs in blocks, here or elsewhere, each with all pairs of its units."""
 
     def total(self, work: Callable[[PrivatePairs], Ints]) -> Ints:
-        """Return the sum over blocks of what a function makes of each, whole numbers. PRIVATE."""
+        """Return the sum of a function over blocks, whole numbers. PRIVATE."""
 
     def collect(self) -> PrivatePairs:
         """Return all pairs in one block, in memory. PRIVATE."""
 
     def close(self) -> None:
-        """Release what is kept elsewhere."""
+        """Release resources kept elsewhere."""
 
 
 class PrivatePairs:
@@ -131,7 +131,7 @@ class PrivatePairs:
         return np.repeat(numbers, np.diff(self.begin, append=self.cell.size))
 
     def total(self, work: Callable[[PrivatePairs], Ints]) -> Ints:
-        """Return what a function makes of all pairs: see `PairBlocks`. PRIVATE."""
+        """Return the value of a function of all pairs: see `PairBlocks`. PRIVATE."""
         return work(self)
 
     def collect(self) -> PrivatePairs:

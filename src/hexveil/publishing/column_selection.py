@@ -1,4 +1,4 @@
-"""Columns and rows of a released table by the names that a user types, and what to type instead."""
+"""Columns and rows of a released table by the names that a user types, and suggestions."""
 
 from __future__ import annotations
 

@@ -327,7 +327,7 @@ def _cell_ranges(plan: Plan) -> dict[str, list[dict[str, Any]]]:
 
 
 def _released_ranges(plan: Plan) -> dict[str, list[dict[str, Any] | None]]:
-    """Return what the private choices of each cell's mechanism released, in value units."""
+    """Return the released choices of each cell's mechanism, in value units."""
     match plan.allocation.clipping:
         case CellMechanisms(released=ranges) if any(ranges):
             return {

@@ -414,7 +414,7 @@ def _read_private(
 
 
 def _refuse_documents(source: object) -> None:
-    """Refuse files whose columns are those that their records happen to have."""
+    """Refuse files with columns that depend on their records."""
     if isinstance(source, Files) and source.kind not in FIXED_COLUMNS:
         raise InputError(
             'protect "presence" reads Parquet, CSV and tables, whose columns do not depend on the '

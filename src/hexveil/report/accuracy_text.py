@@ -26,7 +26,7 @@ _TEMPLATE = "accuracy.txt"
 
 
 def describe_assumption(basis: str) -> str:
-    """Return what an estimate of the error assumes.
+    """Return the assumptions of an error estimate.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What lies beneath and around the hexagons: public lines, names of places, words for hexagons.
+"""Background of the hexagons: public lines, names of places, words for hexagons.
 
 Geography comes with the package (geography/world.py) and is cut to the surroundings of the map,
 so that a page names its places without asking another host. The holder's context, if there is one,

@@ -70,7 +70,7 @@ def promise(
 
 
 def delta_in_words(manifest: Mapping[str, Any]) -> str:
-    """Return what the δ of a manifest means, in plain words; the empty text of a pure promise."""
+    """Return the meaning of a manifest's δ in plain words; the empty text of a pure promise."""
     stated = manifest["guarantee"].get("delta")
     if stated is None:
         return ""

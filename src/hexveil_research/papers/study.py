@@ -198,7 +198,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Setting:
-    """How a study is made, and on which data. What is None is as in the paper.
+    """Way and data of a study. None stands for the paper's.
 
     Attributes
     ----------

@@ -382,7 +382,7 @@ def _interval(plan: Plan) -> list[str]:
 
 
 def _cell_ranges(plan: Plan, cell_ranges: CellRangePlan) -> list[str]:
-    """Return the price of the stages before the cells, and what each cell's range depends on."""
+    """Return the price of the stages before the cells, and the inputs of each cell's range."""
     low, *_, high = (f"{float(quantile):.0%}" for quantile in cell_ranges.quantiles)
     median = ", the median" if len(cell_ranges.quantiles) > 2 else ""
     spread = (

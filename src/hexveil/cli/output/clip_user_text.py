@@ -57,7 +57,7 @@ def _cell_epsilon(plan: Plan) -> float:
 
 
 def _stages_text(plan: Plan, run: Suppression) -> str:
-    """Return what each stage lowers, and the fate of the stage that was halted."""
+    """Return the quantity that each stage lowers, and the fate of the halted stage."""
     stages = [_stage_text(stage) for stage in run.stages]
     if len(stages) > SHOWN_STAGES:
         half = SHOWN_STAGES // 2

@@ -75,7 +75,7 @@ def _print_table(lines: list[ComparisonRow], head: str) -> None:
 
 
 def _name(line: ComparisonRow) -> str:
-    """Return the name of a row: the method, or what tells it apart."""
+    """Return the name of a row: the method, or a distinguishing option."""
     if line.clipping_range is not None:
         return line.clipping_range
     if line.clip_user == "printed":

@@ -307,7 +307,7 @@ def spread_points(pooled: PooledSpread) -> ListedPoints:
 
 
 def within_cell_deviation(distance: int) -> float:
-    """Return the normal deviation of user means whose distances have this quantile; in quanta.
+    """Return the normal deviation of user means with this quantile of distances; in quanta.
 
     Examples
     --------

@@ -64,7 +64,7 @@ def private_pairs(sums: PrivateSums) -> PrivatePairs:
 
 
 def total_over_units(sums: PrivateSums, work: Callable[[PrivatePairs], Ints]) -> Ints:
-    """Return the sum of what a function makes of each block of pairs, wherever it is. PRIVATE.
+    """Return the sum of a function over blocks of pairs, wherever they are. PRIVATE.
 
     A block has all pairs of its units, so a function that adds up over units has the same sum over
     blocks as over all pairs at once: whole numbers, in any order.

@@ -107,7 +107,7 @@ class WeightMap(DrawnRow):
 
 @dataclass(frozen=True, eq=False)
 class CoarseMap(WeightMap):
-    """A weight map whose row also holds the centres and prices made from it.
+    """Weight map with a row that also holds the centres and prices made from it.
 
     Attributes
     ----------

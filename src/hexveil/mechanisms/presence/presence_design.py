@@ -202,7 +202,7 @@ MIN_CHOICE_SHARE = Fraction("0.005")
 
 
 def choice_share(n_choices: int, units: int, epsilon: Fraction, largest: Fraction) -> Fraction:
-    """Return the share of ε of private choices: what a fleet of this size needs, and no more.
+    """Return the share of ε of private choices: the need of a fleet of this size, and no more.
 
     Parameters
     ----------

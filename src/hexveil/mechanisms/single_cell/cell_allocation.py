@@ -206,7 +206,7 @@ class CellAllocation(ABC):
         """Return where estimates can lie, in quanta; None if they are a curve of integers."""
 
     def released_range(self, outputs: Outputs) -> ReleasedRange | None:  # noqa: ARG002
-        """Return what the private choices released, in quanta; None if there are none."""
+        """Return the released choices, in quanta; None if there are none."""
         return None
 
     def losses(self) -> Floats:

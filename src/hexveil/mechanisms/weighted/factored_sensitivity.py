@@ -48,7 +48,7 @@ class FactoredSensitivity(ReadOnlyArrays):
     spent: tuple[Floats, ...] = ()
 
     def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002  of the weights
-        """Return each user's loss beyond what was authorised, rounded down."""
+        """Return each user's loss beyond the authorised one, rounded down."""
         assert isinstance(request, LaplaceNoise)  # noqa: S101  sums are noised by nothing else
         scales = np.full(self.width.size, np.inf)
         scales[self.measured] = np.atleast_2d(request.scales)[0]

@@ -192,7 +192,7 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | CellMechanism
 
 
 def _check_cell_mechanism(request: Request) -> None:
-    """Refuse what a mechanism with stages of its own does not publish."""
+    """Refuse statistics that a mechanism with stages of its own does not publish."""
     if request.noised != ("mean",):
         raise cell_mechanism_errors.no_variances()
     if not isinstance(request.limit, WithinEpsilon):
@@ -223,7 +223,7 @@ def _form_of_clip_user(
 
 
 def _check_clip_user(request: Request) -> None:
-    """Refuse the printed form of CLIP-USER with what the paper does not have."""
+    """Refuse the printed form of CLIP-USER with options unknown to the paper."""
     if request.clip_user != "printed":
         return
     if request.method != "clip-user":

@@ -1,4 +1,4 @@
-"""Public side of what a caller plans: its occupancy, its metadata and the bounds of its cells."""
+"""Public side of a source: its occupancy, its metadata and the bounds of its cells."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def allocate_printed(occupancy: LocalOccupancy, span: float, request: Request) -
 
 
 def cell_epsilon_within(problem: PlanningProblem, epsilon: Fraction) -> Fraction:
-    """Return the largest loss of one cell found whose exact loss over all cells is within ε.
+    """Return the largest loss of one cell found with an exact loss over all cells within ε.
 
     With the loss of one cell the suppressions change, so that the exact loss jumps, up or down:
     losses are tried from ε down, and the first that fits is refined.

@@ -1,4 +1,4 @@
-"""What a δ would gain: the predictions of a pure plan and of the same plan with Gaussian noise.
+"""Gain by a δ: the predictions of a pure plan and of the same plan with Gaussian noise.
 
 Public, from declarations alone. A plan never takes a δ by itself: it is another promise.
 """
@@ -53,7 +53,7 @@ class DeltaGain:
 
     @property
     def sentence(self) -> str:
-        """What a δ would gain, in one sentence, after a label that names δ."""
+        """The gain by a δ in one sentence, after a label that names δ."""
         delta, pure = decimal_text(self.delta), f"{self.pure_error:.2g}"
         if not self.is_worthwhile:
             return f"none would gain much: {self.error:.2g} expected at {delta}, {pure} without."
@@ -83,7 +83,7 @@ def gain_of_delta(
     prediction: Prediction,
     baseline_error: Number | None = None,
 ) -> DeltaGain | None:
-    """Return what a δ would gain a request; None where it has one, or none is possible.
+    """Return the gain of a request by a δ; None where it has one, or none is possible.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ class PresencePlan:
 
     @cached_property
     def delta_gain(self) -> DeltaGain | None:
-        """What a δ would gain, by prediction; None for a plan that has one."""
+        """The predicted gain by a δ; None for a plan that has one."""
         if isinstance(self.request, ShapeRequest) or isinstance(self.prediction, ShapePrediction):
             return None  # distributions have pure promises alone
         return gain_of_delta(self.request, self.prediction, self.baseline_error)

@@ -96,7 +96,7 @@ class ShapeRequest:
 
     @property
     def statistics(self) -> ShapeStatistics:
-        """What is measured of each cell's distribution."""
+        """Statistics of each cell's distribution."""
         return ShapeStatistics(self.bins, self.lattice, self.terms, self.has_mean)
 
     @property

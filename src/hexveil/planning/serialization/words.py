@@ -1,4 +1,4 @@
-"""Words of saved plans: texts that are one of a few, exact numbers, and what may be missing."""
+"""Words of saved plans: texts that are one of a few, exact numbers, and optional parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of plans under public presence, and what a release needs of each: stages, bytes, sums."""
+"""Kinds of plans under public presence, and their parts in a release: stages, bytes, sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of a release with a clipping range per cell: what its ranges say of noise and losses.
+"""Checks of a release with a clipping range per cell: ranges against noise and losses.
 
 Let a cell's number be the weighted average of user averages clipped to a range of width R, with
 Laplace scale s. A unit of weight share p loses p R / s by it, and Σ p = 1. A cell that keeps the

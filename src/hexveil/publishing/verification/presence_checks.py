@@ -141,7 +141,7 @@ def check_presence_losses(manifest: Json) -> Iterator[str]:
 
 
 def _delta_fault(manifest: Json) -> str | None:
-    """Return what is wrong with the δ of a manifest; None if nothing is."""
+    """Return the fault in the δ of a manifest; None without one."""
     plan, delta = manifest["plan"], delta_of(manifest)
     if delta and not LEAST_DELTA <= delta < 1:
         return "guarantee/delta is no probability above 0."
@@ -181,7 +181,7 @@ def _losses_of(stage: Json, delta: Fraction) -> dict[str, float]:
 
 
 def _published_stage(plan: Json) -> str:
-    """Return the name of the stage whose numbers are published."""
+    """Return the name of the published stage."""
     if has_shapes(plan["statistics"]):
         return CELL_BINS
     return COUNT_MAP if plan["statistics"] == ["users"] else FINE_MAP

@@ -1,4 +1,4 @@
-"""Checks of a release of distributions with private presence: what numbers say of each other.
+"""Checks of a release of distributions with private presence: numbers against each other.
 
 Recomputed from the manifest: the weight from which a cell is open, and the intervals of weights, by
 the law of so many Laplace numbers. Statistics of a cell are those of one distribution: quantiles

@@ -116,7 +116,7 @@ def _placed(rows: pa.Table, facts: DeclaredFacts) -> tuple[PrivatePairs, dict[st
 
 
 def _largest_count(lattice: ValueLattice) -> int:
-    """Return the largest count of a row whose sums fit 64 bits, about 0 and the lower bound."""
+    """Return the largest count of a row with sums of 64 bits, about 0 and the lower bound."""
     reach = max(abs(lattice.lower), abs(lattice.upper), lattice.span) / lattice.quantum
     return int(LARGEST_SUM / reach)
 

@@ -272,7 +272,7 @@ class CacheFolder:
         return stands
 
     def packs(self, query: str) -> list[MergedPack]:
-        """Return the packs of a query whose heads can be read."""
+        """Return the packs of a query that have readable heads."""
         with _translate_errors("read"):
             heads = sorted(p for p in self._folder.iterdir() if p.name.endswith(PACK))
         found = [read_pack(path) for path in heads]

@@ -81,7 +81,7 @@ def _different(
     *,
     unused: bool,
 ) -> InputError:
-    """Return the error of a file whose columns differ from those of the first."""
+    """Return the error of a file with other columns than the first."""
     pair = (set(columns[number]), set(columns[0]))
     show_names = source.kind == "parquet" or (
         source.kind == "csv" and all(is_confirmed(fields, configured) for fields in pair)

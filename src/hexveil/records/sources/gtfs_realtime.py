@@ -94,7 +94,7 @@ def read_feed(path: str, among: Sequence[str], names: Sequence[str], max_bytes: 
 
 
 def _parse(data: bytes, label: str) -> FeedMessage:
-    """Return the message in a file; raise our own error, whose context holds nothing of it."""
+    """Return the message in a file; raise our own error, without the text of the file."""
     feed = _new_feed()
     from google.protobuf.message import DecodeError  # noqa: PLC0415  as the bindings
 

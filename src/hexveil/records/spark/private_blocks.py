@@ -133,7 +133,7 @@ class SparkPairBlocks:
         return "SparkPairBlocks(private)"
 
     def total(self, work: Callable[[PrivatePairs], Ints]) -> Ints:
-        """Return the sum over blocks of what a function makes of each. PRIVATE."""
+        """Return the sum of a function over blocks. PRIVATE."""
         sent = self._blocks.sparkSession.sparkContext.broadcast(work)
         parts = map_batches(self._blocks, _total_task(lambda: sent.value), _TOTAL)
         try:
@@ -195,7 +195,7 @@ def _pack_task(units: list[str]) -> Callable[[Batches], Batches]:
 
 
 def _total_task(load: Callable[[], Callable[[PrivatePairs], Ints]]) -> Callable[[Batches], Batches]:
-    """Return the work of a task that adds up what a function makes of its blocks."""
+    """Return the work of a task that adds up a function over its blocks."""
 
     def totals(batches: Batches) -> Batches:
         work = load()
@@ -217,7 +217,7 @@ def _unpacked(block: bytes) -> Ints:
 
 
 def _guarded(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
-    """Return work whose failures tell nothing but that they happened."""
+    """Return work with failures that tell nothing but that they happened."""
 
     def guarded(batches: Batches) -> Batches:
         failed = False

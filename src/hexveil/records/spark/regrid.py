@@ -138,7 +138,7 @@ class SparkRegridder:
             return collect(stored)
 
     def _in_blocks(self, request: ReadRequest, grid: Cells | Labels) -> PublicMetadata:
-        """Return the public facts on a grid whose counts stay in Spark."""
+        """Return the public facts on a grid with counts that stay in Spark."""
         own = self.facts.cells.grid, self.facts.privacy_unit
         if own == (grid, request.rules.privacy_unit) and not self.facts.occupancy.is_local:
             return self.facts

@@ -123,7 +123,7 @@ def lines_in(kind: str, box: Box) -> list[Line]:
 
 
 def _touching(kind: str, box: Box) -> Iterator[Line]:
-    """Yield the lines of a kind whose extent meets the box, turned to where the box is."""
+    """Yield the lines of a kind that meet the box, turned to where the box is."""
     lines, extent = _world_lines(kind)
     for turn in (-360.0, 0.0, 360.0):
         west, south, east, north = (extent + np.array([turn, 0.0, turn, 0.0])).T
@@ -152,7 +152,7 @@ def _archive(name: str) -> dict[str, NDArray[Any]]:
 
 
 def _cut_ring(ring: Line, box: Box) -> Line:
-    """Return the part of a ring in the box: each side cuts off what lies beyond it."""
+    """Return the part of a ring in the box."""
     limits = ((0, box.west, 1), (0, box.east, -1), (1, box.south, 1), (1, box.north, -1))
     for axis, limit, sign in limits:
         if not len(ring):

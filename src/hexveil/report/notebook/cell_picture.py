@@ -267,7 +267,7 @@ def _title(table: pa.Table, view: ManifestView, column: PlottedColumn, slot: str
 
 
 def title_of(table: pa.Table, subject: str, slot: str | None) -> str:
-    """Return the title of a picture: what it shows, and in which slot."""
+    """Return the title of a picture: its statistic and its slot."""
     if slot is None:
         return subject
     row = table["slot"].to_pylist().index(slot)

@@ -1,4 +1,4 @@
-"""Hexagons on axes of matplotlib in the page's colours and marks, and what its legend says.
+"""Hexagons on axes of matplotlib in the page's colours and marks, and their legend.
 
 The less sure a number, the fewer and paler its colours; noise has a cross, and a cell that is cut
 off a triangle towards the side on which the true number may lie.
@@ -83,7 +83,7 @@ def add_hexagons(
 
 
 def colour_scale(scale: tuple[float, float]) -> ScalarMappable:
-    """Return what a colour bar shows: the classes of good cells from end to end."""
+    """Return the content of a colour bar: the classes of good cells from end to end."""
     from matplotlib.cm import ScalarMappable  # noqa: PLC0415  an extra
     from matplotlib.colors import BoundaryNorm, ListedColormap  # noqa: PLC0415
 

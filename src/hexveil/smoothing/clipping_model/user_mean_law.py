@@ -209,7 +209,7 @@ class UserMeanLaw:
         return modes
 
     def edge_modes(self, bins: int) -> Floats:
-        """Return evenly spaced modes, whose T reach from one bound to the other."""
+        """Return evenly spaced modes with means T from one bound to the other."""
         low, high = self.bounds
         step = np.linspace(0.0, 1.0, bins + 1)
         first, last = low - 5.0 * self.above, high + 5.0 * self.below

@@ -212,7 +212,7 @@ def occupancy_of(setting: Setting, gamma: int, seed: int) -> Occupancy:
 
 
 def with_heavy_hitters(occupancy: Occupancy, gamma: int) -> Occupancy:
-    """Return an occupancy whose cells' first largest counts are multiplied by 1 + gamma.
+    """Return an occupancy with the first largest counts of cells multiplied by 1 + gamma.
 
     Examples
     --------

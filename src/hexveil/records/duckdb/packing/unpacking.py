@@ -227,7 +227,7 @@ def _bin_lookup(edges: Whole) -> Callable[[Whole], Whole]:
 
 
 def _count_bins(fine_bin: Whole, starts: Whole, first: int) -> tuple[Whole, Whole, Whole]:
-    """Return pairs, fine bins and records of sorted records, whose pairs begin at `first`."""
+    """Return pairs, fine bins and records of sorted records with pairs beginning at `first`."""
     # Values of a pair are in order, so each of its bins is a run.
     differs = np.empty(fine_bin.size, dtype=np.bool_)
     np.not_equal(fine_bin[1:], fine_bin[:-1], out=differs[1:])

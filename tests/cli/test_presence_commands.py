@@ -7,6 +7,7 @@ records must leave the same bytes everywhere.
 import json
 import re
 import sqlite3
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -389,3 +390,24 @@ def test_broken_twins_are_found(tmp_path, call, monkeypatch):
             left_behind(tmp_path / f"{'ab'[k]}{number}", call, text) for k, text in enumerate(sets)
         )
         assert base[1:] != other[1:]
+
+
+@pytest.mark.parametrize("command", ["release", "inspect"])
+def test_counts_of_records_are_for_a_terminal_and_marked(here, call, monkeypatch, command):
+    """On a terminal every line with a count of records is marked; --quiet-records withholds it."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    private = ("--from-records",) if command == "inspect" else ()
+    shown = call(command, "run.toml", *private)
+    assert shown.code == 0, shown.err
+    assert "PRIVATE  records read" in shown.err
+    lines = [line for line in re.split(r"[\r\n]+", shown.err) if re.search(r"\b[39]00\b", line)]
+    assert len(lines) >= 3
+    assert all(line.startswith("PRIVATE") for line in lines)
+    # The fleet of 400 is declared; 300 cars with 900 records are not.
+    assert not re.search(r"\b[39]00\b", shown.out)
+    if command == "release":
+        quiet = call(command, "run.toml", "--quiet-records", "--edition", "2", "--out", "b")
+        assert (quiet.code, "PRIVATE" in quiet.err) == (0, False)
+        assert not re.search(r"\b[39]00\b", quiet.err + quiet.out)
+    else:
+        assert "cannot be combined" in call(command, "run.toml", *private, "--quiet-records").err

@@ -94,3 +94,22 @@ def test_labels_have_a_chart_of_open_cells():
     assert data["map"] is None
     assert html.count('<span class="track"') == 2
     assert '<span class="name">A8</span>' in html
+
+
+def test_a_closed_cell_shows_no_number_in_a_browser(show, mapped):
+    """The card of a closed hexagon says that it is closed; that of an open one has its average."""
+    html, table, _ = mapped
+    closed, opened = (table["hexagon"][row].as_py() for row in (0, 3))
+    page = show(html, 1440, at=f"#cell={closed}")
+    card = page.locator("#readout").inner_text()
+    assert "closed" in card.lower()
+    assert "km/h" not in card
+    page.evaluate(f"location.hash = 'cell={opened}'")
+    page.wait_for_function("document.querySelector('#readout .value') !== null")
+    assert "km/h" in page.locator("#readout").inner_text()
+    # The table begins with open cells alone.
+    listed = page.locator('#cells td[data-column="quality"]')
+    assert "closed" not in listed.all_inner_texts()
+    page.locator("#grade").select_option("all")
+    assert listed.all_inner_texts().count("closed") == 3
+    assert page.complaints == []

@@ -81,6 +81,12 @@ def open_source(release: Release | str | Path, *, key: str | Path | None = None)
 
 def _from_release(release: Release, checksum: str | None) -> ReleaseSource:
     manifest = release.manifest
+    if manifest.get("model") == "presence":
+        raise InputError(
+            "maps with private presence are neither compared nor rolled up: their averages have no "
+            "noise scale of their own; put their intervals side by side, or publish the coarser "
+            "grid."
+        )
     identity = {
         "dataset": manifest["dataset"]["name"],
         "request": manifest["request"],

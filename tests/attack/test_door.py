@@ -56,11 +56,8 @@ TAKERS = {
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
 SINGLE_CELL = {"outputs", "estimates", "noiseless_estimates", "_outcomes", "_errors"}
 """Functions of `mechanisms/single_cell/` that run a study on simulated sums."""
-RELEASERS = {
-    "publishing/pipeline.py", "publishing/presence/presence_release.py",
-    "publishing/distribution/distribution_release.py",
-}  # fmt: skip
-"""Modules that release: one for each privacy model, and one for statistics of distributions."""
+RELEASERS = {"publishing/pipeline.py", "publishing/presence/presence_release.py"}
+"""Modules that release: one for each privacy model."""
 KNOCKS = RELEASERS | {"hexveil_research/audit/run.py"}
 """Modules that call the noise door, or make the source that does."""
 SAMPLERS = {"_measurement", "_gaussian", "_selection"}

@@ -19,13 +19,13 @@ from hexveil.publishing.distribution.releasable_plans import (
     encode_decisions,
     encoding_version,
     stages_of,
-    sums_of,
 )
 from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import build_manifest, fingerprint, request_of
 from hexveil.publishing.pinned_unit import unit_of
 from hexveil.publishing.presence.presence_publication import publish_presence
+from hexveil.publishing.private_sums import binned_sums, private_sums
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_plan
 from hexveil.records.private_presence.private_dataset import PrivateDataset
@@ -193,7 +193,8 @@ def _book_and_draw(
             return _replay(plan, allocation, booking)
         journal = LedgerJournal(book, name)
         # The vetted door is made here and nowhere else: no caller can give a release another one.
-        sums = sums_of(dataset, plan)
+        has_bins = isinstance(plan, DistributionPlan)
+        sums = binned_sums(dataset) if has_bins else private_sums(dataset)
         outputs = execute(allocation, sums, VettedNoise(), journal, Meter(losses))
         book.complete(name)
     return _Draw(plan, allocation, outputs, replayed=False)

@@ -1,4 +1,4 @@
-"""Kinds of plans under public presence, and their parts in a release: stages, bytes, sums."""
+"""Kinds of plans under public presence, and their parts in a release: stages and bytes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
 from hexveil.planning.release_allocation import ReleaseAllocation, allocation_of
 from hexveil.planning.serialization import plan_codec
-from hexveil.publishing.private_sums import binned_sums, private_sums
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import PrivateSums
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
     from hexveil.records.dataset import Dataset
 
@@ -27,11 +25,6 @@ def stages_of(dataset: Dataset, plan: ReleasablePlan) -> ReleasableStages:
     if isinstance(plan, DistributionPlan):
         return plan.allocation()
     return allocation_of(plan, dataset.public.lattice)
-
-
-def sums_of(dataset: Dataset, plan: ReleasablePlan) -> PrivateSums:
-    """Return the sums that the stages of a plan measure. PRIVATE."""
-    return binned_sums(dataset) if isinstance(plan, DistributionPlan) else private_sums(dataset)
 
 
 def encode_decisions(plan: ReleasablePlan) -> bytes:

@@ -111,9 +111,9 @@ def first_open(value):
 
 SHAPE_TABLES = {
     "a weight": ("weight", first_open(lambda x: x + 1), "weight_low"),
-    "a median": ("p50", first_open(lambda x: x + 50), "above one of a higher level"),
-    "an end": ("p85_low", first_open(lambda _: 99.0), "p85_low, p85"),
-    "a share": ("share_at_least_40", first_open(lambda _: 1.0), "fall with their thresholds"),
+    "a median": ("p50", first_open(lambda _: 100.0), "above one of a higher level"),
+    "an end": ("p85_low", first_open(lambda _: 101.0), "p85_low, p85"),
+    "a share": ("share_at_least_40", first_open(lambda _: 1.5), "fall with their thresholds"),
     "a bin": ("histogram_05", first_open(lambda x: x + 0.1), "do not add up to 1"),
     "a grade": ("quality", first_open(lambda x: "good" if x != "good" else "noise"), "quality"),
     "a missing number": ("p50", first_open(lambda _: None), "p50 is there"),

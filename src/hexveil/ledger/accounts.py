@@ -84,8 +84,8 @@ class Spend:
         Number of units at the budget.
     delta : Fraction
         0 for an account of pure promises; else every ε here is one at this δ.
-    unspent : Fraction or None
-        ε of one release that every unit can still take part in, under a δ; else the difference.
+    unspent : Fraction
+        Under a δ, the ε of one release that every unit can still take part in; else 0.
     """
 
     budget: Fraction
@@ -196,7 +196,9 @@ def read_spend(connection: sa.Connection, account: Account) -> Spend:
         total.units,
         total.exhausted,
         account.delta,
-        affordable_epsilon(account.pico_epsilons - total.largest, account.delta),
+        affordable_epsilon(account.pico_epsilons - total.largest, account.delta)
+        if account.delta
+        else Fraction(0),
     )
 
 

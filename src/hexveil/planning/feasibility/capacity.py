@@ -337,7 +337,9 @@ def _with_cheapest(
 
     One prediction at the least loss so far rules out a grid that needs more.
     """
-    unit = made.facts.privacy_unit if made.facts is not None else ""
+    if made.facts is None:
+        return list(offers)
+    unit = made.facts.privacy_unit
     recommended = recommendation.recommend(offers, unit)
     at_least = max(0 if recommended is None else recommended.cells, recommendation.MIN_CELLS - 1)
     # Losses that were found by scaling tell where the search probably ends.

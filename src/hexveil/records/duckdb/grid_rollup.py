@@ -87,7 +87,7 @@ class FineCounts:
         cell, unit = np.divmod(key[starts], n_units)
         users = np.bincount(cell, minlength=first.size)
         # Whole numbers far below 2**53: sums of doubles are exact.
-        records = np.bincount(cell, weights=n, minlength=first.size)
+        records = np.asarray(np.bincount(cell, weights=n, minlength=first.size), dtype=np.float64)
         chosen = _selected(users, records, select)
         number = np.full(first.size, -1)
         number[chosen] = np.arange(chosen.size)
@@ -159,8 +159,8 @@ def _selected(users: Ints, records: NDArray[np.float64], select: Select) -> Ints
 def _cell_table(grid: Cells | Labels, columns: Sequence[tuple[Ints, pa.Array | None]]) -> CellTable:
     """Return cells from their keys."""
     if isinstance(grid, Cells):
-        numbers = [ints for ints, _ in columns]
-        return CellTable(grid, numbers[0].astype(np.uint64), *numbers[1:])
+        hexagon, *slot = [ints for ints, _ in columns]
+        return CellTable(grid, hexagon.astype(np.uint64), slot[0] if slot else None)
     labels = {
         name: tuple(texts.take(pa.array(ranks)).to_pylist())
         for name, (ranks, texts) in zip(grid.columns, columns, strict=True)

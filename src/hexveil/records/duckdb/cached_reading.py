@@ -138,7 +138,15 @@ class _CachedReading:
         """Return the counts of all records; create the table of pairs."""
         self._show_records(self._source.paths)
         groups = self._placed(self._groups())
-        entries = self._all_entries(groups)
+        known = [self._known(group) for group in groups]
+        entered = zip(groups, known, strict=True)
+        packed = self._tree.choose([e for g, e in entered if e is not None and not g.outside])
+        entries = [
+            entry
+            if entry is not None and self._is_whole(group, entry, packed)
+            else self._filled(group)
+            for group, entry in zip(groups, known, strict=True)
+        ]
         left_out: dict[int, int] = {}
         for group, entry in zip(groups, entries, strict=True):
             for reason, n in _left_out(group, entry).items():
@@ -275,21 +283,6 @@ class _CachedReading:
 
     # Entries, found or made.
 
-    def _all_entries(self, groups: Sequence[FileGroup]) -> list[CacheEntry]:
-        """Return an entry for each group: the cached one, if it is whole, or a new one."""
-        found = [(group, self._known(group)) for group in groups]
-        packed = self._tree.choose(
-            [entry for group, entry in found if entry is not None and not group.outside]
-        )
-        entries = []
-        for number, (group, entry) in enumerate(found):
-            with part_of_work(READING, number, len(found)):
-                if entry is None or not self._is_whole(group, entry, packed):
-                    entries.append(self._filled(group))
-                else:
-                    entries.append(entry)
-        return entries
-
     def _known(self, group: FileGroup) -> CacheEntry | None:
         """Return the cached entry of a group, whole or not; None without one."""
         template = self._template(group)
@@ -334,7 +327,10 @@ class _CachedReading:
     def _filled(self, group: FileGroup) -> CacheEntry:
         """Read the records of a group and return its new entry."""
         template = self._template(group)
-        counts = self._scanned(group.paths, self._checked if template.window else None)
+        # Files are in the order of their names, which is mostly that of time.
+        place = self._source.paths.index(group.paths[0])
+        with part_of_work(READING, place, len(self._source.paths)):
+            counts = self._scanned(group.paths, self._checked if template.window else None)
         for path in group.paths:
             # After the scan: a file that is written meanwhile may have been read in half.
             if self._stamp(path) != self._stamps[path]:

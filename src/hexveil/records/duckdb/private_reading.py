@@ -22,7 +22,7 @@ from hexveil.records.duckdb.reading import rule_counts
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
-from hexveil.records.progress import READING, show_progress
+from hexveil.records.progress import show_progress
 from hexveil.records.sources.source_files import MemoryTable
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def read_private(
         If the source or a column cannot be used, whatever the records are.
     """
     with (
-        show_progress(READING),
+        show_progress("Reading records"),
         Session(request.memory, scratch=request.scratch) as session,
     ):
         relation = open_source(session, source, request.column_names, request.format)

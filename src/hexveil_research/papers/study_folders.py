@@ -161,7 +161,7 @@ def write(
 
 
 def axes(outcome: Outcome) -> dict[str, dict[str, Any]]:
-    """Return all that a figure's panels show beside their data, by their titles."""
+    """Return labels, scales and looks of a figure's panels, by their titles."""
     return {
         panel.title: {
             "x_label": panel.x_label,

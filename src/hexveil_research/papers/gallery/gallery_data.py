@@ -63,7 +63,7 @@ def _panels(file: Path, axes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outcome_of(figure: Mapping[str, Any]) -> Outcome:
-    """Return the drawing of a study: its panels, without its claims.
+    """Return the panels of a figure, as an outcome without claims.
 
     Parameters
     ----------

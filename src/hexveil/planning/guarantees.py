@@ -348,7 +348,14 @@ def losses_per_user(
         # The strategy is selected from noisy numbers, so that a user is charged the costlier one.
         by_clusters, by_cells = clipping.stages.losses(occupancy.local())
         losses = np.maximum(losses, np.nextafter(by_clusters + by_cells, np.inf))
-    return np.asarray(np.nextafter(losses + round_up(clipping.shared_epsilon), np.inf))
+    return np.asarray(np.nextafter(losses + map_losses(clipping), np.inf))
+
+
+def map_losses(clipping: PrivateRange | TwoStageRange | PerCellRange) -> Floats | float:
+    """Return the loss of each user, or of all, by stages that look at the whole map; rounded up."""
+    if isinstance(clipping, PerCellRange):
+        return clipping.plan.vote_losses()
+    return round_up(clipping.shared_epsilon)
 
 
 def max_user_loss(problem: PlanningProblem, allocation: PlanAllocation) -> Fraction:
@@ -382,5 +389,5 @@ def l0_loss(
         return float(per_user.max(initial=0.0))
     if isinstance(clipping, TwoStageRange):
         per_user = np.maximum(per_user, clipping.stages.composed_losses(local))
-    claimed = float(per_user.max(initial=0.0))
-    return math.nextafter(claimed + round_up(clipping.shared_epsilon), math.inf)
+    claimed = float(np.max(per_user + map_losses(clipping), initial=0.0))
+    return math.nextafter(claimed, math.inf)

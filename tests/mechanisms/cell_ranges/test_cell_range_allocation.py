@@ -1,6 +1,5 @@
 """Allocations with a clipping range per cell: rows, replay, resuming, decoding and refusals."""
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -18,7 +17,6 @@ from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
     cell_range_losses,
 )
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK, FirstLooks
-from hexveil.mechanisms.cell_ranges.pooled_spread import first_half_width
 from hexveil.mechanisms.contract import (
     UNMETERED,
     MemoryJournal,
@@ -28,6 +26,7 @@ from hexveil.mechanisms.contract import (
     execute,
     replay,
 )
+from hexveil.mechanisms.map_quantiles import GRAIN
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign
@@ -319,8 +318,7 @@ def test_the_selection_sees_the_first_look_in_value_units():
     assert spread.centre == lower + quantum * 40
     assert spread.below == spread.above == pytest.approx(quantum * 10 / 0.8416, rel=1e-4)
     low, high = allocation.first_range(outputs)
-    reach = float(first_half_width(noise)) * 10 / 0.8416
-    assert (low, high) == (math.floor(40 - reach), math.ceil(40 + reach))
+    assert (low, high) == (20, 60)
     assert look.lower.tolist() == [lower + quantum * low] * 2
     assert look.upper.tolist() == [lower + quantum * high] * 2
     assert look.scale == pytest.approx(noise * quantum * (high - low) / 0.3, rel=1e-12)
@@ -388,7 +386,7 @@ def test_losses_are_rounded_up():
         mean.occupancy.user, mean.occupancy.cell, mean.weight, strict=True
     ):
         exact[user] += Fraction(int(weight), totals[cell]) / Fraction(float(mean.noise[cell]))
-    losses = cell_range_losses(mean, Fraction(3, 4))
+    losses = cell_range_losses(mean, Fraction(3, 2), np.full(2, GRAIN // 2))
     for loss, least in zip(losses.tolist(), exact, strict=True):
         assert least <= Fraction(loss) <= least * (1 + Fraction(1, 10**14))
 
@@ -413,6 +411,9 @@ def test_too_fine_a_second_look_is_refused_before_it_is_drawn():
         ({"quantile_epsilon": Fraction(0)}, "share of epsilon"),
         ({"spread_epsilon": Fraction(-1)}, "share of epsilon"),
         ({"quantiles": (Fraction(1, 2),)}, "a lower and an upper one"),
+        ({"half_width": Fraction(0)}, "without a width"),
+        ({"user_votes": np.array([-1, GRAIN])}, "votes that no user has"),
+        ({"user_votes": np.array([0, GRAIN + 1])}, "votes that no user has"),
     ],
 )
 def test_plans_without_a_proof_are_refused(changed, message):

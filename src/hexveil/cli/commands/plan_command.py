@@ -25,7 +25,6 @@ from hexveil.cli.output import error_curve as curves
 from hexveil.cli.output import grid_table as tables
 from hexveil.cli.presence import declared_plan
 from hexveil.config import Run, arguments
-from hexveil.mechanisms.cell_ranges.pooled_spread import first_half_width
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
 from hexveil.model.statistic_terms import has_distribution
@@ -395,7 +394,7 @@ def _cell_ranges(plan: Plan, cell_ranges: CellRangePlan) -> list[str]:
         "Clipping range",
         f"one for each cell. The quantiles {low}{median} and {high} of users' averages are "
         f"estimated privately at {_epsilon_share(plan, cell_ranges.quantile_epsilon)}; they give "
-        f"the range, {float(first_half_width(plan.mean_noise)):g} deviations either way, of a "
+        f"the range, {float(cell_ranges.half_width):g} deviations either way, of a "
         "first noisy look at every cell. "
         "A cell then keeps that range, or is measured anew in a range around what was seen, with "
         f"the {float(1 - cell_ranges.first_share):.0%} of its loss that are left: nobody loses "

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.mechanisms.cell_ranges.pooled_spread import HALF_WIDTH, HALF_WIDTHS
+from hexveil.mechanisms.cell_ranges.pooled_spread import HALF_WIDTH, NOISY_HALF_WIDTH
 from hexveil.planning.clipping_range import cell_ranges, private_range
 from hexveil.planning.clipping_range.user_weights import (
     MEAN_ABS_NORMAL,
@@ -115,7 +115,7 @@ class RangeCandidate:
 
 CELL_RANGE_FLOORS = tuple(
     (width, width * private_range.expected_clipping_error(reach))
-    for reach in map(float, (HALF_WIDTH, *HALF_WIDTHS.values()))
+    for reach in map(float, (HALF_WIDTH, NOISY_HALF_WIDTH))
     for width in (cell_ranges.expected_width(reach),)
 )
 """Widths and clipping errors that first looks may have, as parts of the span."""

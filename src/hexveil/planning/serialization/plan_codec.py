@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError, StorageError
+from hexveil.mechanisms.map_quantiles import GRAIN
 from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import (
@@ -61,6 +62,8 @@ _DTYPES = {"f": "<f8", "i": "<i8", "b": "|b1"}
 _SECOND_STAGE = ("class", "class_weight", "class_noise", "own_weight", "own_noise")
 USER_FACTOR, CELL_TOTAL = "weight_factor", "weight_total"
 """Arrays of which weights are made where pairs stay elsewhere."""
+EARLIER_HALF_WIDTH = "8/5"
+"""Half width of the first range in plans that do not state it."""
 CERTIFIED = (None, "loss", "max error", "mean error")
 
 
@@ -89,6 +92,8 @@ def arrays_of(plan: PlanData) -> Arrays:
             arrays |= dict(zip(_SECOND_STAGE, stages.arrays(), strict=True))
         case PerCellRange(plan=cell_ranges):
             arrays |= _weight_arrays(cell_ranges.weight)
+            # Absent where all have the same: so it was in bookings made so far.
+            arrays |= {} if cell_ranges.has_equal_votes else {"votes": cell_ranges.user_votes}
         case CellMechanisms(predicted_error=predicted):
             arrays["predicted_error"] = predicted
     return arrays
@@ -161,6 +166,7 @@ def _cell_range_words(plan: CellRangePlan, text: Callable[[Fraction], str]) -> W
         "quantile_epsilon": text(plan.quantile_epsilon),
         "spread_epsilon": text(plan.spread_epsilon),
         "first_share": text(plan.first_share),
+        "half_width": text(plan.half_width),
     }
 
 
@@ -192,7 +198,7 @@ def _clipping_from(words: Words, arrays: Arrays, occupancy: Occupancy) -> Clippi
     interval, steps = words["interval"], words["steps"]
     if "cell_ranges" in words:
         weight = _weights_from(arrays, occupancy)
-        return PerCellRange(_cell_range_plan(words["cell_ranges"], weight))
+        return PerCellRange(_cell_range_plan(words["cell_ranges"], arrays, weight))
     if interval is None and steps is None:
         return WithinBounds()
     if interval is None:
@@ -222,13 +228,15 @@ def _clipping_from(words: Words, arrays: Arrays, occupancy: Occupancy) -> Clippi
     return TwoStageRange(clipping_range, stages)
 
 
-def _cell_range_plan(words: Words, weight: Weights) -> CellRangePlan:
+def _cell_range_plan(words: Words, arrays: Arrays, weight: Weights) -> CellRangePlan:
     return CellRangePlan(
         quantiles=tuple(Fraction(quantile) for quantile in words["quantiles"]),
         quantile_epsilon=Fraction(words["quantile_epsilon"]),
         spread_epsilon=Fraction(words["spread_epsilon"]),
         first_share=Fraction(words["first_share"]),
         weight=weight,
+        user_votes=arrays.get("votes", np.full(arrays["factor"].size, GRAIN)),
+        half_width=Fraction(words.get("half_width", EARLIER_HALF_WIDTH)),
     )
 
 
@@ -309,6 +317,7 @@ def _check_sizes(arrays: Arrays, like: PlanData) -> None:
         USER_FACTOR: users,
         "class": users,
         "class_weight": users,
+        "votes": users,
         "dropped": like.occupancy.n_pairs,
         "weight": like.occupancy.n_pairs,
         "own_weight": like.occupancy.n_pairs,

@@ -156,6 +156,11 @@ def check_plan(
     if isinstance(plan, DistributionPlan):
         useless = plan.refusal
         _check_moments(dataset, plan)
+        if not plan.epsilon:
+            raise InputError(
+                "nothing was spent: at this epsilon every cell would publish the same constant; "
+                "ask for larger cells or more epsilon."
+            )
     else:
         allocation = cast("ReleaseAllocation", stages)
         check_allocation(allocation, plan, dataset.public.lattice, has_squares=dataset.has_squares)

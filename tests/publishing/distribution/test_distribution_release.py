@@ -336,6 +336,10 @@ def test_mistakes_cost_nothing(dataset, plan, book, tmp_path):
     faint = hv.plan(dataset, statistics="p50", epsilon="0.001", advise=False)
     with pytest.raises(InputError, match="nothing was spent"):
         hv.release(dataset, faint, ledger=small)
+    constant = hv.plan(dataset, statistics="share<20", epsilon="0.001", advise=False)
+    assert constant.epsilon == 0
+    with pytest.raises(InputError, match="would publish the same constant"):
+        hv.release(dataset, constant, ledger=small, accept_noise=True)
     assert small.spend().lifetime == 0
 
 

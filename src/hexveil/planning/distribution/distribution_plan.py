@@ -215,8 +215,11 @@ class DistributionPlan:
         components = [*self._moments(), *self._distribution()]
         booked = np.zeros(self.occupancy.n_users)
         for component in components:
-            # Rounded up after each sum: what is booked is never below the exact sum.
-            booked = np.nextafter(booked + component.plan.losses(), np.inf)
+            losses = component.plan.losses()
+            # Rounded up after each sum: what is booked is never below the exact sum. Nothing is
+            # added to those whom a component costs nothing.
+            rounded_up = np.nextafter(booked + losses, np.inf)
+            booked = np.where(losses > 0.0, rounded_up, booked)
         return CombinedStages(tuple(components), booked)
 
     def _moments(self) -> list[Component]:

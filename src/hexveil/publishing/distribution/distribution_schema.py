@@ -56,36 +56,10 @@ def distribution_schema() -> Json:
     """Return the JSON Schema of a manifest of this kind, composed of that of every manifest."""
     of_moments = schema()
     parts = of_moments["properties"]
-    cell = copy.deepcopy(parts["cells"]["items"])
-    del cell["properties"]["cell"]
-    cell["required"] = [name for name in cell["required"] if name != "cell"]
-    section = {
-        "type": "object",
-        "properties": {
-            **{name: parts["guarantee"]["properties"][name] for name in EPSILONS},
-            **{name: parts[name] for name in ("plan", "losses", "accuracy", "cut_off")},
-        },
-        "required": [*EPSILONS, "plan", "losses", "accuracy", "cut_off"],
-        "additionalProperties": False,
-    }
-    guarantee = copy.deepcopy(parts["guarantee"])
+    guarantee, accuracy = copy.deepcopy(parts["guarantee"]), copy.deepcopy(parts["accuracy"])
     guarantee["required"].remove("l0_epsilon")
-    accuracy = copy.deepcopy(parts["accuracy"])
     accuracy["items"]["properties"]["statistic"] = {"type": "string"}
-    rows = {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {
-                "cell": {"type": "string"},
-                MOMENTS: cell,
-                SCORES: cell,
-                "weight": {"type": "number", "minimum": 0},
-            },
-            "required": ["cell"],
-            "additionalProperties": False,
-        },
-    }
+    section = _section_schema(parts)
     same = (
         *("schema_version", "software", "dataset", "bounds", "grid", "rules", "selection"),
         *("title", "subtitle", "catalogue", "losses"),
@@ -97,7 +71,7 @@ def distribution_schema() -> Json:
         "plan": _PLAN_SCHEMA,
         MOMENTS: section,
         SCORES: section,
-        "cells": rows,
+        "cells": _cells_schema(parts),
         "accuracy": accuracy,
     }
     optional = {"title", "subtitle", "catalogue", MOMENTS, SCORES}
@@ -108,4 +82,38 @@ def distribution_schema() -> Json:
         "properties": properties,
         "required": sorted(properties.keys() - optional),
         "additionalProperties": False,
+    }
+
+
+def _section_schema(parts: Json) -> Json:
+    """Return the schema of means and variances, or mean scores, in such a manifest."""
+    same = ("plan", "losses", "accuracy", "cut_off")
+    epsilons = {name: parts["guarantee"]["properties"][name] for name in EPSILONS}
+    return {
+        "type": "object",
+        "properties": epsilons | {name: parts[name] for name in same},
+        "required": [*EPSILONS, *same],
+        "additionalProperties": False,
+    }
+
+
+def _cells_schema(parts: Json) -> Json:
+    """Return the schema of what losses follow from in each cell."""
+    cell = copy.deepcopy(parts["cells"]["items"])
+    del cell["properties"]["cell"]
+    cell["required"] = [name for name in cell["required"] if name != "cell"]
+    properties = {
+        "cell": {"type": "string"},
+        MOMENTS: cell,
+        SCORES: cell,
+        "weight": {"type": "number", "minimum": 0},
+    }
+    return {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": properties,
+            "required": ["cell"],
+            "additionalProperties": False,
+        },
     }

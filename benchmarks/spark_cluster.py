@@ -129,6 +129,7 @@ def run(address: str, folder: Path) -> dict[str, float]:
 
     import hexveil as hv  # noqa: PLC0415
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # executors run what the driver names
     builder = SparkSession.builder.master(address)
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)

@@ -123,6 +123,21 @@ def test_blocks_that_are_made_again_must_be_the_same(elsewhere, monkeypatch):
             elsewhere.occupancy.kth_largest(2)
 
 
+def test_counts_of_a_grid_that_do_not_fit_stay_in_spark(spark, elsewhere, here):
+    """The adviser gets the data set's own facts again, and blocks of any other grid."""
+    recount, grid = elsewhere.public.recount, here.public.cells.grid
+    spark.conf.set("spark.hexveil.pairsOnDriver", "10")
+    try:
+        (own,) = recount((grid,), "user")
+        (other,) = replace(recount, facts=here.public)((grid,), "user")
+    finally:
+        spark.conf.unset("spark.hexveil.pairsOnDriver")
+    assert own.occupancy is elsewhere.occupancy
+    assert not other.occupancy.is_local
+    np.testing.assert_array_equal(other.occupancy.users_per_cell, here.occupancy.users_per_cell)
+    other.occupancy.store.close()
+
+
 def test_a_failure_in_a_task_shows_nothing(elsewhere, capfd):
     """Neither the error, nor what hangs on it, nor Spark's words hold a value or an id."""
     with pytest.raises(HexveilError) as caught:

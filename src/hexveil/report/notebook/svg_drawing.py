@@ -57,12 +57,12 @@ def _draw_map(picture: CellPicture) -> str:
         # Pixels run down the page, and north is up.
         return np.asarray((outline - middle) * [scale, -scale] + [WIDTH / 2, drawn / 2])
 
-    note = f"<title>{html.escape(picture.others_note)}</title>" if picture.others_note else ""
-    edge = f' stroke="{EDGE}" stroke-width="0.8"' if note else ""
-    shapes = [
-        f'<g>{note}<polygon points="{_points(place(ring))}" fill="{EMPTY}"{edge}/></g>'
-        for ring in picture.others
-    ]
+    others = [f'points="{_points(place(ring))}" fill="{EMPTY}"' for ring in picture.others]
+    shapes = [f"<polygon {other}/>" for other in others]
+    if picture.others_note:
+        note = f"<title>{html.escape(picture.others_note)}</title>"
+        edge = f'stroke="{EDGE}" stroke-width="0.8"'
+        shapes = [f"<g>{note}<polygon {other} {edge}/></g>" for other in others]
     shapes += _cells(picture, [place(outline) for outline in picture.outlines or ()])
     return _element(picture, drawn + 48, [*shapes, *_legend(picture, drawn)])
 

@@ -34,7 +34,7 @@ import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
-from hexveil.mechanisms.presence.map_noise import UNIT_LAPLACE, MapNoise
+from hexveil.mechanisms.presence.map_noise import UNIT_LAPLACE, GaussianMapNoise, MapNoise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +45,8 @@ MISS = 0.05
 """Probability that an interval does not cover."""
 NORMAL_95 = 1.96
 WEIGHTING, CLIPPING = 0.3, 0.1
+GAUSSIAN_CLIPPING = 0.15
+"""Under Gaussian noise, where weights limited in squares are less like those of records."""
 SATURATION = 0.95
 """Ratio from which an interval extends to the bound."""
 N_RATIOS = 801
@@ -116,7 +118,8 @@ def decode_map(
         np.clip(number, *reachable)
         for number in (ratio, *ratio_interval(weight, difference, scale / PARTS, law))
     )
-    ends = _widened(ratio, weight_low, (fieller[0], fieller[1]))
+    clipping = GAUSSIAN_CLIPPING if isinstance(law, GaussianMapNoise) else CLIPPING
+    ends = _widened(ratio, weight_low, (fieller[0], fieller[1]), clipping)
     means = ((window.centres + window.radius * number) / PARTS for number in (ratio, *ends))
     weights = (np.maximum(weight, 0.0), weight_low, np.maximum(weight + margin, 0.0))
     columns = [*(np.clip(number, 0.0, 1.0) for number in means), *weights]
@@ -127,9 +130,11 @@ def decode_map(
     return PresenceMap(is_open, *shown)
 
 
-def _widened(ratio: Floats, weight: Floats, ends: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+def _widened(
+    ratio: Floats, weight: Floats, ends: tuple[Floats, Floats], clipping: float
+) -> tuple[Floats, Floats]:
     """Return intervals of the ratio, widened for weights and clipping; infinite at saturation."""
-    model = NORMAL_95 * np.sqrt(WEIGHTING**2 / np.maximum(weight, 1.0) + CLIPPING**2)
+    model = NORMAL_95 * np.sqrt(WEIGHTING**2 / np.maximum(weight, 1.0) + clipping**2)
     low = ratio - np.hypot(np.maximum(ratio - ends[0], 0.0), model)
     high = ratio + np.hypot(np.maximum(ends[1] - ratio, 0.0), model)
     low[low <= -SATURATION] = -np.inf

@@ -77,9 +77,10 @@ THREE_QUANTILES_SHARE = Fraction(12, 100)
 """The median is estimated too where three quantiles cost no more than this share of ε."""
 MIN_SPREAD_SHARE, MAX_SPREAD_SHARE = Fraction(15, 1000), Fraction(8, 100)
 """Shares of ε for the spread; it is not measured where it would cost more."""
-MOST_VOTES, MOST_PAID = 6.0, 0.75
+MOST_VOTES, MOST_PAID = 6.0, 0.0
 """Votes of the user with the most over those of the one with the fewest, at most; and the largest
-part of an equal share that the latter pays: above it, all have the same votes."""
+part of an equal share that the latter pays: above it, all have the same votes. It is 0, so that all
+have them: 0.75 left more to the cells of some maps and made none more accurate (reach.md)."""
 HALVINGS = 50
 """Of the search for what every user pays."""
 MIN_VOTES_TIMES_EPSILON = 220
@@ -135,11 +136,6 @@ def divide_votes(load: Floats, share: float) -> tuple[float, Floats] | None:
     -------
     tuple of float and ndarray of float, shape (n_users,), or None
         Shares of ε. None where it saves next to nothing: equal votes represent the map better.
-
-    Examples
-    --------
-    >>> divide_votes(np.array([1.0, 0.5, 0.2, 0.1]), 0.1)[1].round(3)
-    array([0.021, 0.126, 0.126, 0.126])
     """
 
     def paid(least: float) -> Floats:

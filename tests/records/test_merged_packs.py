@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hexveil.base.errors import StorageError
-from hexveil.records.duckdb import pack_tree
+from hexveil.records.duckdb.packing import pack_tree
 from hexveil.records.select import Select
 from hexveil.records.sources import cache as cached_files
 from hexveil.records.sources import merged_packs

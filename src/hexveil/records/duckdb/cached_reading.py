@@ -31,8 +31,8 @@ from hexveil.model.cells import DAY
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.counting import CountResult, PairCounts, count_records
 from hexveil.records.duckdb.expressions import literal
-from hexveil.records.duckdb.pack_tree import PackTree
 from hexveil.records.duckdb.packing.merged_entries import merge_entries
+from hexveil.records.duckdb.packing.pack_tree import PackTree
 from hexveil.records.duckdb.pair_store import PackedPairStore, PairTable
 from hexveil.records.duckdb.validation import BOX, DATES, UNPARSABLE, validate_records
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit

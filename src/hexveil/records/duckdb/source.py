@@ -19,9 +19,13 @@ from duckdb.sqltypes import DuckDBPyType
 
 from hexveil.base.errors import ColumnError, InputError
 from hexveil.records.duckdb.expressions import file_list, identifier, literal
+from hexveil.records.duckdb.formats.json_documents import (
+    document_schema,
+    merge_schemas,
+    scan_documents,
+)
 from hexveil.records.duckdb.formats.nested_records import unnest_records
 from hexveil.records.duckdb.formats.vehicle_positions import SCHEMA, PositionTable
-from hexveil.records.duckdb.json_documents import document_schema, merge_schemas, scan_documents
 from hexveil.records.sources.columns import (
     ColumnRef,
     ColumnType,

@@ -34,7 +34,7 @@ from hexveil.records.duckdb.formats.declared_texts import (
     time_form,
     value_form,
 )
-from hexveil.records.duckdb.json_documents import DOCUMENT
+from hexveil.records.duckdb.formats.json_documents import DOCUMENT
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from hexveil.records.duckdb.expressions import literal
-from hexveil.records.duckdb.json_documents import DOCUMENT
+from hexveil.records.duckdb.formats.json_documents import DOCUMENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

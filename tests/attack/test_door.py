@@ -35,7 +35,8 @@ MEASURES = {
     "mechanisms/weighted/weighted_allocation.py", "mechanisms/cell_ranges/look_stages.py",
     "mechanisms/weighted/weighted_mean.py", "mechanisms/weighted/weighted_variance.py",
     "mechanisms/map_quantiles.py", "mechanisms/private_quantile.py",
-    "mechanisms/cell_ranges/pooled_spread.py",
+    "mechanisms/cell_ranges/pooled_spread.py", "mechanisms/cell_ranges/distributed_votes.py",
+    "mechanisms/presence/shapes/binned_weights.py",
     "mechanisms/two_stage/residual_stages.py", "mechanisms/per_cell_allocation.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/any_unit.py", "mechanisms/presence/map_stage.py",
@@ -51,7 +52,7 @@ STUDIES = {
 """Studies of records that are one's own, or invented; nothing of them is a release."""
 TAKERS = {
     "measure", "values", "blocks", "user_sums", "execute", "_prepared", "private_pairs",
-    "total_over_units",
+    "total_over_units", "tally", "tally_by", "_tally", "measure_in_ranges", "_measure_elsewhere",
 }  # fmt: skip
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
 SINGLE_CELL = {"outputs", "estimates", "noiseless_estimates", "_outcomes", "_errors"}

@@ -13,7 +13,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import release_allocation
-from hexveil.publishing import pipeline, receipt
+from hexveil.publishing import receipt
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.verification import verify
@@ -58,11 +58,11 @@ def release(request, tmp_path_factory):
     plan = hv.plan(data, epsilon=EPSILON, clipping_range="two-stage", advise=False)
     folder = tmp_path_factory.mktemp(strategy)
     book = hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=2 * EPSILON)
-    real = pipeline.with_outputs
+    real = decoded_moments.with_outputs
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(release_allocation, "select_release_strategy", lambda *_: strategy)
         patch.setattr(
-            pipeline, "with_outputs", lambda *given: kept.append(real(*given)) or kept[-1]
+            decoded_moments, "with_outputs", lambda *given: kept.append(real(*given)) or kept[-1]
         )
         made = hv.release(data, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
         raw = hv.release(data, plan, ledger=book, accept_noise=True)

@@ -33,7 +33,7 @@ def test_every_template_is_used(name):
     page = (FOLDER / "report.html").read_text("utf-8")
     included |= {
         f"{folder}/{found}"
-        for folder in ("page", "presence", "distribution")
+        for folder in ("page", "presence", "distribution", "derived")
         for found in re.findall(r"include words ~ \"/([a-z]+\.html)\"", page)
     }
     source = "".join(path.read_text("utf-8") for path in FOLDER.parents[1].rglob("*.py"))

@@ -191,8 +191,8 @@ class Planning(Section):
         "shares) in the split of epsilon, such as moments=1,distribution=2; by default 1 each."
     )
     estimator: EstimatorName | None = _field(
-        'How quantiles and shares are measured: "ranks", "bins", or the smaller predicted error.',
-        "auto",
+        'How quantiles and shares are measured: "ranks" or "bins"; by default the one with the '
+        "smaller predicted error."
     )
     method: MethodName | None = _field(
         '"joint", "per-cell", "equal-split" or "clip-user".', "joint"

@@ -342,7 +342,10 @@ def test_pictures_show_closed_cells_as_closed(made):
 
 def test_maps_are_neither_compared_nor_rolled_up(made):
     """What the noise of single cells is needed for is refused in a sentence."""
-    for derive in (lambda: hv.compare_releases(*made), lambda: hv.roll_up(made[0], resolution=5)):
+    for derive in (
+        lambda: hv.compare_releases(*made[:2]),
+        lambda: hv.roll_up(made[0], resolution=5),
+    ):
         with pytest.raises(InputError, match="neither compared nor rolled up"):
             derive()
 

@@ -15,6 +15,7 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import release_allocation
 from hexveil.publishing import receipt
 from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.estimates import decoded_moments
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.verification import verify
 from publishing.setting import dataset_of, labels

@@ -20,7 +20,6 @@ from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
 from hexveil.mechanisms.clipped.clipped_mean import CellLattice
 from hexveil.mechanisms.contract import Outputs
-from hexveil.mechanisms.map_quantiles import GRAIN
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.smoothing.range_selection import SelectedRanges
 from stage_laws import ExactLoss, Problem
@@ -69,7 +68,6 @@ def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **
         "quantiles": (Fraction(1, 5), Fraction(4, 5)),
         "quantile_epsilon": Fraction(1, 2),
         "spread_epsilon": Fraction(1, 4),
-        "user_votes": np.full(occupancy.n_users, GRAIN),
         "first_share": Fraction(3, 10),
         "half_width": Fraction(8, 5),
         "select": AboveCentre(),
@@ -80,7 +78,7 @@ def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **
         lattice=lattice,
         lattice_steps=steps,
         errors=no_errors,
-        booked=cell_range_losses(mean, pooled, plan["user_votes"]),
+        booked=cell_range_losses(mean, pooled),
         **plan,
     )
 

@@ -13,7 +13,6 @@ from examples import examples
 from hexveil.accounting.error_model import LN20
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_ranges.pooled_spread import check_quantiles, first_half_width
-from hexveil.mechanisms.map_quantiles import GRAIN
 from hexveil.planning.allocation import PerCellRange, range_kind
 from hexveil.planning.clipping_range import cell_ranges
 from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs
@@ -79,11 +78,11 @@ def test_a_spread_that_would_be_dear_is_not_measured(votes, epsilon):
 @examples(30)
 @given(occupancies(), st.sampled_from(["0.1", "1", "7"]))
 def test_losses_are_those_of_all_stages(occupancy, epsilon):
-    """In exact fractions: pooled choices by votes, and a cell's weight over its noise."""
+    """In exact fractions: pooled choices in full, and a cell's weight over its noise."""
     plan = planned(occupancy, epsilon=epsilon)
     ranges, noise = decisions(plan), plan.mean_noise
     local = occupancy.local()
-    exact = [ranges.epsilon * int(votes) / GRAIN for votes in ranges.user_votes]
+    exact = [ranges.epsilon] * occupancy.n_users
     totals = ranges.totals(local)
     for cell, user, weight in zip(local.cell, local.user, ranges.weight, strict=True):
         share = Fraction(int(weight), int(totals[cell]))
@@ -99,56 +98,9 @@ def test_a_share_that_leaves_nothing_for_the_cells_is_refused():
     """The spread within cells is paid as well."""
     crowd = hv.Occupancy.from_dense(np.ones((4000, 2), dtype=int))
     assert decisions(planned(crowd)).measures_spread
-    asked = decisions(planned(crowd, range_share="0.3"))
-    assert asked.quantile_epsilon == Fraction(3, 10)
-    assert asked.has_equal_votes
+    assert decisions(planned(crowd, range_share="0.3")).quantile_epsilon == Fraction(3, 10)
     with pytest.raises(InputError, match="leaves nothing for the cells"):
         planned(crowd, range_share="0.99")
-
-
-@examples(100)
-@given(
-    st.lists(st.floats(0, 1), min_size=1, max_size=30),
-    st.floats(0.02, 0.5),
-)
-def test_users_who_lose_little_by_cells_pay_for_the_map(loads, share):
-    """Together they pay as much; nobody more than is left, or than six times what all pay."""
-    load = np.array([1.0, *loads])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cell_ranges, "MOST_PAID", 0.75)
-        divided = cell_ranges.divide_votes(load, share)
-    if divided is None:
-        return
-    least, paid = divided
-    assert least <= 0.75 * share
-    assert np.mean(paid) == pytest.approx(share)
-    assert (paid >= least * (1 - 1e-12)).all()
-    assert (paid <= 6 * least * (1 + 1e-12)).all()
-    assert (paid + load * (1 - least) <= 1 + 1e-12).all()
-
-
-def test_votes_that_differ_leave_more_for_the_cells(monkeypatch):
-    """Where few users report much and many little, the many pay; the noise is less."""
-    assert decisions(planned()).has_equal_votes
-    monkeypatch.setattr(cell_ranges, "MOST_PAID", 0.75)
-    rng = np.random.default_rng(4)
-    counts = rng.poisson(0.2, (1500, 8))
-    counts[:150] += 5
-    counts[np.arange(1500), rng.integers(0, 8, 1500)] += 1
-    crowd = hv.Occupancy.from_dense(counts)
-    plan = planned(crowd)
-    ranges = decisions(plan)
-    assert not ranges.has_equal_votes
-    assert ranges.user_votes.max() > 4 * ranges.user_votes.min() > 0
-    assert 0.999 < plan.losses().max() <= 1.0
-    alike = planned(
-        crowd,
-        range_share=cell_ranges.quantile_shares(
-            cell_ranges.total_votes(crowd, ranges.weight), Fraction(1)
-        )[1],
-    )
-    assert decisions(alike).has_equal_votes
-    assert plan.mean_noise.mean() < 0.97 * alike.mean_noise.mean()
 
 
 # ---- errors ----

@@ -126,7 +126,6 @@ def assert_same_cell_ranges(loaded, plan):
     for name in (*names, "outputs"):
         assert getattr(loaded, name) == getattr(plan, name)
     assert np.array_equal(loaded.weight, plan.weight)
-    assert np.array_equal(loaded.user_votes, plan.user_votes)
 
 
 def assert_same_request(loaded, request):

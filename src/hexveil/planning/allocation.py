@@ -66,6 +66,11 @@ class PerCellRange:
 
     plan: CellRangePlan
 
+    @property
+    def shared_epsilon(self) -> Fraction:
+        """Loss of every user of the map: whoever is in it may move the pooled quantiles."""
+        return self.plan.epsilon
+
 
 @dataclass(frozen=True, eq=False)
 class CellMechanisms(ReadOnlyArrays):

@@ -346,21 +346,14 @@ def losses_per_user(
     if (weights := factored_weights(clipping)) is not None:
         cells = weights.totals, mean_noise(problem, allocation)
         losses = weights.map_users(weighted_losses.weighted_user_losses, cells)
-        return np.asarray(np.nextafter(losses + map_losses(clipping), np.inf))
+        return np.asarray(np.nextafter(losses + round_up(clipping.shared_epsilon), np.inf))
     terms = losses_per_pair(problem, allocation)
     losses = privacy_loss.compose_losses(occupancy.local().user, terms, occupancy.n_users)
     if isinstance(clipping, TwoStageRange):
         # The strategy is selected from noisy numbers, so that a user is charged the costlier one.
         by_clusters, by_cells = clipping.stages.losses(occupancy.local())
         losses = np.maximum(losses, np.nextafter(by_clusters + by_cells, np.inf))
-    return np.asarray(np.nextafter(losses + map_losses(clipping), np.inf))
-
-
-def map_losses(clipping: PrivateRange | TwoStageRange | PerCellRange) -> Floats | float:
-    """Return the loss of each user, or of all, by stages that look at the whole map; rounded up."""
-    if isinstance(clipping, PerCellRange):
-        return clipping.plan.vote_losses()
-    return round_up(clipping.shared_epsilon)
+    return np.asarray(np.nextafter(losses + round_up(clipping.shared_epsilon), np.inf))
 
 
 def max_user_loss(problem: PlanningProblem, allocation: PlanAllocation) -> Fraction:
@@ -389,8 +382,8 @@ def l0_loss(
         by_cell = weights.totals, mean_noise(problem, allocation)
         claims = weights.map_cells(weighted_losses.largest_weighted_losses, by_cell)
         per_user = weights.map_users(weighted_losses.claimed_user_losses, (claims,))
-        claimed = float(np.max(per_user + map_losses(clipping), initial=0.0))
-        return math.nextafter(claimed, math.inf)
+        claimed = float(per_user.max(initial=0.0))
+        return math.nextafter(claimed + round_up(clipping.shared_epsilon), math.inf)
     terms = losses_per_pair(problem, allocation)
     local = occupancy.local()
     largest = np.maximum.reduceat(terms, local.start[:-1])[local.cell]
@@ -401,5 +394,5 @@ def l0_loss(
         return float(per_user.max(initial=0.0))
     if isinstance(clipping, TwoStageRange):
         per_user = np.maximum(per_user, clipping.stages.composed_losses(local))
-    claimed = float(np.max(per_user + map_losses(clipping), initial=0.0))
-    return math.nextafter(claimed, math.inf)
+    claimed = float(per_user.max(initial=0.0))
+    return math.nextafter(claimed + round_up(clipping.shared_epsilon), math.inf)

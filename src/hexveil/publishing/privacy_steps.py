@@ -15,7 +15,7 @@ import numpy as np
 
 from hexveil.base.rational import decimal_text, sum_upper_bounds
 from hexveil.ledger.unit_losses import PICO_EPSILON
-from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE, vote_losses
+from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.planning.allocation import (
     CellMechanisms,
@@ -161,10 +161,6 @@ def _cell_range_steps(plan: Plan, cell_ranges: CellRangePlan) -> list[dict[str, 
         "points": [in_units(point) for point in outputs.points],
     }
     left = spent - cell_ranges.epsilon
-    if not cell_ranges.has_equal_votes:
-        by_map = cell_ranges.vote_losses()
-        left = Fraction(float(np.max(plan.losses() - by_map)))
-        pooled |= _mean_loss(cell_ranges, cell_ranges.quantile_epsilon)
     first, cells = left * cell_ranges.first_share, left * (1 - cell_ranges.first_share)
     ends = {"lower": in_units(outputs.first_range[0]), "upper": in_units(outputs.first_range[1])}
     look = _step("first_look", first, spent) | ends
@@ -175,14 +171,7 @@ def _cell_range_steps(plan: Plan, cell_ranges: CellRangePlan) -> list[dict[str, 
         "quantile": decimal_text(SPREAD_QUANTILE),
         "spread": bounds[1] * outputs.spread / outputs.span_quanta,
     }
-    if not cell_ranges.has_equal_votes:
-        spread |= _mean_loss(cell_ranges, cell_ranges.spread_epsilon)
     return [pooled, spread, look, last]
-
-
-def _mean_loss(cell_ranges: CellRangePlan, epsilon: Fraction) -> dict[str, float]:
-    """Return what a step costs a user on average, where users have different votes."""
-    return {"mean_epsilon": float(np.mean(vote_losses(cell_ranges.user_votes, epsilon)))}
 
 
 def _split_stages(remainder: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]:

@@ -32,9 +32,6 @@ CASES = {
     "several records": ({**FREE, "counts": (2, 1, 2)}, True, 0.99),
     "three users": ({**FREE, **THREE_USERS, "weight": (1, 2, 2, 1)}, True, 0.99),
     "three users, all stages": ({**THREE_USERS, "weight": (3, 1, 1, 1)}, True, 0.6),
-    "votes of its own for each user": (
-        {"user_votes": np.array([GRAIN // 4, GRAIN]), "quantile_epsilon": 2}, True, 0.4,
-    ),
     "three quantiles": (
         {
             "quantiles": (Fraction(1, 5), Fraction(1, 2), Fraction(4, 5)),
@@ -139,13 +136,8 @@ FAULTS = {
     ),
     "votes of a whole user in each of its cells": (
         pooled_spread, "weighted_votes",
-        lambda old: lambda occupancy, *given: GRAIN + 0 * old(occupancy, *given),
+        lambda old: lambda occupancy, weight: GRAIN + 0 * old(occupancy, weight),
         {"quantile_epsilon": Fraction(2)},
-    ),
-    "all votes for users who have few": (
-        pooled_spread, "weighted_votes",
-        lambda old: lambda occupancy, weight, votes: old(occupancy, weight, 0 * votes + GRAIN),
-        {"user_votes": np.array([GRAIN // 8, GRAIN]), "quantile_epsilon": Fraction(3)},
     ),
     "votes of distances understated": (
         cell_range_allocation, "within_cell_spread",
@@ -163,7 +155,6 @@ FAULTS = {
 
 
 SLOW = {"votes of a whole user in each of its cells", "votes of distances understated"}
-SLOW |= {"all votes for users who have few"}
 SLOW |= {"spread at half of its scale", "zero too often", "finer numbers of moved cells stored"}
 
 

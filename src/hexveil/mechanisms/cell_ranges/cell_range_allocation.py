@@ -22,7 +22,7 @@ Loss: fix a transcript, that is all rows. Given the rows before it, the row of 3
 because which cells move is a function of the transcript. A user with W in a cell changes a factor
 of the first kind by at most W R / B = W / (r ΣW), and of the second by at most W R / B1 =
 f W / (r ΣW). Row 4 adds (1 - f) W / (r ΣW) for the latter. So a cell costs W / (r ΣW) whether it
-moves or not, in whatever range; with the losses of 1 and 2, which are charged by votes, that is
+moves or not, in whatever range; with the losses of 1 and 2, which are charged to all users, that is
 the booked sum, in every transcript. Scales are rounded up. The meter counts W R / B for every cell
 before the first look is drawn, and at row 4 what exceeds the part that moved cells left over.
 
@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import sum_upper_bounds
+from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.look_stages import (
     FIRST_LOOK,
@@ -59,13 +59,11 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
     pooled_points,
     pooled_quantiles,
     spread_points,
-    vote_losses,
     within_cell_deviation,
     within_cell_spread,
 )
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, Decoded
-from hexveil.mechanisms.map_quantiles import GRAIN
 from hexveil.mechanisms.sensitivity_report import ULP
 from hexveil.mechanisms.weighted.weighted_mean import check_room
 from hexveil.smoothing.clipping_model.cell_looks import ClippedLook
@@ -171,11 +169,9 @@ class CellRangeAllocation(ReadOnlyArrays):
         Shares of user means wanted at or below each pooled quantile, in order: two, or three with
         the median.
     quantile_epsilon : Fraction
-        Loss of a user with all votes by the pooled quantiles.
+        Loss of every user by the pooled quantiles.
     spread_epsilon : Fraction
-        The same by the spread within cells; 0 where it is not measured.
-    user_votes : ndarray of int64, shape (n_users,)
-        Votes of each user in both, at most `GRAIN`.
+        Loss of every user by the spread within cells; 0 where it is not measured.
     first_share : Fraction
         f: share of a cell's loss that its first number costs.
     half_width : Fraction
@@ -196,7 +192,6 @@ class CellRangeAllocation(ReadOnlyArrays):
     quantiles: tuple[Fraction, ...]
     quantile_epsilon: Fraction
     spread_epsilon: Fraction
-    user_votes: Ints
     first_share: Fraction
     half_width: Fraction
     mean: WeightedMean
@@ -218,19 +213,12 @@ class CellRangeAllocation(ReadOnlyArrays):
         occupancy, weight = self.mean.occupancy, self.mean.weight
         if not earlier:
             return pooled_quantiles(
-                occupancy,
-                weight,
-                self.lattice_steps,
-                self.quantiles,
-                self.quantile_epsilon,
-                self.user_votes,
+                occupancy, weight, self.lattice_steps, self.quantiles, self.quantile_epsilon
             )
         if FIRST_LOOK not in earlier:
             pooled = self.pooled(earlier)
             if self.spread_epsilon and SPREAD not in earlier:
-                spread = within_cell_spread(
-                    occupancy, weight, pooled, self.spread_epsilon, self.user_votes
-                )
+                spread = within_cell_spread(occupancy, weight, pooled, self.spread_epsilon)
                 if spread is not None:
                     return spread
             return self._first_look(earlier)
@@ -370,8 +358,6 @@ class CellRangeAllocation(ReadOnlyArrays):
             raise InputError("the plan has a share of epsilon below zero or above one; plan again.")
         if self.half_width <= 0:
             raise InputError("the plan has a first range without a width; plan again.")
-        if (self.user_votes < 0).any() or (self.user_votes > GRAIN).any():
-            raise InputError("the plan has a user with votes that no user has; plan again.")
 
     def check_room(self, epsilon: float) -> None:
         """Refuse, from public facts, sums and noise that do not fit.
@@ -422,18 +408,17 @@ class _QuantisedSelection:
         return np.asarray(quanta, dtype=np.float64)
 
 
-def cell_range_losses(mean: WeightedMean, pooled_epsilon: Fraction, user_votes: Ints) -> Floats:
+def cell_range_losses(mean: WeightedMean, pooled_epsilon: Fraction) -> Floats:
     """Return each user's loss, whatever is released, rounded up.
 
     Parameters
     ----------
     mean : WeightedMean
     pooled_epsilon : Fraction
-        Loss of a user with all votes by pooled quantiles and by the spread within cells.
-    user_votes : ndarray of int64, shape (n_users,)
+        Loss of every user by pooled quantiles and by the spread within cells.
     """
     pairs = mean.pairs
     # Two rounded operations: an ulp each at most.
     terms = mean.pair_weight / (mean.noise * mean.totals)[pairs.cell] * (1.0 + 4.0 * ULP)
     cells = sum_upper_bounds(pairs.user, terms, pairs.n_users)
-    return np.asarray((cells + vote_losses(user_votes, pooled_epsilon)) * (1.0 + 2.0 * ULP))
+    return np.asarray((cells + round_up(pooled_epsilon)) * (1.0 + 2.0 * ULP))

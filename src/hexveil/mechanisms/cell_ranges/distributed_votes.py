@@ -13,10 +13,9 @@ proportion to it, so that its loss is what was asked.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from hexveil.model.factored_weights import FactoredWeights
     from hexveil.model.occupancy import Pairs
 
-T = TypeVar("T")
 EQUAL_VOTES = 3 * GRAIN // 4
 """Votes of a user that are divided equally among its cells; the rest is by weight."""
 
@@ -45,12 +43,9 @@ class WeightedVotes(ReadOnlyArrays):
     Attributes
     ----------
     weights : FactoredWeights
-    most : ndarray of int64, shape (n_users,)
-        Votes of each user over all cells, at most `GRAIN`.
     """
 
     weights: FactoredWeights
-    most: Ints
 
     @property
     def largest_share(self) -> int:
@@ -66,19 +61,19 @@ class WeightedVotes(ReadOnlyArrays):
     def user_votes(self) -> Ints:
         """Votes of each user; shape (n_users,)."""
         everywhere = np.ones(self.weights.total.size, dtype=bool)
-        return self._once("votes of users", lambda: self._of_users(everywhere))
+        return self.weights.once("votes of users", lambda: self._of_users(everywhere))
 
     @property
     def distance_user_votes(self) -> Ints:
         """Votes of which each user moves distances, at most; shape (n_users,)."""
         shared = self.weights.occupancy.users_per_cell > 1
-        return self._once("votes moved in distances", lambda: self._of_users(shared))
+        return self.weights.once("votes moved in distances", lambda: self._of_users(shared))
 
     @property
     def distance_votes(self) -> int:
         """Votes of all distances."""
         work = partial(_sum_distance_votes, largest=self.largest_share)
-        return self._once(
+        return self.weights.once(
             "votes of distances", lambda: int(self.weights.map_cells(work, *self._given()).sum())
         )
 
@@ -94,18 +89,14 @@ class WeightedVotes(ReadOnlyArrays):
         by_block = self.weights.map_sums(sums, tally, *self._given())
         return np.asarray(by_block.sum(axis=1))
 
-    def _once(self, name: str, work: Callable[[], T]) -> T:
-        """Return a number of these votes, computed once."""
-        return self.weights.once(f"{name} {hashlib.sha256(self.most.tobytes()).hexdigest()}", work)
-
     def _of_users(self, counted: NDArray[np.bool_]) -> Ints:
         work = partial(_sum_user_votes, largest=self.largest_share)
-        totals, users = self._given()
-        votes: Ints = self.weights.map_users(work, (*totals, counted), users)
+        totals, cells_per_user = self._given()
+        votes: Ints = self.weights.map_users(work, (*totals, counted), cells_per_user)
         return np.asarray(read_only(votes))
 
     def _given(self) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:
-        return (self.weights.totals,), (self.weights.occupancy.cells_per_user, self.most)
+        return (self.weights.totals,), (self.weights.occupancy.cells_per_user,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +125,7 @@ def vote_shares(pairs: Pairs, weight: Ints, totals: Ints) -> Ints:
     return np.asarray(weight * GRAIN // totals[pairs.cell])
 
 
-def votes_by_share(
-    pairs: Pairs, share: Ints, cells_per_user: Ints, most: Ints, largest: int
-) -> Ints:
+def votes_by_share(pairs: Pairs, share: Ints, cells_per_user: Ints, largest: int) -> Ints:
     """Return the votes of each pair: an equal part for each of the user's cells, and one by share.
 
     Parameters
@@ -145,14 +134,11 @@ def votes_by_share(
     share : ndarray of int64, shape (n_pairs,)
         As `vote_shares` returns it.
     cells_per_user : ndarray of int64, shape (n_users,)
-    most : ndarray of int64, shape (n_users,)
-        Votes of each user over all cells, at most `GRAIN`.
     largest : int
         Largest sum of a user's shares, at least 1.
     """
     by_weight = share * (GRAIN - EQUAL_VOTES) // largest
-    votes = EQUAL_VOTES // cells_per_user[pairs.user] + by_weight
-    return np.asarray(votes * most[pairs.user] // GRAIN)
+    return np.asarray(EQUAL_VOTES // cells_per_user[pairs.user] + by_weight)
 
 
 def partners(pairs: Pairs) -> Ints:
@@ -179,15 +165,9 @@ def _user_shares(pairs: Pairs, weight: Ints, totals: Ints) -> Ints:
 
 
 def _sum_user_votes(
-    pairs: Pairs,
-    weight: Ints,
-    totals: Ints,
-    counted: Ints,
-    cells_per_user: Ints,
-    most: Ints,
-    largest: int,
+    pairs: Pairs, weight: Ints, totals: Ints, counted: Ints, cells_per_user: Ints, largest: int
 ) -> Ints:
-    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, most, largest)
+    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
     return _sum_whole(pairs, np.where(counted[pairs.cell], votes, 0))
 
 
@@ -199,37 +179,35 @@ def _sum_whole(pairs: Pairs, whole: Ints) -> Ints:
 
 
 def _sum_distance_votes(
-    pairs: Pairs, weight: Ints, totals: Ints, cells_per_user: Ints, most: Ints, largest: int
+    pairs: Pairs, weight: Ints, totals: Ints, cells_per_user: Ints, largest: int
 ) -> Ints:
-    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, most, largest)
+    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
     return np.atleast_1d(votes_of_distances(votes, partners(pairs)).sum())
 
 
-def _tally_means(  # noqa: PLR0913, PLR0917  what a block is given
+def _tally_means(
     pairs: Pairs,
     weight: Ints,
     sums: Ints,
     totals: Ints,
     cells_per_user: Ints,
-    most: Ints,
     largest: int,
     candidates: EvenPoints | ListedPoints,
 ) -> Ints:
-    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, most, largest)
+    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
     return tally_votes(rounded_means(pairs, sums), votes, candidates)
 
 
-def _tally_distances(  # noqa: PLR0913, PLR0917  what a block is given
+def _tally_distances(
     pairs: Pairs,
     weight: Ints,
     sums: Ints,
     totals: Ints,
     cells_per_user: Ints,
-    most: Ints,
     largest: int,
     candidates: EvenPoints | ListedPoints,
 ) -> Ints:
-    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, most, largest)
+    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
     mean, partner = sums // pairs.n, partners(pairs)
     distance_votes = votes_of_distances(votes, partner)
     return tally_votes(np.abs(mean - mean[partner]), distance_votes, candidates)

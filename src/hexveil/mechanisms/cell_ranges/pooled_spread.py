@@ -9,11 +9,6 @@ distance is moved by both of its users alone. In a cell of k users each is compa
 and a distance has half the votes of that user of both who has fewer: what a user moves in a cell is
 at most its votes there. Distances from noisy centres of cells would contain the error of these,
 which is larger than the spread where cells have few users.
-
-Users differ in how much of their loss the cells leave over: who loses less there may have more
-votes. A quantile has the scale of GRAIN votes, 2 GRAIN / ε' for a loss of ε', so that a user with
-V votes, of all its pairs together, loses at most ε' V / GRAIN (`vote_losses`). So it is with the
-spread, of the scale 2 m / ε': a user moves its costs by at most m V / GRAIN.
 """
 
 from __future__ import annotations
@@ -26,7 +21,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import round_up
 from hexveil.mechanisms.cell_ranges.distributed_votes import (
     WeightedDistances,
     WeightedVotes,
@@ -79,8 +73,8 @@ NO_VOTES = np.zeros(0, dtype=np.int64)
 """Where pairs stay elsewhere their votes do too."""
 
 
-def weighted_votes(occupancy: LocalOccupancy, weight: Ints, user_votes: Ints) -> Ints:
-    """Return the votes of each pair, at most those of the user for all its pairs.
+def weighted_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
+    """Return the votes of each pair, at most `GRAIN` for all pairs of a user.
 
     Three quarters of a user's votes are divided equally among its cells, the rest by its weight,
     so that cells of few users count for more.
@@ -90,30 +84,11 @@ def weighted_votes(occupancy: LocalOccupancy, weight: Ints, user_votes: Ints) ->
     occupancy : LocalOccupancy
     weight : ndarray of int64, shape (n_pairs,)
         Whole weights of user means.
-    user_votes : ndarray of int64, shape (n_users,)
-        Votes of each user, at most `GRAIN`.
     """
     totals = np.add.reduceat(weight, occupancy.start[:-1])
     share = vote_shares(occupancy, weight, totals)
     largest = max(int(votes_of_users(occupancy, share).max()), 1)
-    return votes_by_share(occupancy, share, occupancy.cells_per_user, user_votes, largest)
-
-
-def vote_losses(user_votes: Ints, epsilon: Fraction) -> Floats:
-    """Return each user's loss by pooled choices that cost ε with all votes; rounded up.
-
-    Examples
-    --------
-    >>> vote_losses(np.array([GRAIN, GRAIN // 4]), Fraction(1, 2)).round(9)
-    array([0.5  , 0.125])
-    """
-    # A quotient by a power of two is exact; the product is off by an ulp at most.
-    return np.asarray(round_up(epsilon) * (user_votes / GRAIN) * (1.0 + 2.0**-51))
-
-
-def full_votes(occupancy: Occupancy) -> Ints:
-    """Return all votes for every user."""
-    return np.full(occupancy.n_users, GRAIN, dtype=np.int64)
+    return votes_by_share(occupancy, share, occupancy.cells_per_user, largest)
 
 
 # ---- pooled quantiles ----
@@ -125,7 +100,6 @@ def pooled_quantiles(
     lattice_steps: int,
     quantiles: tuple[Fraction, ...],
     epsilon: Fraction,
-    user_votes: Ints,
 ) -> MapQuantiles:
     """Return the choice of quantiles of the user means of all pairs.
 
@@ -138,20 +112,19 @@ def pooled_quantiles(
     quantiles : tuple of Fraction
         Shares of all votes that are wanted at or below each point.
     epsilon : Fraction
-        Loss of a user with all votes by all choices together.
-    user_votes : ndarray of int64, shape (n_users,)
+        Loss of every user by all choices together.
     """
     points, scale = pooled_points(lattice_steps), selection_scale(GRAIN, epsilon / len(quantiles))
     reading: UserMeans | WeightedVotes
     if isinstance(weight, FactoredWeights):
-        reading, votes = WeightedVotes(weight, user_votes), NO_VOTES
-        moved = reading.user_votes
+        reading, votes = WeightedVotes(weight), NO_VOTES
+        user_votes = reading.user_votes
     else:
         local = occupancy.local()
-        reading, votes = UserMeans(local), weighted_votes(local, weight, user_votes)
-        moved = votes_of_users(local, votes)
-    targets = vote_targets(moved, quantiles)
-    return MapQuantiles(QUANTILES, reading, points, targets, votes, moved, scale)
+        reading, votes = UserMeans(local), weighted_votes(local, weight)
+        user_votes = votes_of_users(local, votes)
+    targets = vote_targets(user_votes, quantiles)
+    return MapQuantiles(QUANTILES, reading, points, targets, votes, user_votes, scale)
 
 
 def pooled_points(lattice_steps: int) -> EvenPoints:
@@ -265,17 +238,13 @@ class PairDistances:
             yield rows, np.abs(mean[:, rows] - mean[:, partner[rows]])
 
 
-def distance_votes(occupancy: LocalOccupancy, weight: Ints, user_votes: Ints) -> Ints:
+def distance_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
     """Return the votes of each pair's distance from its partner; 0 where it is alone."""
-    return votes_of_distances(weighted_votes(occupancy, weight, user_votes), partners(occupancy))
+    return votes_of_distances(weighted_votes(occupancy, weight), partners(occupancy))
 
 
 def within_cell_spread(
-    occupancy: Occupancy,
-    weight: Weights,
-    pooled: PooledSpread,
-    epsilon: Fraction,
-    user_votes: Ints,
+    occupancy: Occupancy, weight: Weights, pooled: PooledSpread, epsilon: Fraction
 ) -> MapQuantiles | None:
     """Return the choice of a quantile of distances within cells; None if no cell has two users.
 
@@ -286,33 +255,30 @@ def within_cell_spread(
     pooled : PooledSpread
         Of all user means: public by then.
     epsilon : Fraction
-        Loss of a user with all votes.
-    user_votes : ndarray of int64, shape (n_users,)
+        Loss of every user.
     """
     reading: PairDistances | WeightedDistances
     if isinstance(weight, FactoredWeights):
-        by_weight, votes = WeightedVotes(weight, user_votes), NO_VOTES
-        reading, moved = WeightedDistances(by_weight), by_weight.distance_user_votes
+        by_weight, votes = WeightedVotes(weight), NO_VOTES
+        reading, user_votes = WeightedDistances(by_weight), by_weight.distance_user_votes
         in_all = by_weight.distance_votes
     else:
         local = occupancy.local()
-        reading, votes = PairDistances(local), distance_votes(local, weight, user_votes)
-        moved = votes_of_users(local, votes)
+        reading, votes = PairDistances(local), distance_votes(local, weight)
+        user_votes = votes_of_users(local, votes)
         # A distance is moved by the partner as well.
-        np.add.at(moved, local.user[partners(local)], votes)
+        np.add.at(user_votes, local.user[partners(local)], votes)
         in_all = int(votes.sum())
     if not in_all:
         return None
     targets = vote_targets(in_all, (SPREAD_QUANTILE,))
-    # Some of a user's votes have no distance: as many of all votes, at most, move a cost.
-    most = int((-(-moved * GRAIN // np.maximum(user_votes, 1))).max())
-    scale, points = selection_scale(most, epsilon), spread_points(pooled)
-    return MapQuantiles(SPREAD, reading, points, targets, votes, moved, scale)
+    scale, points = selection_scale(int(user_votes.max()), epsilon), spread_points(pooled)
+    return MapQuantiles(SPREAD, reading, points, targets, votes, user_votes, scale)
 
 
 def distance_vote_ratio(occupancy: Occupancy, weight: Weights) -> Fraction:
     """Return the votes of all distances relative to what a user moves; 0 if there are none."""
-    choice = within_cell_spread(occupancy, weight, _ANY_SPREAD, Fraction(1), full_votes(occupancy))
+    choice = within_cell_spread(occupancy, weight, _ANY_SPREAD, Fraction(1))
     if choice is None:
         return Fraction(0)
     if isinstance(choice.reading, WeightedDistances):

@@ -13,8 +13,6 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.cell_ranges.pooled_spread import vote_losses
-from hexveil.mechanisms.map_quantiles import GRAIN
 from hexveil.planning.clipping_range.private_range import to_value_units
 from hexveil.planning.clipping_range.user_weights import (
     max_bias,
@@ -91,15 +89,13 @@ class CellRangePlan(ReadOnlyArrays):
         Shares of user means wanted at or below each pooled quantile, in order: two, or three with
         the median.
     quantile_epsilon : Fraction
-        Loss of a user with all votes by the pooled quantiles.
+        Loss of every user by the pooled quantiles.
     spread_epsilon : Fraction
-        The same by the spread within cells; 0 where it is not measured.
+        Loss of every user by the spread within cells; 0 where it is not measured.
     first_share : Fraction
         Share of the cells' loss that the first look of a cell costs.
     weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
         Whole weights of user means; a user's part of a cell's number is its weight over their sum.
-    user_votes : ndarray of int64, shape (n_users,)
-        Votes of each user in the stages that look at the whole map, at most `GRAIN`.
     half_width : Fraction
         How far the range of the first look reaches, in deviations of user means.
     outputs : CellRangeOutputs or None
@@ -111,23 +107,13 @@ class CellRangePlan(ReadOnlyArrays):
     spread_epsilon: Fraction
     first_share: Fraction
     weight: Weights
-    user_votes: Ints
     half_width: Fraction
     outputs: CellRangeOutputs | None = None
 
     @property
     def epsilon(self) -> Fraction:
-        """Loss of a user with all votes by the stages that look at the whole map."""
+        """Loss of every user by the stages that look at the whole map."""
         return self.quantile_epsilon + self.spread_epsilon
-
-    @property
-    def has_equal_votes(self) -> bool:
-        """Whether all users have all votes."""
-        return bool((self.user_votes == GRAIN).all())
-
-    def vote_losses(self) -> Floats:
-        """Return each user's loss by the stages that look at the whole map, rounded up."""
-        return vote_losses(self.user_votes, self.epsilon)
 
     @property
     def measures_spread(self) -> bool:

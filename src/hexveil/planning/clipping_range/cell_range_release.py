@@ -60,7 +60,6 @@ def cell_range_allocation(
         cell_ranges.quantiles,
         cell_ranges.quantile_epsilon,
         cell_ranges.spread_epsilon,
-        cell_ranges.user_votes,
         cell_ranges.first_share,
         cell_ranges.half_width,
         WeightedMean(occupancy, cell_ranges.weight, noise),

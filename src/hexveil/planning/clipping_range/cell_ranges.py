@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WeightedMeanErrorModel
-from hexveil.accounting.weighted_losses import weighted_user_losses
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.cell_ranges.distributed_votes import WeightedVotes
@@ -32,7 +31,6 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
     SPREAD_QUANTILE,
     distance_vote_ratio,
     first_half_width,
-    full_votes,
     weighted_votes,
 )
 from hexveil.mechanisms.map_quantiles import GRAIN
@@ -77,12 +75,6 @@ THREE_QUANTILES_SHARE = Fraction(12, 100)
 """The median is estimated too where three quantiles cost no more than this share of ε."""
 MIN_SPREAD_SHARE, MAX_SPREAD_SHARE = Fraction(15, 1000), Fraction(8, 100)
 """Shares of ε for the spread; it is not measured where it would cost more."""
-MOST_VOTES, MOST_PAID = 6.0, 0.0
-"""Votes of the user with the most over those of the one with the fewest, at most; and the largest
-part of an equal share that the latter pays: above it, all have the same votes. It is 0, so that all
-have them: 0.75 left more to the cells of some maps and made none more accurate (reach.md)."""
-HALVINGS = 50
-"""Of the search for what every user pays."""
 MIN_VOTES_TIMES_EPSILON = 220
 """Votes times ε below which quantiles are mostly noise: a map would lose to one constant."""
 
@@ -105,47 +97,8 @@ def expected_width(half_width_sd: float) -> float:
 def total_votes(occupancy: Occupancy, weight: Weights) -> Fraction:
     """Return W: the votes of all users, at most one each."""
     if isinstance(weight, FactoredWeights):
-        return Fraction(int(WeightedVotes(weight, full_votes(occupancy)).user_votes.sum()), GRAIN)
-    votes = weighted_votes(occupancy.local(), weight, full_votes(occupancy))
-    return Fraction(int(votes.sum()), GRAIN)
-
-
-def user_loads(occupancy: Occupancy, weight: Weights, noise: Floats) -> Floats:
-    """Return each user's loss by the cells, shape (n_users,)."""
-    if isinstance(weight, FactoredWeights):
-        return np.asarray(weight.map_users(weighted_user_losses, (weight.totals, noise)))
-    local = occupancy.local()
-    totals = np.add.reduceat(weight, local.start[:-1])
-    return weighted_user_losses(local, weight, totals, noise)
-
-
-def divide_votes(load: Floats, share: float) -> tuple[float, Floats] | None:
-    """Return the share of ε that every user pays for the map, and what each can pay; None if equal.
-
-    By the cells a user loses its load of what the most exposed one loses there. What is left over
-    pays for votes, so that the others need fewer.
-
-    Parameters
-    ----------
-    load : ndarray of float, shape (n_users,)
-        Loss by the cells, as a part of the largest.
-    share : float
-        Share of ε that the stages which look at the whole map take where all users pay alike.
-
-    Returns
-    -------
-    tuple of float and ndarray of float, shape (n_users,), or None
-        Shares of ε. None where it saves next to nothing: equal votes represent the map better.
-    """
-
-    def paid(least: float) -> Floats:
-        return np.minimum(MOST_VOTES * least, 1.0 - load * (1.0 - least))
-
-    low, high = 0.0, share
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if float(np.mean(paid(middle))) < share else (low, middle)
-    return (high, paid(high)) if high <= MOST_PAID * share else None
+        return Fraction(int(WeightedVotes(weight).user_votes.sum()), GRAIN)
+    return Fraction(int(weighted_votes(occupancy.local(), weight).sum()), GRAIN)
 
 
 def may_support_cell_ranges(occupancy: Occupancy, epsilon: Fraction) -> bool:
@@ -259,17 +212,9 @@ def plan_cell_ranges(
             f"range_share {decimal_text(pooled)} leaves nothing for the cells: the spread of user "
             f"means within cells takes {decimal_text(inside)} of epsilon."
         )
-    votes, least = full_votes(occupancy), float(pooled + inside)
-    load = user_loads(occupancy, weight, weights.noise)
-    divided = None if share is not None else divide_votes(load / load.max(), least)
-    if divided is not None:
-        least, paid = divided
-        times = _thousandths_up(Fraction(float(paid.max())) / (pooled + inside))
-        pooled, inside = pooled * times, inside * times
-        votes = np.floor(GRAIN * paid / float(pooled + inside)).astype(np.int64)
-    noise = weights.noise * expected_loss / (float(epsilon) * (1.0 - least))
-    shares = epsilon * pooled, epsilon * inside, FIRST_SHARE
-    return CellRangePlan(quantiles, *shares, weight, votes, first_half_width(noise)), noise
+    shares = epsilon * pooled, epsilon * inside
+    noise = weights.noise * expected_loss / float(epsilon - sum(shares))
+    return CellRangePlan(quantiles, *shares, FIRST_SHARE, weight, first_half_width(noise)), noise
 
 
 def mean_error_model(

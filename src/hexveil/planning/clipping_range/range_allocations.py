@@ -21,7 +21,7 @@ from hexveil.planning.clipping_range import (
     two_stage,
     variance_range,
 )
-from hexveil.planning.guarantees import PlanningProblem, losses_per_user, map_losses
+from hexveil.planning.guarantees import PlanningProblem, max_user_loss
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -121,8 +121,8 @@ def _calibrated(
         clipping=clipping,
     )
     flat = np.ones(occupancy.n_cells)  # losses under a range do not depend on the span
-    losses = losses_per_user(PlanningProblem(occupancy, flat, request), allocation)
+    losses = max_user_loss(PlanningProblem(occupancy, flat, request), allocation)
     # Noise scales the loss in the cells alone: the range's own loss stays as it is.
-    by_map = map_losses(clipping)
-    ratio = float(np.max((losses - by_map) / (float(epsilon) - by_map)))
+    shared = clipping.shared_epsilon
+    ratio = float((losses - shared) / (epsilon - shared))
     return allocation.with_noise_scaled(ratio * (1.0 + 2.0**-40))

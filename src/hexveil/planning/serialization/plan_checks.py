@@ -15,7 +15,6 @@ from hexveil.accounting.error_model import has_single_record
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms import ThresholdMechanism
-from hexveil.mechanisms.map_quantiles import GRAIN
 from hexveil.model.factored_weights import WEIGHT_RESOLUTION, FactoredWeights
 from hexveil.planning.allocation import (
     CellMechanisms,
@@ -121,8 +120,6 @@ def _check_cell_ranges(
     _check_positive(plan.quantile_epsilon)
     if plan.spread_epsilon < 0 or not 0 < plan.first_share < 1:
         raise InputError("its ranges have shares of epsilon that no plan has.")
-    if ((plan.user_votes < 0) | (plan.user_votes > GRAIN)).any():
-        raise InputError("its users have votes that no plan has.")
     if not 1 <= plan.half_width < MAX_WIDTH:
         raise InputError("its ranges have a half width that no plan has.")
     _check_noised(plan.weight, occupancy, noise)

@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.mechanisms.map_quantiles import GRAIN
 from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import (
@@ -92,8 +91,6 @@ def arrays_of(plan: PlanData) -> Arrays:
             arrays |= dict(zip(_SECOND_STAGE, stages.arrays(), strict=True))
         case PerCellRange(plan=cell_ranges):
             arrays |= _weight_arrays(cell_ranges.weight)
-            # Absent where all have the same: so it was in bookings made so far.
-            arrays |= {} if cell_ranges.has_equal_votes else {"votes": cell_ranges.user_votes}
         case CellMechanisms(predicted_error=predicted):
             arrays["predicted_error"] = predicted
     return arrays
@@ -198,7 +195,7 @@ def _clipping_from(words: Words, arrays: Arrays, occupancy: Occupancy) -> Clippi
     interval, steps = words["interval"], words["steps"]
     if "cell_ranges" in words:
         weight = _weights_from(arrays, occupancy)
-        return PerCellRange(_cell_range_plan(words["cell_ranges"], arrays, weight))
+        return PerCellRange(_cell_range_plan(words["cell_ranges"], weight))
     if interval is None and steps is None:
         return WithinBounds()
     if interval is None:
@@ -228,14 +225,13 @@ def _clipping_from(words: Words, arrays: Arrays, occupancy: Occupancy) -> Clippi
     return TwoStageRange(clipping_range, stages)
 
 
-def _cell_range_plan(words: Words, arrays: Arrays, weight: Weights) -> CellRangePlan:
+def _cell_range_plan(words: Words, weight: Weights) -> CellRangePlan:
     return CellRangePlan(
         quantiles=tuple(Fraction(quantile) for quantile in words["quantiles"]),
         quantile_epsilon=Fraction(words["quantile_epsilon"]),
         spread_epsilon=Fraction(words["spread_epsilon"]),
         first_share=Fraction(words["first_share"]),
         weight=weight,
-        user_votes=arrays.get("votes", np.full(arrays["factor"].size, GRAIN)),
         half_width=Fraction(words.get("half_width", EARLIER_HALF_WIDTH)),
     )
 
@@ -317,7 +313,6 @@ def _check_sizes(arrays: Arrays, like: PlanData) -> None:
         USER_FACTOR: users,
         "class": users,
         "class_weight": users,
-        "votes": users,
         "dropped": like.occupancy.n_pairs,
         "weight": like.occupancy.n_pairs,
         "own_weight": like.occupancy.n_pairs,

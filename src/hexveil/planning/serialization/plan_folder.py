@@ -79,7 +79,6 @@ COLUMNS = {
     "weight_total": (CELLS, "weight_total", pa.float64()),
     "class": (USERS, "class", pa.int64()),
     "class_weight": (USERS, "class_weight", pa.int64()),
-    "votes": (USERS, "votes", pa.int64()),
     "dropped": (PAIRS, "dropped", pa.bool_()),
     "weight": (PAIRS, "weight", pa.int64()),
     "own_weight": (PAIRS, "own_weight", pa.int64()),

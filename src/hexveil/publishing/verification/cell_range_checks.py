@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 STEP = "pooled_quantiles"
 """Privacy step that releases with a range per cell have, and no others."""
 SHARED_STEPS = (STEP, "within_spread")
-"""Steps that every unit is charged: their epsilon, or less where the mean is stated."""
+"""Steps whose epsilon every unit is charged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +48,6 @@ class StatedCellRanges:
         ranges = [cell["noised"][0]["clipping_range"] for cell in manifest["cells"]]
         lower, upper = (np.array([one[end] for one in ranges], float) for end in ("lower", "upper"))
         return cls(lower, upper, np.array([one["moved"] for one in ranges], dtype=bool))
-
-
-def has_unequal_votes(steps: Mapping[str, Json]) -> bool:
-    """Return whether units pay differently for the steps that look at the whole map."""
-    return "mean_epsilon" in steps.get(STEP, {})
 
 
 def cell_range_rates(manifest: Json, steps: Mapping[str, Json], scale: Floats) -> Floats:

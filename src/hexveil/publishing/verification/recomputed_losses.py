@@ -192,47 +192,44 @@ class RecomputedLosses:
 
 def recompute_losses(stated: ReleaseStatements) -> RecomputedLosses:
     """Return the limits of the losses by scales, biases, bounds and counts (module head)."""
-    (least, shared, most), cells = _cell_limits(stated)
+    shared, cells = _cell_limits(stated)
     stated_losses = stated.manifest["losses"]
     units, low = stated_losses["units"], shared * stated_losses["units"] + float(cells[0].sum())
     high = shared * units + float(cells[1].sum())
-    largest = least + float((cells[0] / stated.users).max(initial=0.0))
+    largest = shared + float((cells[0] / stated.users).max(initial=0.0))
     # Those who lose nothing do not lower the average of the others.
     average = low / max(units - stated_losses["at_zero"], 1)
     return RecomputedLosses(
-        LossRange(low, high), LossRange(max(largest, average), most + float(cells[2].sum()))
+        LossRange(low, high), LossRange(max(largest, average), shared + float(cells[2].sum()))
     )
 
 
 CellLimits = tuple["Floats", "Floats", "Floats"]
 
 
-def _cell_limits(stated: ReleaseStatements) -> tuple[tuple[float, float, float], CellLimits]:
-    """Return the least, mean and largest loss of units beside the cells, and limits of each cell.
+def _cell_limits(stated: ReleaseStatements) -> tuple[float, CellLimits]:
+    """Return the loss of every unit beside the cells, and three limits of each cell.
 
-    The latter are the least and the largest loss of all units by it, and the largest loss of one.
+    These are the least and the largest loss of all units by it, and the largest loss of one.
     """
     if stated.has_cell_stages:
-        return (0.0,) * 3, _cell_stage_limits(stated)
+        return 0.0, _cell_stage_limits(stated)
     if stated.has_no_range:
-        return (0.0,) * 3, _combine_statistics(
+        return 0.0, _combine_statistics(
             [_unranged_limits(stated, statistic) for statistic in stated.statistics.values()]
         )
     steps = stated.steps
-    shared = [
-        steps[name]
-        for name in ("clipping_range", "residual_scale", *cell_ranges.SHARED_STEPS)
-        if name in steps
-    ]
-    most = sum(float(Fraction(step["epsilon"])) for step in shared)
-    mean = sum(float(step.get("mean_epsilon", Fraction(step["epsilon"]))) for step in shared)
-    least = 0.0 if cell_ranges.has_unequal_votes(steps) else most
+    shared = sum(
+        float(Fraction(steps[k]["epsilon"]))
+        for k in ("clipping_range", "residual_scale", *cell_ranges.SHARED_STEPS)
+        if k in steps
+    )
     rates = [_ranged_limits(stated, statistic) for statistic in stated.statistics.values()]
     low = np.sum([low for low, _ in rates], axis=0)
     high = np.sum([high for _, high in rates], axis=0)
     if "mean" not in stated.statistics:  # it was released all the same, and its scale is not stated
         high = np.full_like(low, np.inf)
-    return (least, mean, most), (low, high, high)
+    return shared, (low, high, high)
 
 
 def _cell_stage_limits(stated: ReleaseStatements) -> CellLimits:
@@ -410,10 +407,10 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
         )
     if cell_ranges.STEP in stated.steps:
         yield from cell_ranges.check_cell_ranges(stated.manifest, stated.steps, TOLERANCE)
-    # With the strategy user_residuals, and with votes that differ, steps may cost different units
-    # most.
-    differ = "user_clusters" in stated.steps or cell_ranges.has_unequal_votes(stated.steps)
-    adds_up = differ or math.isclose(sum(epsilons), spent, abs_tol=EPSILON_TOLERANCE * 10)
+    # With the strategy user_residuals two steps may cost different units most.
+    adds_up = "user_clusters" in stated.steps or math.isclose(
+        sum(epsilons), spent, abs_tol=EPSILON_TOLERANCE * 10
+    )
     if not adds_up or max(epsilons, default=0.0) > spent + EPSILON_TOLERANCE:
         yield "privacy steps do not add up to the epsilon spent."
 

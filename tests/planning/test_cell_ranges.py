@@ -12,7 +12,7 @@ import hexveil as hv
 from examples import examples
 from hexveil.accounting.error_model import LN20
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.cell_ranges.pooled_spread import check_quantiles, first_half_width
+from hexveil.mechanisms.cell_ranges.pooled_spread import HALF_WIDTH, check_quantiles
 from hexveil.planning.allocation import PerCellRange, range_kind
 from hexveil.planning.clipping_range import cell_ranges
 from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs
@@ -107,9 +107,9 @@ def test_a_share_that_leaves_nothing_for_the_cells_is_refused():
 
 
 def test_errors_are_those_of_the_assumed_width_before_a_release():
-    """Every cell is taken to keep a range that follows from its noise, by the prior."""
+    """Every cell is taken to keep the first range, as wide as the prior says."""
     plan = planned()
-    reach = float(first_half_width(plan.mean_noise))
+    reach = float(HALF_WIDTH)
     model, width = plan.error_models["mean"], 60 * 2 * reach / 8
     assert np.allclose(model.scale, width * plan.mean_noise)
     assert np.allclose(model.bias, width * decisions(plan).max_bias(CROWD))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
 
 from cell_range_laws import allocation_of
 from examples import examples
@@ -17,7 +16,6 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
     PooledSpread,
     check_quantiles,
     distance_votes,
-    first_half_width,
     normal_quantile,
     partners,
     pooled_quantiles,
@@ -182,38 +180,6 @@ def test_the_first_range_reaches_further_where_the_law_is_skewed():
     assert PooledSpread(1, 10, 20).first_range(20, reach) == (0, 20)
     narrow = PooledSpread(Fraction(0), Fraction(1, 100), Fraction(1, 100))
     assert narrow.first_range(100, reach) == (0, 1)
-
-
-def expected_error(reach, noise, within=0.85):
-    """Return the error of a posterior mean under the prior, deviations of user means being 1.
-
-    Cells vary by the rest of that variance, 15% of them three times as much; what a range shows of
-    a mean has Laplace noise, and an allowance for exponential tails beyond both ends.
-    """
-    between = math.sqrt(1.0 - within**2)
-    mean = np.linspace(-6.0, 6.0, 241) * between
-    share = 0.85 * norm.pdf(mean / between) + 0.05 * norm.pdf(mean / (3.0 * between))
-    slope = norm.cdf((reach - mean) / within) - norm.cdf((-reach - mean) / within)
-    tails = sum(
-        (1.2 * within * np.exp(np.minimum(-1.0 - room / within, 0.0))) ** 2
-        for room in (mean + reach, reach - mean)
-    )
-    seen = slope**2 / (2.0 * (2.0 * reach * noise) ** 2 + tails)
-    return float(np.sum(share / np.sqrt(seen + between**-2)) / np.sum(share))
-
-
-@pytest.mark.parametrize("noise", [0.065, 0.1, 0.2])
-def test_the_first_range_of_noisy_cells_is_of_nearly_the_least_expected_error(noise):
-    """No width between half a deviation and four has an error 3 percent smaller."""
-    chosen = expected_error(float(first_half_width(np.full(3, noise))), noise)
-    best = min(expected_error(reach, noise) for reach in np.arange(0.5, 4.0, 0.1))
-    assert chosen <= 1.03 * best
-
-
-def test_the_width_depends_on_the_typical_cell_alone():
-    """One noisy cell does not narrow the range of all; what is no number has the narrowest."""
-    assert first_half_width(np.array([0.001, 0.001, 9.0])) == Fraction(8, 5)
-    assert first_half_width(np.array([np.nan])) == Fraction(13, 10)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ from hexveil.model.factored_weights import FactoredWeights
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
+    from hexveil.mechanisms.contract import Ints, PrivateSums
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import LocalOccupancy, Occupancy
 
@@ -58,12 +58,8 @@ SPREAD_POINTS = tuple(round(2**20 * 2 ** (-6 * k / 32)) for k in range(32, -1, -
 """Points for the spread, geometric over a factor of 64, in parts of 2^-20 of the largest."""
 LARGEST_SPREAD = Fraction(5, 2)
 """Largest point, in deviations of all user means: 0.7 of distances lie within 1.47 of those."""
-HALF_WIDTH, NOISY_HALF_WIDTH = Fraction(8, 5), Fraction(13, 10)
-"""How far the first range reaches, in deviations; the latter where cells are noisy, since most of
-their error is then in proportion to its width. Wider ranges for little noise lose: fewer cells are
-then measured anew in narrow ones."""
-MUCH_NOISE = 1.0 / 12.0
-"""Median of the cells' noise, as a part of the range's width, from which on they are noisy."""
+HALF_WIDTH = Fraction(8, 5)
+"""How far the first range reaches, in deviations."""
 SKEWED_HALF_WIDTH = Fraction(11, 5)
 """How far it reaches at least if the law is strongly skewed."""
 SKEWED_RATIO = 2
@@ -183,22 +179,6 @@ class PooledSpread:
         low = math.floor(self.centre - reach * self.below)
         high = math.ceil(self.centre + reach * self.above)
         return max(low, 0), min(high, lattice_steps)
-
-
-def first_half_width(noise: Floats) -> Fraction:
-    """Return how far the first range reaches, in deviations, for this noise of cells.
-
-    Parameters
-    ----------
-    noise : ndarray of float, shape (n_cells,)
-        Laplace scale of each cell for a range of width 1 and all of the loss; public.
-
-    Examples
-    --------
-    >>> first_half_width(np.array([0.1, 0.1, 0.01])), first_half_width(np.array([0.03]))
-    (Fraction(13, 10), Fraction(8, 5))
-    """
-    return HALF_WIDTH if float(np.median(noise)) < MUCH_NOISE else NOISY_HALF_WIDTH
 
 
 def normal_quantile(share: Fraction) -> Fraction:

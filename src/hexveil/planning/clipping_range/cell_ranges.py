@@ -12,7 +12,7 @@ quantiles q and 1 - q, at half of ε' each, are eight scales away from the ends 
 chosen. Three quantiles take `THREE_QUANTILES` times as much: each has a third of ε', not a half.
 
 What is assumed (costs accuracy, never privacy): user means as in
-planning/clipping_range/private_range.py; a range reaches `first_half_width` deviations either way.
+planning/clipping_range/private_range.py; a range reaches `HALF_WIDTH` deviations either way.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.cell_ranges.distributed_votes import WeightedVotes
 from hexveil.mechanisms.cell_ranges.pooled_spread import (
+    HALF_WIDTH,
     SPREAD_QUANTILE,
     distance_vote_ratio,
-    first_half_width,
     weighted_votes,
 )
 from hexveil.mechanisms.map_quantiles import GRAIN
@@ -62,9 +62,6 @@ if TYPE_CHECKING:
 
 FIRST_SHARE = Fraction(3, 10)
 """Share of the cells' loss for the first look."""
-TYPICAL_HALF_WIDTH_SD = 1.6
-"""Deviations of user means that a range is taken to reach where weights are sought: before noise is
-known, which decides how far it does."""
 OUTER_QUANTILES = (Fraction(1, 10), Fraction(3, 20), Fraction(1, 5))
 """Lower quantiles tried; the upper one is as far from the other end."""
 OUTER_SHARE = Fraction(8, 100)
@@ -201,7 +198,7 @@ def plan_cell_ranges(
     """
     # What is left for the cells follows from the weights' votes; 10 % less changes weights little.
     expected_loss = 0.9 * float(epsilon)
-    prior = user_mean_prior(TYPICAL_HALF_WIDTH_SD)
+    prior = user_mean_prior(float(HALF_WIDTH))
     weights = find_user_weights(occupancy, expected_loss, prior, iterations)
     weight = in_whole_parts(weights)
     quantiles, default = quantile_shares(total_votes(occupancy, weight), epsilon)
@@ -214,7 +211,7 @@ def plan_cell_ranges(
         )
     shares = epsilon * pooled, epsilon * inside
     noise = weights.noise * expected_loss / float(epsilon - sum(shares))
-    return CellRangePlan(quantiles, *shares, FIRST_SHARE, weight, first_half_width(noise)), noise
+    return CellRangePlan(quantiles, *shares, FIRST_SHARE, weight, HALF_WIDTH), noise
 
 
 def mean_error_model(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.mechanisms.cell_ranges.pooled_spread import HALF_WIDTH, NOISY_HALF_WIDTH
+from hexveil.mechanisms.cell_ranges.pooled_spread import HALF_WIDTH
 from hexveil.planning.clipping_range import cell_ranges, private_range
 from hexveil.planning.clipping_range.user_weights import (
     MEAN_ABS_NORMAL,
@@ -113,12 +113,12 @@ class RangeCandidate:
         return float(epsilon * (1 - part))
 
 
-CELL_RANGE_FLOORS = tuple(
-    (width, width * private_range.expected_clipping_error(reach))
-    for reach in map(float, (HALF_WIDTH, NOISY_HALF_WIDTH))
-    for width in (cell_ranges.expected_width(reach),)
+CELL_RANGE_FLOOR = (
+    cell_ranges.expected_width(float(HALF_WIDTH)),
+    cell_ranges.expected_width(float(HALF_WIDTH))
+    * private_range.expected_clipping_error(float(HALF_WIDTH)),
 )
-"""Widths and clipping errors that first looks may have, as parts of the span."""
+"""Width and clipping error of cells with ranges of their own, as parts of the span."""
 ALL_CANDIDATES = tuple(
     RangeCandidate(q, s) for q in private_range.QUANTILES for s in private_range.WIDENINGS
 )

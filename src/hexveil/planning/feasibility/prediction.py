@@ -248,12 +248,10 @@ class ErrorPredictor:
         if requested.noised != ("mean",) or requested.clipping_range not in FAST_PREDICTIONS:
             return 0.0
         noise = self._noise / epsilon if epsilon else np.inf
+        width, clipping_error = fast_prediction.CELL_RANGE_FLOOR
         bounds = {
             "plain": self._plain_floor(epsilon),
-            "cells": min(
-                width * noise + self.span * clipped
-                for width, clipped in fast_prediction.CELL_RANGE_FLOORS
-            ),
+            "cells": width * noise + self.span * clipping_error,
             "projected": min(
                 one.width * noise + self.span * one.clipping_error
                 for one in fast_prediction.ALL_CANDIDATES
@@ -285,8 +283,9 @@ class ErrorPredictor:
         )
 
     def _least_with_cell_ranges(self, error: float) -> float:
-        rest = ((w, error - self.span * e) for w, e in fast_prediction.CELL_RANGE_FLOORS)
-        return min((self._noise * w / left for w, left in rest if left > 0), default=np.inf)
+        width, clipping_error = fast_prediction.CELL_RANGE_FLOOR
+        rest = error - self.span * clipping_error
+        return self._noise * width / rest if rest > 0 else np.inf
 
     def required_epsilon(self, error: float, begin: Fraction | None = None) -> float | None:
         """Return a loss at which the average error is at most this one, near the least such.

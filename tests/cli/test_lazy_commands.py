@@ -124,7 +124,7 @@ def test_completion_offers_commands():
         (("inspect", "--in"), ["--init"]),
         (
             ("release", "run.toml", "--e"),
-            ["--edition", "--engine", "--epsilon", "--error", "--estimates"],
+            ["--edition", "--engine", "--epsilon", "--error", "--estimates", "--estimator"],
         ),
         (("verify", "--j"), ["--json"]),
         (("ledger", "show", "--d"), ["--dataset"]),

@@ -1,6 +1,7 @@
 """Templates: all shipped, complete, and strict about the values that they are given."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -19,9 +20,9 @@ def test_the_texts_of_a_release_are_here():
     assert {"readme.md", "dossier.md", "report.html", "promise.txt", "clipping.txt"} <= {*NAMES}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_template_is_used(name):
-    """Each is named in the code, or included by another one."""
+@cache
+def included_templates():
+    """Return the templates that other templates include."""
     included = {
         found
         for other in NAMES
@@ -36,8 +37,19 @@ def test_every_template_is_used(name):
         for folder in ("page", "presence", "distribution", "derived")
         for found in re.findall(r"include words ~ \"/([a-z]+\.html)\"", page)
     }
-    source = "".join(path.read_text("utf-8") for path in FOLDER.parents[1].rglob("*.py"))
-    assert name in included or f'"{name}"' in source
+    return included
+
+
+@cache
+def source():
+    """Return the text of all modules."""
+    return "".join(path.read_text("utf-8") for path in FOLDER.parents[1].rglob("*.py"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_template_is_used(name):
+    """Each is named in the code, or included by another one."""
+    assert name in included_templates() or f'"{name}"' in source()
 
 
 def test_a_value_that_nobody_gave_is_refused():

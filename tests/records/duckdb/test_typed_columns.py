@@ -257,7 +257,7 @@ def test_a_file_without_a_column_is_read_with_the_others(tmp_path, monkeypatch):
     assert fast[:2] == slow[:2]
 
 
-@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("ending", ["\n", pytest.param("\r\n", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", FILES)
 def test_files_have_the_same_records_both_ways(name, ending, tmp_path, monkeypatch):
     path = tmp_path / "records.csv"

@@ -112,6 +112,7 @@ def test_python_runs(page, tmp_path, monkeypatch):
     with contextlib.redirect_stdout(io.StringIO()):
         for code in blocks(page, "python"):
             exec(compile(code, named(page), "exec"), names)  # noqa: S102  our own page
+    assert names.keys() - {"__builtins__"}, "the page's lines give nothing a name"
 
 
 def test_pages_that_are_left_out_are_there():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
+from hexveil.mechanisms.distribution.pooled_density import PooledDensity
 from hexveil.mechanisms.distribution.tilted_shapes import legendre_terms, tilt
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.presence_design import PrivateCap
 from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantile, laplace_sum_tail
-from hexveil.mechanisms.presence.shapes.pooled_density import PooledDensity
 from hexveil.mechanisms.presence.shapes.shape_decoding import (
     decode_shapes,
     fit_cells,
@@ -80,7 +80,7 @@ def test_pooled_shares_follow_noisy_bins(share):
     noisy = 1000 * np.array([share, *np.full(7, (1 - share) / 7)])
     even = DENSITY.even_shares(noisy, place, 1e-6)
     assert np.bincount(place, even) == pytest.approx(noisy / 1000, abs=0.004)
-    smooth, nothing = DENSITY.smooth_shares(noisy, place, 5.0), np.zeros(8)
+    smooth, nothing = DENSITY.smooth_shares(noisy / 1000, place, 0.005**2), np.zeros(8)
     for shares in (even, smooth, DENSITY.even_shares(nothing, place, 1.0)):
         assert (shares > 0).all()
         assert shares.sum() == pytest.approx(1.0)

@@ -23,6 +23,7 @@ from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
 from hexveil.mechanisms.distribution.binned_stage import PARTS, BinnedStage
+from hexveil.mechanisms.distribution.pooled_density import PooledDensity
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Floats, Ints, Outputs, Stage
@@ -34,8 +35,6 @@ WIDE_SHARE = Fraction(2, 5)
 REFINED_FROM = 250
 """Units times ε from which bins are placed twice."""
 FEW_UNITS = 100
-LEAST = 1e-4
-"""Least share of a fine bin: nothing is impossible because of noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +91,12 @@ class PooledShape(ReadOnlyArrays):
             return N_WIDE
         return 8 if self.occupancy.n_users * self.epsilon < FEW_UNITS / 4 else 12
 
+    @property
+    def _density(self) -> PooledDensity:
+        return PooledDensity(self.fine_edges)
+
     def _wide_place(self) -> Ints:
-        # By the end of a bin: fine bins are narrower than wide ones, thresholds divide them only.
-        span = int(self.fine_edges[-1])
-        return np.minimum((self.fine_edges - 1) * self._n_wide // span, self._n_wide - 1)
+        return self._density.wide_place(self._n_wide)
 
     def _narrow_place(self, earlier: Outputs) -> Ints:
         cdf = np.cumsum(self._by_place(earlier[WIDE][0], self._wide_place(), WIDE_SHARE))
@@ -110,46 +111,13 @@ class PooledShape(ReadOnlyArrays):
 
     def _by_place(self, noisy: Ints, place: Ints, share: Fraction) -> Floats:
         """Return shares of fine bins from those of their bins, even within a bin."""
-        width = np.diff(self.fine_edges, prepend=0).astype(float)
         measured = noisy / (PARTS * self.occupancy.n_users)
         noise = 2.0 * np.sqrt(2.0) / (self.occupancy.n_users * float(self.epsilon * share))
         # Half of what noise alone would give: small shares shrink, none becomes nothing.
-        kept = np.maximum(measured, 0.0)
-        kept = kept * kept / (kept + noise / 4.0)
-        total = np.bincount(place, weights=width, minlength=noisy.size)
-        fine = kept[place] * width / total[place]
-        return _floored(fine)
+        return self._density.even_shares(measured, place, noise / 4.0)
 
     def _smooth(self, noisy: Ints, place: Ints) -> Floats:
-        """Return shares by a log-density of Legendre terms, fitted by penalised least squares."""
-        edges = self.fine_edges / self.fine_edges[-1]
-        width = np.diff(edges, prepend=0.0)
-        terms = np.polynomial.legendre.legvander(2.0 * (edges - width / 2.0) - 1.0, 5)[:, 1:]
-        n_users, n_terms = self.occupancy.n_users, terms.shape[1]
-        variance = 8.0 / (n_users * float(self.epsilon)) ** 2 + 1e-5
-        target = noisy / (PARTS * n_users)
-        penalty = np.arange(1, n_terms + 1) ** 2 / 4.0
-        alpha = np.zeros(n_terms)
-        gather = np.zeros((noisy.size, edges.size))
-        gather[place, np.arange(edges.size)] = 1.0
-        for _ in range(60):
-            p = _density(terms @ alpha, width)
-            slope = gather @ (p[:, None] * (terms - p @ terms))
-            gradient = slope.T @ (target - gather @ p) / variance - penalty * alpha
-            curvature = slope.T @ slope / variance + np.diag(penalty)
-            step = np.linalg.solve(curvature, gradient)
-            alpha = alpha + step * min(1.0, 1.0 / max(np.abs(step).max(), 1e-12))
-        return _floored(_density(terms @ alpha, width))
-
-
-def _density(logarithm: Floats, width: Floats) -> Floats:
-    weight = width * np.exp(logarithm - logarithm.max())
-    return np.asarray(weight / weight.sum())
-
-
-def _floored(shares: Floats) -> Floats:
-    """Return shares that are positive and add up to 1."""
-    total = shares.sum()
-    even = np.full(shares.size, 1.0 / shares.size)
-    mixed = even if total <= 0.0 else (1.0 - LEAST * shares.size) * shares / total + LEAST
-    return np.asarray(mixed / mixed.sum())
+        """Return shares by a smooth log-density."""
+        n_users = self.occupancy.n_users
+        variance = 8.0 / (n_users * float(self.epsilon)) ** 2
+        return self._density.smooth_shares(noisy / (PARTS * n_users), place, variance)

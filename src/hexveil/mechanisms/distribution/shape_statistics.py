@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.mechanisms.distribution.tilted_shapes import quantiles
-from hexveil.model.statistic_terms import Histogram, Quantile, Share
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,15 +46,13 @@ class ShapeStatistics:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns, in order; a histogram has one for each bin, from the lowest."""
-        names = [name for term in self.terms for name in column_prefixes(term)]
+        names = [name for term in self.terms for name in column_names(term)]
         return (MEAN, *names) if self.has_mean else tuple(names)
 
     @property
     def is_share(self) -> NDArray[np.bool_]:
         """Which columns are shares of records, not values; shape (n_columns,)."""
-        shares = [
-            not isinstance(term, Quantile) for term in self.terms for _ in column_prefixes(term)
-        ]
+        shares = [not isinstance(term, Quantile) for term in self.terms for _ in column_names(term)]
         return np.array([False, *shares] if self.has_mean else shares)
 
     @property
@@ -88,16 +86,3 @@ class ShapeStatistics:
                     gather[np.arange(self.bins.n_bins), place] = 1.0
                     columns += list(np.moveaxis(shares @ gather, -1, 0))
         return np.stack(columns, axis=-1)
-
-
-def column_prefixes(term: Term) -> list[str]:
-    """Return the names of a statistic's columns.
-
-    Examples
-    --------
-    >>> column_prefixes(Histogram())[-1]
-    'histogram_20'
-    """
-    if isinstance(term, Histogram):
-        return [f"{term.column}_{number + 1:02d}" for number in range(term.n_bins)]
-    return [term.column]

@@ -20,16 +20,16 @@ import numpy as np
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.binned_stage import PARTS
 from hexveil.mechanisms.distribution.fine_bin_scores import PooledRankScores
+from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
 from hexveil.mechanisms.distribution.tilted_shapes import (
     TiltFit,
     fit_bins,
     legendre_terms,
-    quantiles,
     solve_tilts,
     tilt,
     tilt_to_means,
 )
-from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names
+from hexveil.model.statistic_terms import Histogram, Quantile, column_names
 from hexveil.planning.distribution.cell_prices import weight_variance
 from hexveil.planning.distribution.distribution_components import IndicatorPlan, RankPlan
 from hexveil.planning.distribution.distribution_plan import SCORES, SHAPE
@@ -248,18 +248,4 @@ def _measured(plan: DistributionPlan, shares: Floats) -> Floats:
     """Return all statistics of distributions over fine bins, shape (..., n_columns)."""
     bins, lattice = plan.facts.bins, plan.facts.lattice
     assert bins is not None  # noqa: S101  see plan_distribution
-    columns: list[Floats] = []
-    for term in plan.terms:
-        match term:
-            case Quantile(level):
-                quanta = quantiles(shares, float(level), bins.starts, bins.ends)
-                columns.append(float(lattice.lower) + float(lattice.quantum) * quanta)
-            case Share():
-                above = shares[..., bins.above(term.edge(lattice))].sum(axis=-1)
-                columns.append(above if term.is_above else 1.0 - above)
-            case Histogram():
-                place = np.searchsorted(term.edges(lattice), bins.edges)
-                gather = np.zeros((bins.n_bins, term.n_bins))
-                gather[np.arange(bins.n_bins), place] = 1.0
-                columns += list(np.moveaxis(shares @ gather, -1, 0))
-    return np.stack(columns, axis=-1)
+    return ShapeStatistics(bins, lattice, plan.terms).of(shares)

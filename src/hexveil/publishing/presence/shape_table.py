@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.mechanisms.distribution.shape_statistics import MEAN, column_prefixes
+from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.shapes.shape_decoding import decode_shapes
-from hexveil.model.statistic_terms import Histogram, Share, parse_statistics
+from hexveil.model.statistic_terms import Histogram, Share, column_names, parse_statistics
 from hexveil.publishing.distribution.distribution_table import describe_term
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def prefixes(statistics: Sequence[str]) -> tuple[str, ...]:
     ('mean', 'p85', 'share_at_least_50')
     """
     moments, terms = parse_statistics(tuple(statistics))
-    return (*moments, *(name for term in terms for name in column_prefixes(term)))
+    return (*moments, *(name for term in terms for name in column_names(term)))
 
 
 def shape_columns(statistics: Sequence[str]) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ def shape_subjects(request: ShapeRequest) -> dict[str, tuple[str, bool]]:
     subjects = {MEAN: ("the average of the records", True)} if request.has_mean else {}
     for term in request.terms:
         texts = describe_term(term, request.lattice)
-        for prefix, text in zip(column_prefixes(term), texts, strict=True):
+        for prefix, text in zip(column_names(term), texts, strict=True):
             subjects[prefix] = text, _is_value(term)
     return {
         f"{prefix}{end}": (_END_WORDS[end].format(text), is_value)
@@ -119,5 +119,5 @@ def limits_of(statistics: Sequence[str], lattice: ValueLattice) -> dict[str, tup
     bounds = float(lattice.lower), float(lattice.upper)
     limits = dict.fromkeys(moments, bounds)
     for term in terms:
-        limits |= dict.fromkeys(column_prefixes(term), bounds if _is_value(term) else (0.0, 1.0))
+        limits |= dict.fromkeys(column_names(term), bounds if _is_value(term) else (0.0, 1.0))
     return limits

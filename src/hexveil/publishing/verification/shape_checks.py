@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.distribution.shape_statistics import column_prefixes
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantile
 from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.model.statistic_terms import Histogram, Quantile, Share, parse_statistics
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, parse_statistics
 from hexveil.publishing.presence.presence_table import grade_means
 from hexveil.publishing.presence.shape_table import has_shapes, limits_of, prefixes, span_of
 from hexveil.publishing.verification.file_comparison import TOLERANCE
@@ -101,7 +100,7 @@ def check_shapes(
         yield "shares do not fall with their thresholds."
     for term in terms:
         if isinstance(term, Histogram):
-            total = sum(numbers[name][is_open] for name in column_prefixes(term))
+            total = sum(numbers[name][is_open] for name in column_names(term))
             if not np.allclose(total, 1.0, atol=TOLERANCE):
                 yield "the shares of a histogram do not add up to 1."
 

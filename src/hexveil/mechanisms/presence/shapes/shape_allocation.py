@@ -29,6 +29,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import DONE
+from hexveil.mechanisms.distribution.pooled_density import PooledDensity
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.loss_shares import PureShares, booked_losses
 from hexveil.mechanisms.presence.map_stage import map_scale
@@ -41,7 +42,6 @@ from hexveil.mechanisms.presence.shapes.binned_weights import (
     CoarseWeights,
     PooledBins,
 )
-from hexveil.mechanisms.presence.shapes.pooled_density import PooledDensity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 WIDE_BINS, NARROW_BINS = "wide bins", "narrow bins"
 COARSE_WEIGHTS, USER_CAP, CELL_BINS = "coarse weights", "user cap", "cell bins"
+SHRUNK = 0.2
+"""Part of the noise's standard deviation by which small shares shrink."""
 WIDE_PART = Fraction(2, 5)
 """Part of the shape's share that the wide bins have where narrow ones follow."""
 
@@ -214,13 +216,16 @@ class ShapeAllocation:
     def _even_shares(self, name: str, noisy: Ints, place: Ints) -> Floats:
         n_bins = self.form.n_wide if name == WIDE_BINS else self.form.n_narrow
         noise = float(np.sqrt(2.0)) * self._shape_scale(name) / PARTS
-        return self._density.even_shares(noisy[:n_bins] / PARTS, place, noise)
+        return self._density.even_shares(noisy[:n_bins] / PARTS, place, SHRUNK * noise)
 
     def _smooth_shares(self, noisy: Ints) -> Floats:
         n_wide = self.form.n_wide
         noise = float(np.sqrt(2.0)) * self._shape_scale(WIDE_BINS) / PARTS
+        weights = noisy[:n_wide] / PARTS
+        # The number of units is private: shares are those of the noisy sum over all bins.
+        weight = max(float(weights.sum()), noise * np.sqrt(n_wide))
         place = self._density.wide_place(n_wide)
-        return self._density.smooth_shares(noisy[:n_wide] / PARTS, place, noise)
+        return self._density.smooth_shares(weights / weight, place, (noise / weight) ** 2)
 
     def _in_cells(self, shares: Floats) -> Ints:
         edges = np.array(self.threshold_edges, dtype=np.int64)

@@ -1,9 +1,8 @@
-"""Pooled shape of a map with private presence, from noisy bins, and the bins it places.
+"""Pooled shape of a map from noisy bins, and the bins it places, under either privacy model.
 
-Post-processing of released numbers: it costs no privacy. The number of units is private, so shares
-are those of the noisy sum over all bins. Of a large fleet the second bins, at quantiles of the
-first, give the shape, even within a bin; of a small one a log-density of a few Legendre terms is
-fitted to the first bins by penalised least squares.
+Post-processing of released numbers: it costs no privacy. Of many units the second bins, at
+quantiles of the first, give the shape, even within a bin; of few a log-density of a few Legendre
+terms is fitted to the first bins by penalised least squares.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ MODEL_VARIANCE = 1e-5
 PENALTY = 0.25
 NEAR = 0.5
 """Distance of a quantile from a threshold, in parts of the share of a bin, that makes it none."""
-SHRUNK = 0.2
-"""Part of the noise's standard deviation by which small shares shrink."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +63,7 @@ class PooledDensity(ReadOnlyArrays):
         splits = splits[splits < below.size - 1]
         return np.searchsorted(splits, np.arange(below.size), side="left")
 
-    def even_shares(self, noisy: Floats, place: Ints, noise: float) -> Floats:
+    def even_shares(self, noisy: Floats, place: Ints, shrinkage: float) -> Floats:
         """Return the shares of fine bins from those of their bins, even within a bin.
 
         Parameters
@@ -74,23 +71,33 @@ class PooledDensity(ReadOnlyArrays):
         noisy : ndarray of float, shape (n_bins,)
             Noisy weights of bins.
         place : ndarray of int64, shape (n_fine_bins,)
-        noise : float
-            Standard deviation of a noisy weight.
+            Bin of each fine bin.
+        shrinkage : float
+            Weight that small weights lose, about; in proportion to the noise.
         """
         width = np.diff(self.edges, prepend=0).astype(float)
         kept = np.maximum(noisy, 0.0)
         # Small shares shrink, none becomes nothing.
-        kept = kept * kept / np.maximum(kept + SHRUNK * noise, np.finfo(float).tiny)
+        kept = kept * kept / np.maximum(kept + shrinkage, np.finfo(float).tiny)
         total = np.bincount(place, weights=width, minlength=noisy.size)
         return _floored(kept[place] * width / total[place])
 
-    def smooth_shares(self, noisy: Floats, place: Ints, noise: float) -> Floats:
-        """Return the shares of fine bins by a smooth log-density; parameters as above."""
+    def smooth_shares(self, noisy: Floats, place: Ints, variance: float) -> Floats:
+        """Return the shares of fine bins by a smooth log-density.
+
+        Parameters
+        ----------
+        noisy : ndarray of float, shape (n_bins,)
+            Noisy shares of bins.
+        place : ndarray of int64, shape (n_fine_bins,)
+            Bin of each fine bin.
+        variance : float
+            Of the noise of a share.
+        """
         edges = self.edges / self.edges[-1]
         width = np.diff(edges, prepend=0.0)
         terms = np.polynomial.legendre.legvander(2.0 * (edges - width / 2.0) - 1.0, N_TERMS)[:, 1:]
-        weight = max(float(noisy.sum()), noise * np.sqrt(noisy.size))
-        variance = (noise / weight) ** 2 + MODEL_VARIANCE
+        variance = variance + MODEL_VARIANCE
         penalty = PENALTY * np.arange(1, N_TERMS + 1) ** 2
         gather = np.zeros((noisy.size, edges.size))
         gather[place, np.arange(edges.size)] = 1.0
@@ -98,7 +105,7 @@ class PooledDensity(ReadOnlyArrays):
         for _ in range(NEWTON_STEPS):
             p = _density(terms @ alpha, width)
             slope = gather @ (p[:, None] * (terms - p @ terms))
-            gradient = slope.T @ (noisy / weight - gather @ p) / variance - penalty * alpha
+            gradient = slope.T @ (noisy - gather @ p) / variance - penalty * alpha
             curvature = slope.T @ slope / variance + np.diag(penalty)
             step = np.linalg.solve(curvature, gradient)
             alpha = alpha + step * min(1.0, 1.0 / max(np.abs(step).max(), 1e-12))

@@ -6,25 +6,19 @@ recipient can check. The sentences are those of every dossier under public prese
 
 from __future__ import annotations
 
-import hashlib
-import json
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.publishing.distribution.distribution_manifest import KIND
+from hexveil.publishing.dossier.verified_release import VerifiedRelease, has_field
 from hexveil.publishing.dossier.wording import LOSSES, repeated_losses
-from hexveil.publishing.markup import clean_texts
-from hexveil.publishing.verification.verify import read_release
 from hexveil.report import accuracy_text, clipping_text
 from hexveil.report.manifest_view import format_heading, format_rounded_up, with_unit
 from hexveil.report.promise import exact_counts, in_common
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-NAME = "manifest.json"
 
 
 def distribution_values(folder: Path) -> dict[str, Any] | None:
@@ -35,12 +29,10 @@ def distribution_values(folder: Path) -> dict[str, Any] | None:
     InputError
         If the folder is not as it was written.
     """
-    if not _is_distribution(folder / NAME):
+    if not has_field(folder, "kind", KIND):
         return None
-    manifest, _ = read_release(folder)
-    if manifest["ledger"] is None:
-        raise InputError(f"{folder / NAME} names no entry of a ledger, so nothing was booked.")
-    manifest = clean_texts(manifest)
+    release = VerifiedRelease.read(folder)
+    manifest = release.manifest
     guarantee, dataset = manifest["guarantee"], manifest["dataset"]
     loss = Fraction(guarantee["epsilon_spent"])
     repeated = repeated_losses(guarantee["privacy_unit"], loss)
@@ -50,7 +42,7 @@ def distribution_values(folder: Path) -> dict[str, Any] | None:
         # A range of the means is one of their own steps, which the steps here hold together.
         **clipping_text.template_values([], str),
         "manifest": manifest,
-        "checksum": hashlib.sha256((folder / NAME).read_bytes()).hexdigest(),
+        "checksum": release.checksum,
         "has_receipt": True,
         "unit": guarantee["privacy_unit"],
         "heading": format_heading(manifest["plan"]["statistics"], dataset["value"] or "value"),
@@ -82,12 +74,3 @@ def _accuracy(manifest: dict[str, Any]) -> list[str]:
     stated = [one for one in manifest["accuracy"] if not one["statistic"].startswith("histogram_")]
     unit = manifest["dataset"]["value_unit"]
     return accuracy_text.describe_accuracy(stated, unit, lambda n, one: with_unit(f"{n:.3g}", one))
-
-
-def _is_distribution(path: Path) -> bool:
-    """Return whether a manifest is of this kind; other checks come afterwards."""
-    try:
-        manifest = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(manifest, dict) and manifest.get("kind") == KIND

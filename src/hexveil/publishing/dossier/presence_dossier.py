@@ -6,27 +6,21 @@ can check.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
-from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
+from hexveil.publishing.dossier.verified_release import VerifiedRelease, has_field
 from hexveil.publishing.dossier.wording import SPANS, losses_at, repeated_losses
-from hexveil.publishing.markup import clean_texts
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.verification.presence_checks import delta_of
-from hexveil.publishing.verification.verify import read_release
 from hexveil.report.manifest_view import format_heading
 from hexveil.report.promise import delta_in_words, in_common
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-NAME = "manifest.json"
 
 
 def find_values(folder: Path) -> dict[str, Any] | None:
@@ -37,12 +31,10 @@ def find_values(folder: Path) -> dict[str, Any] | None:
     InputError
         If the folder is not as it was written.
     """
-    if not _is_presence(folder / NAME):
+    if not has_field(folder, "model", MODEL):
         return None
-    manifest, table = read_release(folder)
-    if manifest["ledger"] is None:
-        raise InputError(f"{folder / NAME} names no entry of a ledger, so nothing was booked.")
-    manifest = clean_texts(manifest)
+    release = VerifiedRelease.read(folder)
+    manifest = release.manifest
     unit = manifest["guarantee"]["privacy_unit"]
     loss, delta = Fraction(manifest["guarantee"]["epsilon_spent"]), delta_of(manifest)
     if delta:
@@ -51,7 +43,7 @@ def find_values(folder: Path) -> dict[str, Any] | None:
         repeated = repeated_losses(unit, loss)
     return {
         "manifest": manifest,
-        "checksum": hashlib.sha256((folder / NAME).read_bytes()).hexdigest(),
+        "checksum": release.checksum,
         "unit": unit,
         "heading": _heading(manifest),
         "promise": manifest["guarantee"]["promise"],
@@ -61,7 +53,7 @@ def find_values(folder: Path) -> dict[str, Any] | None:
         "repeated": repeated,
         "longest": repeated[2],
         "in_common": in_common(),
-        "open_cells": sum(table["is_open"].to_pylist()),
+        "open_cells": sum(release.table["is_open"].to_pylist()),
     }
 
 
@@ -73,15 +65,6 @@ def _repeated(times: int, loss: Fraction, delta: Fraction) -> dict[str, Any]:
         # Four digits, rounded up, as people read them.
         composed = Fraction(math.ceil(exact * 1000), 1000)
     return losses_at(times, composed, delta)
-
-
-def _is_presence(path: Path) -> bool:
-    """Return whether a manifest states this model; other checks come afterwards."""
-    try:
-        manifest = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(manifest, dict) and manifest.get("model") == MODEL
 
 
 def _heading(manifest: dict[str, Any]) -> str:

@@ -120,10 +120,6 @@ def test_a_promise_with_a_delta_from_start_to_end(here, call):
     opened = call("ledger", "init", "other.sqlite", "--dataset", "cars", "--budget", "1",
                   "--delta", "1e-9")  # fmt: skip
     assert "epsilon 1 at delta 0.000000001" in " ".join(opened.out.split())
-    (here / "run.toml").write_text(RUN.replace('protect = "presence"\nfleet = 400', "delta = 1e-6"))
-    public = call("plan", "run.toml")
-    assert public.code == 2
-    assert 'belongs to protect = "presence"' in " ".join(public.err.split())
 
 
 def test_a_repeated_release_reads_no_record(here, call):

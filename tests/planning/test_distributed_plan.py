@@ -15,7 +15,7 @@ from hexveil.base.errors import InputError
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.model.factored_weights import WEIGHT_RESOLUTION
 from hexveil.planning.allocation import PerCellRange, PrivateRange
-from hexveil.planning.clipping_range.user_weights import UserMeanPrior, _Problem
+from hexveil.planning.clipping_range.user_weights import UserMeanPrior, WeightProblem
 from hexveil.planning.clipping_range.weight_search import (
     DISTRIBUTED_ITERATIONS,
     DistributedWeightProblem,
@@ -247,7 +247,7 @@ def test_the_objective_of_weights_and_its_slope_are_the_same(occupancy, seed, ro
     logs = np.random.default_rng(seed).normal(0, 1, occupancy.n_cells)
     prior = UserMeanPrior(0.3, 0.1)
     there = DistributedWeightProblem(distributed(occupancy, room), 2.0, prior)
-    here = _Problem(occupancy, 2.0, prior)
+    here = WeightProblem(occupancy, 2.0, prior)
     (value, slope), (same, other) = there.value(logs), here.value(logs)
     assert value == pytest.approx(same, rel=1e-12)
     np.testing.assert_allclose(slope, other, rtol=1e-9, atol=1e-12)

@@ -13,7 +13,7 @@ from hexveil import Occupancy
 from hexveil.planning.clipping_range import user_weights
 from hexveil.planning.clipping_range.user_weights import (
     UserMeanPrior,
-    _Problem,
+    WeightProblem,
     expected_bias,
     max_bias,
     optimize_user_weights,
@@ -62,7 +62,7 @@ def test_weights_sum_to_one_and_nobody_loses_more(occupancy, loss):
 @given(fleets(), st.integers(0, 2**32 - 1))
 def test_the_slope_is_that_of_the_value(occupancy, seed):
     """The slope agrees with differences of the value, away from where a factor reaches 1."""
-    problem = _Problem(occupancy, 1.0, PRIOR)
+    problem = WeightProblem(occupancy, 1.0, PRIOR)
     logs = np.random.default_rng(seed).normal(0, 2, occupancy.n_cells)
     at = problem.by_user(np.exp(logs))
     if np.abs(np.log(np.maximum(at, 1e-300))).min() < 1e-3:
@@ -93,7 +93,7 @@ def test_the_search_goes_on_to_the_end_on_many_cells(loss):
     counts[0, counts.sum(axis=0) == 0] = 1
     occupancy = Occupancy.from_dense(counts)
     prior = UserMeanPrior(0.3 / loss, 0.1 / loss)
-    problem = _Problem(occupancy, loss, prior)
+    problem = WeightProblem(occupancy, loss, prior)
 
     def value(weighing):
         return float((weighing.noise + expected_bias(occupancy, weighing.weight, prior)).mean())
@@ -129,7 +129,7 @@ def test_no_better_weights_are_found_by_trying(occupancy, loss):
 
     On very few cells a first step can end where all users are reduced and the objective is flat.
     """
-    problem = _Problem(occupancy, loss, PRIOR)
+    problem = WeightProblem(occupancy, loss, PRIOR)
 
     def value(weighing):
         return float((weighing.noise + expected_bias(occupancy, weighing.weight, PRIOR)).mean())
@@ -185,10 +185,10 @@ def test_names_of_users_do_not_matter():
 def test_runs_of_cells_add_up_to_what_all_pairs_at_once_say(occupancy, seed, most):
     """The objective and its slope do not depend on how many pairs are looked at together."""
     logs = np.random.default_rng(seed).normal(0, 2, occupancy.n_cells)
-    value, slope = _Problem(occupancy, 1.0, PRIOR).value(logs)
+    value, slope = WeightProblem(occupancy, 1.0, PRIOR).value(logs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(user_weights, "BLOCK_PAIRS", most)
-        problem = _Problem(occupancy, 1.0, PRIOR)
+        problem = WeightProblem(occupancy, 1.0, PRIOR)
         assert len(problem.runs) > 1 or occupancy.n_cells == 1 or occupancy.n_pairs <= 2 * most
         again, also = problem.value(logs)
     assert again == pytest.approx(value, rel=1e-12)
@@ -205,8 +205,8 @@ def test_a_search_from_a_neighbour_s_rates_ends_as_low_and_sooner(monkeypatch):
     counts[:, 0] += counts.sum(axis=1) == 0
     occupancy, other = Occupancy.from_dense(counts), UserMeanPrior(0.4, 0.12)
     looks = []
-    seen = _Problem.value
-    monkeypatch.setattr(_Problem, "value", lambda *given: looks.append(1) or seen(*given))
+    seen = WeightProblem.value
+    monkeypatch.setattr(WeightProblem, "value", lambda *given: looks.append(1) or seen(*given))
 
     def value(made):
         return float((made.noise + expected_bias(occupancy, made.weight, PRIOR)).mean())

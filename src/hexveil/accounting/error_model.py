@@ -17,11 +17,12 @@ of one record is 0 whatever the value is: it is published so, without noise, los
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
@@ -102,11 +103,13 @@ class ErrorModel(ReadOnlyArrays):
     unit : ndarray of float, shape (n_cells,)
         U or U²: what a figure for bounds of width 1 is multiplied by.
     noise : ndarray of float, shape (n_cells,)
-        Laplace scale for bounds of width 1; 0 where the statistic is a constant.
+        Scale of the noise for bounds of width 1; 0 where the statistic is a constant.
     clipped_share : ndarray of float, shape (n_cells,)
         Share of the cell's samples that is put at the middle.
     constant_error : ndarray of float, shape (n_cells,)
         What a constant can miss, for bounds of width 1; see `constant_error`.
+    law : NoiseLaw
+        Laplace, or Gaussian under a δ.
     """
 
     name: str
@@ -114,6 +117,7 @@ class ErrorModel(ReadOnlyArrays):
     noise: Floats
     clipped_share: Floats
     constant_error: Floats
+    law: NoiseLaw = field(default=LAPLACE, kw_only=True)
 
     @property
     def noised(self) -> NDArray[np.bool_]:
@@ -127,8 +131,13 @@ class ErrorModel(ReadOnlyArrays):
 
     @property
     def scale(self) -> Floats:
-        """Laplace scale of each cell, which is also the expected |noise|; 0: a constant."""
+        """Scale of each cell's noise: of Laplace noise, or a deviation; 0: a constant."""
         return np.asarray(self.unit * self.noise)
+
+    @property
+    def expected_noise(self) -> Floats:
+        """Expected |noise| of each cell."""
+        return np.asarray(self.scale * self.law.mean_absolute)
 
     @property
     def bias(self) -> Floats:
@@ -141,13 +150,13 @@ class ErrorModel(ReadOnlyArrays):
     @property
     def error(self) -> Floats:
         """Planning error of each cell: worst-case bias plus expected |noise|."""
-        return np.asarray(self.bias + self.scale)
+        return np.asarray(self.bias + self.expected_noise)
 
     @property
     def bound95(self) -> Floats:
         """Error of each cell not exceeded with probability 95 percent, whatever the values."""
         # P(|Laplace(b)| > b ln 20) = 1/20.
-        return np.asarray(self.bias + self.scale * LN20)
+        return np.asarray(self.bias + self.scale * self.law.limit95)
 
     @property
     def graded_bound(self) -> Floats:
@@ -213,7 +222,7 @@ class WeightedMeanErrorModel(ErrorModel):
     def error(self) -> Floats:
         """Predicted error of each cell: likely bias plus expected |noise|."""
         expected = np.where(self.noised, self.expected_bias, self.constant_error)
-        return np.asarray(self.unit * expected + self.scale)
+        return np.asarray(self.unit * expected + self.expected_noise)
 
 
 @dataclass(frozen=True, eq=False)

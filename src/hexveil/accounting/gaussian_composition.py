@@ -35,6 +35,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from hexveil.accounting.gaussian_loss import (
     HALVINGS,
@@ -46,12 +49,19 @@ from hexveil.accounting.gaussian_loss import (
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, round_up, to_positive_fraction
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
 LATTICE = Fraction(1, 2**9)
 """Lattice term of a stage of Gaussian noise, per unit of its μ²; see the module's head."""
 STEPS = 10**12
 """Squares of μ are whole multiples of 1 / STEPS, those of a ledger."""
 DIGITS = 9
 """Digits of calibrated numbers: fewer than those in which processors differ."""
+FIGURE_POINTS = 65
+"""Points between which losses of units are interpolated, for figures."""
 LARGE = 16.0
 """ε from which the bound μ² <= 8 ε is taken."""
 
@@ -117,6 +127,26 @@ def square_epsilon(square: Fraction, delta: Fraction) -> float:
         return 0.0
     mu = math.nextafter(math.sqrt(round_up(square)), math.inf)
     return GaussianLoss(mu, round_up(square * LATTICE)).epsilon(delta_down(delta))
+
+
+def epsilons_of_squares(squares: Floats, delta: Fraction) -> Floats:
+    """Return ε of many units from their μ², for figures: the largest exactly, others nearly.
+
+    ε at a δ is convex in μ, so that a line between two points is above it.
+
+    Examples
+    --------
+    >>> epsilons_of_squares(np.array([0.0, 0.014, 0.056]), Fraction("1e-6")).round(2)
+    array([0.  , 0.44, 1.  ])
+    """
+    largest = float(squares.max(initial=0.0))
+    roots = np.linspace(0.0, math.sqrt(largest), FIGURE_POINTS)
+    points = [square_epsilon(Fraction(float(root)) ** 2, delta) for root in roots[:-1].tolist()]
+    epsilons = np.interp(
+        np.sqrt(squares), roots, [*points, square_epsilon(Fraction(largest), delta)]
+    )
+    exact = square_epsilon(Fraction(largest), delta)
+    return np.where(squares == largest, exact, np.minimum(epsilons, exact))
 
 
 @lru_cache(maxsize=64)

@@ -159,7 +159,7 @@ def _refuse_limits(run: Run) -> None:
 
 def refuse_declarations(run: Run) -> None:
     """Refuse declarations of private presence where the run does not protect it."""
-    given = set(run.privacy.explicit_fields()) - {"protect", "quiet_records"}
+    given = set(run.privacy.explicit_fields()) - {"protect", "quiet_records", "delta"}
     if given and not is_presence_private(run):
         raise InputError(
             f'{min(given)} (in [privacy]) belongs to protect = "presence"; set that too, or '
@@ -236,6 +236,8 @@ def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     # Names in a file become objects of the library.
     if "mechanism" in fields:
         fields["mechanism"] = mechanism(fields["mechanism"])
+    declared = run.privacy.explicit_fields()
+    fields |= {name: declared[name] for name in ("delta",) if name in declared}
     return complete(function, fields)
 
 

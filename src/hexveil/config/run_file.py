@@ -111,8 +111,8 @@ class PrivacySection(Section):
         'Records from which on a unit weighs fully: a number, "private" or, by default, "none".'
     )
     delta: Exact | None = _field(
-        "Promise (epsilon, delta) with Gaussian noise, under private presence: far below 1 / "
-        "fleet, such as 1e-6. By default the promise is pure."
+        "Promise (epsilon, delta) with Gaussian noise: far below one over the number of units, "
+        "such as 1e-6. By default the promise is pure."
     )
     quiet_records: Switch | None = _field(
         "Do not show the private counts of a reading on the terminal."

@@ -8,10 +8,17 @@ Neighbours: one user's values all change within the bounds; users and counts are
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hexveil.accounting.gaussian_composition import LATTICE
+from hexveil.accounting.gaussian_loss import MIN_DEVIATION
+from hexveil.accounting.noise_law import GAUSSIAN
+
+if TYPE_CHECKING:
+    from hexveil.accounting.noise_law import NoiseLaw
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -51,6 +58,13 @@ class GaussianNoise:
 
 
 NoiseRequest: TypeAlias = LaplaceNoise | NoisyMax | GaussianNoise
+
+
+def noise_of_law(law: NoiseLaw, scales: Floats) -> LaplaceNoise | GaussianNoise:
+    """Return the request for noise of a law; Gaussian only where its loss is proved."""
+    if law == GAUSSIAN:
+        return GaussianNoise(np.maximum(scales, MIN_DEVIATION))
+    return LaplaceNoise(scales)
 
 
 class SensitivityReport(Protocol):
@@ -99,6 +113,32 @@ class Separate:
     def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
         """Return each user's loss, rounded down: see `SensitivityReport`."""
         return sum_lower_bound(self.user, self.terms(request), n_users)
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredMoves:
+    """Sensitivity of numbers of one stage of Gaussian noise: squares of moves add up.
+
+    Attributes
+    ----------
+    moves : Separate
+    """
+
+    moves: Separate
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002
+        """Return infinity: no pure loss limits Gaussian noise."""
+        return np.full(n_users, np.inf)
+
+    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
+        """Return what each user is charged as a square of μ, rounded down (unit_squares)."""
+        deviations, moves = request.deviations[self.moves.entry], self.moves
+        if not (np.isfinite(deviations) & (deviations >= MIN_DEVIATION)).all():
+            return np.full(n_users, np.inf)
+        ratio = moves.by / deviations
+        stage = sum_lower_bound(moves.user, ratio**2, n_users)
+        lattice = sum_lower_bound(moves.user, ratio / deviations / float(LATTICE), n_users)
+        return np.maximum(stage, lattice)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast, overload, runtime_checkable
 
 from hexveil.base.errors import InputError
@@ -86,7 +87,7 @@ def plan(
     advise: bool = ...,
     fleet: None = ...,
     user_cap: None = ...,
-    delta: None = ...,
+    delta: Number | None = ...,
 ) -> Plan: ...
 
 
@@ -235,8 +236,9 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         For private presence: records from which on a unit has its full weight; declared, or found
         privately for large fleets. Default none.
     delta : int, str, Decimal, Fraction or float, optional
-        For private presence: promises (ε, δ) with Gaussian noise, for numbers or averages of units
-        in many cells. Far below 1 / fleet, such as "1e-6". Default a pure promise.
+        Promises (ε, δ) with Gaussian noise, which is less where units are in many cells. Far below
+        one over the number of units, such as "1e-6". Default a pure promise. Where occupancy is
+        public it goes with means, and clipping_range "bounds" or "private".
 
     Raises
     ------
@@ -260,21 +262,17 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     """
     options = MomentOptions(
         target_error, bounds, method, mechanism, objective, error, split, clipping_range,
-        range_share, clip_user, cell_epsilon, unfinished_stage,
+        range_share, clip_user, cell_epsilon, unfinished_stage, delta,
     )  # fmt: skip
     declared = _declared_side(source)
     if declared is not None:
+        options = replace(options, delta=None)
         _refuse(options, 'protect="presence"', weights=weights, estimator=estimator)
         made = plan_presence(
             declared, epsilon=epsilon, fleet=fleet, statistics=statistics, user_cap=user_cap,
             baseline_error=baseline_error, edition=check_edition(edition), delta=delta,
         )  # fmt: skip
         return _advised(made) if advise else made
-    if delta is not None:
-        raise InputError(
-            'delta goes with protect="presence"; leave it out: where values alone are protected, '
-            "users are in few cells, in which a pure promise has less noise."
-        )
     if fleet is not None or user_cap is not None:
         raise InputError(
             'fleet and user_cap go with protect="presence"; leave them out, since the units are '
@@ -282,6 +280,11 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         )
     public = cast("Occupancy | PublicMetadata | HasPublicMetadata", source)
     if statistics is not None and has_distribution(statistics):
+        if delta is not None:
+            raise InputError(
+                "delta works for the mean where values alone are protected; leave it out with "
+                "quantiles, shares and histograms."
+            )
         _refuse(options, "quantiles, shares and histograms", baseline_error=baseline_error)
         of_terms = plan_distribution(
             public, statistics=statistics, epsilon=epsilon, weights=weights,

@@ -48,6 +48,8 @@ def goal(plan: Plan | DistributionPlan) -> dict[str, str]:
         "error": requested.error,
         "split": _exact(requested.split),
         "epsilon": _exact(requested.epsilon),
+        # Pure requests have no such field: those of earlier versions stay what they were.
+        **({"delta": decimal_text(requested.delta)} if requested.delta else {}),
         # Arrays by digest: a target per cell would make the text as long as the map.
         "targets": json.dumps(
             {name: _digest(one) for name, one in (requested.target or {}).items()}

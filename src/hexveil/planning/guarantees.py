@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting import privacy_loss, weighted_losses
+from hexveil.accounting import privacy_loss, unit_squares, weighted_losses
 from hexveil.accounting.contributions import (
     all_or_none,
     clipped_by_caps,
@@ -29,11 +29,13 @@ from hexveil.accounting.error_model import (
     span_in_quanta,
     variance_sensitivity_bound,
 )
+from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.accounting.privacy_loss import LossParameters
 from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import read_only
+from hexveil.model.factored_weights import FactoredWeights
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning import cell_mechanism_errors
 from hexveil.planning.allocation import (
@@ -218,7 +220,7 @@ def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> E
     match allocation.clipping:
         case WithinBounds():
             share = clipped_share(problem, allocation, "mean")
-            return ErrorModel("mean", span, noise, share, constant)
+            return ErrorModel("mean", span, noise, share, constant, law=problem.request.law)
         case PrivateRange(range=clipping_range):
             return WeightedMeanErrorModel(
                 "mean",
@@ -228,6 +230,7 @@ def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> E
                 constant,
                 max_bias=clipping_range.max_bias(occupancy),
                 expected_bias=clipping_range.expected_bias(occupancy),
+                law=problem.request.law,
             )
         case TwoStageRange(range=clipping_range, stages=stages):
             return strategies.two_stage_error_model(
@@ -309,8 +312,69 @@ def loss_parameters(
     return cells, (allocation.contribution_factor,), allocation.suppressed
 
 
+def squares_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> tuple[Floats, Floats]:
+    """Return μ² of each pair under (ε, δ), and its lattice term: see `unit_squares`."""
+    occupancy = problem.occupancy.local()
+    match allocation.clipping:
+        case WithinBounds():
+            caps, quanta = caps_and_quanta(problem, allocation, "mean")
+            return unit_squares.clipped_pair_squares(
+                occupancy,
+                caps,
+                allocation.noise_scale_records,
+                quanta,
+                allocation.contribution_factor,
+            )
+        case PrivateRange(range=clipping_range):
+            whole, totals = clipping_range.weight, clipping_range.totals(occupancy)
+            assert not isinstance(whole, FactoredWeights)  # noqa: S101  pairs are at hand
+            noise = mean_noise(problem, allocation)
+            return unit_squares.weighted_pair_squares(occupancy, whole, totals, noise)
+        case _:
+            raise InputError("delta goes with the public bounds, or one private range.")
+
+
+def _shared_square(allocation: PlanAllocation) -> float:
+    """Return the square of μ that every user spends beside the cells."""
+    match allocation.clipping:
+        case PrivateRange() as clipping:
+            return unit_squares.range_square(clipping.shared_epsilon)
+    return 0.0
+
+
+def booked_per_user(
+    problem: PlanningProblem, allocation: PlanAllocation, parameters: Parameters | None = None
+) -> Floats:
+    """Return what the ledger books for each user, rounded up: ε, or a square of μ under a δ."""
+    if not problem.request.delta:
+        return losses_per_user(problem, allocation, parameters)
+    squares = squares_per_pair(problem, allocation)
+    return unit_squares.sum_of_squares(
+        problem.occupancy.local(), squares, _shared_square(allocation)
+    )
+
+
+def _claimed_square(problem: PlanningProblem, allocation: PlanAllocation) -> float:
+    """Return the largest square of μ if each cell costs all of its users what it costs most."""
+    local = problem.occupancy.local()
+    squares = squares_per_pair(problem, allocation)
+    claimed = [
+        np.where(terms > 0, np.maximum.reduceat(terms, local.start[:-1])[local.cell], 0.0)
+        for terms in squares
+    ]
+    booked = unit_squares.sum_of_squares(
+        local, (claimed[0], claimed[1]), _shared_square(allocation)
+    )
+    return float(booked.max(initial=0.0))
+
+
 def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Floats:
-    """Return the privacy loss of each (cell, user) pair, not yet rounded up."""
+    """Return the privacy loss of each (cell, user) pair, not yet rounded up.
+
+    Under a δ these are squares of μ.
+    """
+    if problem.request.delta:
+        return squares_per_pair(problem, allocation)[0]
     occupancy = problem.occupancy.local()
     match allocation.clipping:
         case WithinBounds():
@@ -366,6 +430,9 @@ def l0_loss(
 ) -> Fraction | float:
     """Return the loss that counting cells claims: each cell's largest loss, for all its users."""
     occupancy, clipping = problem.occupancy, allocation.clipping
+    if problem.request.delta:
+        claimed_square = Fraction(_claimed_square(problem, allocation))
+        return square_epsilon(claimed_square, problem.request.delta)
     if isinstance(clipping, WithinBounds):
         cells, users, pairs = parameters or loss_parameters(problem, allocation)
         occupancy = charged_occupancy(problem, allocation)

@@ -16,6 +16,7 @@ from hexveil.accounting.error_model import has_single_record
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.planning import cell_mechanisms
+from hexveil.planning.approximate.gaussian_allocation import allocate_approximate
 from hexveil.planning.blas_threads import single_blas_thread
 from hexveil.planning.calibration import (
     allocate_at_least_epsilon,
@@ -54,6 +55,8 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
     InputError
         If the method cannot do what is asked, or the loss is too small for any plan.
     """
+    if problem.request.delta:
+        return allocate_approximate(problem)
     match problem.request.limit:
         case WithinEpsilon(epsilon):
             return _BY_RANGE[problem.request.clipping_range](problem, epsilon)

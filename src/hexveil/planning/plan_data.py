@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from hexveil.accounting.gaussian_composition import calibrated_square, epsilons_of_squares
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.planning import guarantees
@@ -67,8 +68,11 @@ class PlanData(ReadOnlyArrays):
         None for a bare occupancy, which can be planned but not released.
     error_models : mapping of statistic to ErrorModel
         Figure: the error of each noised statistic.
+    booked_losses : ndarray of float, shape (n_users,)
+        Figure: what the ledger books for each user over all cells, rounded up: its privacy loss in
+        epsilon, or under a δ the square of μ.
     user_losses : ndarray of float, shape (n_users,)
-        Figure: the privacy loss of each user over all cells, rounded up.
+        Figure: the privacy loss of each user in epsilon, under a δ that at δ.
     l0_loss : Fraction or float
         Figure: loss under naive accounting, each cell's loss charged to all of its users.
     """
@@ -81,6 +85,7 @@ class PlanData(ReadOnlyArrays):
     baseline_error: float
     facts: PublicMetadata | None = None
     error_models: Mapping[str, ErrorModel] = field(init=False)
+    booked_losses: Floats = field(init=False)
     user_losses: Floats = field(init=False)
     l0_loss: Fraction | float = field(init=False)
 
@@ -96,9 +101,11 @@ class PlanData(ReadOnlyArrays):
             models = guarantees.error_models(problem, allocation)
             # All figures share one pass for the clipped shares, which the error models have.
             parameters = guarantees.loss_parameters(problem, allocation, models)
-            losses = guarantees.losses_per_user(problem, allocation, parameters)
+            booked = guarantees.booked_per_user(problem, allocation, parameters)
             claimed = guarantees.l0_loss(problem, allocation, parameters)
         object.__setattr__(self, "error_models", MappingProxyType(models))
+        losses = epsilons_of_squares(booked, self.delta) if self.delta else booked
+        object.__setattr__(self, "booked_losses", read_only(booked))
         object.__setattr__(self, "user_losses", read_only(losses))
         object.__setattr__(self, "l0_loss", claimed)
 
@@ -137,6 +144,16 @@ class PlanData(ReadOnlyArrays):
                 return epsilon
             case WithinErrors() | WithinCellEpsilon():
                 return self.epsilon
+
+    @property
+    def delta(self) -> Fraction:
+        """δ of an approximate promise; 0 for a pure one."""
+        return self.request.delta
+
+    @property
+    def booked_limit(self) -> Fraction:
+        """Most that the ledger books for a user: ε, or under a δ a square of μ."""
+        return Fraction(float(self.booked_losses.max(initial=0.0)))
 
     @property
     def contribution_cap(self) -> NDArray[np.int64]:
@@ -280,6 +297,7 @@ class PlanData(ReadOnlyArrays):
             self.span,
             float(self.requested_epsilon),
             self.baseline_error,
+            float(calibrated_square(self.requested_epsilon, self.delta)) if self.delta else 0.0,
         )
 
     @property

@@ -23,6 +23,7 @@ from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
 from hexveil.mechanisms.map_quantiles import range_quantiles
 from hexveil.mechanisms.per_cell_allocation import PublishedCells
 from hexveil.mechanisms.released_ranges import widened
+from hexveil.mechanisms.sensitivity_report import SquaredMoves
 from hexveil.mechanisms.two_stage.residual_stages import ClusterMeans, ReleasedRanges
 from hexveil.mechanisms.two_stage.two_stage_mean import TwoStageAllocation
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
@@ -243,11 +244,21 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
         )
         statistics.append(variance)
         variance_cells = variance.noised_cells
+    if plan.delta:
+        return _approximate(plan, statistics[0])
     # The arrays of the booking itself: the meter adds the losses up again from them.
     charges = guarantees.loss_parameters(plan.problem, rows, plan.error_models)
     charged = guarantees.charged_occupancy(plan.problem, rows)
     report = ClippedSensitivity(charged, *charges, lattice.width, mean_cells, variance_cells)
     return ClippedAllocation(ClippedStage(tuple(statistics), report), plan.losses())
+
+
+def _approximate(plan: Plan, mean: ClippedStatistic) -> ClippedAllocation:
+    """Return the same under (ε, δ): the moves of each pair, as they are measured."""
+    assert isinstance(mean, ClippedMean)  # noqa: S101  a δ goes with the mean alone
+    law = plan.request.law
+    stage = ClippedStage((mean,), SquaredMoves(mean.moves()), law=law)
+    return ClippedAllocation(stage, plan.booked_losses)
 
 
 def _renormalised_mean(plan: Plan, lattice: CellLattice, noise: Floats) -> RenormalisedMean:
@@ -321,8 +332,9 @@ def _weighted(
         tuple(plan.error_models),
         lattice_of(plan, scale),
         scale.span_quanta,
-        plan.losses(),
+        plan.booked_losses,
         _PlannedErrors(plan, scale.span_quanta),
+        law=plan.request.law,
     )
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
@@ -28,6 +28,8 @@ ErrorKind = Literal["separate", "sum"]
 ClipUserForm = Literal["improved", "printed"]
 UnfinishedStage = Literal["keep", "undo"]
 
+PURE = Fraction(0)
+"""δ of a pure promise."""
 STATISTICS = ("mean", "variance", "sd")
 """What can be published of a cell; sd is the root of the variance, at no further cost."""
 NOISED = {"mean": "mean", "variance": "variance", "sd": "variance"}
@@ -87,6 +89,8 @@ class Request(ReadOnlyArrays):
         The loss of one cell, for the printed form.
     unfinished_stage : "keep" or "undo"
         What becomes of suppressions in the stage that was halted, in the printed form.
+    delta : Fraction
+        δ of an approximate promise with Gaussian noise; 0 for a pure one.
     edition : str or None
         Tells apart requests that are the same otherwise: another edition is planned anew and pays
         again.
@@ -106,6 +110,12 @@ class Request(ReadOnlyArrays):
     clip_user: ClipUserForm = "improved"
     cell_epsilon: Fraction | None = None
     unfinished_stage: UnfinishedStage = "keep"
+    delta: Fraction = PURE
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Law of the noise of the cells."""
+        return GAUSSIAN if self.delta else LAPLACE
 
     @property
     def noised(self) -> tuple[str, ...]:

@@ -123,7 +123,11 @@ def build_manifest(
         "software": software_versions(),
         "dataset": dataset_section(dataset, facts),
         "guarantee": guarantee_section(
-            facts, plan.requested_epsilon, plan.epsilon, l0_epsilon=plan.l0_epsilon
+            facts,
+            plan.requested_epsilon,
+            plan.epsilon,
+            l0_epsilon=plan.l0_epsilon,
+            delta=plan.delta,
         ),
         "bounds": {
             "lower": decimal_text(facts.lattice.lower),
@@ -133,7 +137,7 @@ def build_manifest(
         "rules": dict(facts.rules),
         **cell_sections(facts),
         "plan": plan_section(plan, plan.with_lower_bound()),
-        "losses": loss_section(plan.losses()),
+        "losses": loss_section(plan.losses()) | _squares(plan),
         "cells": planned_cells(facts, plan),
         "accuracy": [dict(statement) for statement in accuracy],
         "cut_off": cut_off_section(plan, accuracy),
@@ -286,6 +290,14 @@ def loss_section(losses: NDArray[np.float64]) -> dict[str, Any]:
         "mean": float(losses.mean()),
         "at_zero": int((losses == 0).sum()),
     }
+
+
+def _squares(plan: Plan) -> dict[str, Any]:
+    """Return the losses as squares of μ, under a δ: those add up over cells and releases."""
+    if not plan.delta:
+        return {}
+    booked = plan.booked_losses
+    return {"squared_mu": {"max": float(booked.max()), "mean": float(booked.mean())}}
 
 
 def cut_off_section(plan: Plan, accuracy: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

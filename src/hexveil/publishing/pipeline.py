@@ -10,6 +10,7 @@ from hexveil.base.errors import InputError
 from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.presence.presence_plan import PresencePlan
 from hexveil.publishing.distribution.distribution_manifest import build_distribution_manifest
@@ -183,19 +184,21 @@ def _book_and_draw(
         booking = book.reserve(
             name,
             hash_losses(
-                units.ids(), losses, book.key, max_loss=plan.epsilon, periods=units.periods()
+                units.ids(), losses, book.key, max_loss=plan.booked_limit, periods=units.periods()
             ),
             privacy_unit=unit_of(dataset.public),
             facts=request,
             plan=book.plan_of(name) or encode_decisions(plan),
+            delta=plan.delta,
         )
         if booking.complete:
             return _replay(plan, allocation, booking)
         journal = LedgerJournal(book, name)
         # The vetted door is made here and nowhere else: no caller can give a release another one.
         has_bins = isinstance(plan, DistributionPlan)
+        meter = UnitSquareMeter(losses) if plan.delta else Meter(losses)
         sums = binned_sums(dataset) if has_bins else private_sums(dataset)
-        outputs = execute(allocation, sums, VettedNoise(), journal, Meter(losses))
+        outputs = execute(allocation, sums, VettedNoise(), journal, meter)
         book.complete(name)
     return _Draw(plan, allocation, outputs, replayed=False)
 

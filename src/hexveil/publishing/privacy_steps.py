@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.accounting.unit_squares import range_square
 from hexveil.base.rational import decimal_text, sum_upper_bounds
 from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
 def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
     """Return each private step, its cost to the most exposed user, and its share."""
     spent = plan.epsilon
-    if not spent:
-        return []
+    if plan.delta or not spent:
+        return _approximate_steps(plan) if spent else []
     match plan.allocation.clipping:
         case WithinBounds():
             return [_step("cells", spent, spent)]
@@ -57,6 +59,28 @@ def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
             return _cell_range_steps(plan, cell_ranges)
         case CellMechanisms(cells=cells):
             return [_step("cell_stages", spent, spent) | _cell_stages(plan, cells)]
+
+
+def _approximate_steps(plan: Plan) -> list[dict[str, Any]]:
+    """Return the steps under a δ: squares of μ add up, and each epsilon is that of one step alone.
+
+    The choice of a range is purely private, and its epsilon is.
+    """
+    booked = plan.booked_limit
+    match plan.allocation.clipping:
+        case PrivateRange(interval):
+            square = Fraction(range_square(interval.epsilon))
+            ends = interval.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
+            range_step = _range_step(plan, interval, interval.widening, ends)
+            steps = [range_step | _squared(square, booked)]
+        case _:
+            square, steps = Fraction(0), []
+    alone = Fraction(square_epsilon(booked - square, plan.delta))
+    return [*steps, _step("cells", alone, plan.epsilon) | _squared(booked - square, booked)]
+
+
+def _squared(square: Fraction, booked: Fraction) -> dict[str, float]:
+    return {"share": float(square / booked), "squared_mu": float(square)}
 
 
 def _cell_stages(plan: Plan, cells: PerCellAllocation) -> dict[str, Any]:

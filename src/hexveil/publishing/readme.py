@@ -50,6 +50,8 @@ def render_readme(
         "dataset": dataset["name"],
         "cells": cells,
         "guarantee": guarantee,
+        "delta": guarantee.get("delta", ""),
+        "meaning_of_delta": delta_in_words(manifest),
         "nothing_read": guarantee["epsilon_spent"] == "0",
         "losses": _losses(manifest["losses"]),
         "naive_epsilon": format_rounded_up(float(Fraction(guarantee["l0_epsilon"])), 4),

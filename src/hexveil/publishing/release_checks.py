@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from hexveil.base.errors import InputError
 from hexveil.ledger import Ledger
+from hexveil.ledger.promises import check_same_promise
 from hexveil.planning import Plan
 from hexveil.planning.allocation import CellMechanisms
 from hexveil.planning.distribution.distribution_components import SCORE_LATTICE
@@ -44,6 +45,8 @@ def check_arguments(
         )
     _check_estimates(estimates, dataset.public)
     _check_smoothing(estimates, plan)
+    if isinstance(plan, (Plan, DistributionPlan)):
+        check_same_promise(ledger.account.name, ledger.account.delta, plan.delta)
     check_units(dataset)
     _check_records(dataset, plan)
     check_labels(dataset.public)
@@ -76,6 +79,11 @@ def _check_smoothing(estimates: tuple[str, ...] | str, plan: ReleasablePlan) -> 
         )
     if SMOOTHED not in estimates or not isinstance(plan, Plan):
         return
+    if plan.delta:
+        raise InputError(
+            "smoothed is a model of Laplace noise, and noise under a delta is Gaussian; request "
+            "raw alone."
+        )
     match plan.allocation.clipping:
         case CellMechanisms():
             raise InputError(

@@ -74,10 +74,18 @@ def delta_in_words(manifest: Mapping[str, Any]) -> str:
     stated = manifest["guarantee"].get("delta")
     if stated is None:
         return ""
-    delta, units = Fraction(stated), manifest["plan"]["fleet"]["units"]
+    # Declared where presence is private, counted elsewhere.
+    is_declared = "fleet" in manifest["plan"]
+    units = manifest["plan"]["fleet"]["units"] if is_declared else manifest["losses"]["units"]
+    delta = Fraction(stated)
     revealed = decimal_text(Fraction(math.ceil(delta * units * 10**12), 10**12))
     return render_sentence(
-        _TEMPLATE, "meaning_of_delta", delta=decimal_text(delta), units=units, revealed=revealed
+        _TEMPLATE,
+        "meaning_of_delta",
+        delta=decimal_text(delta),
+        units=units,
+        revealed=revealed,
+        declared=is_declared,
     )
 
 

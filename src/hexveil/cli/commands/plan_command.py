@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
 from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import (
@@ -35,6 +37,7 @@ from hexveil.planning.allocation import (
     TwoStageRange,
     WithinBounds,
 )
+from hexveil.planning.approximate.delta_advice import describe_delta_gain
 from hexveil.planning.comparison.mechanism_comparison import explain_absence
 from hexveil.planning.comparison.method_comparison import Comparison, compare
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
@@ -123,9 +126,14 @@ def plan(
     plan = shared_steps.plan_run(run, facts)
     assert isinstance(plan, Plan)  # noqa: S101  the other kind was planned above
     files = _write(plan, facts, curve, save)
+    if plan.delta and (compare_methods or grids):
+        raise InputError(
+            f"{'--compare' if compare_methods else '--grids'} compares pure plans; leave it out, "
+            "or delta."
+        )
     comparison = _compare(plan) if compare_methods else None
     # The comparison is long enough without a recommendation.
-    wants_grids = grids or (grids is None and comparison is None)
+    wants_grids = grids or (grids is None and comparison is None and not plan.delta)
     table = shared_steps.compare_grids(run, plan, weaker=bool(grids)) if wants_grids else None
     if as_json:
         output = _json(run, plan, facts, comparison, files) | _grids_json(
@@ -263,17 +271,18 @@ def _price_of_constants(plan: Plan, facts: PublicMetadata) -> list[str]:
     return formatting.wrapped(
         "Price",
         f"0 (epsilon): every cell publishes a constant, because {why}. "
-        f"{promise(facts.privacy_unit, plan.epsilon)}",
+        f"{promise(facts.privacy_unit, plan.epsilon, delta=plan.delta)}",
     )
 
 
 def _price_with_noise(plan: Plan, facts: PublicMetadata) -> list[str]:
     """Return the price of a plan with noise, and the price under naive accounting."""
     price, claimed = float(plan.epsilon), float(plan.l0_epsilon)
+    at = f" at delta {decimal_text(plan.delta)}" if plan.delta else ""
+    stated = promise(facts.privacy_unit, plan.epsilon, delta=plan.delta)
     lines = formatting.wrapped(
         "Price",
-        f"{formatting.price(price)} (epsilon). {promise(facts.privacy_unit, plan.epsilon)} "
-        f"{_median_loss(plan, facts)}",
+        f"{formatting.price(price)} (epsilon){at}. {stated} {_median_loss(plan, facts)}",
     )
     if plan.request.clip_user == "printed":
         return [*lines, *clip_user_text.clip_user_lines(plan)]
@@ -328,6 +337,9 @@ def map_lines(
     ]
     if coarse is not None:
         lines += formatting.wrapped("One step coarser", _coarser(coarse, unit))
+    gain = describe_delta_gain(plan)
+    if gain is not None:
+        lines += formatting.wrapped("With a delta", gain)
     if plan.epsilon:
         lines += formatting.wrapped("A month", _month(plan, facts))
     if warning is not None:
@@ -482,6 +494,8 @@ def _coarser(coarse: Plan, unit: str) -> str:
 
 def _month(plan: Plan, facts: PublicMetadata) -> str:
     daily = float(plan.epsilon)
+    if plan.delta:
+        return _month_with_delta(plan)
     month = (
         f"{formatting.price(MONTH * daily)} (probability factor {formatting.factor(MONTH * daily)})"
     )
@@ -496,4 +510,14 @@ def _month(plan: Plan, facts: PublicMetadata) -> str:
     return (
         f"if you publish every day, any one {period} of a user stays within its price, but a user "
         f"present in {MONTH} {issue}s can lose {month} in total."
+    )
+
+
+def _month_with_delta(plan: Plan) -> str:
+    """Return the price of a month of releases under a δ: squares of μ add up."""
+    square = MONTH * plan.booked_limit
+    month = formatting.price(square_epsilon(square, plan.delta))
+    return (
+        f"if you publish every day, a user present on all {MONTH} days loses {month} at delta "
+        f"{decimal_text(plan.delta)} in total: squares of mu add up, and not epsilons."
     )

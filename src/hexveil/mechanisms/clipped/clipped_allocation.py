@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.accounting import privacy_loss
+from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.contract import (
@@ -22,11 +23,13 @@ from hexveil.mechanisms.contract import (
     LaplaceNoise,
     Values,
 )
+from hexveil.mechanisms.sensitivity_report import noise_of_law
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.accounting.privacy_loss import LossParameters
     from hexveil.mechanisms.contract import (
         EstimateGrid,
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
         PrivateSums,
         SensitivityReport,
     )
+    from hexveil.mechanisms.sensitivity_report import SquaredMoves
     from hexveil.model.occupancy import Occupancy
 
 CELLS = "cells"
@@ -132,8 +136,9 @@ class ClippedStage(DrawnRow):
     """Integers of all noised cells, one statistic after the other, in one draw."""
 
     statistics: tuple[ClippedStatistic, ...]
-    user_sensitivity: ClippedSensitivity
+    user_sensitivity: ClippedSensitivity | SquaredMoves
     name: str = CELLS
+    law: NoiseLaw = LAPLACE
 
     @property
     def entries(self) -> int:
@@ -143,7 +148,7 @@ class ClippedStage(DrawnRow):
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return the noise of all noised cells."""
         scales = np.concatenate([statistic.scales for statistic in self.statistics])
-        return (LaplaceNoise(scales),)
+        return (noise_of_law(self.law, scales),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return how far each user can move them."""
@@ -163,7 +168,8 @@ class ClippedAllocation(ReadOnlyArrays):
     ----------
     stage : ClippedStage
     booked : ndarray of float, shape (n_users,)
-        Loss of each user, rounded up (accounting/privacy_loss.py).
+        What is booked for each user, rounded up (accounting/privacy_loss.py; under a δ
+        accounting/unit_squares.py).
     """
 
     stage: ClippedStage

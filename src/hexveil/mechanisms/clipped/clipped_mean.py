@@ -39,7 +39,7 @@ from hexveil.accounting.contributions import contributed_records
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import EstimateGrid
+from hexveil.mechanisms.contract import EstimateGrid, Separate
 from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
@@ -166,6 +166,16 @@ class ClippedMean(ReadOnlyArrays):
         lattice = self.lattice
         cells = lattice.lower, lattice.width, self.noise, self.cap, self.span_quanta
         return sums.map_cells(self.occupancy, _measure, cells, (self.factor,), self.suppressed)
+
+    def moves(self) -> Separate:
+        """Return by how many half quanta each pair moves its cell's number: 2 w, where noised."""
+        pairs = self.occupancy.local()
+        records = contributed_records(pairs, self.cap, self.span_quanta, self.factor)
+        rows = np.flatnonzero(self.noise[pairs.cell] > 0)
+        cell = pairs.cell[rows]
+        half = half_widths(records[rows], pairs.n[rows], self.lattice.width[cell])
+        entry = np.searchsorted(self.noised_cells, cell)
+        return Separate(pairs.user[rows], entry.astype(np.int64), 2 * half)
 
     def estimates(self, noisy: Ints) -> Floats:
         """Return the published mean of each cell from its noisy integer, in value units."""

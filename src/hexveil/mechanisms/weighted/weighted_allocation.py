@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import (
@@ -18,15 +19,18 @@ from hexveil.mechanisms.contract import (
     Decoded,
     DrawnRow,
     LaplaceNoise,
+    Separate,
     Values,
 )
 from hexveil.mechanisms.released_ranges import widened
+from hexveil.mechanisms.sensitivity_report import SquaredMoves, noise_of_law
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from fractions import Fraction
 
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import (
         Floats,
@@ -69,6 +73,7 @@ class WeightedStage(DrawnRow):
     ends: tuple[int, int]
     lattice_steps: int
     name: str = CELLS
+    law: NoiseLaw = LAPLACE
 
     @property
     def entries(self) -> int:
@@ -78,12 +83,14 @@ class WeightedStage(DrawnRow):
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return noise for the width of the range, and for the squared radius."""
         # Means first: the order of the stored row, which noise, sensitivity and measure share.
-        means = LaplaceNoise(self.mean.scales(self.ends[1] - self.ends[0]))
+        means = noise_of_law(self.law, self.mean.scales(self.ends[1] - self.ends[0]))
         return (means, *(LaplaceNoise(variance.scales) for variance in self.variances))
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return how far each user can move them."""
-        means = self.mean.sensitivity(self.ends[1] - self.ends[0])
+        means: SensitivityReport = self.mean.sensitivity(self.ends[1] - self.ends[0])
+        if self.law != LAPLACE and isinstance(means, Separate):
+            means = SquaredMoves(means)
         return (means, *(variance.sensitivity() for variance in self.variances))
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
@@ -128,6 +135,7 @@ class WeightedAllocation(ReadOnlyArrays):
     booked: Floats
     errors: RangeErrors
     kind: str = "weighted"
+    law: NoiseLaw = LAPLACE
 
     def losses(self) -> Floats:
         """Return each user's privacy loss, whatever range is released; rounded up: booked."""
@@ -140,7 +148,7 @@ class WeightedAllocation(ReadOnlyArrays):
         if len(earlier) == 1:
             # Exact arithmetic on the stored ends: a release that is resumed widens them alike.
             ends = self.released_range(earlier)
-            return WeightedStage(self.mean, self.variances, ends, self.lattice_steps)
+            return WeightedStage(self.mean, self.variances, ends, self.lattice_steps, law=self.law)
         return DONE
 
     def released_range(self, outputs: Outputs) -> tuple[int, int]:

@@ -124,7 +124,7 @@ class _Run:
     sizes: Ints
 
 
-class _Problem:
+class WeightProblem:
     """Objective: average noise plus the expected bias by weights, with its gradient.
 
     Pairs are looked at in runs; sums over a cell's users, or a user's cells, of something of the
@@ -263,12 +263,12 @@ def optimize_user_weights(
     >>> optimize_user_weights(crowd, 1.0, prior).noise  # span G / (epsilon L), in both cells
     array([0.04, 0.04])
     """
-    problem = _Problem(occupancy, loss, prior)
+    problem = WeightProblem(occupancy, loss, prior)
     result = (search_rates(problem, start, iterations) for start in _begins(problem, begin))
     return problem.weighing(np.exp(min(result, key=lambda start: start[1])[0]))
 
 
-def _begins(problem: _Problem, known: Floats | None) -> list[Floats]:
+def _begins(problem: WeightProblem, known: Floats | None) -> list[Floats]:
     """Return logarithms of rates to begin at."""
     sample = problem.occupancy.n_pairs <= SMALL_PROBLEM_PAIRS
     if known is not None and not sample:

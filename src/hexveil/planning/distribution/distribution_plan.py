@@ -143,6 +143,16 @@ class DistributionPlan:
         return Fraction(float(self.user_losses.max(initial=0.0)))
 
     @property
+    def delta(self) -> Fraction:
+        """δ of the promise: 0, since quantiles and shares are purely private."""
+        return Fraction(0)
+
+    @property
+    def booked_limit(self) -> Fraction:
+        """Most that the ledger books for a unit."""
+        return self.epsilon
+
+    @property
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None for a useful one."""
         error = self.expected_error["share"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.model.cells import Cells
 from hexveil.planning.allocation import range_kind
 from hexveil.planning.clipping_range.cell_ranges import may_support_cell_ranges
@@ -75,7 +76,9 @@ def brief_advice(plan: Plan) -> str:
 
 def advice(plan: Plan) -> Advice:
     """Return advice for a plan with too fine a grid; for distributed pairs without a search."""
-    if not plan.occupancy.is_local:  # each plan tried would be a search of its own
+    # Of distributed pairs each plan tried would be a search of its own; predictions of other grids
+    # are those of Laplace noise.
+    if not plan.occupancy.is_local or plan.delta:
         epsilon = plan.requested_epsilon or Fraction(1)
         enough = _scaled_to(plan, plan.support.baseline_error * UNDER, epsilon)
         return Advice(enough, None, _text(plan, enough, None))
@@ -110,12 +113,19 @@ def _may_take_cell_ranges(plan: Plan, epsilon: Fraction) -> bool:
     """Return whether "auto" may take ranges of cells at a loss in place of the plan's one range."""
     has_one_range = range_kind(plan.allocation.clipping) in {"private", "two-stage"}
     is_auto = plan.request.clipping_range == "auto"
+    if plan.delta:
+        return False
     return is_auto and has_one_range and may_support_cell_ranges(plan.occupancy, epsilon)
 
 
 def _scaled_to(plan: Plan, error: float, epsilon: Fraction) -> float | None:
     """Return the loss at which the plan's noise, scaled to it, is small enough."""
     scaled = scaled_epsilon(prediction_of(plan), epsilon, error)
+    if plan.delta and math.isfinite(scaled):
+        # The noise falls with the root of the square of μ, which is not in proportion to ε.
+        times = Fraction(scaled) / epsilon
+        square = calibrated_square(epsilon, plan.delta) * times**2
+        scaled = square_epsilon(square, plan.delta)
     return two_figures_up(scaled) if scaled <= MAX_EPSILON else None
 
 

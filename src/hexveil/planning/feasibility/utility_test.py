@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hexveil.accounting.noise_floor import PRIOR_SHARE
+from hexveil.accounting.noise_floor import PRIOR_SHARE, gaussian_noise_floor
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction, to_positive_fraction
 from hexveil.theory import noise_floor
@@ -113,7 +113,12 @@ def is_assumed(lower: Floats, upper: Floats, baseline_error: float) -> bool:
 
 
 def assess_utility(
-    occupancy: Occupancy, errors: ErrorModel, span: Floats, epsilon: float, baseline_error: float
+    occupancy: Occupancy,
+    errors: ErrorModel,
+    span: Floats,
+    epsilon: float,
+    baseline_error: float,
+    square: float = 0.0,
 ) -> UtilityAssessment:
     """Return the assessment of a grid by the errors of one statistic.
 
@@ -127,9 +132,15 @@ def assess_utility(
         Requested privacy loss, for the noise floor.
     baseline_error : float
         Mean error of one constant, for the mean; scaled to the variance where that is judged.
+    square : float
+        Square of μ that may be spent under a δ, for its noise floor; 0 for a pure promise.
     """
     width = float(span.mean()) if span.size else 0.0
-    floor = noise_floor(width, occupancy.n_cells, occupancy.n_users, epsilon) if epsilon else 0.0
+    sizes = width, occupancy.n_cells, occupancy.n_users
+    if square:
+        floor = gaussian_noise_floor(*sizes, square)
+    else:
+        floor = noise_floor(*sizes, epsilon) if epsilon else 0.0
     # The same share of U²/8 as of U/2: times U/4.
     baseline = baseline_error if errors.name == "mean" else baseline_error * width / 4.0
     cell_errors = errors.error

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, TypedDict, get_args
 
+from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction, to_positive_fraction
 from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.planning import cell_mechanism_errors
+from hexveil.planning.approximate.delta_request import check_delta_request
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
 from hexveil.planning.methods import METHODS
 from hexveil.planning.request import (
@@ -49,6 +51,7 @@ class MomentOptions:
     clip_user: ClipUserForm = "improved"
     cell_epsilon: Number | None = None
     unfinished_stage: UnfinishedStage | None = None
+    delta: Number | None = None
 
     def given(self) -> tuple[str, ...]:
         """Return the names of the options that were given."""
@@ -100,6 +103,7 @@ class MomentOptions:
                 clipping_range=self.clipping_range,
                 range_share=_share(self.range_share, self.clipping_range),
                 edition=check_edition(edition),
+                delta=to_delta(self.delta),
                 **_form_of_clip_user(self.clip_user, self.cell_epsilon, self.unfinished_stage),
             ),
             epsilon,
@@ -108,7 +112,10 @@ class MomentOptions:
         )
         _check_words(request, mechanism)
         # After the words: "auto" must not hide an unknown one.
-        return _with_interval(request, self.bounds)
+        request = _with_interval(request, self.bounds)
+        if request.delta:
+            check_delta_request(request)
+        return request
 
 
 class _ClipUserFields(TypedDict):

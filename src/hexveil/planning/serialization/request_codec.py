@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, get_args
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms import Baseline, CellMechanism, OptimalClipping, parse
+from hexveil.planning.approximate.delta_request import check_delta_request
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 from hexveil.planning.request import (
+    PURE,
     ClipUserForm,
     ErrorKind,
     Method,
@@ -55,6 +57,7 @@ def request_words(request: Request) -> Words:
         "clip_user": request.clip_user,
         "cell_epsilon": optional(decimal_text, request.cell_epsilon),
         "unfinished_stage": request.unfinished_stage,
+        **({"delta": decimal_text(request.delta)} if request.delta else {}),
     }
 
 
@@ -93,7 +96,11 @@ def request_from(words: Words, targets: Mapping[str, NDArray[np.float64]]) -> Re
         clip_user=one_of(words.get("clip_user", "improved"), get_args(ClipUserForm)),
         cell_epsilon=optional(positive, words.get("cell_epsilon")),
         unfinished_stage=one_of(words.get("unfinished_stage", "keep"), get_args(UnfinishedStage)),
+        delta=optional(positive, words.get("delta")) or PURE,
     )
+    if request.delta:
+        # What a δ goes with may be less than what the words of a folder say.
+        check_delta_request(request)
     limits = request.epsilon, request.target, request.cell_epsilon
     if sum(limit is not None for limit in limits) != 1:
         raise InputError("it must ask for either a loss or targets.")

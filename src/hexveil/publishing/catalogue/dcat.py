@@ -183,7 +183,9 @@ def box_rings(box: Box) -> list[list[list[float]]]:
 
 
 def _privacy(privacy: PrivacyStatement) -> Node:
-    definition = render_sentence("catalogue.txt", "epsilon_definition", unit=privacy.unit)
+    definition = render_sentence(
+        "catalogue.txt", "epsilon_definition", unit=privacy.unit, delta=privacy.delta
+    )
     return {
         "dct:provenance": {
             "@type": "dct:ProvenanceStatement",

@@ -58,6 +58,8 @@ class PrivacyStatement:
         Decimal text: the largest loss of a privacy unit, rounded up.
     unit, promise, neighbours, not_protected : str
     assumptions : tuple of str
+    delta : str
+        Decimal text; "" of a pure promise.
     """
 
     model: str
@@ -67,12 +69,14 @@ class PrivacyStatement:
     neighbours: str
     not_protected: str
     assumptions: tuple[str, ...]
+    delta: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data."""
         return {
             "model": self.model,
             "epsilon": self.epsilon,
+            **({"delta": self.delta} if self.delta else {}),
             "privacy_unit": self.unit,
             "promise": self.promise,
             "neighbours": self.neighbours,
@@ -87,6 +91,7 @@ class PrivacyStatement:
             "privacy",
             promise=self.promise,
             epsilon=self.epsilon,
+            delta=self.delta,
             unit=self.unit,
             neighbours=self.neighbours,
             assumptions=self.assumptions,
@@ -206,8 +211,11 @@ def describe_release(
 
 def _privacy(guarantee: dict[str, Any]) -> PrivacyStatement:
     return PrivacyStatement(
-        model="pure epsilon-differential privacy",
+        model="(epsilon, delta)-differential privacy"
+        if "delta" in guarantee
+        else "pure epsilon-differential privacy",
         epsilon=guarantee["epsilon_spent"],
+        delta=guarantee.get("delta", ""),
         unit=guarantee["privacy_unit"],
         promise=guarantee["promise"],
         neighbours=guarantee["neighbours"],

@@ -87,6 +87,12 @@ def _from_release(release: Release, checksum: str | None) -> ReleaseSource:
             "noise scale of their own; put their intervals side by side, or publish the coarser "
             "grid."
         )
+    if "delta" in manifest["guarantee"]:
+        raise InputError(
+            "releases with a delta are neither compared nor rolled up: the errors of derived maps "
+            "are those of Laplace noise; put their intervals side by side, or publish the coarser "
+            "grid."
+        )
     identity = {
         "dataset": manifest["dataset"]["name"],
         "request": manifest["request"],

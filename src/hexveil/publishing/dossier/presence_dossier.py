@@ -6,14 +6,12 @@ can check.
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.rational import decimal_text
 from hexveil.publishing.dossier.verified_release import VerifiedRelease, has_field
-from hexveil.publishing.dossier.wording import SPANS, losses_at, repeated_losses
+from hexveil.publishing.dossier.wording import repeated_losses
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.verification.presence_checks import delta_of
 from hexveil.report.manifest_view import format_heading
@@ -37,10 +35,7 @@ def find_values(folder: Path) -> dict[str, Any] | None:
     manifest = release.manifest
     unit = manifest["guarantee"]["privacy_unit"]
     loss, delta = Fraction(manifest["guarantee"]["epsilon_spent"]), delta_of(manifest)
-    if delta:
-        repeated = [_repeated(times, loss, delta) for times in (1, *SPANS[unit])]
-    else:
-        repeated = repeated_losses(unit, loss)
+    repeated = repeated_losses(unit, loss, delta)
     return {
         "manifest": manifest,
         "checksum": release.checksum,
@@ -55,16 +50,6 @@ def find_values(folder: Path) -> dict[str, Any] | None:
         "in_common": in_common(),
         "open_cells": sum(release.table["is_open"].to_pylist()),
     }
-
-
-def _repeated(times: int, loss: Fraction, delta: Fraction) -> dict[str, Any]:
-    """Return the loss of so many releases at one δ: squares of μ add up."""
-    composed = loss
-    if times > 1:
-        exact = Fraction(square_epsilon(times * calibrated_square(loss, delta), delta))
-        # Four digits, rounded up, as people read them.
-        composed = Fraction(math.ceil(exact * 1000), 1000)
-    return losses_at(times, composed, delta)
 
 
 def _heading(manifest: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import round_up
 from hexveil.publishing import receipt
-from hexveil.publishing.dossier.schema import check_manifest
+from hexveil.publishing.dossier.schema import check_manifest, is_delta
 from hexveil.publishing.manifest import SCHEMA_VERSION
 from hexveil.publishing.markup import clean_texts
 from hexveil.report.promise import probability_factor, promise
@@ -150,7 +150,14 @@ def _check_consistency(manifest: Json, path: Path) -> None:
             f"{path}: guarantee/probability_factor is not e to the power of "
             "guarantee/epsilon_spent; get the folder again from its holder."
         )
-    if guarantee["promise"] != promise(guarantee["privacy_unit"], loss):
+    # Absent from a pure promise.
+    if not is_delta(guarantee.get("delta", "1")):
+        raise InputError(
+            f"{path}: guarantee/delta is not what a release writes there; get the folder again "
+            "from its holder."
+        )
+    delta = Fraction(guarantee.get("delta", 0))
+    if guarantee["promise"] != promise(guarantee["privacy_unit"], loss, delta=delta):
         raise InputError(
             f"{path}: guarantee/promise is not the promise of guarantee/epsilon_spent; get the "
             "folder again from its holder."

@@ -70,6 +70,11 @@ def _is_proper_fraction(value: object) -> bool:
     return _is_loss(value) and 0 < Fraction(str(value)) <= 1
 
 
+def is_delta(value: object) -> bool:
+    """Return whether a manifest's δ is a probability above 0 that a double holds."""
+    return _is_proper_fraction(value) and float(Fraction(str(value))) > 0
+
+
 def _is_share(value: object) -> bool:
     return _is_number(value) and isinstance(value, (int, float)) and value <= 1
 

@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.rational import decimal_text
 from hexveil.report import accuracy_text, clipping_text
 from hexveil.report.manifest_view import (
@@ -17,6 +18,7 @@ from hexveil.report.manifest_view import (
 )
 from hexveil.report.promise import (
     PURE,
+    delta_in_words,
     exact_counts,
     factor_words,
     in_common,
@@ -38,7 +40,8 @@ def template_values(facts: ReleaseFacts) -> dict[str, Any]:
     """Return everything that the dossier's template names."""
     manifest, loss = facts.manifest, facts.loss
     dataset = manifest["dataset"]
-    repeated = repeated_losses(facts.unit, loss)
+    delta = Fraction(manifest["guarantee"].get("delta", 0))
+    repeated = repeated_losses(facts.unit, loss, delta)
     return {
         "manifest": manifest,
         "checksum": facts.checksum,
@@ -46,7 +49,9 @@ def template_values(facts: ReleaseFacts) -> dict[str, Any]:
         "unit": facts.unit,
         "heading": format_heading(manifest["plan"]["statistics"], dataset["value"] or "value"),
         "nothing_read": not loss,
-        "promise": promise(facts.unit, loss),
+        "promise": promise(facts.unit, loss, delta=delta),
+        "delta": decimal_text(delta) if delta else "",
+        "meaning_of_delta": delta_in_words(manifest),
         "epsilon": decimal_text(loss),
         "exact_counts": exact_counts(),
         "in_common": in_common(),
@@ -81,10 +86,25 @@ def _clipping(facts: ReleaseFacts) -> dict[str, Any]:
     return clipping_text.template_values(steps, amount) | {"cut_off": counts}
 
 
-def repeated_losses(unit: str, loss: Fraction) -> list[dict[str, Any]]:
-    """Return the sums of a loss over several releases, days or weeks of a unit's owner."""
+def repeated_losses(unit: str, loss: Fraction, delta: Fraction = PURE) -> list[dict[str, Any]]:
+    """Return the sums of a loss over several releases, days or weeks of a unit's owner.
+
+    At one δ squares of μ add up in place of losses.
+    """
+    if delta and loss:
+        return [_composed(times, loss, delta) for times in (1, *SPANS[unit])]
     # Constants lose nothing, however often: one row says it.
     return [losses_at(times, times * loss) for times in (1, *SPANS[unit]) if times == 1 or loss]
+
+
+def _composed(times: int, loss: Fraction, delta: Fraction) -> dict[str, Any]:
+    """Return the loss of so many releases at one δ."""
+    composed = loss
+    if times > 1:
+        exact = Fraction(square_epsilon(times * calibrated_square(loss, delta), delta))
+        # Four digits, rounded up, as people read them.
+        composed = Fraction(math.ceil(exact * 1000), 1000)
+    return losses_at(times, composed, delta)
 
 
 def losses_at(times: int, loss: Fraction, delta: Fraction = PURE) -> dict[str, Any]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyarrow import Table
 
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.planning import Plan
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 
@@ -47,7 +48,7 @@ def _statement(
 ) -> dict[str, Any]:
     modelled = posterior if name == "mean" else None
     basis = _basis(plan, modelled)
-    between = _between_cells(table, name, modelled)
+    between = _between_cells(table, name, modelled, plan.request.law)
     in_range = not isinstance(plan.allocation.clipping, (WithinBounds, CellMechanisms))
     # A root is graded as its square, which may be compared with the map though it is not published.
     by_map = in_range and (between is not None or (name == "sd" and plan.occupancy.n_cells > 1))
@@ -83,12 +84,14 @@ def _basis(plan: Plan, posterior: PosteriorEstimates | None) -> str:
     return "worst case" if isinstance(plan.allocation.clipping, WithinBounds) else "prediction"
 
 
-def _between_cells(table: Table, name: str, posterior: PosteriorEstimates | None) -> float | None:
+def _between_cells(
+    table: Table, name: str, posterior: PosteriorEstimates | None, law: NoiseLaw
+) -> float | None:
     if f"{name}_noisy" not in table.column_names:
         return None
     keys = ("noisy", "scale", "bias", "bound95")
     columns = {key: _column(table, f"{name}_{key}") for key in keys}
-    return deviation_of(name, columns, posterior)
+    return deviation_of(name, columns, posterior, law)
 
 
 def _column(table: Table, name: str) -> Floats:

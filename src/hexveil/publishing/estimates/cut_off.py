@@ -105,7 +105,9 @@ def _in_range(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff
     """Return the cells with a mean cut off by the range itself."""
     number = noisy / interval.totals(plan.occupancy)
     low, high = _interval_ends(interval)
-    beyond_ends = _find_near_ends(number, low, high, plan.mean_noise * (high - low))
+    # The size that the noise exceeds once in twenty times, whatever its law.
+    scale = plan.mean_noise * (plan.request.law.limit95 / QUANTILE) * (high - low)
+    beyond_ends = _find_near_ends(number, low, high, scale)
     # An end of the range that is a bound of the records cuts nothing off.
     return CutOff(
         beyond_ends.below & (low > 0), beyond_ends.above & (high < (interval.span_quanta or 0))

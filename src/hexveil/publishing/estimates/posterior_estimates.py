@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
 from hexveil.planning.allocation import PerCellRange, PrivateRange, TwoStageRange
 from hexveil.planning.clipping_range.private_range import PRIOR_SD
 from hexveil.planning.release_allocation import released_quantiles, released_strategy
-from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff
+from hexveil.publishing.estimates.cut_off import CutOff
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
 from hexveil.smoothing.clipping_model.clipped_posterior import fit, last_look
 from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
@@ -181,7 +182,8 @@ def estimate_means(
     lower, span = float(plan.lower[0]), float(plan.span[0])
     low, high = interval.ends_in_units(lower, span)
     ends = np.full(plan.occupancy.n_cells, low), np.full(plan.occupancy.n_cells, high)
-    look = ClippedLook(noisy["mean"], *ends, plan.mean_noise * (high - low))
+    scale, is_gaussian = plan.mean_noise * (high - low), plan.request.law == GAUSSIAN
+    look = ClippedLook(noisy["mean"], *ends, scale, is_gaussian)
     design = CellDesign.of(plan.occupancy, interval.weight)
     return estimate_looks(
         [look], design, _spread(interval, quantiles, lower, span), (lower, lower + span), effects
@@ -232,7 +234,8 @@ def _find_cut_off(
     look: ClippedLook, interval: tuple[Floats, Floats], bounds: tuple[float, float]
 ) -> CutOff:
     """Return cells within their noise of an end of their range that the interval passes."""
-    noise = QUANTILE * look.scale
+    law = GAUSSIAN if look.is_gaussian else LAPLACE
+    noise = law.limit95 * look.scale
     # An end of the range that is a bound of the records cuts nothing off.
     below = (look.noisy <= look.lower + noise) & (look.lower > bounds[0])
     above = (look.noisy >= look.upper - noise) & (look.upper < bounds[1])

@@ -27,10 +27,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import LN40
+from hexveil.accounting.noise_law import LAPLACE
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from hexveil.accounting.noise_law import NoiseLaw
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
@@ -100,14 +103,16 @@ def _name_grades(
     return [str(flag) for flag in np.where(informative, flags, "noise")]
 
 
-def noise_variance(statistic: str, scale: Floats, bias: Floats, bound95: Floats) -> Floats:
+def noise_variance(
+    statistic: str, scale: Floats, bias: Floats, bound95: Floats, law: NoiseLaw = LAPLACE
+) -> Floats:
     """Return the variance of the noise of each cell, from its published columns.
 
     That of a variance has the noise of the average in it, with as large a share as the bound has.
     """
     if statistic == "variance":
         scale = (bound95 - bias) / LN40
-    return np.asarray(2.0 * scale**2)
+    return np.asarray(law.variance * scale**2)
 
 
 def deviation_between_cells(number: Floats, variance: Floats) -> float | None:

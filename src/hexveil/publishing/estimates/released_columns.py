@@ -42,6 +42,7 @@ def describe_column(
     smoothed: bool = False,
     staged: bool = False,
     posterior: bool = False,
+    gaussian: bool = False,
 ) -> str:
     """Return the description of a column.
 
@@ -57,6 +58,8 @@ def describe_column(
         Whether every cell is published by a mechanism of one cell.
     posterior : bool
         Whether the interval of the average is that of its posterior.
+    gaussian : bool
+        Whether the noise is Gaussian, under a δ.
 
     Examples
     --------
@@ -68,7 +71,7 @@ def describe_column(
         return render_sentence(_TEMPLATE, "place", name=name)
     return render_sentence(
         _TEMPLATE,
-        key,
+        f"gaussian_{key}" if gaussian and key in ("scale", "bound95") else key,
         statistic=statistic,
         strategy=strategy,
         smoothed=smoothed,

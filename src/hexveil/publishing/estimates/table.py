@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.errors import InputError
 from hexveil.planning.allocation import CellMechanisms, PerCellRange, WithinBounds
 from hexveil.planning.release_allocation import released_strategy
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.model.cells import CellTable
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
@@ -83,6 +85,7 @@ def build_table(
                     smoothed=bool(smoothed),
                     staged=staged,
                     posterior=posterior is not None,
+                    gaussian=bool(plan.delta),
                 )
             }
             | _unit(field.name, facts.value_unit)
@@ -203,7 +206,7 @@ def _grade_against_map(
     loud = {}
     for name, error in plan.error_models.items():
         columns = by_statistic[name]
-        deviation = deviation_of(name, columns, posterior)
+        deviation = deviation_of(name, columns, posterior, error.law)
         loud[name] = np.array(columns["quality"].to_pylist()) == "noise"
         if deviation is not None:
             interval = columns["low"], columns["high"]
@@ -219,7 +222,10 @@ def _grade_against_map(
 
 
 def deviation_of(
-    name: str, columns: Mapping[str, Any], posterior: PosteriorEstimates | None
+    name: str,
+    columns: Mapping[str, Any],
+    posterior: PosteriorEstimates | None,
+    law: NoiseLaw = LAPLACE,
 ) -> float | None:
     """Return the standard deviation of a statistic between cells; None for a map of one cell.
 
@@ -230,11 +236,13 @@ def deviation_of(
         Columns of the statistic, without its name.
     posterior : PosteriorEstimates, optional
         Of the mean, whose deviation is that of its posterior.
+    law : NoiseLaw
+        Of the noise.
     """
     if name == "mean" and posterior is not None:
         return posterior.deviation
     scale, bias, bound95 = (np.asarray(columns[key]) for key in ("scale", "bias", "bound95"))
-    noise = noise_variance(name, scale, bias, bound95)
+    noise = noise_variance(name, scale, bias, bound95, law)
     return deviation_between_cells(np.asarray(columns["noisy"]), noise)
 
 

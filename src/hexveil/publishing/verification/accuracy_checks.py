@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.publishing.estimates.accuracy import count_grades, typical_error
 from hexveil.publishing.estimates.quality_grades import grade_against_map
 from hexveil.publishing.estimates.table import deviation_of
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from numpy.typing import NDArray
+
+    from hexveil.accounting.noise_law import NoiseLaw
 
     Floats = NDArray[np.float64]
     Json = dict[str, Any]
@@ -37,13 +40,14 @@ def check_accuracy(table: pa.Table, manifest: Json) -> Iterator[str]:
     if [one["statistic"] for one in statements] != manifest["plan"]["statistics"]:
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
         return
+    law = GAUSSIAN if "delta" in manifest.get("guarantee", {}) else LAPLACE
     for statement in statements:
-        yield from _check_statement(table, statement)
+        yield from _check_statement(table, statement, law)
     if "mean_estimate" in table.column_names:
         yield from _check_estimates(table)
 
 
-def _check_statement(table: pa.Table, statement: Json) -> Iterator[str]:
+def _check_statement(table: pa.Table, statement: Json, law: NoiseLaw) -> Iterator[str]:
     name = statement["statistic"]
     if statement["grades"] != count_grades(table, name):
         yield f"cells.parquet does not have the grades of {name} that manifest.json counts."
@@ -54,20 +58,22 @@ def _check_statement(table: pa.Table, statement: Json) -> Iterator[str]:
         yield f"the basis of the typical error of {name} is not that of the table."
         return
     between = statement["between_cells"]
-    if not has_posterior and not _is_close(between, _moments(table, name), DEVIATION_TOLERANCE):
+    if not has_posterior and not _is_close(
+        between, _moments(table, name, law), DEVIATION_TOLERANCE
+    ):
         yield f"the deviation of {name} between cells is not that of its noisy numbers."
     if statement["graded_by"] == "map":
         yield from _check_grades(table, name, between)
 
 
-def _moments(table: pa.Table, name: str) -> float | None:
+def _moments(table: pa.Table, name: str, law: NoiseLaw) -> float | None:
     """Return the deviation between cells by moments; None where the table has no noisy numbers."""
     if f"{name}_noisy" not in table.column_names:
         return None
     columns = {
         key: _column(table, f"{name}_{key}") for key in ("noisy", "scale", "bias", "bound95")
     }
-    return deviation_of(name, columns, None)
+    return deviation_of(name, columns, None, law)
 
 
 def _check_grades(table: pa.Table, name: str, between: float | None) -> Iterator[str]:

@@ -302,7 +302,7 @@ def _check_derived(
         stated_error = _column(table, f"{name}_error")
         # Predictions of errors cannot be recomputed: a mechanism with stages has them.
         if not stated.has_cell_stages and not _is_close(
-            stated_error, statistic.bias + statistic.scale
+            stated_error, statistic.bias + statistic.scale * stated.law.mean_absolute
         ):
             yield f"{name}_error is not bias and scale."
         has_noise = statistic.scale > 0

@@ -29,6 +29,8 @@ Facts stated twice
     charges no less; privacy steps add up to it; errors and bounds are those of bias and scale, and
     their largest and average those that the plan states.
 
+Under a δ, squares of μ are recomputed in place of losses: square_checks.py.
+
 With stages of its own in each cell a unit loses at most `cell_epsilon` by a cell, each stage costs
 no more than the total, and all of them no less.
 
@@ -47,6 +49,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.error_model import LN20
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE
 from hexveil.mechanisms.weighted.weighted_variance import SHOWN
@@ -56,10 +59,12 @@ from hexveil.publishing.verification.cell_stage_checks import check_cell_stages
 from hexveil.report.promise import probability_factor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
     from numpy.typing import NDArray
+
+    from hexveil.accounting.noise_law import NoiseLaw
 
     Floats = NDArray[np.float64]
     Json = dict[str, Any]
@@ -155,6 +160,16 @@ class ReleaseStatements:
         has_divisor = "divisor" in cells[0]["noised"][0] if names else False
         divisor = column(0, "divisor") if has_divisor else None
         return cls(manifest, users, records, lower, upper, statistics, divisor)
+
+    @property
+    def delta(self) -> Fraction:
+        """δ of the promise; 0 of a pure one."""
+        return Fraction(self.manifest["guarantee"].get("delta", 0))
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Law of the noise."""
+        return GAUSSIAN if self.delta else LAPLACE
 
     @property
     def span(self) -> Floats:
@@ -308,11 +323,26 @@ def _share_of_noise(share: Floats, noise: Floats) -> Floats:
 # ---- contradictions ----
 
 
-def find_problems(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield the impossible statements on losses and errors, a sentence each."""
+def find_problems(
+    stated: ReleaseStatements,
+    by_squares: Callable[[ReleaseStatements], Iterator[str]] | None = None,
+) -> Iterator[str]:
+    """Yield the impossible statements on losses and errors, a sentence each.
+
+    Parameters
+    ----------
+    stated : ReleaseStatements
+    by_squares : callable, optional
+        Checks of losses and steps under a δ; without it a δ is a problem itself.
+    """
     yield from _check_epsilon(stated)
-    yield from _check_losses(stated)
-    yield from _check_steps(stated)
+    yield from _check_order(stated)
+    if stated.delta:
+        unknown = ("the release has a delta, which releases of its kind have not.",)
+        yield from unknown if by_squares is None else by_squares(stated)
+    else:
+        yield from _check_losses(stated)
+        yield from _check_steps(stated)
     yield from _check_bounds(stated)
     yield from _check_errors(stated)
 
@@ -345,9 +375,9 @@ def _check_epsilon(stated: ReleaseStatements) -> Iterator[str]:
         yield "no cell has noise, and the release says that it cost something."
 
 
-def _check_losses(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield contradictions between the losses and the cells, or among the losses."""
-    stated_losses, recomputed = stated.manifest["losses"], recompute_losses(stated)
+def _check_order(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield contradictions among the losses."""
+    stated_losses = stated.manifest["losses"]
     order = [stated_losses[key] for key in ("median", "p90", "p99", "max")]
     if order != sorted(order) or stated_losses["mean"] > stated_losses["max"] * (1.0 + TOLERANCE):
         yield "the quantiles of the losses are not in order."
@@ -358,6 +388,13 @@ def _check_losses(stated: ReleaseStatements) -> Iterator[str]:
         yield "losses are of fewer units than a cell has."
     if (stated_losses["at_zero"] == stated_losses["units"]) != (not stated_losses["max"]):
         yield "either all units lose nothing, or one loses something."
+    if ("squared_mu" in stated_losses) != bool(stated.delta):
+        yield "squares of mu are stated without a delta, or a delta without them."
+
+
+def _check_losses(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield contradictions between the losses and the cells."""
+    stated_losses, recomputed = stated.manifest["losses"], recompute_losses(stated)
     # Where nearly all of a cell is clipped, its bias determines the remainder badly.
     # Rounding is relative to the rates, not to their difference, which can cancel.
     slack = TOLERANCE * (1.0 + recomputed.total.low + _sum_of_rates(stated))
@@ -485,8 +522,9 @@ def _check_errors(stated: ReleaseStatements) -> Iterator[str]:
         has_noise = statistic.scale > 0
         if (statistic.bias > worst[statistic.name] * (1.0 + TOLERANCE)).any():
             yield f"a bias of the {statistic.name} is larger than a constant can miss."
-        if not _is_close(statistic.bound95, statistic.bias + statistic.scale * LN20):
-            yield f"bound95 of the {statistic.name} is not its bias and ln 20 of its scale."
+        if not _is_close(statistic.bound95, statistic.bias + statistic.scale * stated.law.limit95):
+            quantile = "1.96" if stated.delta else "ln 20"
+            yield f"bound95 of the {statistic.name} is not its bias and {quantile} of its scale."
         if (has_noise & (statistic.contribution_cap < 1)).any():
             yield f"a cell keeps no record for its {statistic.name}, and has noise."
 

@@ -38,6 +38,7 @@ from hexveil.publishing.verification import (
     file_comparison,
     presence_checks,
     recomputed_losses,
+    square_checks,
     untrusted_files,
 )
 from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
@@ -404,7 +405,7 @@ class _FolderCheck:
         issues.extend(file_comparison.check_numbers(table, stated))
         issues.extend(file_comparison.check_cut_off(table, self.manifest))
         issues.extend(accuracy_checks.check_accuracy(table, self.manifest))
-        issues.extend(recomputed_losses.find_problems(stated))
+        issues.extend(recomputed_losses.find_problems(stated, square_checks.check_squares))
         issues.extend(file_comparison.compare_readme(self.folder, table, self.manifest))
         issues.extend(file_comparison.compare_metadata(self.folder, table, self.manifest))
         self.stated, self.table = stated, table
@@ -477,6 +478,9 @@ def _has_more_parts(value: Any, limit: int) -> bool:  # noqa: ANN401  JSON
 
 def _describe_recomputed(stated: ReleaseStatements) -> Iterator[str]:
     """Yield the figures that were recomputed and agree, in words."""
+    if stated.delta:
+        yield from square_checks.describe_squares(stated)
+        return
     recomputed, losses = recomputed_losses.recompute_losses(stated), stated.manifest["losses"]
     unit = stated.manifest["guarantee"]["privacy_unit"]
     together = losses["units"] * losses["mean"]
@@ -492,18 +496,17 @@ def _describe_recomputed(stated: ReleaseStatements) -> Iterator[str]:
 
 def _describe_unknown(stated: ReleaseStatements) -> Iterator[str]:
     """Yield the figures that could not be recomputed, in words."""
-    unit, recomputed = (
-        stated.manifest["guarantee"]["privacy_unit"],
-        recomputed_losses.recompute_losses(stated),
-    )
+    unit = stated.manifest["guarantee"]["privacy_unit"]
     yield (
         f"the loss of each {unit}: the folder does not say who reported where, only how many, so "
         "the largest one is known within limits"
     )
-    if not math.isclose(
-        recomputed.total.low, recomputed.total.high, rel_tol=recomputed_losses.TOLERANCE
-    ):
-        yield "the exact sum of the losses: variances or further steps leave limits"
+    if stated.delta:
+        yield "the exact sum of the squares of mu: they depend on who shares a cell with whom"
+    else:
+        total = recomputed_losses.recompute_losses(stated).total
+        if not math.isclose(total.low, total.high, rel_tol=recomputed_losses.TOLERANCE):
+            yield "the exact sum of the losses: variances or further steps leave limits"
     if not stated.has_no_range or stated.manifest["smoothing"]:
         yield "ends, grades, errors and counts that a model or a private interval leaves open"
     yield "the content of report.html: only its checksum was compared"

@@ -32,12 +32,15 @@ class ClippedLook(ReadOnlyArrays):
         Ends of each cell's range, value units.
     scale : ndarray of float, shape (n_cells,)
         Scale of the Laplace noise, value units; infinite where the cell was not looked at.
+    is_gaussian : bool
+        Whether the noise is Gaussian, and `scale` its standard deviation.
     """
 
     noisy: Floats
     lower: Floats
     upper: Floats
     scale: Floats
+    is_gaussian: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -170,5 +170,8 @@ def log_likelihood(
     noisy = np.clip(np.where(silent, look.lower, look.noisy), look.lower, look.upper)[:, None]
     scale = np.maximum(np.where(silent, span, look.scale), SMALLEST_NOISE * span)[:, None]
     normal = np.sqrt(misfit + (SMALLEST_NOISE * span) ** 2)
+    if look.is_gaussian:
+        # Gaussian noise and misfit are one normal number; the Laplace part is next to nothing.
+        normal, scale = np.hypot(normal, scale), np.full_like(scale, SMALLEST_NOISE * span)
     density = log_mean_density(noisy - m[:, 1:], noisy - m[:, :-1], scale, normal)
     return np.where(silent[:, None], 0.0, density)

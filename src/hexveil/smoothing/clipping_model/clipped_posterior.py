@@ -15,7 +15,7 @@ no comparison that a published number jumps at.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -161,8 +161,11 @@ def last_look(looks: Sequence[ClippedLook]) -> ClippedLook:
     last, *earlier = reversed(looks)
     for look in earlier:
         missing = np.isinf(last.scale)
-        columns = ((getattr(look, f.name), getattr(last, f.name)) for f in fields(ClippedLook))
-        last = ClippedLook(*(np.where(missing, before, after) for before, after in columns))
+        noisy, lower, upper, scale = (
+            np.where(missing, getattr(look, name), getattr(last, name))
+            for name in ("noisy", "lower", "upper", "scale")
+        )
+        last = ClippedLook(noisy, lower, upper, scale, last.is_gaussian)
     return last
 
 
@@ -207,7 +210,8 @@ def posterior_masses(
 
 
 def _some(look: ClippedLook, rows: slice) -> ClippedLook:
-    return ClippedLook(look.noisy[rows], look.lower[rows], look.upper[rows], look.scale[rows])
+    ends = look.lower[rows], look.upper[rows]
+    return ClippedLook(look.noisy[rows], *ends, look.scale[rows], look.is_gaussian)
 
 
 def _blocks(n_cells: int) -> Iterator[slice]:

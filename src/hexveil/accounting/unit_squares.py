@@ -1,0 +1,133 @@
+"""Squares of μ of units under (ε, δ), where occupancy is public: each unit's own exact sum.
+
+Neighbours: all values of one unit, in all its cells at once, change within the bounds.
+Sensitivity: the unit moves the integer of cell g by at most d_g (mechanisms/clipped/clipped_mean.py
+and mechanisms/weighted/weighted_mean.py: the d_g of pure promises). All cells are one stage, so
+that the unit moves the vector of all integers by at most √(Σ d_g²) in L2.
+Loss: discrete Gaussian noise of parameter R_g in cell g costs
+
+    m = max(Σ d_g² / R_g², s / LATTICE)  with  s = Σ d_g / R_g²
+
+as a square of μ. The first is μ² of the stage; the second makes its lattice term s at most LATTICE
+times what is booked, as composition asks (accounting/gaussian_composition.py, with proof and
+source: there a stage of less than it booked only helps). All R_g are at least 1. It matters where a
+unit moves a cell by fewer than 1 / LATTICE = 512 integers: bounds of few quanta.
+Pure choices beside the cells: each costs `square_of_pure` of its own loss, and squares add up.
+
+- Means within bounds: d_g <= 2 k S, R_g >= 2 S r, k the records that count of the unit, r the
+  plan's noise in records, S the bounds in quanta. So d_g / R_g <= k / r, and d_g / R_g² is at most
+  k / (2 S r²).
+- Weighted means in a range of w quanta: d_g = W w, R_g >= w (Σ W) b, for any w >= 1:
+  d_g / R_g <= W / (b Σ W) and d_g / R_g² <= W / (b Σ W)².
+Rounding: squares round up.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.contributions import contributed_records
+from hexveil.accounting.gaussian_composition import LATTICE, square_of_pure
+from hexveil.base.rational import round_up, sum_upper_bounds
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Pairs
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+ROUNDING = 1.0 + 2.0**-46
+"""More than the roundings of a term: k / r is off by a few ulps, and whole quanta by 2^-49."""
+CHOICES = 2
+"""Private choices of a range: its ends, of equal loss."""
+
+
+def clipped_pair_squares(
+    pairs: Pairs, cap: Ints, noise: Floats, span_quanta: Floats, factor: Floats
+) -> tuple[Floats, Floats]:
+    """Return μ² of each pair by means within bounds, and its lattice term over `LATTICE`.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    cap : ndarray of int64, shape (n_cells,)
+        Records that count of a unit.
+    noise : ndarray of float, shape (n_cells,)
+        Noise in records; 0 where a cell publishes a constant.
+    span_quanta : ndarray of float, shape (n_cells,)
+        Width of each cell's bounds in quanta; 0 where no lattice is known.
+    factor : ndarray of float, shape (n_users,)
+    """
+    contribution = contributed_records(pairs, cap, span_quanta, factor)
+    ratio = _ratio(contribution, noise[pairs.cell])
+    step = _ratio(np.ones_like(ratio), (2.0 * span_quanta * noise)[pairs.cell])
+    return ratio**2, ratio * step / float(LATTICE)
+
+
+def weighted_pair_squares(
+    pairs: Pairs, weight: Ints, totals: Ints, noise: Floats
+) -> tuple[Floats, Floats]:
+    """Return μ² of each pair by weighted means, and its lattice term over `LATTICE`.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    weight : ndarray of int64, shape (n_pairs,)
+    totals : ndarray of int64, shape (n_cells,)
+        Sums of weights.
+    noise : ndarray of float, shape (n_cells,)
+        For a range of width 1.
+    """
+    unit = (noise * totals)[pairs.cell]
+    ratio = _ratio(weight.astype(np.float64), unit)
+    return ratio**2, ratio * _ratio(np.ones_like(ratio), unit) / float(LATTICE)
+
+
+def sum_of_squares(pairs: Pairs, squares: tuple[Floats, Floats], shared: float = 0.0) -> Floats:
+    """Return what is booked for each unit as a square of μ, rounded up.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    squares : pair of ndarray of float, shape (n_pairs,)
+        See `clipped_pair_squares`.
+    shared : float
+        Square of choices beside the cells, which cost all units alike.
+    """
+    stage, lattice = (
+        sum_upper_bounds(pairs.user, terms * ROUNDING, pairs.n_users) for terms in squares
+    )
+    total = np.maximum(stage, lattice) + shared
+    return np.where(total > 0, np.nextafter(total, np.inf), 0.0)
+
+
+def clipped_user_squares(
+    pairs: Pairs, cap: Ints, noise: Floats, span_quanta: Floats, factor: Floats
+) -> Floats:
+    """Return what means within bounds cost each unit, as a square of μ, rounded up."""
+    return sum_of_squares(pairs, clipped_pair_squares(pairs, cap, noise, span_quanta, factor))
+
+
+def range_square(epsilon: Fraction) -> float:
+    """Return the square of μ of the choices of a range that are purely private together.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> round(range_square(Fraction("0.1")) / square_of_pure(0.05), 6)
+    2.0
+    """
+    each = square_of_pure(math.nextafter(round_up(epsilon / CHOICES), math.inf))
+    return math.nextafter(CHOICES * each, math.inf)
+
+
+def _ratio(numbers: Floats, scale: Floats) -> Floats:
+    """Return numbers over scales; 0 in cells without noise: constants."""
+    return np.divide(numbers, scale, out=np.zeros_like(numbers), where=scale > 0)

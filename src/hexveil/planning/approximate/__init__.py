@@ -1,0 +1,1 @@
+"""Plans under (ε, δ) where occupancy is public: Gaussian noise, squares of μ that add up."""

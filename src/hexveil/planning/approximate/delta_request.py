@@ -1,0 +1,66 @@
+"""What a δ goes with where occupancy is public, and the square of μ that a request may spend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexveil.accounting.gaussian_composition import calibrated_square
+from hexveil.accounting.gaussian_loss import check_delta
+from hexveil.base.errors import InputError
+from hexveil.planning.request import WithinEpsilon
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.planning.request import Request
+
+RANGES = ("auto", "bounds", "private")
+"""Clipping ranges that a δ goes with."""
+WORKS = 'delta works for the mean, by method "joint" within epsilon; leave out delta'
+
+
+def check_delta_request(request: Request) -> None:
+    """Refuse what Gaussian noise is not proved or built for.
+
+    Raises
+    ------
+    InputError
+        Naming what works.
+    """
+    if request.noised != ("mean",):
+        raise InputError(f"{WORKS}, or ask for the mean alone.")
+    if request.method != "joint":
+        raise InputError(f"{WORKS}, or the method {request.method!r}.")
+    if not isinstance(request.limit, WithinEpsilon):
+        raise InputError(f"{WORKS}, or give epsilon in place of errors to stay within.")
+    if request.objective != "mean":
+        raise InputError(f'{WORKS}, or ask for objective "mean".')
+    if request.clipping_range not in RANGES:
+        raise InputError(
+            f'delta works with clipping_range "bounds" and "private", not with '
+            f"{request.clipping_range!r}, whose steps are purely private; leave out delta, or name "
+            "one of the two."
+        )
+
+
+def check_population(occupancy: Occupancy, delta: Fraction) -> None:
+    """Refuse a δ of 1 over the number of units or more, and pairs that are elsewhere."""
+    check_delta(float(delta), occupancy.n_users)
+    if not occupancy.is_local:
+        raise InputError(
+            "delta needs the (cell, user) pairs at hand, and these stay in Spark; leave out delta, "
+            "or read with the default engine."
+        )
+
+
+def square_to_spend(request: Request) -> Fraction:
+    """Return the square of μ that a request may spend, rounded down.
+
+    Raises
+    ------
+    InputError
+        If so little is asked for that nothing could be measured.
+    """
+    assert request.epsilon is not None  # noqa: S101  see check_delta_request
+    return calibrated_square(request.epsilon, request.delta)

@@ -1,0 +1,205 @@
+"""Rows of plans under (ε, δ): means within bounds, or in one private range.
+
+Losses are squares of μ here (accounting/unit_squares.py), and fall with the square of the noise.
+The range takes at most `MAX_RANGE_SQUARE` of them: a choice of small pure loss ε costs 1.57 ε², so
+that the pure loss that a plan without δ gives it is often affordable.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.gaussian_composition import pure_of_square
+from hexveil.accounting.noise_law import GAUSSIAN
+from hexveil.accounting.unit_squares import CHOICES, range_square
+from hexveil.planning.allocation import PlanAllocation, PrivateRange, WithinBounds, full_factors
+from hexveil.planning.approximate.delta_request import check_population, square_to_spend
+from hexveil.planning.approximate.gaussian_mean_error import minimize_gaussian_error
+from hexveil.planning.approximate.gaussian_weights import optimize_gaussian_weights
+from hexveil.planning.clipping_range import private_range
+from hexveil.planning.clipping_range.fast_prediction import ITERATIONS, RangeCandidate
+from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+from hexveil.planning.clipping_range.user_weights import SMALL_PROBLEM_PAIRS, weight_distances
+from hexveil.planning.clipping_range.weight_search import in_whole_parts
+from hexveil.planning.guarantees import booked_per_user, error_models, objective_errors
+from hexveil.planning.optimizers.joint import FACTOR_RESOLUTION
+from hexveil.planning.optimizers.noise_quantization import quantize_noise_scales
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.planning.clipping_range.user_weights import UserWeights
+    from hexveil.planning.guarantees import PlanningProblem
+
+    Floats = NDArray[np.float64]
+
+MAX_RANGE_SQUARE = Fraction(1, 5)
+"""Largest share of the square of μ for the choice of a range."""
+MARGIN = 1.0 + 2.0**-40
+"""More than the rounding of a ratio of noise, and of the scales."""
+
+
+def allocate_approximate(problem: PlanningProblem) -> PlanAllocation:
+    """Return the allocation of least predicted average error under (ε, δ).
+
+    Raises
+    ------
+    InputError
+        If δ is not below one over the number of units, pairs stay elsewhere, or nothing could be
+        measured within so small an ε.
+    """
+    request, occupancy = problem.request, problem.occupancy
+    check_population(occupancy, request.delta)
+    square = square_to_spend(request)
+    candidates = []
+    if request.clipping_range != "private":
+        candidates.append(_within_bounds(problem, square))
+    if request.clipping_range != "bounds":
+        candidates += _in_range(problem, square)
+
+    def mean_error(allocation: PlanAllocation) -> float:
+        models = error_models(problem, allocation)
+        return float(objective_errors(request, problem.span, models).mean())
+
+    return min(candidates, key=mean_error)
+
+
+def _within_bounds(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
+    local = problem.occupancy.local()
+    weight = problem.span / local.n_cells
+    found = minimize_gaussian_error(local, weight, float(square))
+    total, live = local.records_per_cell, found.rate > 0
+    noise = np.divide(total, found.rate, out=np.zeros_like(found.rate), where=live)
+    largest = local.largest_count
+    return _calibrated(
+        problem,
+        square,
+        PlanAllocation(
+            mechanism="factors",
+            contribution_cap=np.where(live, largest, 0),
+            noise_scale_records=quantize_noise_scales(noise),
+            variance_cap=np.zeros_like(largest),
+            variance_noise=np.zeros_like(noise),
+            contribution_factor=np.floor(found.factor * FACTOR_RESOLUTION) / FACTOR_RESOLUTION,
+            clipping=WithinBounds(),
+        ),
+    )
+
+
+def _calibrated(
+    problem: PlanningProblem, square: Fraction, allocation: PlanAllocation
+) -> PlanAllocation:
+    """Return the allocation with noise at which the most exposed unit spends the square."""
+    shared = 0.0
+    if isinstance(allocation.clipping, PrivateRange):
+        shared = range_square(allocation.clipping.shared_epsilon)
+    most = float(booked_per_user(problem, allocation).max(initial=0.0))
+    if not most > shared:  # constants alone
+        return allocation
+    room = float(square) - shared
+    times = math.sqrt((most - shared) / room) * MARGIN
+    fitted = allocation.with_noise_scaled(times)
+    # Rounded contributions could keep the ratio from holding exactly.
+    while Fraction(float(booked_per_user(problem, fitted).max())) > square:
+        fitted = fitted.with_noise_scaled(MARGIN)
+    return fitted
+
+
+# ---- in one private range ----
+
+
+@dataclass(frozen=True)
+class _RangeBudget:
+    """The pure loss of a range's choices, and the square of μ left to the cells."""
+
+    epsilon: Fraction
+    cells: float
+
+
+def _budget(problem: PlanningProblem, square: Fraction, quantile: Fraction) -> _RangeBudget:
+    """Return what the choice of a range with this outer quantile spends."""
+    request, n_users = problem.request, problem.occupancy.n_users
+    assert request.epsilon is not None  # noqa: S101  see check_delta_request
+    if request.range_share is None:
+        most = CHOICES * pure_of_square(square * MAX_RANGE_SQUARE / CHOICES)
+        share = private_range.range_epsilon_share(quantile, n_users, request.epsilon)
+        epsilon = min(request.epsilon * share, most)
+    else:
+        epsilon = CHOICES * pure_of_square(square * request.range_share / CHOICES)
+    return _RangeBudget(epsilon, float(square) - range_square(epsilon))
+
+
+def _in_range(problem: PlanningProblem, square: Fraction) -> list[PlanAllocation]:
+    """Return the plan in the range of least predicted error; none where too few users find one."""
+    local = problem.occupancy.local()
+    sure = [
+        quantile
+        for quantile in private_range.QUANTILES
+        if quantile * local.n_users * _budget(problem, square, quantile).epsilon
+        >= private_range.MIN_RANK_PRECISION
+    ]
+    if not sure and problem.request.clipping_range == "auto":
+        return []
+    outer = (sure or list(private_range.QUANTILES[-1:]))[-1]
+    tried = [RangeCandidate(q, Fraction(1)) for q in sure[:-1]]
+    tried += [RangeCandidate(outer, widening) for widening in private_range.WIDENINGS]
+    first = _weights(local, tried[-1], _budget(problem, square, outer).cells, ITERATIONS)
+    best = min(tried, key=lambda one: _predicted(problem, square, first, tried[-1], one))
+    budget = _budget(problem, square, best.quantile)
+    begin = None if local.n_pairs <= SMALL_PROBLEM_PAIRS else first.rates
+    weights = _weights(local, best, budget.cells, None, begin)
+    interval = PrivateClippingRange(
+        budget.epsilon,
+        (best.quantile, 1 - best.quantile),
+        best.widening,
+        best.width,
+        private_range.expected_clipping_error(best.half_width_sd),
+        in_whole_parts(weights),
+    )
+    largest = local.largest_count
+    allocation = PlanAllocation(
+        mechanism="weights",
+        contribution_cap=largest,
+        noise_scale_records=weights.noise * local.records_per_cell,
+        variance_cap=np.zeros_like(largest),
+        variance_noise=np.zeros(local.n_cells),
+        contribution_factor=full_factors(local),
+        clipping=PrivateRange(interval),
+    )
+    return [_calibrated(problem, square, allocation)]
+
+
+def _weights(
+    local: LocalOccupancy,
+    one: RangeCandidate,
+    square: float,
+    iterations: int | None,
+    begin: Floats | None = None,
+) -> UserWeights:
+    prior = private_range.user_mean_prior(one.half_width_sd)
+    limit = {} if iterations is None else {"iterations": iterations}
+    return optimize_gaussian_weights(local, square, prior, begin=begin, **limit)
+
+
+def _predicted(
+    problem: PlanningProblem,
+    square: Fraction,
+    weights: UserWeights,
+    weighed: RangeCandidate,
+    one: RangeCandidate,
+) -> float:
+    """Return the predicted average error under a candidate, by the weights of another one."""
+    cells = (_budget(problem, square, candidate.quantile).cells for candidate in (weighed, one))
+    times = math.sqrt(next(cells) / next(cells))
+    length, distance = weight_distances(problem.occupancy, weights.weight)
+    prior = private_range.user_mean_prior(one.half_width_sd)
+    bias = GAUSSIAN.mean_absolute * prior.within_cell_sd * length
+    bias += prior.weight_confounding * distance / 2.0
+    noise = GAUSSIAN.mean_absolute * weights.noise * times
+    return float((one.width * noise + np.hypot(one.width * bias, one.clipping_error)).mean())

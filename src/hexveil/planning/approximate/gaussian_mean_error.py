@@ -1,0 +1,197 @@
+"""Joint plan of least average error of means under (ε, δ): Gaussian noise, squares that add up.
+
+Symbols: p share of a user in a cell's records, a = 1/r the inverse deviation of a cell for bounds
+of width 1, f a user's factor, M the square of μ that (ε, δ) allows, κ = √(2/π). A user costs
+f² Σ (a p)², so that its largest factor is f = min(1, √M / √Σ (a p)²). A cell is off by at most
+(1 - Σ f p) / 2 and expects |noise| κ / a: the class is that of planning/optimizers/minimax.py, with
+the L2 norm of a user's rates in place of their sum. The average error is a smooth function of log a
+but for users just held, minimised by L-BFGS from several places; cells that would do better as
+constants are made so, and it is minimised again.
+
+Where each user is in k cells alike and nobody is held, a = √M / (p √k).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
+from hexveil.accounting.noise_law import GAUSSIAN
+from hexveil.planning.blas_threads import single_blas_thread
+from hexveil.planning.optimizers.mean_error import CONSTANT_ROUNDS, FULL_SEARCH, LOG_SCALE_RANGE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.planning.optimizers.mean_error import SearchLimits
+
+    Bools = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+
+START_QUANTILES = (0.5, 0.9, 1.0)
+"""Quantiles of what users cost at equal rates, where searches begin."""
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianSolution:
+    """Rates and factors.
+
+    Attributes
+    ----------
+    rate : ndarray of float, shape (n_cells,)
+        1/r for bounds of width 1; 0 where a cell publishes a constant.
+    factor : ndarray of float, shape (n_users,)
+    error : float
+        Weighted sum of errors.
+    """
+
+    rate: Floats
+    factor: Floats
+    error: float
+
+
+class GaussianProblem:
+    """Average error of means under Gaussian noise, with its slope.
+
+    Parameters
+    ----------
+    occupancy : LocalOccupancy
+    weight : ndarray of float, shape (n_cells,)
+        Weight of each cell's error, for bounds of width 1.
+    square : float
+        M.
+    """
+
+    def __init__(self, occupancy: LocalOccupancy, weight: Floats, square: float) -> None:
+        import scipy.sparse  # noqa: PLC0415  slow to import
+
+        self.weight, self.root = weight, math.sqrt(square)
+        share = occupancy.n / occupancy.records_per_cell[occupancy.cell]
+        shape = occupancy.n_cells, occupancy.n_users
+        self.shares = scipy.sparse.csr_array((share, occupancy.user, occupancy.start), shape=shape)
+        self.squares = scipy.sparse.csr_array(
+            (share**2, occupancy.user, occupancy.start), shape=shape
+        )
+        self.user_shares, self.user_squares = self.shares.T.tocsr(), self.squares.T.tocsr()
+
+    def norms(self, rate: Floats) -> Floats:
+        """Return √Σ (a p)² of each user."""
+        return np.asarray(np.sqrt(self.user_squares @ rate**2))
+
+    def factors(self, rate: Floats) -> Floats:
+        """Return the largest factor of each user."""
+        norms = self.norms(rate)
+        return np.where(norms > self.root, self.root / np.maximum(norms, 1e-300), 1.0)
+
+    def cell_errors(self, rate: Floats, factor: Floats) -> Floats:
+        """Return each cell's error, for bounds of width 1."""
+        live = rate > 0
+        noise = np.divide(GAUSSIAN.mean_absolute, rate, out=np.zeros_like(rate), where=live)
+        bias = (1.0 - self.shares @ factor) / 2.0
+        return np.where(live, np.maximum(bias, 0.0) + noise, MAX_CONSTANT_ERROR["mean"])
+
+    def value(self, rate: Floats) -> tuple[float, Floats]:
+        """Return the weighted error and its slope in the rates."""
+        live, norms = rate > 0, self.norms(rate)
+        held = norms > self.root
+        factor = np.where(held, self.root / np.maximum(norms, 1e-300), 1.0)
+        error = float((self.weight * self.cell_errors(rate, factor)).sum())
+        # What a factor is worth, and how fast it falls with the square of its norm.
+        worth = self.user_shares @ np.where(live, self.weight / 2.0, 0.0)
+        fall = np.where(held, self.root / np.maximum(norms, 1e-300) ** 3, 0.0)
+        noise = np.divide(1.0, rate**2, out=np.zeros_like(rate), where=live)
+        slope = rate * (self.squares @ (worth * fall)) - GAUSSIAN.mean_absolute * (
+            self.weight * noise
+        )
+        return error, np.where(live, slope, 0.0)
+
+
+def minimize_gaussian_error(
+    occupancy: LocalOccupancy, weight: Floats, square: float, effort: SearchLimits = FULL_SEARCH
+) -> GaussianSolution:
+    """Return the rates and factors of least weighted error.
+
+    Parameters
+    ----------
+    occupancy : LocalOccupancy
+    weight : ndarray of float, shape (n_cells,)
+        Weight of each cell's error, for bounds of width 1.
+    square : float
+        Square of μ that no user may exceed.
+    effort : SearchLimits
+
+    Examples
+    --------
+    >>> from hexveil.model.occupancy import LocalOccupancy
+    >>> crowd = LocalOccupancy.from_dense([[1, 1]] * 50)
+    >>> found = minimize_gaussian_error(crowd, np.full(2, 0.5), 0.08)
+    >>> 1.0 / found.rate  # (1/50) √2 / √0.08
+    array([0.1, 0.1])
+    """
+    problem = GaussianProblem(occupancy, weight, square)
+    everywhere = np.ones(occupancy.n_cells, dtype=bool)
+    constants = GaussianSolution(
+        np.zeros(occupancy.n_cells),
+        np.ones(occupancy.n_users),
+        float(weight.sum()) * MAX_CONSTANT_ERROR["mean"],
+    )
+    norms = problem.norms(everywhere.astype(np.float64))
+    found = [
+        _with_constants(problem, np.full(occupancy.n_cells, problem.root / typical), effort)
+        for typical in np.unique(np.quantile(norms, START_QUANTILES)).tolist()
+    ]
+    return min([constants, *found], key=lambda one: one.error)
+
+
+def _with_constants(
+    problem: GaussianProblem, begin: Floats, effort: SearchLimits
+) -> GaussianSolution:
+    """Return the best of descents, between which cells that do better so become constants."""
+    live, rate, best = begin > 0, begin, None
+    for _ in range(CONSTANT_ROUNDS):
+        rate, error = _descend(problem, rate, live, effort)
+        factor = problem.factors(rate)
+        if best is None or error < best.error:
+            best = GaussianSolution(rate, factor, error)
+        worse = live & (problem.cell_errors(rate, factor) >= MAX_CONSTANT_ERROR["mean"])
+        live = live & ~worse
+        if not worse.any() or not live.any():
+            break
+        rate = np.where(live, rate, 0.0)
+    assert best is not None  # noqa: S101  there is a round
+    return best
+
+
+def _descend(
+    problem: GaussianProblem, begin: Floats, live: Bools, effort: SearchLimits
+) -> tuple[Floats, float]:
+    """Return the rates that L-BFGS finds, and the error there."""
+    import scipy.optimize  # noqa: PLC0415  slow to import
+
+    def unpack(logs: Floats) -> Floats:
+        rate = np.zeros(live.size)
+        rate[live] = np.exp(logs)
+        return rate
+
+    def value(logs: Floats) -> tuple[float, Floats]:
+        rate = unpack(logs)
+        error, slope = problem.value(rate)
+        return error, (slope * rate)[live]
+
+    start = np.log(begin[live])
+    # Here, as scipy may have been loaded only just now.
+    with single_blas_thread():
+        converged = scipy.optimize.minimize(
+            value,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=np.stack((start - LOG_SCALE_RANGE, start + LOG_SCALE_RANGE), axis=1),
+            options=effort.options(),
+        )
+    return unpack(np.asarray(converged.x)), float(converged.fun)

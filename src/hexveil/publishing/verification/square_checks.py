@@ -1,0 +1,161 @@
+"""Recomputation of losses under (ε, δ), as squares of μ, from what a folder shows.
+
+Per cell a folder has the units n, the records N, the width U of the bounds, the deviation r of the
+noise, the bias B and the threshold t. A unit that contributes k of its samples to a cell costs
+(k U / (N r))² there (accounting/unit_squares.py), and Σ k = N (1 - 2 B / U) over the cell's units.
+Under a private range of width w a unit of weight share s costs (s w / r)², Σ s = 1, and every unit
+the squares of the range's choices besides.
+
+With x = Σ k / N or 1 the squares of all units of a cell are between x² / n (all alike) and x times
+the largest share, in units of (U / r)²; and the most exposed unit costs at least (x / n)² by any
+cell, at most the sum over cells of the largest shares. What few quanta add
+(`LATTICE`) is within `lattice_part` of a share. Facts stated twice: ε is that of the largest square
+at δ; steps add up to it.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.accounting.gaussian_composition import LATTICE, square_epsilon
+from hexveil.accounting.unit_squares import range_square
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hexveil.publishing.verification.recomputed_losses import (
+        ReleaseStatements,
+        StatedStatistic,
+    )
+
+    Json = dict[str, Any]
+    Limits = tuple[float, float]
+
+TOLERANCE = 1e-9
+WEIGHT_LATTICE = 1e-3
+"""More than what whole weights add to a square, as a part of it (model/factored_weights.py)."""
+LEAST_DELTA = 1e-300
+"""Smallest δ whose ε can be computed."""
+
+
+def check_squares(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield contradictions between δ, the squares of μ, the cells and the steps."""
+    losses, delta = stated.manifest["losses"], stated.delta
+    if not LEAST_DELTA <= delta < 1 or delta * losses["units"] >= 1:
+        yield "guarantee/delta is not above 0 and below one over the number of units."
+        return
+    if "squared_mu" not in losses:
+        yield "the release has a delta, and states no squares of mu."
+        return
+    if set(stated.statistics) != {"mean"} or stated.steps.keys() - {"clipping_range", "cells"}:
+        yield "the release has a delta, and steps that none has."
+        return
+    largest = losses["squared_mu"]["max"]
+    if not math.isclose(square_epsilon(Fraction(largest), delta), losses["max"], rel_tol=TOLERANCE):
+        yield "the largest loss is not that of the largest square of mu at this delta."
+    (total, single), stated_total = square_limits(stated), losses["squared_mu"]["mean"]
+    if not _contains(total, stated_total * losses["units"]):
+        yield (
+            f"all units together have squares of mu of {_words(total)} by the scales, biases and "
+            f"bounds of the cells, and {stated_total * losses['units']:.6g} as stated."
+        )
+    if not _contains(single, largest):
+        yield (
+            f"the most exposed unit has a square of mu of {_words(single)} by the scales, biases, "
+            f"bounds and counts of the cells, and {largest:.6g} as stated."
+        )
+    yield from _check_steps(stated, largest)
+
+
+def describe_squares(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield the figures that were recomputed and agree, in words."""
+    (total, single), losses = square_limits(stated), stated.manifest["losses"]
+    unit, squares = stated.manifest["guarantee"]["privacy_unit"], losses["squared_mu"]
+    yield (
+        f"sum of the squares of mu of {losses['units']:,} {unit}s: {_words(total)} by scales, "
+        f"biases and counts, {squares['mean'] * losses['units']:.6g} as stated"
+    )
+    yield (
+        f"square of mu of the most exposed {unit}: {_words(single)} by scales, bounds and counts, "
+        f"{squares['max']:.6g} as stated"
+    )
+    yield (
+        f"loss of the most exposed {unit} from it: "
+        f"{square_epsilon(Fraction(squares['max']), stated.delta):.6g} at delta "
+        f"{float(stated.delta):g}, {losses['max']:.6g} as stated"
+    )
+
+
+def square_limits(stated: ReleaseStatements) -> tuple[Limits, Limits]:
+    """Return limits of the squares of all units together, and of the largest."""
+    (mean,) = stated.statistics.values()
+    units = stated.manifest["losses"]["units"]
+    shared = _range_square(stated)
+    share, most, rate, lattice = _shares(stated, mean)
+    square = rate**2
+    low, high = (share**2 / stated.users * square).sum(), (share * most * square).sum()
+    high += (lattice * share * square).sum()
+    single = (share / stated.users) ** 2 * square
+    largest = (most**2 * square).sum() + (lattice * most * square).sum()
+    # Those who spend nothing do not lower the average of the others.
+    average = float(low) / max(units - stated.manifest["losses"]["at_zero"], 1)
+    least = max(float(single.max(initial=0.0)), average)
+    return (
+        (shared * units + float(low), shared * units + float(high)),
+        (shared + least, shared + float(largest)),
+    )
+
+
+def _range_square(stated: ReleaseStatements) -> float:
+    """Return what the choices of a range cost every unit."""
+    step = stated.steps.get("clipping_range")
+    return 0.0 if step is None else range_square(Fraction(step["epsilon"]))
+
+
+def _shares(stated: ReleaseStatements, mean: StatedStatistic) -> tuple[Any, Any, Any, Any]:
+    """Return each cell's contributed share, the largest of a unit, 1/r for width 1, and lattice."""
+    step, records = stated.steps.get("clipping_range"), stated.records
+    if step is not None:
+        rate = _over(np.full_like(records, step["upper"] - step["lower"]), mean.scale)
+        ones = np.ones_like(records)
+        return ones, ones, rate, ones * WEIGHT_LATTICE
+    share = np.clip(1.0 - 2.0 * mean.bias / stated.span, 0.0, 1.0)
+    most = np.minimum(mean.contribution_cap, records - stated.users + 1) / records
+    quantum = float(Fraction(stated.manifest["bounds"]["quantum"]))
+    # k / (2 S r²) beside k² / r², over the lattice term: 1 / (2 S N) for shares.
+    lattice = quantum / (2.0 * stated.span * records) / float(LATTICE)
+    return share, np.minimum(most, share), _over(stated.span, mean.scale), lattice
+
+
+def _check_steps(stated: ReleaseStatements, largest: float) -> Iterator[str]:
+    """Yield contradictions between the steps and the largest square."""
+    steps = stated.steps
+    squares = [step.get("squared_mu", math.nan) for step in steps.values()]
+    if not math.isclose(sum(squares), largest, rel_tol=TOLERANCE):
+        yield "the squares of mu of the privacy steps do not add up to the largest."
+    if any(
+        not math.isclose(step["share"] * largest, square, rel_tol=TOLERANCE, abs_tol=1e-15)
+        for step, square in zip(steps.values(), squares, strict=True)
+    ):
+        yield "a privacy step's share is not its share of the largest square of mu."
+    if "clipping_range" in steps and not math.isclose(
+        steps["clipping_range"].get("squared_mu", math.nan), _range_square(stated), rel_tol=1e-6
+    ):
+        yield "the range's square of mu is not that of its epsilon."
+
+
+def _over(width: Any, scale: Any) -> Any:  # noqa: ANN401  arrays
+    return np.divide(width, scale, out=np.zeros_like(scale), where=scale > 0)
+
+
+def _contains(limits: Limits, number: float) -> bool:
+    slack = TOLERANCE * (1.0 + limits[1])
+    return limits[0] * (1.0 - 1e-6) - slack <= number <= limits[1] * (1.0 + 1e-6) + slack
+
+
+def _words(limits: Limits) -> str:
+    return f"at least {limits[0]:.6g} and at most {limits[1]:.6g}"

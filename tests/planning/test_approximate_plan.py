@@ -1,0 +1,438 @@
+"""Plans, releases and checks under (ε, δ) where occupancy is public: optimum, exact laws, twins.
+
+The exact δ of a tiny release is summed over outcomes, with no formula of a loss; OpenDP's own
+accountant is compared with the conversion in tests/accounting/test_gaussian_composition.py.
+"""
+
+import copy
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import hexveil as hv
+from accounting.test_gaussian_loss import law
+from examples import examples
+from hexveil import Occupancy
+from hexveil.accounting.gaussian_composition import (
+    calibrated_square,
+    epsilons_of_squares,
+    square_epsilon,
+)
+from hexveil.accounting.noise_floor import gaussian_noise_floor
+from hexveil.accounting.noise_law import GAUSSIAN
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise, NoisyMax, Outputs, Separate
+from hexveil.mechanisms.sensitivity_report import SquaredMoves
+from hexveil.mechanisms.square_meter import UnitSquareMeter
+from hexveil.mechanisms.stage_data import PrivateSums
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning import guarantees
+from hexveil.planning.approximate import gaussian_allocation
+from hexveil.planning.approximate.delta_advice import describe_delta_gain
+from hexveil.planning.approximate.gaussian_mean_error import (
+    GaussianProblem,
+    minimize_gaussian_error,
+)
+from hexveil.planning.approximate.gaussian_weights import (
+    GaussianWeightProblem,
+    optimize_gaussian_weights,
+)
+from hexveil.planning.clipping_range.user_weights import UserMeanPrior
+from hexveil.planning.goal import goal
+from hexveil.planning.release_allocation import allocation_of
+from hexveil.publishing.dossier.dossier import dossier as render_dossier
+from hexveil.publishing.verification import recomputed_losses, square_checks
+from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
+from publishing.setting import dataset_of
+from stage_laws import selection_law
+
+EPSILON, DELTA = Fraction(6), Fraction(1, 1000)
+PRIOR = UserMeanPrior(0.3, 0.1)
+COUNTS = [[3, 1], [1, 2], [2, 2]]
+counts = st.lists(
+    st.lists(st.integers(0, 4), min_size=2, max_size=2), min_size=2, max_size=5
+).filter(lambda rows: all(map(sum, rows)) and all(map(sum, zip(*rows, strict=True))))
+
+
+def plan_of(dataset, clipping_range="bounds", **options):
+    """Return a plan of a tiny data set at the ε and δ of these tests."""
+    return hv.plan(
+        dataset,
+        epsilon=EPSILON,
+        delta=DELTA,
+        clipping_range=clipping_range,
+        advise=False,
+        **options,
+    )
+
+
+def stages_of(plan):
+    """Return the stages of a plan as a release runs them."""
+    return allocation_of(plan, plan.facts.lattice)
+
+
+# ---- the optimum ----
+
+
+@examples(25)
+@given(counts, st.floats(0.05, 20.0))
+def test_no_grid_of_rates_betters_the_search(rows, square):
+    """Over a fine grid of two rates, constants among them, none has an error below the search's."""
+    occupancy, weight = Occupancy.from_dense(rows), np.array([0.7, 0.3])
+    problem = GaussianProblem(occupancy, weight, square)
+    found = minimize_gaussian_error(occupancy, weight, square)
+    grid = [0.0, *np.geomspace(0.05, 200.0, 60)]
+    best = min(
+        float((weight * problem.cell_errors(rate, problem.factors(rate))).sum())
+        for rate in map(np.array, itertools.product(grid, repeat=2))
+    )
+    assert found.error <= best * 1.002
+    norms = problem.norms(found.rate) * found.factor
+    assert (norms <= math.sqrt(square) * (1 + 1e-9)).all()
+
+
+@examples(20)
+@given(counts, st.integers(0, 2**32 - 1))
+def test_slopes_are_those_of_the_values(rows, seed):
+    """Slopes of both objectives agree with differences, away from where a factor reaches 1."""
+    occupancy = Occupancy.from_dense(rows)
+    logs = np.random.default_rng(seed).normal(0, 1, 2)
+    bounded = GaussianProblem(occupancy, np.array([0.7, 0.3]), 0.8)
+    weighted = GaussianWeightProblem(occupancy, 0.8, PRIOR)
+    near = bounded.norms(np.exp(logs)) / bounded.root, weighted.norms(np.exp(logs))
+    if min(np.abs(np.log(one)).min() for one in near) < 1e-3:
+        return
+
+    def of_bounds(at):
+        error, slope = bounded.value(np.exp(at))
+        return error, slope * np.exp(at)
+
+    for value in (of_bounds, weighted.value):
+        _, slope = value(logs)
+        for g in range(2):
+            step = 1e-6 * (np.arange(2) == g)
+            up, down = (value(logs + sign * step)[0] for sign in (1, -1))
+            assert slope[g] == pytest.approx((up - down) / 2e-6, rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize(("users", "cells"), [(50, 2), (10, 7)])
+def test_users_alike_have_the_noise_of_the_root(users, cells):
+    """Where all are alike noise is √k / (n √M): the floor, which nothing unclipped goes below."""
+    occupancy, square = Occupancy.from_dense([[2] * cells] * users), 0.05
+    noise = optimize_gaussian_weights(occupancy, square, PRIOR).noise
+    assert np.allclose(noise, math.sqrt(cells / square) / users, rtol=1e-4)
+    floor = gaussian_noise_floor(1.0, cells, users, square)
+    assert floor == pytest.approx(GAUSSIAN.mean_absolute * noise[0], rel=1e-4)
+
+
+# ---- exact laws ----
+
+
+def extremes(dataset, user=0):
+    """Yield sums of two data sets: one user's values all change from one end to the other."""
+    local, span = dataset.occupancy.local(), dataset.public.lattice.span_quanta
+    low = np.zeros(local.n_pairs, dtype=np.int64)
+    own, whole = local.user == user, local.n * span
+    for others in (low, np.where(own, 0, whole)):
+        yield others, np.where(own, whole, others)
+        yield np.where(own, whole, others), others
+
+
+def profile(square, epsilon):
+    """Return E (P - e^ε Q)+ of normal noise."""
+    mu = math.sqrt(square)
+    if not mu:
+        return max(1.0 - math.exp(epsilon), 0.0)
+    far = stats.norm.sf(epsilon / mu + mu / 2)
+    return stats.norm.sf(epsilon / mu - mu / 2) - math.exp(epsilon) * far
+
+
+def paths(stages, pair, rows=None, chances=(1.0, 1.0)):
+    """Yield the chances of each path of choices in two data sets, and the stage of the cells."""
+    rows = rows or {}
+    earlier = Outputs({name: np.array([row]) for name, row in rows.items()})
+    stage = stages.next_stage(earlier)
+    requests = stage.noise(earlier)
+    measured = [stage.measure(PrivateSums(sums), earlier) for sums in pair]
+    if not isinstance(requests[0], NoisyMax):
+        moved = measured[0][0].integers[0] - measured[1][0].integers[0]
+        yield (*chances, moved, requests[0])
+        return
+    laws = [
+        [selection_law(one.scores[0], request.scale) for one in of]
+        for request, *of in zip(requests, *measured, strict=True)
+    ]
+    for chosen in itertools.product(*(range(first.size) for first, _ in laws)):
+        p, q = (
+            math.prod(law[side][k] for law, k in zip(laws, chosen, strict=True)) for side in (0, 1)
+        )
+        following = {**rows, stage.name: list(chosen)}
+        yield from paths(stages, pair, following, (p * chances[0], q * chances[1]))
+
+
+def largest_delta(plan, dataset):
+    """Return the largest δ at ε of any user, with normal noise at the cells."""
+    stages, worst = stages_of(plan), 0.0
+    for user in range(dataset.occupancy.n_users):
+        for pair in extremes(dataset, user):
+            found = 0.0
+            for p, q, moved, request in paths(stages, pair):
+                assert isinstance(request, GaussianNoise)
+                square = float(((moved / request.deviations) ** 2).sum())
+                found += p * profile(square, float(EPSILON) + math.log(q / p))
+            worst = max(worst, found)
+    return worst
+
+
+FINE = ValueLattice.of((0, 60), "0.01")
+COARSE = ValueLattice.of((0, 4), 1)
+
+
+def test_the_exact_law_of_a_cell_is_within_delta_and_close():
+    """Outcome by outcome, lattice and all: δ at ε is at most what is promised, and 90% of it."""
+    dataset = dataset_of([[1], [2], [3]], scale=FINE)
+    plan = plan_of(dataset)
+    stages = stages_of(plan)
+    worst = 0.0
+    for user in range(3):
+        ((p, _, moved, request),) = paths(stages, next(extremes(dataset, user)))
+        assert p == 1.0
+        _, mass = law(float(request.deviations[0]))
+        by = abs(int(moved[0]))
+        shifted = np.concatenate([np.zeros(by), mass])[: mass.size]
+        worst = max(worst, math.fsum(np.maximum(mass - math.exp(EPSILON) * shifted, 0.0)))
+    assert 0.9 * float(DELTA) <= worst <= float(DELTA)
+
+
+@pytest.mark.parametrize(("lattice", "least"), [(FINE, 0.9), (COARSE, 0.0)])
+def test_no_user_of_several_cells_exceeds_delta(lattice, least):
+    """Within bounds the loss over all cells is the promised one; few quanta cost accuracy only."""
+    dataset = dataset_of(COUNTS, scale=lattice)
+    worst = largest_delta(plan_of(dataset), dataset)
+    assert least * float(DELTA) <= worst <= float(DELTA)
+
+
+@pytest.mark.parametrize(("share", "least"), [("0.3", 0.0), ("0.01", 0.5)])
+def test_no_user_exceeds_delta_in_a_private_range(share, least):
+    """Choices of a range and the cells after them are within δ together, along all paths."""
+    dataset = dataset_of(COUNTS, scale=COARSE)
+    worst = largest_delta(plan_of(dataset, "private", range_share=share), dataset)
+    assert least * float(DELTA) <= worst <= float(DELTA)
+
+
+def largest_cell_alone(pairs, squares, shared=0.0):
+    """Return each user's largest square by one cell: not the L2 norm over its cells."""
+    by_user = np.zeros(pairs.n_users)
+    np.maximum.at(by_user, pairs.user, squares[0])
+    return by_user + shared
+
+
+def too_much(request):
+    """Return a square that is above the promised one."""
+    return calibrated_square(request.epsilon, request.delta) * Fraction(6, 5)
+
+
+def nothing(_):
+    """Return the square of choices that are not counted."""
+    return 0.0
+
+
+def meter_whole_path(plan):
+    """Meter all stages of a plan, on some path of outputs."""
+    stages, earlier = stages_of(plan), Outputs()
+    meter = UnitSquareMeter(plan.booked_losses)
+    while (stage := stages.next_stage(earlier)) is not None:
+        meter.authorise(stage.noise(earlier), stage.sensitivity(earlier))
+        row = np.arange(stage.entries)[None]
+        earlier = earlier.extended(stage.name, stage.entries, row)
+
+
+TWINS = {
+    "one cell in place of the norm": (
+        guarantees.unit_squares, "sum_of_squares", largest_cell_alone, "bounds"
+    ),
+    "a conversion that promises too little": (
+        gaussian_allocation, "square_to_spend",
+        too_much, "bounds",
+    ),
+    "choices that are not counted": (
+        guarantees.unit_squares, "range_square", nothing, "private"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_broken_twins_are_caught(twin, monkeypatch):
+    """They exceed δ by exact laws or are refused by the meter."""
+    where, name, broken, clipping_range = TWINS[twin]
+    dataset = dataset_of(COUNTS, scale=FINE if clipping_range == "bounds" else COARSE)
+    share = {} if clipping_range == "bounds" else {"range_share": "0.3"}
+    with monkeypatch.context() as patch:
+        patch.setattr(where, name, broken)
+        if clipping_range == "private":
+            patch.setattr(gaussian_allocation, name, broken)
+        plan = plan_of(dataset, clipping_range, **share)
+    if clipping_range == "bounds":
+        assert largest_delta(plan, dataset) > 1.05 * float(DELTA)
+    if twin != "a conversion that promises too little":
+        with pytest.raises(HexveilError, match="more than was booked"):
+            meter_whole_path(plan)
+
+
+@examples(15)
+@given(counts, st.sampled_from([FINE, COARSE, ValueLattice.of((0, 60), 1)]))
+def test_the_meter_finds_what_was_booked(rows, lattice):
+    """From moves and scales at the door each user's square is the booked one, rounded down."""
+    dataset = dataset_of(rows, scale=lattice)
+    plan = plan_of(dataset)
+    stage = stages_of(plan).next_stage(Outputs())
+    if stage is None:
+        return
+    (request,), (report,) = stage.noise(Outputs()), stage.sensitivity(Outputs())
+    found = report.squares_lower_bound(request, dataset.occupancy.n_users)
+    assert (found <= plan.booked_losses).all()
+    floor_of_quanta = 1.0 - 3.0 / lattice.span_quanta
+    assert (found >= plan.booked_losses * min(floor_of_quanta, 1.0 - 1e-6) * 0.99).all() or (
+        request.deviations <= 1.0
+    ).any()
+    assert plan.booked_limit <= calibrated_square(EPSILON, DELTA)
+
+
+def test_a_meter_of_squares_refuses_what_no_square_limits():
+    """Laplace noise is charged as a pure stage; Gaussian noise needs moves; its own kind passes."""
+    moves = Separate.of_one_entry(np.array([1000]))
+    gaussian, laplace = GaussianNoise(np.array([5000.0])), LaplaceNoise(np.array([5000.0]))
+    UnitSquareMeter(np.array([0.05])).authorise((gaussian,), (SquaredMoves(moves),))
+    UnitSquareMeter(np.array([0.07])).authorise((laplace,), (moves,))
+    for request, report, room in ((gaussian, moves, 9.0), (laplace, SquaredMoves(moves), 9.0),
+                                  (gaussian, SquaredMoves(moves), 0.039)):  # fmt: skip
+        with pytest.raises(HexveilError, match="more than was booked"):
+            UnitSquareMeter(np.array([room])).authorise((request,), (report,))
+
+
+# ---- requests ----
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"statistics": ("mean", "sd")}, "the mean alone"),
+        ({"statistics": ("p50",)}, "quantiles, shares and histograms"),
+        ({"method": "equal-split"}, "equal-split"),
+        ({"clipping_range": "per-cell"}, "purely private"),
+        ({"delta": "0.4"}, "below 1 / 3 units"),
+        ({"delta": "0"}, "delta"),
+    ],
+)
+def test_what_a_delta_does_not_go_with_is_refused(options, message):
+    """Each refusal names what works."""
+    given_options = {"epsilon": 1, "delta": "0.001"} | options
+    with pytest.raises(InputError, match=message):
+        hv.plan(dataset_of(COUNTS), **given_options)
+
+
+def test_a_delta_is_part_of_the_goal_and_of_a_saved_plan(tmp_path):
+    """Pure goals stay as they were; a loaded plan has δ, losses and noise of the saved one."""
+    dataset = dataset_of(COUNTS, scale=FINE)
+    made, pure = (
+        plan_of(dataset),
+        hv.plan(dataset, epsilon=2, clipping_range="bounds", advise=False),
+    )
+    assert goal(made)["delta"] == "0.001"
+    assert "delta" not in goal(pure)
+    again = hv.Plan.load(made.save(tmp_path / "plan"))
+    assert (again.delta, again.epsilon) == (DELTA, made.epsilon)
+    assert np.array_equal(again.booked_losses, made.booked_losses)
+    assert made.epsilon <= EPSILON
+
+
+def test_epsilons_of_many_units_are_above_the_exact_ones():
+    """Interpolated losses of units are at least the exact ones, and within two percent."""
+    squares = np.linspace(0.0, 3.0, 23) ** 2 / 9
+    exact = np.array([square_epsilon(Fraction(one), DELTA) for one in squares.tolist()])
+    shown = epsilons_of_squares(squares, DELTA)
+    assert (shown >= exact).all()
+    assert shown[-1] == exact[-1]
+    assert np.allclose(shown, exact, rtol=0.02, atol=0.01)
+
+
+def test_a_plan_says_what_a_delta_would_gain():
+    """Many cells alike: a gain; one cell each: larger errors; a plan with a δ says nothing."""
+    alike = dataset_of([[2] * 60] * 120)
+    many = hv.plan(alike, epsilon=3, clipping_range="bounds", advise=False)
+    assert "instead of" in describe_delta_gain(many)
+    few = hv.plan(dataset_of([[2, 0], [0, 3], [2, 0], [0, 2]]), epsilon=9, advise=False)
+    assert "errors would be larger" in describe_delta_gain(few)
+    assert describe_delta_gain(plan_of(dataset_of(COUNTS, scale=FINE))) is None
+
+
+# ---- releases ----
+
+
+def changed(path, value):
+    """Return an edit of a manifest."""
+
+    def edit(manifest):
+        *parents, last = path
+        for key in parents:
+            manifest = manifest[key]
+        manifest[last] = value if not callable(value) else value(manifest[last])
+
+    return edit
+
+
+FORGERIES = {
+    "a smaller δ": (changed(("guarantee", "delta"), "0.0001"), "not that of the largest square"),
+    "a δ above one unit": (changed(("guarantee", "delta"), "0.5"), "below one over"),
+    "a smaller square": (
+        changed(("losses", "squared_mu", "max"), lambda one: one * 0.9), "not that of the largest"
+    ),
+    "a smaller average": (
+        changed(("losses", "squared_mu", "mean"), lambda one: one * 0.2), "all units together"
+    ),
+    "less noise": (
+        changed(("cells", 0, "noised", 0, "scale"), lambda one: one * 0.5), "by the scales"
+    ),
+    "a step": (
+        changed(("plan", "privacy_steps", 0, "squared_mu"), lambda one: one * 0.9), "do not add up"
+    ),
+    "a pure promise": (lambda manifest: manifest["guarantee"].pop("delta"), "without a delta"),
+}  # fmt: skip
+
+
+def test_a_release_books_squares_and_its_folder_is_checked(tmp_path):
+    """A release is written, verified, replayed and described; forged statements are found."""
+    dataset = dataset_of(np.tile(COUNTS, (4, 1)), totals=100, scale=FINE, value="speed")
+    book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=8, delta=DELTA)
+    plan = plan_of(dataset)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    folder = made.write(tmp_path / "map")
+    manifest = hv.verify(folder)
+    assert manifest["guarantee"]["delta"] == "0.001"
+    assert hv.release(dataset, plan, ledger=book, accept_noise=True).replayed
+    assert 0.0 < float(book.remaining) < 7.9
+    readme = " ".join((folder / "README.txt").read_text().split())
+    assert "(epsilon, delta)-differential privacy at epsilon" in readme
+    assert "Of 12 units it would reveal" in readme
+    dossier = render_dossier(folder).to_text()
+    assert "squares of μ" in dossier
+    assert "Laplace" not in dossier
+    table = made.to_arrow()
+    for name, (edit, message) in FORGERIES.items():
+        forged = copy.deepcopy(manifest)
+        edit(forged)
+        stated = ReleaseStatements.from_release(forged, table)
+        found = recomputed_losses.find_problems(stated, square_checks.check_squares)
+        assert message in " ".join(found), name
+    pure = hv.plan(dataset, epsilon=1, clipping_range="bounds", advise=False)
+    with pytest.raises(InputError, match="opened with delta"):
+        hv.release(dataset, pure, ledger=book, accept_noise=True)
+    with pytest.raises(InputError, match="request raw alone"):
+        hv.release(dataset, replace(plan), ledger=book, estimates=("raw", "smoothed"))

@@ -11,9 +11,10 @@ Sensitivity: each stage states, from public facts and earlier outputs, by how ma
 each user can move each number that it noises.
 Loss: given the earlier outputs, a stage costs a user Σ moved/scale for discrete Laplace noise and 2
 moved/scale for permute-and-flip. Discrete Gaussian noise has no pure loss: where δ > 0 is promised,
-another `Authority` adds up squares of μ (`presence.loss_shares`). Losses add up along every path of
-outputs, also where a path was chosen by outputs (adaptive composition with an odometer: Rogers,
-Roth, Ullman and Vadhan, 2016). `Allocation.losses` bounds them over all paths, and that is booked.
+another `Authority` adds up squares of μ (`square_meter`; `presence.loss_shares`). Losses add up
+along every path of outputs, also where a path was chosen by outputs (adaptive composition with an
+odometer: Rogers, Roth, Ullman and Vadhan, 2016). `Allocation.losses` bounds them over all paths,
+and that is booked.
 The `Meter` adds up what the scales at the noise source really cost and refuses what was not booked,
 before anything is drawn.
 Relies on: a journal that draws no stage twice under one booking, and a vetted noise source.

@@ -7,8 +7,8 @@ so a user's loss over a release is the sum over its cells of its own integer sen
 Its noisy max on integer scores is permute-and-flip, exact as well. The library's `monotonic`
 distance is never asked for: it halves the booked loss of scores that all move one way, which
 scores of ranks do not (ERRATA 12).
-Its discrete Gaussian on integers is exact too. Maps with private presence ask for it where their
-holder states a δ, and nothing else does.
+Its discrete Gaussian on integers is exact too. Maps with private presence, and means where
+occupancy is public, ask for it where their holder states a δ, and nothing else does.
 """
 
 from __future__ import annotations

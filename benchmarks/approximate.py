@@ -1,0 +1,93 @@
+"""Errors of means under (ε, δ) and of pure plans, where occupancy is public.
+
+``python -m benchmarks.approximate NAME ... [--runs N] [--epsilon E] [--delta D]`` prints for each
+set of the collection (collection.py) the cells of a typical unit, and the mean absolute error over
+cells of what the release publishes, over whole releases through ledgers of their own: of the
+default, which is pure, and of clipping_range "bounds" and "private" without and with the δ. Plans
+have their own defaults: nothing is tuned on these sets under a δ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import hexveil as hv
+from hexveil.planning.allocation import range_kind
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
+from clipping_ranges import ReleasedMeans
+from collection import COLLECTION, GOALS
+from reach import truth
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.planning import Plan
+
+    Floats = NDArray[np.float64]
+
+RUNS = 8
+WAYS = (("auto", False), ("bounds", False), ("bounds", True), ("private", False), ("private", True))
+
+
+def published(dataset: hv.Dataset, plan: Plan, runs: int) -> list[ReleasedMeans]:
+    """Return the means of so many releases of a plan, each through a ledger of its own."""
+    made = []
+    with tempfile.TemporaryDirectory() as folder:
+        for run in range(runs):
+            given = {"delta": plan.delta} if plan.delta else {}
+            book = hv.Ledger(
+                Path(folder) / f"{run}.sqlite", dataset="x", budget=plan.requested_epsilon, **given
+            )
+            release = hv.release(dataset, plan, ledger=book, accept_noise=True)
+            made.append(ReleasedMeans.of(release))
+    return made
+
+
+def measure(name: str, given: argparse.Namespace) -> None:
+    """Print the rows of a set."""
+    dataset = COLLECTION[name].load()
+    true, cells = truth(dataset), dataset.occupancy.cells_per_user
+    records = dataset.occupancy.records_per_user
+    typical = int(np.sort(cells)[np.searchsorted(np.cumsum(records[np.argsort(cells)]),
+                                                 records.sum() / 2)])  # fmt: skip
+    print(
+        f"{name}: {true.size} cells, half of the records of units in {typical} or more", flush=True
+    )
+    for clipping_range, has_delta in WAYS:
+        delta = given.delta if has_delta else None
+        plan = hv.plan(
+            dataset, epsilon=given.epsilon, delta=delta, clipping_range=clipping_range, advise=False
+        )
+        made = published(dataset, plan, given.runs)
+        error = np.mean([np.abs(one.estimate - true).mean() for one in made])
+        covered = np.mean([((one.low <= true) & (true <= one.high)).mean() for one in made])
+        predicted = float(plan.primary_statistic.error.mean())
+        print(
+            f"  {clipping_range:8} {'delta ' + given.delta if has_delta else 'pure':12} "
+            f"{range_kind(plan.allocation.clipping):10} error {error:.3g}, predicted "
+            f"{predicted:.3g}, coverage {covered:.3f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Print the rows of the sets that are named, or of those with a goal."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=[*GOALS], metavar="NAME")
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--epsilon", default="1")
+    parser.add_argument("--delta", default="1e-6")
+    given = parser.parse_args()
+    for name in given.names:
+        measure(name, given)
+
+
+if __name__ == "__main__":
+    main()

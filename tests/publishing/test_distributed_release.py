@@ -274,7 +274,7 @@ def test_sums_show_nothing_and_are_not_fetched():
     there = distributed_dataset(records(), 30)
     assert repr(there.sums) == "DistributedSums(blocks, with squares, private)"
     for name in ("total", "total_sq"):
-        with pytest.raises(InputError, match="sums of all pairs on one machine"):
+        with pytest.raises(InputError, match="sums of all pairs in one machine's memory"):
             getattr(there.sums, name)
     with pytest.raises(AttributeError):
         _ = there.sums.colour

@@ -96,12 +96,15 @@ class DistributedOccupancy:
     store : PartitionStore
     n_cells, n_users, n_pairs : int
         Every cell and every user has at least one pair.
+    remedy : str
+        What to do where a plan needs all pairs in memory.
     """
 
     store: PartitionStore
     n_cells: int
     n_users: int
     n_pairs: int
+    remedy: str = "where the driver has room, raise spark.hexveil.pairsOnDriver"
 
     def __repr__(self) -> str:
         return (
@@ -117,9 +120,9 @@ class DistributedOccupancy:
     def local(self) -> NoReturn:
         """Refuse: nothing may depend on whether a driver happens to have room for all pairs."""
         raise InputError(
-            f"this needs all {self.n_pairs:,} pairs of cells and users on one machine: use method "
-            '"joint", "per-cell" or "equal-split" with clipping_range "auto", "per-cell" or '
-            '"bounds", or, where the driver has room, raise spark.hexveil.pairsOnDriver.'
+            f"this needs all {self.n_pairs:,} pairs of cells and users in one machine's memory: "
+            'use method "joint", "per-cell" or "equal-split" with clipping_range "auto", '
+            f'"per-cell" or "bounds", or, {self.remedy}.'
         )
 
     def map_cells(

@@ -45,8 +45,8 @@ class Plan(PlanData):
         ----------
         folder : str or Path
             New, in a folder that exists. It holds plan.json, cells.parquet, users.parquet and
-            pairs.parquet (without rows where pairs stay in Spark): public facts, users by number.
-            They show where each numbered user reported: give them to reviewers, not to everybody.
+            pairs.parquet (without rows where pairs do not fit in memory): public facts, users by
+            number. They show where each numbered user reported: give them to reviewers, not to everybody.
 
         Raises
         ------
@@ -68,7 +68,7 @@ class Plan(PlanData):
         folder : str or Path
         occupancy : Occupancy, optional
             That of the data set that was planned, `dataset.occupancy`: needed where (cell, user)
-            pairs stay in Spark, because the folder then has none of them.
+            pairs do not fit in memory, because the folder then has none of them.
 
         Raises
         ------

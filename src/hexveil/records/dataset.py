@@ -134,7 +134,7 @@ class Dataset:
         return self.sums.map_cells(self.public.occupancy, work, cells, users, pairs)
 
     def close(self) -> None:
-        """Release pairs that stayed in Spark; without any, do nothing."""
+        """Release pairs that are not in memory; without any, do nothing."""
         self.sums.close()
 
     @property

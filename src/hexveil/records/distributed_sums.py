@@ -84,6 +84,6 @@ class DistributedSums(Sums):
 
 def _refuse() -> NoReturn:
     raise InputError(
-        "this needs the sums of all pairs on one machine: use a plan of another kind, or raise "
-        "spark.hexveil.pairsOnDriver where the driver has room."
+        "this needs the sums of all pairs in one machine's memory: use a plan of another kind, or "
+        "raise memory (in Spark spark.hexveil.pairsOnDriver) where there is room."
     )

@@ -3,7 +3,7 @@
 plan.json has the request, the cost, the public metadata of the records, and the digest of all
 contents. cells.parquet and users.parquet have the rows that `Plan.table` and `Plan.users` show and
 beside them the exact arrays of the plan's decisions (plan_codec.py); pairs.parquet has the counts
-of each (cell, user) pair, unless these stay in Spark: then the folder goes with the data set that
+of each (cell, user) pair, unless these do not fit in memory: then the folder goes with the data set that
 was planned, by the fingerprint of its counts. Numbers are doubles or integers as they are, exact
 numbers are text.
 
@@ -62,7 +62,7 @@ WORDS = "plan.json"
 TABLES = ("cells.parquet", "users.parquet", "pairs.parquet")
 CELLS, USERS, PAIRS = TABLES
 DISTRIBUTED = "distributed"
-"""Word of plans with pairs that stay in Spark: pairs.parquet has no row."""
+"""Word of plans with pairs that do not fit in memory: pairs.parquet has no row."""
 TARGET = "target_"
 """Prefix of the columns of targets."""
 COLUMNS = {
@@ -241,7 +241,7 @@ def _check_new(path: Path) -> None:
 
 
 def needs_records(folder: str | Path) -> bool:
-    """Return whether the plan in a folder is one of pairs that stay in Spark: see `load`."""
+    """Return whether the plan in a folder is one of pairs that do not fit in memory: see `load`."""
     counts = _read_words(Path(folder)).get("occupancy")
     return isinstance(counts, dict) and counts.get(DISTRIBUTED) is True
 
@@ -254,7 +254,7 @@ def load(folder: str | Path, plan_type: type[PlanT], elsewhere: Occupancy | None
     folder : str or Path
     plan_type : type
     elsewhere : Occupancy, optional
-        Where the plan's pairs are, if they stay in Spark.
+        Where the plan's pairs are, if they do not fit in memory.
     """
     path = Path(folder)
     words = _read_words(path)
@@ -388,7 +388,7 @@ def _understood(path: Path) -> Iterator[None]:
 
 
 def _occupancy(words: Words, tables: Tables, elsewhere: Occupancy | None) -> Occupancy:
-    """Return the counts of the folder; where their pairs stay in Spark, those that were given."""
+    """Return the counts of the folder; where their pairs are elsewhere, those that were given."""
     cells, users, pairs = (tables[name] for name in TABLES)
     if not words["occupancy"].get(DISTRIBUTED, False):
         return LocalOccupancy(
@@ -400,15 +400,16 @@ def _occupancy(words: Words, tables: Tables, elsewhere: Occupancy | None) -> Occ
         )
     if elsewhere is None:
         raise InputError(
-            "its pairs of cells and users stay in Spark; read the records there and load "
-            "hv.Plan.load(folder, dataset.occupancy)."
+            "its pairs of cells and users are not in the folder, because they did not fit in "
+            "memory; read the records as they were read then and load hv.Plan.load(folder, "
+            "dataset.occupancy)."
         )
     if elsewhere.fingerprint != words["occupancy"]["fingerprint"] or (
         (elsewhere.n_cells, elsewhere.n_users) != (cells.num_rows, users.num_rows)
     ):
         raise InputError(
-            "it was made for other records, or for these with their pairs on the driver; plan and "
-            "save again, or read them as they were read then (spark.hexveil.pairsOnDriver)."
+            "it was made for other records, or for these with all pairs in memory; plan and save "
+            "again, or read them as they were read then (memory, spark.hexveil.pairsOnDriver)."
         )
     return elsewhere
 

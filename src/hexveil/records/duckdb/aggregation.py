@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from hexveil.records.select import Select
 
 PAIRS, ALL_CELLS, SELECTED_CELLS = "pairs", "all_cells", "selected_cells"
+NUMBERED_PAIRS = "numbered_pairs"
+"""Pairs of the selected cells, by numbers of cells and units."""
 """Temporary tables: counts and sums per (cell, privacy unit), all cells, those that are used."""
 PAIR_BINS = "pair_bins"
 """Temporary table: counts and sums per pair and fine bin of the value, where these are needed."""

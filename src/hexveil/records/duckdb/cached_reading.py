@@ -43,7 +43,7 @@ from hexveil.records.sources.cache import (
     FileStamp,
     TimeSpan,
     query_hash,
-    refuse_changed_size,
+    refuse_changed_sizes,
     stamp_file,
 )
 from hexveil.records.sources.source_files import check_compressed
@@ -131,8 +131,7 @@ class _CachedReading:
 
     def refuse_changed_sizes(self) -> None:
         """Raise InputError if a file has grown or shrunk under its declared version."""
-        for path, now in self._stamps.items():
-            refuse_changed_size(path, now, self._entries)
+        refuse_changed_sizes(self._stamps, self._entries)
 
     def counted(self) -> CountResult:
         """Return the counts of all records; create the table of pairs."""
@@ -306,8 +305,7 @@ class _CachedReading:
 
     @cached_property
     def _tree(self) -> PackTree:
-        write = self._write
-        return PackTree(self._session, self._store, self._query_hash, self._grouping, write)
+        return PackTree(self._session, self._store, self._query_hash, self._grouping)
 
     @property
     def _timed(self) -> bool:

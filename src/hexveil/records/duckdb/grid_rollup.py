@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.occupancy import Occupancy
     from hexveil.records.select import Select
 
     Ints = NDArray[np.int64]
@@ -40,13 +40,13 @@ class GridCounts:
     Attributes
     ----------
     cells : CellTable
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     n_all : int
         Cells before selection.
     """
 
     cells: CellTable
-    occupancy: LocalOccupancy
+    occupancy: Occupancy
     n_all: int
 
 

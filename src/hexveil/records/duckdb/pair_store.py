@@ -14,6 +14,7 @@ import numpy as np
 from hexveil.base.arrow_numbers import to_numpy
 from hexveil.records.duckdb.aggregation import (
     ALL_CELLS,
+    NUMBERED_PAIRS,
     PAIR_BINS,
     PAIRS,
     SELECTED_CELLS,
@@ -58,8 +59,14 @@ class PairStore(Protocol):
         cell are numbered too.
         """
 
+    def number_pairs(self, sums: Sequence[str]) -> None:
+        """Create the relation of what `fetch_pairs` returns, for the engine to put in order.
+
+        Pairs themselves are used up.
+        """
+
     def fetch_units(self) -> pa.Table:
-        """Return the keys of all numbered units, in order; call `fetch_pairs` first."""
+        """Return the keys of all numbered units, in order; number or fetch pairs first."""
 
     def fetch_bins(self) -> pa.Table:
         """Return cell, unit, bin and records of each pair and bin; call `fetch_pairs` first."""
@@ -120,13 +127,23 @@ class PairTable:
 
     def fetch_pairs(self, sums: Sequence[str]) -> pa.Table:
         """Return cell, unit, n and the named sums of each pair in the selected cells."""
+        return self.session.arrow(self._numbered_query(sums))
+
+    def number_pairs(self, sums: Sequence[str]) -> None:
+        """Create the relation of what `fetch_pairs` returns; pairs themselves are used up."""
+        query = self._numbered_query(sums)
+        self.session.run(f"CREATE OR REPLACE TEMP TABLE {NUMBERED_PAIRS} AS {query}")
+        self.session.run(f"DROP TABLE {PAIRS}")
+
+    def _numbered_query(self, sums: Sequence[str]) -> str:
+        """Number the units; return the query of the pairs in the selected cells, by numbers."""
         unit_keys = ", ".join(self.keys.unit)
         distinct = f"SELECT DISTINCT {unit_keys} FROM {PAIRS} WHERE {self._is_kept}"
         number_units(self.session, distinct, self.keys)
         # Sums have 128 bits in the engine. Only those that fit 64 are asked for, so that no cast
         # fails.
         summed = "".join(f", CAST(pair.{name} AS BIGINT) AS {name}" for name in sums)
-        return self.session.arrow(
+        return (
             "SELECT CAST(selected.cell AS INTEGER) AS cell, CAST(units.unit AS INTEGER) AS unit, "
             f"pair.n{summed} FROM {PAIRS} pair {self._numbered()}"
         )
@@ -145,7 +162,7 @@ class PairTable:
         return f"JOIN {SELECTED_CELLS} selected ON {on_cell} JOIN units ON {on_unit}"
 
     def fetch_units(self) -> pa.Table:
-        """Return the keys of all numbered units, in order; call `fetch_pairs` first."""
+        """Return the keys of all numbered units, in order; number or fetch pairs first."""
         return numbered_units(self.session)
 
     def write(self, columns: str, target: str) -> None:
@@ -192,6 +209,10 @@ class PackedPairStore:
     def fetch_pairs(self, sums: Sequence[str]) -> pa.Table:
         """Return cell, unit, n and the named sums of each pair in the selected cells."""
         return self.packed.pairs(self._selected_rows(), sums)
+
+    def number_pairs(self, sums: Sequence[str]) -> None:
+        """Create the relation of what `fetch_pairs` returns."""
+        self.session.register(NUMBERED_PAIRS, self.fetch_pairs(sums))
 
     def fetch_units(self) -> pa.Table:
         """Return the keys of all units, in order."""

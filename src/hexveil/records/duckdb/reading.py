@@ -14,6 +14,7 @@ from hexveil.records.duckdb.counting import check_offsets, count_source
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
+from hexveil.records.duckdb.spilling.blocked_pairs import BlockedPairs, block_pairs
 from hexveil.records.duckdb.validation import (
     BOX,
     DATES,
@@ -30,6 +31,10 @@ from hexveil.records.units import refuse_single_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
 
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
@@ -65,23 +70,36 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
         stored.create_cells()
         everything, enough, _ = aggregation.select_cells(session, stored.keys, rules.select)
         refuse_no_cell(everything, enough, rules.select.min_users)
-        refusals.refuse_too_many_pairs(session, stored.keys, request.memory, left_out.get(0, 0))
+        blocked = refusals.need_blocks(session, stored.keys, request, left_out.get(0, 0))
         cells = aggregation.cell_table(session, rules.cells, stored.keys)
         refusals.refuse_swapped(cells, request)
         # By the fullest pair of any cell, selected or not: the selection must not decide it.
         fit = squares_fit(stored.largest_count(), rules.scale)
         sum_names = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
-        pairs = stored.fetch_pairs(sum_names)
+        gathered: BlockedPairs | pa.Table
+        if blocked:
+            gathered = block_pairs(session, stored, sum_names, rules.scale, request.scratch)
+        else:
+            gathered = stored.fetch_pairs(sum_names)
         by_bin = None if rules.bins is None else stored.fetch_bins()
         units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
     # The engine's memory is free before the pairs are put in order.
-    occupancy, sums, used_units = aggregation.to_occupancy(pairs)
+    occupancy, private, used_units = _in_order(gathered, by_bin)
     counts = rule_counts(request, left_out, repeats)
     facts = public_metadata(source.label, request, occupancy, cells, counts, everything)
     facts = replace(facts, recount=DuckDBRegridder(source, request, facts))
-    bins = None if by_bin is None else aggregation.to_pair_bins(by_bin, occupancy, used_units)
-    private = Sums(sums[aggregation.TOTAL], sums.get(aggregation.SQUARES), bins)
     return Dataset(facts, private, units.take(used_units))
+
+
+def _in_order(
+    gathered: BlockedPairs | pa.Table, by_bin: pa.Table | None
+) -> tuple[Occupancy, Sums, NDArray[np.int64]]:
+    """Return the occupancy, the sums (private), and which units are used."""
+    if isinstance(gathered, BlockedPairs):
+        return gathered
+    occupancy, sums, used = aggregation.to_occupancy(gathered)
+    bins = None if by_bin is None else aggregation.to_pair_bins(by_bin, occupancy, used)
+    return occupancy, Sums(sums[aggregation.TOTAL], sums.get(aggregation.SQUARES), bins), used
 
 
 def public_metadata(

@@ -50,35 +50,45 @@ _IN_RANGE = "{0} BETWEEN -90 AND 90 AND {1} BETWEEN -180 AND 180"
 BYTES_OF_PAIR = 110
 """Memory that a pair takes at most while it is planned and released (docs/understand/limits.md)."""
 PAIRS_ALWAYS_HELD = 2 * 10**9
-"""Bytes of pairs that are not refused, however small a memory the engine is given."""
+"""Bytes of pairs that are kept in memory, however small a memory the engine is given."""
 
 
-def refuse_too_many_pairs(session: Session, keys: GroupKeys, memory: str, records: int) -> None:
-    """Raise InputError if the pairs of the selected cells are too many to be planned in memory.
+def pairs_exceed(session: Session, pairs: int) -> bool:
+    """Return whether so many pairs are too many to be planned in memory."""
+    return pairs * BYTES_OF_PAIR > max(session.memory, PAIRS_ALWAYS_HELD)
+
+
+def need_blocks(session: Session, keys: GroupKeys, request: ReadRequest, records: int) -> bool:
+    """Return whether the pairs of the selected cells are too many for memory, and go to disk.
 
     Parameters
     ----------
     session : Session
         With the tables of all and of selected cells.
     keys : GroupKeys
-    memory : str
-        As it was asked for.
+    request : ReadRequest
     records : int
         Records that are kept: pairs are no more.
+
+    Raises
+    ------
+    InputError
+        If they are too many, and statistics of distributions need them in memory.
     """
-    most = max(session.memory, PAIRS_ALWAYS_HELD)
-    if records * BYTES_OF_PAIR <= most:
-        return
+    # Cells are added up only where records are so many.
+    if not pairs_exceed(session, records):
+        return False
     pairs = count_pairs(session, keys)
-    need = pairs * BYTES_OF_PAIR
-    if need > most:
-        size = math.ceil(need / 10**9)
+    exceed = pairs_exceed(session, pairs)
+    if exceed and request.rules.bins is not None:
+        size = math.ceil(pairs * BYTES_OF_PAIR / 10**9)
         raise InputError(
-            f"memory: planning and releasing {pairs:,} pairs of a cell and a user takes about "
-            f"{size} GB, and memory is {memory}; choose coarser cells or longer timeslots, set "
-            f'memory = "{size}GB" where the machine has as much, or read with engine = "spark", '
-            "which keeps pairs distributed."
+            f"memory: statistics of distributions of {pairs:,} pairs of a cell and a user take "
+            f"about {size} GB, and memory is {request.memory}; choose coarser cells or longer "
+            f'timeslots, ask for means alone, or set memory = "{size}GB" where the machine has as '
+            "much."
         )
+    return exceed
 
 
 def refuse_unusable(

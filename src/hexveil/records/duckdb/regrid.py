@@ -18,8 +18,10 @@ from hexveil.records.duckdb import aggregation, grid_rollup
 from hexveil.records.duckdb.expressions import local_second
 from hexveil.records.duckdb.grid_rollup import GridCounts
 from hexveil.records.duckdb.pair_store import PairTable
+from hexveil.records.duckdb.refusals import pairs_exceed
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
+from hexveil.records.duckdb.spilling.blocked_pairs import block_occupancy
 from hexveil.records.duckdb.validation import validate_records
 from hexveil.records.progress import COUNTING, show_progress
 from hexveil.records.select import selection_counts
@@ -130,7 +132,7 @@ def metadata_on_grids(
 def _metadata(request: ReadRequest, facts: PublicMetadata, counts: GridCounts) -> PublicMetadata:
     """Return the public metadata of counts on another grid."""
     rules, occupancy = dict(facts.rules), counts.occupancy
-    rules.update(selection_counts(counts.n_all, occupancy.n_cells, int(occupancy.n.sum())))
+    rules.update(selection_counts(counts.n_all, occupancy.n_cells, occupancy.n_records))
     return replace(
         facts,
         occupancy=occupancy,
@@ -166,8 +168,11 @@ def _counted_by_engine(
     everything, _, used = aggregation.select_cells(session, grouping, request.rules.select)
     if not used:
         return None
+    cells = aggregation.cell_table(session, grid, grouping)
+    if pairs_exceed(session, aggregation.count_pairs(session, grouping)):
+        return GridCounts(cells, block_occupancy(session, pairs, request.scratch), everything)
     occupancy, *_ = aggregation.to_occupancy(pairs.fetch_pairs(()))
-    return GridCounts(aggregation.cell_table(session, grid, grouping), occupancy, everything)
+    return GridCounts(cells, occupancy, everything)
 
 
 def _places_of(grid: Labels, request: ReadRequest) -> list[str]:

@@ -357,15 +357,24 @@ def stamp_file(path: str, version: str) -> FileStamp:
     )
 
 
-def refuse_changed_size(path: str, now: FileStamp, entries: Sequence[CacheEntry]) -> None:
-    """Raise InputError if a file has another size than it had under the same version."""
-    for entry in entries:
-        for stamp in entry.files:
-            if (stamp.name, stamp.version) == (now.name, now.version) and stamp.size != now.size:
-                raise InputError(
-                    f"version: the file {Path(path).name!r} has another size than when it was "
-                    "read under this version, so it is not the same; declare a new version."
-                )
+def refuse_changed_sizes(stamps: Mapping[str, FileStamp], entries: Sequence[CacheEntry]) -> None:
+    """Raise InputError if a file has another size than it had under the same version.
+
+    Parameters
+    ----------
+    stamps : mapping of str to FileStamp
+        By path, as the files are now.
+    entries : sequence of CacheEntry
+    """
+    known: dict[tuple[str, str], set[int]] = {}
+    for stamp in (stamp for entry in entries for stamp in entry.files):
+        known.setdefault((stamp.name, stamp.version), set()).add(stamp.size)
+    for path, now in stamps.items():
+        if known.get((now.name, now.version), {now.size}) != {now.size}:
+            raise InputError(
+                f"version: the file {Path(path).name!r} has another size than when it was "
+                "read under this version, so it is not the same; declare a new version."
+            )
 
 
 def query_hash(terms: Sequence[object]) -> str:

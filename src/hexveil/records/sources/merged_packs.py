@@ -1,8 +1,9 @@
 """PRIVATE. Packs in a cache folder: the sum of several entries' tables, so that each is read once.
 
 A further day of a year would otherwise read 365 tables. Packs form a tree: eight tables become a
-pack, eight packs a larger one, so that n days are about 8 log8(n) tables, and a day is added up
-again log8(n) times in all. A pack names its members by the digests of their tables, so it cannot
+pack, eight packs a larger one, and larger ones a single one as soon as they hold an eighth of it:
+so 365 days are a pack of 320, five of eight and five tables. Few days are then put among many,
+which are in order already; a day is added up again about ten times in all. A pack names its members by the digests of their tables, so it cannot
 outlive what it sums: where an entry was made anew, its digest is another one. It is two files, a
 head `<key>.pack` and a table `<token>.packed`, as an entry is, and can be deleted as freely.
 """
@@ -99,11 +100,19 @@ def next_merge(sizes: Sequence[int]) -> list[int]:
     --------
     >>> next_merge([64, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1])
     [2, 3, 4, 5, 6, 7, 8, 9]
+    >>> next_merge([640, 64, 8, 1]), next_merge([640, 64, 8, 64])
+    ([], [0, 1, 3])
     >>> next_merge([64, 8, 1, 1, 1])
     []
     """
+    large = [place for place, size in enumerate(sizes) if size >= FAN_OUT**2]
+    largest = max(sizes, default=0)
+    if len(large) > 1 and FAN_OUT * (sum(sizes[place] for place in large) - largest) >= largest:
+        return large
     by_level: dict[int, list[int]] = {}
     for place, size in enumerate(sizes):
+        if size >= FAN_OUT**2:
+            continue
         level, reach = 0, FAN_OUT
         while size >= reach:
             level, reach = level + 1, reach * FAN_OUT

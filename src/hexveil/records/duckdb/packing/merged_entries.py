@@ -1,9 +1,11 @@
-"""Pairs of many cached tables added up as packed integers: users are numbered, then grouped.
+"""Pairs of many cached tables added up as packed integers: keys are numbered in their order.
 
-Every key of a pair (hexagon, slot, labels, user, day) is numbered as it is met; a pair is then one
-integer, and equal integers are equal pairs. Tables are merged whenever as many rows wait as are
-merged already, so that memory is bounded by the distinct pairs, not by the days. At the end keys
-are renumbered in their order. What comes out is what grouping by the engine gives.
+Every key of a pair (hexagon, slot, labels, user, day) has a rank among its values in all tables; a
+pair is then one integer, equal integers are equal pairs, and their order is that of the keys. Ranks
+rise with values, so a table in the order of its keys stays in order whatever other tables hold:
+the largest such table (a pack of days) is never sorted. The others are sorted, and put among its
+rows. Tables are merged whenever as many rows wait as are merged already, so that memory is bounded
+by the distinct pairs, not by the days. What comes out is what grouping by the engine gives.
 
 Sums wrap as those of `unpacking` do: they are refused by the number of records, or not used.
 """
@@ -11,7 +13,7 @@ Sums wrap as those of `unpacking` do: they are refused by the number of records,
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -60,12 +62,15 @@ def merge_entries(
     """
     names = [*keys.cell, *keys.unit]
     most = int(memory / _BYTES_OF_PAIR)
-    merged = _Merged([_Numbering(name) for name in names], min(_ROWS_BEFORE_MERGING, most // 2))
+    merged = _Merged(names, min(_ROWS_BEFORE_MERGING, most // 2))
     for path in tables:
         merged.add(_read(path))
         if merged.n_rows > most or merged.bits > _KEY_BITS:
             return None
-    return merged.packed(len(keys.cell), left_out) if merged.n_rows else None
+    if not merged.n_rows:
+        return None
+    merged.reduce()
+    return None if merged.bits > _KEY_BITS else merged.packed(len(keys.cell), left_out)
 
 
 def _read(path: str) -> pa.Table:
@@ -78,115 +83,175 @@ def _read(path: str) -> pa.Table:
 
 
 @dataclass
-class _Numbering:
-    """Numbers of the values of a key, in the order in which they are met."""
+class _Run:
+    """Rows with their keys numbered by values of their own, and their sums."""
 
-    name: str
-    values: pa.Array | None = None
-    bits: int = 1
+    values: list[pa.Array]
+    numbers: list[Whole]
+    sums: dict[str, Whole]
 
-    def number(self, column: pa.ChunkedArray) -> Whole:
-        """Return the number of each value of a column."""
-        encoded = column.combine_chunks()
-        if not pa.types.is_dictionary(encoded.type):
-            encoded = encoded.dictionary_encode()
-        met = encoded.dictionary
-        if self.values is None:
-            self.values = met[:0]
-        known = pc.index_in(met, self.values)
-        new = met.filter(pc.is_null(known))
-        if len(new):
-            self.values = pa.concat_arrays([self.values, new])
-            self.bits = max(len(self.values).bit_length(), self.bits)
-            known = pc.index_in(met, self.values)
-        numbers = to_numpy(known).astype(np.int64)
-        return np.asarray(numbers[to_numpy(encoded.indices)])
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.numbers[0].size)
 
-    def order(self) -> tuple[Whole, pa.Array]:
-        """Return the rank of each number, and the values in order."""
-        assert self.values is not None  # noqa: S101  some row was numbered
-        order = pc.array_sort_indices(self.values)
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[to_numpy(order)] = np.arange(len(order))
-        return rank, self.values.take(order)
+    @classmethod
+    def of(cls, table: pa.Table, names: Sequence[str]) -> _Run:
+        """Return the rows of a table."""
+        keys = [_encode(table[name]) for name in names]
+        summed = [name for name in ("n", TOTAL, SQUARES) if name in table.column_names]
+        return cls(
+            [values for values, _ in keys],
+            [numbers for _, numbers in keys],
+            {name: _low_bits(table[name]) for name in summed},
+        )
+
+    def packed(self, values: Sequence[pa.Array], widths: Sequence[int]) -> Whole:
+        """Return each row's keys as one number, by their ranks among values in order."""
+        pair = np.zeros(self.n_rows, dtype=np.int64)
+        for own, number, every, width in zip(
+            self.values, self.numbers, values, widths, strict=True
+        ):
+            pair <<= width
+            pair |= to_numpy(pc.index_in(own, every)).astype(np.int64)[number]
+        return pair
+
+
+def _encode(column: pa.ChunkedArray) -> tuple[pa.Array, Whole]:
+    """Return distinct values of a key, and the number of each row's value."""
+    encoded = column.combine_chunks()
+    if pa.types.is_dictionary(encoded.type):
+        return encoded.dictionary, to_numpy(encoded.indices)
+    if pa.types.is_integer(encoded.type) and len(encoded):
+        # Rows in order have runs of equal hexagons and slots, of which few are numbered.
+        whole = to_numpy(encoded)
+        starts = np.flatnonzero(np.concatenate([[True], whole[1:] != whole[:-1]]))
+        if 4 * starts.size < whole.size:
+            values, numbers = _encode(pa.chunked_array([to_arrow(whole[starts])]))
+            return values, np.repeat(numbers, np.diff(starts, append=whole.size))
+    encoded = encoded.dictionary_encode()
+    return encoded.dictionary, to_numpy(encoded.indices)
 
 
 @dataclass
 class _Merged:
-    """Pairs of the tables so far, and rows that wait to be merged."""
+    """Pairs of the tables so far in order, and rows that wait to be merged."""
 
-    keys: list[_Numbering]
+    names: list[str]
     at_once: int
+    values: list[pa.Array] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)
-    waiting: list[tuple[Whole, dict[str, Whole]]] = field(default_factory=list)
+    pair: Whole = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sums: dict[str, Whole] = field(default_factory=dict)
+    waiting: list[_Run] = field(default_factory=list)
     n_rows: int = 0
-    _n_merged: int = 0
 
     @property
     def bits(self) -> int:
         """Bits of a packed pair."""
-        return sum(key.bits for key in self.keys)
+        return sum(self.widths)
 
     def add(self, table: pa.Table) -> None:
         """Add the rows of a table."""
-        columns = [key.number(table[key.name]) for key in self.keys]
-        widths = [key.bits for key in self.keys]
-        if self.bits > _KEY_BITS:
+        if not table.num_rows:
             return
-        if widths != self.widths:
-            self.waiting = [
-                (_pack(_unpack(pair, self.widths), widths), sums) for pair, sums in self.waiting
-            ]
-            self.widths = widths
-        names = [name for name in ("n", TOTAL, SQUARES) if name in table.column_names]
-        self.waiting.append((_pack(columns, widths), {n: _low_bits(table[n]) for n in names}))
+        self.waiting.append(_Run.of(table, self.names))
         self.n_rows += table.num_rows
-        if self.n_rows - self._n_merged > max(self._n_merged, self.at_once):
+        if self.n_rows - self.pair.size > max(self.pair.size, self.at_once):
             self.reduce()
 
     def reduce(self) -> None:
-        """Merge all rows to distinct pairs."""
-        pair, sums = _summed(*self._taken())
-        self.waiting = [(pair, sums)]
-        self.n_rows = self._n_merged = pair.size
-
-    def _taken(self) -> tuple[Whole, dict[str, list[Whole]]]:
-        """Return all rows, which wait no more."""
-        rows, self.waiting = self.waiting, []
-        parts = {name: [sums[name] for _, sums in rows] for name in rows[0][1]}
-        return np.concatenate([pair for pair, _ in rows]), parts
+        """Merge all rows to distinct pairs in order."""
+        runs, self.waiting = self.waiting, []
+        if not runs:
+            return
+        if self.pair.size:
+            runs.append(_Run(self.values, _unpack(self.pair, self.widths), self.sums))
+        self.values = [_ordered([run.values[key] for run in runs]) for key in range(len(self.names))]
+        self.widths = [max((len(every) - 1).bit_length(), 1) for every in self.values]
+        if self.bits > _KEY_BITS:
+            return
+        packed = [(run.packed(self.values, self.widths), run.sums) for run in runs]
+        runs.clear()
+        self.pair, self.sums = _merged_runs(packed)
+        self.n_rows = self.pair.size
 
     def packed(self, n_cell_keys: int, left_out: Mapping[int, int]) -> PackedPairs:
-        """Return all pairs in the order of their keys; their rows are used up."""
-        pair, parts = self._taken()
-        ordered = [key.order() for key in self.keys]
-        numbers = [
-            rank[number]
-            for (rank, _), number in zip(ordered, _unpack(pair, self.widths), strict=True)
-        ]
-        # Sorted once, in the order of their keys, unless so many came that some are merged.
-        pair, sums = _summed(_pack(numbers, self.widths), parts)
+        """Return all merged pairs; their rows are used up."""
+        pair, sums = self.pair, self.sums
         unit_bits = sum(self.widths[n_cell_keys:])
         unit, distinct = rank_units(pair.view(np.uint64), unit_bits)
-        unit_rows = distinct.view(np.int64)
         pair >>= unit_bits
         starts = np.flatnonzero(np.diff(pair, prepend=-1))
-        cell_rows = pair[starts]
-        cells = _values(cell_rows, self.keys[:n_cell_keys], ordered[:n_cell_keys])
+        cells = self._keys(pair[starts], slice(None, n_cell_keys))
         cells["users"] = users = np.diff(starts, append=pair.size)
         cell = np.repeat(np.arange(starts.size), users)
         cells["records"] = np.add.reduceat(sums["n"], starts)
-        units = _values(unit_rows, self.keys[n_cell_keys:], ordered[n_cell_keys:])
+        units = self._keys(distinct.view(np.int64), slice(n_cell_keys, None))
         return PackedPairs(to_table(cells), to_table(units), cell, unit, sums, dict(left_out))
 
+    def _keys(self, packed: Whole, some: slice) -> dict[str, Any]:
+        """Return some keys of packed ranks, by their names."""
+        ranks = _unpack(packed, self.widths[some])
+        return {
+            name: values.take(to_arrow(rank))
+            for name, values, rank in zip(self.names[some], self.values[some], ranks, strict=True)
+        }
 
-def _pack(columns: Sequence[Whole], widths: Sequence[int]) -> Whole:
-    """Return columns of numbers as one number each row, the first in the highest bits."""
-    packed = np.zeros(columns[0].size, dtype=np.int64)
-    for column, width in zip(columns, widths, strict=True):
-        packed <<= width
-        packed |= column
-    return packed
+
+def _ordered(parts: Sequence[pa.Array]) -> pa.Array:
+    """Return the distinct values of some arrays in order: texts in the order of their bytes."""
+    every = pa.concat_arrays(parts).unique()
+    return every.take(pc.array_sort_indices(every))
+
+
+def _merged_runs(runs: list[tuple[Whole, dict[str, Whole]]]) -> tuple[Whole, dict[str, Whole]]:
+    """Return the distinct pairs of some runs in order, and their sums; the runs are used up."""
+    in_order = [run for run in runs if (run[0][1:] > run[0][:-1]).all()]
+    if not in_order:
+        return _summed(runs)
+    base = max(in_order, key=lambda run: run[0].size)
+    # By identity: runs hold arrays, which have no single answer to whether they are equal.
+    others = [run for run in runs if run is not base]
+    runs.clear()
+    return _inserted(*base, *_summed(others)) if others else base
+
+
+def _summed(runs: list[tuple[Whole, dict[str, Whole]]]) -> tuple[Whole, dict[str, Whole]]:
+    """Return distinct pairs in order, and their sums, by sorting."""
+    order, pair = sort_numbers(np.concatenate([pair for pair, _ in runs]))
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    sums = {}
+    for name in runs[0][1]:
+        column = np.concatenate([sums[name] for _, sums in runs])[order]
+        sums[name] = column if starts.size == pair.size else np.add.reduceat(column, starts)
+    return pair[starts], sums
+
+
+def _inserted(
+    base: Whole, base_sums: dict[str, Whole], more: Whole, more_sums: dict[str, Whole]
+) -> tuple[Whole, dict[str, Whole]]:
+    """Return the union of two ordered runs of distinct pairs; sums of equal pairs are added up."""
+    place = np.searchsorted(base, more)
+    known = place < base.size
+    known[known] = base[place[known]] == more[known]
+    new = np.flatnonzero(~known)
+    at = place[new] + np.arange(new.size)
+    stays = np.ones(base.size + new.size, dtype=np.bool_)
+    stays[at] = False
+
+    def joined(old: Whole, fresh: Whole) -> Whole:
+        column = np.empty(stays.size, dtype=np.int64)
+        column[at], column[stays] = fresh, old
+        return column
+
+    pair, sums = joined(base, more[new]), {}
+    # Where known pairs of the base are by now: behind the new ones that stand before them.
+    moved = place[known] + np.searchsorted(place[new], place[known], side="right")
+    for name, column in base_sums.items():
+        sums[name] = joined(column, more_sums[name][new])
+        sums[name][moved] += more_sums[name][known]
+    return pair, sums
 
 
 def _unpack(packed: Whole, widths: Sequence[int]) -> list[Whole]:
@@ -204,25 +269,3 @@ def _low_bits(column: pa.ChunkedArray) -> Whole:
     array = column.combine_chunks()
     words = np.frombuffer(array.buffers()[1], np.int64)
     return words[2 * array.offset : 2 * (array.offset + len(array)) : 2]
-
-
-def _summed(pair: Whole, parts: dict[str, list[Whole]]) -> tuple[Whole, dict[str, Whole]]:
-    """Return distinct pairs in order, and their sums; the parts are used up."""
-    order, pair = sort_numbers(pair)
-    starts = np.flatnonzero(np.diff(pair, prepend=-1))
-    sums = {}
-    for name in tuple(parts):
-        column = np.concatenate(parts.pop(name))[order]
-        sums[name] = column if starts.size == pair.size else np.add.reduceat(column, starts)
-    return pair[starts], sums
-
-
-def _values(
-    packed: Whole, keys: Sequence[_Numbering], ordered: Sequence[tuple[Whole, pa.Array]]
-) -> dict[str, NDArray[np.int64] | pa.Array]:
-    """Return the keys of packed ranks, by their names."""
-    numbers = _unpack(packed, [key.bits for key in keys])
-    return {
-        key.name: values.take(to_arrow(number))
-        for key, (_, values), number in zip(keys, ordered, numbers, strict=True)
-    }

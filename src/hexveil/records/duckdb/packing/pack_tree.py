@@ -6,21 +6,26 @@ one, or pairs that do not fit into memory, cost time and change nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from hexveil.base.errors import StorageError
 from hexveil.records.duckdb.packing.merged_entries import merge_entries
-from hexveil.records.duckdb.pair_store import PackedPairStore
 from hexveil.records.sources.merged_packs import MergedPack, covering, next_merge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from hexveil.records.duckdb.aggregation import GroupKeys
-    from hexveil.records.duckdb.pair_store import PairStore
+    from hexveil.records.duckdb.packing.unpacking import PackedPairs
     from hexveil.records.duckdb.session import Session
     from hexveil.records.sources.cache import CacheEntry, CacheFolder
+
+_ROW_GROUP = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,6 @@ class PackTree:
     query : str
         Hash of all that shapes the tables.
     keys : GroupKeys
-    write : callable
-        Writes pairs to a path.
     """
 
     def __init__(
@@ -51,10 +54,9 @@ class PackTree:
         store: CacheFolder,
         query: str,
         keys: GroupKeys,
-        write: Callable[[PairStore, str], None],
     ) -> None:
         self._session, self._store, self._query = session, store, query
-        self._keys, self._write = keys, write
+        self._keys = keys
         self._packs: list[MergedPack] = []
 
     def __repr__(self) -> str:
@@ -103,11 +105,18 @@ class PackTree:
         if pairs is None:
             return None
         members = tuple(digest for one in tables for digest in one.members)
-        store = PackedPairStore(self._session, self._keys, pairs)
         try:
-            pack = self._store.put_pack(
-                MergedPack(self._query, members), lambda path: self._write(store, path)
-            )
+            pack = self._store.put_pack(MergedPack(self._query, members), partial(_write, pairs))
         except StorageError:
             return None  # a full disk: everything is there without it
         return SummedTable(members, self._store.table(pack))
+
+
+def _write(pairs: PackedPairs, path: str) -> None:
+    """Write pairs to a path, in their order: rows in order need not be sorted when they are read.
+
+    Sums have 64 bits, as where they are added up: those that these may not hold are never used.
+    """
+    names = pc.dictionary_encode(pairs.units["user_id"])
+    units = pairs.units.set_column(pairs.units.schema.get_field_index("user_id"), "user_id", names)
+    pq.write_table(replace(pairs, units=units).keyed(), path, compression="zstd", row_group_size=_ROW_GROUP)

@@ -34,6 +34,7 @@ from hexveil.records.duckdb.packing.bit_layout import (
 from hexveil.records.duckdb.packing.unpacking import (
     PackedPairs,
     PairSums,
+    count_distinct,
     merge_sorted,
     renumber,
     sum_pairs,
@@ -64,6 +65,10 @@ HEXAGON_BITS = 16
 """Bits that are left for hexagons at least; each more doubles how many there may be."""
 _CHANGED = "source: the records changed while they were read; run again once they are written."
 _BITS = 64
+_BYTES_OF_PAIR = 48
+"""Memory of a packed pair while those of several ranges of users are put in order."""
+_PAIRS_ALWAYS_HELD = 2 * 10**9
+"""Bytes of packed pairs that are kept, however small the memory."""
 PLACES = 1 << 15
 """Places looked up at once: what is made of them stays in a processor's own memory."""
 
@@ -215,6 +220,7 @@ class _PairBuilder:
         self._edges = edges
         self._left_out = np.zeros(1 << 8, dtype=np.int64)
         self._sorted_pairs: list[PairSums] = []
+        self._n_pairs = 0
         self._hexagons_in_order: Numbers | None = None
 
     def add(self, session: Session, query: str, user_range: _UserRange) -> bool:
@@ -233,20 +239,26 @@ class _PairBuilder:
             if self._hexagons.size > 1 << (_BITS - self._layout.below):
                 return False
         self._left_out[0] += size
-        if size:
-            self._sort(records[:size], only=user_range.is_last and not user_range.start)
-        return True
+        only = user_range.is_last and not user_range.start
+        return not size or self._sort(records[:size], session.memory, only=only)
 
-    def _sort(self, records: Numbers, *, only: bool) -> None:
-        """Sum kept records in place; `only` if there are no other ranges of users."""
+    def _sort(self, records: Numbers, memory: float, *, only: bool) -> bool:
+        """Sum kept records in place; return whether their pairs fit.
+
+        `only` if there are no other ranges of users.
+        """
         if only and self._pixels is not None:
             self._hexagons_in_order = renumber(records, self._layout.below, self._hexagons)
         records.sort()
+        self._n_pairs += count_distinct(records, self._layout.value.bits)
+        if self._n_pairs * _BYTES_OF_PAIR > max(memory, _PAIRS_ALWAYS_HELD):
+            return False
         pairs = sum_pairs(
             records, self._layout.value.bits, squares=self._squares, edges=self._edges
         )
         # While others are sorted, the room of these records must be free.
         self._sorted_pairs.append(pairs if only else pairs.copy())
+        return True
 
     def _numbers(self, batch: pa.RecordBatch) -> Numbers:
         """Return kept records as packed numbers, and count those that are left out."""

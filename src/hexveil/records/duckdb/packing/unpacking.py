@@ -218,6 +218,21 @@ def sum_pairs(
     return PairSums(records[:size], {name: chunk[:size] for name, chunk in sums.items()}, bins)
 
 
+def count_distinct(ordered: Numbers, below: int) -> int:
+    """Return how many numbers there are above some bits of sorted, non-empty numbers.
+
+    Examples
+    --------
+    >>> count_distinct(np.array([4, 5, 6, 9], dtype=np.uint64), 2)
+    2
+    """
+    shift = np.uint64(below)
+    return 1 + sum(
+        int(np.count_nonzero(np.diff(ordered[block.start : block.stop + 1] >> shift)))
+        for block in _blocks(ordered.size)
+    )
+
+
 def _bin_lookup(edges: Whole) -> Callable[[Whole], Whole]:
     """Return a function from values to their fine bins, by a table where it is small."""
     if edges[-1] >= _MAX_LOOKUP:

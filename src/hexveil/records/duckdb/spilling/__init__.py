@@ -1,0 +1,1 @@
+"""Pairs that memory does not hold: kept in blocks on disk."""

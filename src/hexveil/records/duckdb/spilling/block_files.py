@@ -1,0 +1,263 @@
+"""PRIVATE. Pairs and their sums in temporary files, in blocks of whole cells and of whole users.
+
+This machine's store of a `DistributedOccupancy`: one block is in memory at a time, whatever the
+number of pairs. Counts are in two files, by cell and by user; sums are in a third one, which no
+public code is given. The files have no name where the system allows it (Linux, macOS): they vanish
+with the process, however it ends. Columns have the smallest integer type that holds a block.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.base import atomic_files
+from hexveil.base.errors import HexveilError, StorageError
+from hexveil.model.distributed_occupancy import Partition, partition_numbers
+from hexveil.model.occupancy import sorted_by_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.distributed_occupancy import WholeGroup
+    from hexveil.model.occupancy import Arrays
+
+    Columns = Sequence[NDArray[np.int64]]
+
+BLOCK_PAIRS = 2**20
+"""Pairs of a block: some tens of megabytes while it is looked at."""
+_NARROW = (np.uint8, np.uint16, np.uint32)
+
+
+class ColumnFile:
+    """PRIVATE. Blocks of whole-number columns in a file without a name.
+
+    Parameters
+    ----------
+    folder : Path
+        A private folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._blocks: list[tuple[int, int, list[np.dtype[Any]]]] = []
+        self._end = 0
+        try:
+            # Open until `close`: a file without a name is gone once it is closed.
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+        except OSError as error:
+            raise _full(error) from None
+        weakref.finalize(self, self._file.close)
+
+    def __repr__(self) -> str:
+        return "ColumnFile(private)"
+
+    def append(self, columns: Columns) -> None:
+        """Append a block of equally long columns of numbers from 0 up."""
+        narrow = [_narrow(column) for column in columns]
+        self._blocks.append((self._end, columns[0].size, [column.dtype for column in narrow]))
+        try:
+            for column in narrow:
+                self._end += self._file.write(memoryview(column).cast("B"))
+            self._file.flush()
+        except OSError as error:
+            raise _full(error) from None
+
+    def read(self, number: int) -> list[NDArray[np.int64]]:
+        """Return the columns of a block."""
+        offset, size, kinds = self._blocks[number]
+        self._file.seek(offset)
+        columns = [np.empty(size, dtype=kind) for kind in kinds]
+        if sum(self._file.readinto(memoryview(one).cast("B")) for one in columns) != sum(
+            one.nbytes for one in columns
+        ):
+            raise StorageError("a temporary file of pairs was cut short; run again.")
+        return [column.astype(np.int64) for column in columns]
+
+    def close(self) -> None:
+        """Close the file, which removes it."""
+        self._file.close()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairFile:
+    """Counts of pairs, in blocks of whole cells or of whole users. Public.
+
+    Attributes
+    ----------
+    whole : "cells" or "users"
+    start : ndarray of int64, shape (n_whole + 1,)
+        Position of the first pair of each, then the number of pairs.
+    first : ndarray of int64, shape (n_blocks + 1,)
+        Number of the first cell or user of each block, then how many there are.
+    n_others : int
+        Users in all, if cells are whole; else cells.
+    file : ColumnFile
+        The other's number and the count of each pair.
+    """
+
+    whole: WholeGroup
+    start: NDArray[np.int64]
+    first: NDArray[np.int64]
+    n_others: int
+    file: ColumnFile
+
+    def __repr__(self) -> str:
+        return f"PairFile({self.whole!r}, n_blocks={self.first.size - 1})"
+
+    def blocks(self) -> Iterator[Partition]:
+        """Yield the blocks in order."""
+        for number in range(self.first.size - 1):
+            begin, end = self.first[number : number + 2].tolist()
+            other, n = self.file.read(number)
+            whole = np.repeat(np.arange(end - begin), np.diff(self.start[begin : end + 1]))
+            if self.whole == "cells":
+                yield Partition("cells", begin, whole, other, n, end - begin, self.n_others)
+            else:
+                yield Partition("users", begin, other, whole, n, self.n_others, end - begin)
+
+
+class PairFileStore:
+    """Blocks of counts on this machine: `hexveil.model.distributed_occupancy.PartitionStore`.
+
+    Parameters
+    ----------
+    by_cell, by_user : PairFile
+    """
+
+    def __init__(self, by_cell: PairFile, by_user: PairFile) -> None:
+        self._files: dict[WholeGroup, PairFile] = {"cells": by_cell, "users": by_user}
+
+    def __repr__(self) -> str:
+        return "PairFileStore(blocks)"
+
+    def map(
+        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Yield the answers of all blocks of a kind, in order."""
+        return (block.map(work, cells, users) for block in self._files[whole].blocks())
+
+
+class SumsFileStore:
+    """PRIVATE. Blocks of cells with their sums: `records.distributed_sums.SumsPartitionStore`.
+
+    Parameters
+    ----------
+    pairs : PairFile
+        Of whole cells.
+    sums : ColumnFile
+        Sums, and perhaps sums of squares, of the same blocks.
+    """
+
+    def __init__(self, pairs: PairFile, sums: ColumnFile) -> None:
+        self._pairs, self._sums = pairs, sums
+
+    def __repr__(self) -> str:
+        return "SumsFileStore(private)"
+
+    def map_sums(
+        self, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Yield the answers of all blocks of cells with their sums. PRIVATE."""
+        for number, block in enumerate(self._pairs.blocks()):
+            total, *squares = self._sums.read(number)
+            beside = (total, squares[0] if squares else None)
+            yield block.map(_with_sums(work, beside), cells, users)
+
+    def close(self) -> None:
+        """Remove the file of sums."""
+        self._sums.close()
+
+
+def write_pairs(
+    rows: Iterable[Columns],
+    whole: WholeGroup,
+    sizes: NDArray[np.int64],
+    n_others: int,
+    folder: Path,
+    note_sums: Callable[[NDArray[np.int64], Columns], None] | None = None,
+) -> PairFile:
+    """Write ordered pairs to blocks.
+
+    Parameters
+    ----------
+    rows : iterable of columns
+        What is whole, the other, the count, and sums if `note_sums` takes them; in this order.
+    sizes : ndarray of int64, shape (n_whole,)
+        Pairs of each cell or user, at least 1.
+    n_others : int
+    folder : Path
+    note_sums : callable, optional
+        Gets the counts and the sums of each block, in order.
+
+    Raises
+    ------
+    HexveilError
+        If the pairs are not those of the sizes, in order, each once.
+    StorageError
+        If the disk is full.
+    """
+    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    block = partition_numbers(sizes, BLOCK_PAIRS)
+    first = np.searchsorted(block, np.arange(int(block[-1]) + 2)).astype(np.int64)
+    file = PairFile(whole, start, first, n_others, ColumnFile(folder))
+    for number, columns in enumerate(_cut(rows, np.diff(start[first]).tolist())):
+        run = slice(*first[number : number + 2].tolist())
+        numbers, other, n, *sums = columns
+        # What every loss and sensitivity rests on, as an occupancy in memory checks it.
+        expected = np.repeat(np.arange(run.start, run.stop), sizes[run])
+        if (
+            not np.array_equal(numbers, expected)
+            or not sorted_by_cell(numbers, other)
+            or not 0 <= other.min() <= other.max() < n_others
+            or n.min() < 1
+        ):
+            raise HexveilError("pairs and their numbers do not belong together.")
+        file.file.append((other, n))
+        if note_sums is not None:
+            note_sums(n, sums)
+    return file
+
+
+def _cut(rows: Iterable[Columns], sizes: Sequence[int]) -> Iterator[Columns]:
+    """Yield consecutive blocks of these sizes."""
+    waiting: list[Columns] = []
+    n_waiting = number = 0
+    for columns in rows:
+        waiting.append(columns)
+        n_waiting += columns[0].size
+        while number < len(sizes) and n_waiting >= sizes[number]:
+            joined = [np.concatenate(parts) for parts in zip(*waiting, strict=True)]
+            yield [column[: sizes[number]] for column in joined]
+            waiting = [[column[sizes[number] :] for column in joined]]
+            n_waiting -= sizes[number]
+            number += 1
+    if n_waiting or number < len(sizes):
+        raise HexveilError("pairs and their numbers do not belong together.")
+
+
+def _with_sums(
+    work: Callable[..., Any], beside: tuple[NDArray[np.int64], NDArray[np.int64] | None]
+) -> Callable[..., Any]:
+    return lambda pairs, *given: work(pairs, *beside, *given)
+
+
+def _narrow(column: NDArray[np.int64]) -> NDArray[Any]:
+    """Return non-negative numbers in the smallest type that holds them."""
+    largest = column.max(initial=0)
+    kind = next((kind for kind in _NARROW if largest <= np.iinfo(kind).max), np.int64)
+    return np.ascontiguousarray(column, dtype=kind)
+
+
+def _full(error: OSError) -> StorageError:
+    return StorageError(
+        "the pairs of cells and users do not fit in memory, and cannot be written to temporary "
+        f"files ({atomic_files.reason(error)}); free space, or name another folder (scratch in "
+        "[read], --scratch)."
+    )

@@ -1,0 +1,154 @@
+"""PRIVATE. From counted pairs to blocks on disk, where memory does not hold all pairs.
+
+Cells and users are numbered in memory; the engine puts the pairs in order, in its own limit of
+memory, once by cell and once by user.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hexveil.base import scratch as scratch_folder
+from hexveil.base.arrow_numbers import to_numpy
+from hexveil.base.errors import HexveilError
+from hexveil.model.distributed_occupancy import DistributedOccupancy
+from hexveil.records.dataset import check_sums
+from hexveil.records.distributed_sums import DistributedSums
+from hexveil.records.duckdb.aggregation import NUMBERED_PAIRS
+from hexveil.records.duckdb.spilling.block_files import (
+    ColumnFile,
+    PairFile,
+    PairFileStore,
+    SumsFileStore,
+    write_pairs,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.public_metadata import ValueLattice
+    from hexveil.records.duckdb.pair_store import PairStore
+    from hexveil.records.duckdb.session import Session
+
+    Whole = NDArray[np.int64]
+
+REMEDY = "read with more memory where the machine has it"
+"""What to do where a plan needs all pairs in memory."""
+
+
+class BlockedPairs(NamedTuple):
+    """Occupancy in blocks, its sums (private), and the units that its users are."""
+
+    occupancy: DistributedOccupancy
+    sums: DistributedSums
+    used: NDArray[np.int64]
+
+
+def block_pairs(
+    session: Session,
+    stored: PairStore,
+    sums: Sequence[str],
+    lattice: ValueLattice,
+    scratch: str | None,
+) -> BlockedPairs:
+    """Return the pairs of the selected cells in blocks on disk.
+
+    Parameters
+    ----------
+    session : Session
+    stored : PairStore
+    sums : sequence of str
+        Names of the sums.
+    lattice : ValueLattice
+        Bounds and quantum of the values.
+    scratch : str or None
+        Where temporary files are: see `hexveil.base.scratch`.
+
+    Raises
+    ------
+    StorageError
+        If the disk is full.
+    """
+    private = _CheckedSums(scratch_folder.place(scratch), lattice)
+    occupancy, by_cell, used = _block_counts(session, stored, sums, scratch, private)
+    kept = SumsFileStore(by_cell, private.file)
+    return BlockedPairs(occupancy, DistributedSums(kept, squares=len(sums) > 1), used)
+
+
+def block_occupancy(
+    session: Session, stored: PairStore, scratch: str | None
+) -> DistributedOccupancy:
+    """Return the counts of the pairs of the selected cells in blocks on disk, without sums."""
+    return _block_counts(session, stored, (), scratch, None)[0]
+
+
+def _block_counts(
+    session: Session,
+    stored: PairStore,
+    sums: Sequence[str],
+    scratch: str | None,
+    private: _CheckedSums | None,
+) -> tuple[DistributedOccupancy, PairFile, Whole]:
+    """Return the occupancy, its blocks of cells, and the units that its users are."""
+    stored.number_pairs(sums)
+    _, per_cell = _sizes(session, "cell")
+    used, per_user = _sizes(session, "unit")
+    # Units without a selected cell have a number too, and no pair: users are numbered without them.
+    user = np.zeros(int(used[-1]) + 1, dtype=np.int64)
+    user[used] = np.arange(used.size)
+    folder = scratch_folder.place(scratch)
+    by_cell = write_pairs(
+        ((cell, user[unit], n, *rest) for cell, unit, n, *rest in _rows(session, sums, "cell")),
+        "cells",
+        per_cell,
+        used.size,
+        folder,
+        None if private is None else private.append,
+    )
+    by_user = write_pairs(
+        ((user[unit], cell, n) for cell, unit, n in _rows(session, (), "unit")),
+        "users",
+        per_user,
+        per_cell.size,
+        folder,
+    )
+    pairs = PairFileStore(by_cell, by_user)
+    occupancy = DistributedOccupancy(
+        pairs, per_cell.size, used.size, int(per_cell.sum()), remedy=REMEDY
+    )
+    # Losses are asked of users, sums of cells: both must be of the same pairs.
+    if occupancy.records_per_user.sum() != occupancy.n_records:
+        raise HexveilError("pairs by cell and by user do not belong together.")
+    return occupancy, by_cell, used
+
+
+class _CheckedSums:
+    """PRIVATE. The file of sums, each block checked against its counts."""
+
+    def __init__(self, folder: Path, lattice: ValueLattice) -> None:
+        self.file, self._lattice = ColumnFile(folder), lattice
+
+    def append(self, n: Whole, sums: Sequence[Whole]) -> None:
+        """Append the sums of a block; raise HexveilError unless its counts allow them."""
+        check_sums(n, sums[0], sums[1] if sums[1:] else None, self._lattice)
+        self.file.append(sums)
+
+
+def _sizes(session: Session, key: str) -> tuple[Whole, Whole]:
+    """Return the numbers that have pairs, in order, and how many each has."""
+    query = f"SELECT {key}, count(*) AS pairs FROM {NUMBERED_PAIRS} GROUP BY {key} ORDER BY {key}"
+    table = session.arrow(query)
+    return to_numpy(table[key]).astype(np.int64), to_numpy(table["pairs"]).astype(np.int64)
+
+
+def _rows(session: Session, sums: Sequence[str], first: str) -> Iterator[list[Whole]]:
+    """Yield cell, unit, n and sums of pairs in order."""
+    order = "cell, unit" if first == "cell" else "unit, cell"
+    columns = ", ".join(("cell", "unit", "n", *sums))
+    for batch in session.stream(f"SELECT {columns} FROM {NUMBERED_PAIRS} ORDER BY {order}"):
+        yield [to_numpy(column).astype(np.int64) for column in batch.columns]

@@ -1,0 +1,167 @@
+"""Pairs that memory does not hold: blocks on disk answer and plan what pairs in memory do."""
+
+import gc
+import os
+import tempfile
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distributed_blocks import distributed_dataset
+from hexveil.base.errors import HexveilError, InputError, StorageError
+from hexveil.ledger import Ledger
+from hexveil.model.cells import Labels
+from hexveil.planning import plan
+from hexveil.publishing import release
+from hexveil.records.duckdb import refusals
+from hexveil.records.duckdb.packing import packed_records
+from hexveil.records.duckdb.spilling import block_files
+from hexveil.records.duckdb.spilling.block_files import ColumnFile, write_pairs
+from hexveil.records.read import read
+from hexveil.records.select import Select
+
+ROWS, USERS, ROOM = 3000, 60, 100
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    """Return a file of users on some days in a few cells; one user is in a rare cell alone."""
+    rng = np.random.default_rng(24)
+    user = np.array([f"bus {i}" for i in range(USERS)])[rng.integers(0, USERS - 1, ROWS)]
+    cell = rng.integers(0, 12, ROWS)
+    user[-1], cell[-1] = f"bus {USERS - 1}", 99
+    day = rng.integers(0, 3, ROWS).astype("timedelta64[D]")
+    time = np.datetime64("2026-03-02T08") + day + np.arange(ROWS).astype("timedelta64[s]")
+    columns = {"user": user, "cell": cell, "time": time, "speed": rng.integers(0, 650, ROWS) / 10}
+    path = tmp_path_factory.mktemp("records") / "records.parquet"
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def reading(path, unit="user-day", **given):
+    """Return the records of a file as a data set."""
+    return read(
+        path,
+        user="user",
+        value="speed",
+        time="time",
+        timezone="UTC",
+        privacy_unit=unit,
+        cells=Labels("cell"),
+        bounds=(0, 65),
+        quantum="0.1",
+        select=Select(min_users=2),
+        **given,
+    )
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Let memory hold no pair at all, and a block few."""
+    monkeypatch.setattr(refusals, "BYTES_OF_PAIR", 10**12)
+    monkeypatch.setattr(block_files, "BLOCK_PAIRS", ROOM)
+
+
+def everything(pairs, total, squares):
+    """Return each pair of a block, with its sums."""
+    return pairs.user, pairs.n, total, squares
+
+
+@pytest.mark.parametrize("way", ["engine", "packed", "too many to pack"])
+def test_blocks_hold_the_pairs_and_sums_of_a_reading_in_memory(records, small, monkeypatch, way):
+    """By the engine's grouping and from packed records; a user of no selected cell has no number."""
+    if way != "engine":
+        monkeypatch.setattr(packed_records, "MIN_RECORDS", 0)
+    if way == "too many to pack":
+        monkeypatch.setattr(packed_records, "_BYTES_OF_PAIR", 10**12)
+    found = reading(records)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refusals, "BYTES_OF_PAIR", 110)
+        held = reading(records)
+    there, here = found.occupancy, held.occupancy.local()
+    assert (there.is_local, here.is_local) == (False, True)
+    assert here.n_pairs == there.n_pairs > 4 * ROOM
+    assert (there.n_users, found.units.ids()) == (here.n_users, held.units.ids())
+    columns = found.map_cells(everything)
+    expected = (here.user, here.n, held.sums.total, held.sums.total_sq)
+    assert all(np.array_equal(*both) for both in zip(columns, expected, strict=True))
+    order = np.lexsort((here.cell, here.user))
+    by_user = there.map_users(lambda pairs: (pairs.cell, pairs.n))
+    assert [one.tolist() for one in by_user] == [here.cell[order].tolist(), here.n[order].tolist()]
+    assert found.public.rules == held.public.rules
+
+
+def test_plans_and_releases_are_those_of_blocks_anywhere(records, small, tmp_path):
+    """The same plan, to its last bit, as of blocks in memory; a release spends what it states."""
+    found = reading(records, unit="user")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refusals, "BYTES_OF_PAIR", 110)
+        held = distributed_dataset(reading(records, unit="user"), 7 * ROOM)
+    plans = [plan(replace(one.public, recount=None), epsilon=30) for one in (found, held)]
+    assert plans[0].table.equals(plans[1].table)
+    assert plans[0].users.equals(plans[1].users)
+    assert plans[0].occupancy.fingerprint == plans[1].occupancy.fingerprint
+    book = Ledger(tmp_path / "book.sqlite", dataset="spilled", budget=30)
+    done = release(found, plans[0], ledger=book)
+    done.write(tmp_path / "map")
+    assert done.table.num_rows == found.occupancy.n_cells
+    with pytest.raises(InputError, match=r"in one machine's memory.* read with more memory"):
+        plan(found.public, epsilon=30, clipping_range="two-stage")
+
+
+def test_files_have_no_name_and_need_no_closing(records, small, tmp_path):
+    """Nothing is left in the scratch folder while blocks are in use; collecting them warns not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        found = reading(records, scratch=tmp_path / "scratch")
+        if os.name == "posix":
+            assert {path.name for path in (tmp_path / "scratch").iterdir()} <= {"README.txt"}
+        assert "private" in repr(found.sums)
+        assert "bus" not in f"{found!r}{found.occupancy!r}"
+        found.close()
+        with pytest.raises(ValueError, match="closed"):
+            found.map_cells(everything)
+        del found
+        gc.collect()
+
+
+def test_a_full_disk_is_a_sentence(records, small, monkeypatch):
+    def full(**_):
+        raise OSError(28, "No space left on device", "/private/place")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(StorageError, match=r"cannot be written .*free space.*scratch") as refused:
+        reading(records)
+    assert "/private" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ([0, 0, 1], [1, 1, 0], [1, 1, 1]),  # a pair twice
+        ([0, 1, 1], [0, 0, 1], [1, 1, 1]),  # other sizes
+        ([0, 0, 1], [0, 2, 0], [1, 1, 1]),  # a user beyond the last
+        ([0, 0, 1], [0, 1, 0], [1, 0, 1]),  # no record
+        ([0, 0], [0, 1], [1, 1]),  # too few
+    ],
+)
+def test_pairs_that_are_not_the_counted_ones_are_refused(columns, tmp_path):
+    rows = [[np.array(column, dtype=np.int64) for column in columns]]
+    with pytest.raises(HexveilError, match="do not belong together"):
+        write_pairs(rows, "cells", np.array([2, 1]), 2, tmp_path)
+
+
+@pytest.mark.parametrize("largest", [255, 256, 2**16, 2**32 - 1, 2**32, 2**62])
+def test_numbers_are_read_as_they_were_written(largest, tmp_path):
+    file = ColumnFile(tmp_path)
+    file.append([np.array([0, largest]), np.array([7, 1])])
+    file.append([np.array([1]), np.array([largest])])
+    assert [one.tolist() for one in file.read(0)] == [[0, largest], [7, 1]]
+    assert [one.tolist() for one in file.read(1)] == [[1], [largest]]
+    file._file.truncate(1)
+    with pytest.raises(StorageError, match="cut short"):
+        file.read(0)

@@ -17,6 +17,7 @@ from hexveil.records.duckdb.aggregation import (
     PAIR_BINS,
     PAIRS,
     SELECTED_CELLS,
+    bins_of_rows,
     number_units,
     numbered_units,
 )
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from hexveil.model.pair_bins import PairBins
     from hexveil.records.duckdb.aggregation import GroupKeys
     from hexveil.records.duckdb.packing.unpacking import PackedPairs
     from hexveil.records.duckdb.session import Session
@@ -61,8 +63,8 @@ class PairStore(Protocol):
     def fetch_units(self) -> pa.Table:
         """Return the keys of all numbered units, in order; call `fetch_pairs` first."""
 
-    def fetch_bins(self) -> pa.Table:
-        """Return cell, unit, bin and records of each pair and bin; call `fetch_pairs` first."""
+    def fetch_bins(self, pairs: pa.Table) -> PairBins:
+        """Return the counts by bin of the rows that `fetch_pairs` returned."""
 
     def write(self, columns: str, target: str) -> None:
         """Copy columns of the pairs of kept records to a target of SQL's COPY."""
@@ -131,12 +133,13 @@ class PairTable:
             f"pair.n{summed} FROM {PAIRS} pair {self._numbered()}"
         )
 
-    def fetch_bins(self) -> pa.Table:
-        """Return cell, unit, bin and records of each pair and bin; call `fetch_pairs` first."""
-        return self.session.arrow(
+    def fetch_bins(self, pairs: pa.Table) -> PairBins:
+        """Return the counts by bin of the rows that `fetch_pairs` returned."""
+        binned = self.session.arrow(
             f"SELECT selected.cell, units.unit, fine_bin, n FROM {PAIR_BINS} pair "
             f"{self._numbered()}"
         )
+        return bins_of_rows(binned, pairs)
 
     def _numbered(self) -> str:
         """Return the joins of a table of pairs with the numbers of selected cells and units."""
@@ -197,8 +200,8 @@ class PackedPairStore:
         """Return the keys of all units, in order."""
         return self.packed.units
 
-    def fetch_bins(self) -> pa.Table:
-        """Return cell, unit, bin and records of each pair and bin."""
+    def fetch_bins(self, pairs: pa.Table) -> PairBins:  # noqa: ARG002  in their own order
+        """Return the counts by bin of the rows that `fetch_pairs` returned."""
         return self.packed.binned(self._selected_rows())
 
     def write(self, columns: str, target: str) -> None:

@@ -72,14 +72,14 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
         fit = squares_fit(stored.largest_count(), rules.scale)
         sum_names = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
         pairs = stored.fetch_pairs(sum_names)
-        by_bin = None if rules.bins is None else stored.fetch_bins()
+        fetched = None if rules.bins is None else stored.fetch_bins(pairs)
         units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
     # The engine's memory is free before the pairs are put in order.
     occupancy, sums, used_units = aggregation.to_occupancy(pairs)
     counts = rule_counts(request, left_out, repeats)
     facts = public_metadata(source.label, request, occupancy, cells, counts, everything)
     facts = replace(facts, recount=DuckDBRegridder(source, request, facts))
-    bins = None if by_bin is None else aggregation.to_pair_bins(by_bin, occupancy, used_units)
+    bins = None if fetched is None else aggregation.to_pair_bins(fetched, pairs)
     private = Sums(sums[aggregation.TOTAL], sums.get(aggregation.SQUARES), bins)
     return Dataset(facts, private, units.take(used_units))
 

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
-from hexveil.records.duckdb.aggregation import SQUARES, TOTAL, sort_numbers
+from hexveil.model.pair_bins import sort_numbers
+from hexveil.records.duckdb.aggregation import SQUARES, TOTAL
 from hexveil.records.duckdb.packing.unpacking import PackedPairs, rank_units
 
 if TYPE_CHECKING:

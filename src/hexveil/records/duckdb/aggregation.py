@@ -35,6 +35,8 @@ PAIRS, ALL_CELLS, SELECTED_CELLS = "pairs", "all_cells", "selected_cells"
 """Temporary tables: counts and sums per (cell, privacy unit), all cells, those that are used."""
 PAIR_BINS = "pair_bins"
 """Temporary table: counts and sums per pair and fine bin of the value, where these are needed."""
+FINE_BIN = "fine_bin"
+"""Column of the number of a fine bin."""
 TOTAL, SQUARES = "total", "total_sq"
 """Columns of the sum and of the sum of squares."""
 MAX_PASSES = 8
@@ -137,10 +139,22 @@ def create_pairs(
         f"{bin_number('quanta', bins.edges.tolist())} AS fine_bin, {sums} FROM {records} "
         f"GROUP BY {keys}, fine_bin"
     )
-    squared = f", sum({SQUARES}) AS {SQUARES}" if squares else ""
+    add_up_bins(session, grouping, squares=squares)
+
+
+def add_up_bins(session: Session, grouping: GroupKeys, *, squares: bool) -> None:
+    """Create the table of pairs from that of pairs and bins."""
+    create_sums(session, PAIRS, tuple(grouping.all), PAIR_BINS, squares=squares)
+
+
+def create_sums(
+    session: Session, table: str, keys: Sequence[str], rows: str, *, squares: bool
+) -> None:
+    """Create a table of counts and sums by keys from rows of counts and sums."""
+    names, squared = ", ".join(keys), f", sum({SQUARES}) AS {SQUARES}" if squares else ""
     session.run(
-        f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {keys}, CAST(sum(n) AS BIGINT) AS n, "
-        f"sum({TOTAL}) AS {TOTAL}{squared} FROM {PAIR_BINS} GROUP BY {keys}"
+        f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {names}, CAST(sum(n) AS BIGINT) AS n, "
+        f"sum({TOTAL}) AS {TOTAL}{squared} FROM {rows} GROUP BY {names}"
     )
 
 

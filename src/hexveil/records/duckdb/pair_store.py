@@ -66,8 +66,11 @@ class PairStore(Protocol):
     def fetch_bins(self, pairs: pa.Table) -> PairBins:
         """Return the counts by bin of the rows that `fetch_pairs` returned."""
 
-    def write(self, columns: str, target: str) -> None:
-        """Copy columns of the pairs of kept records to a target of SQL's COPY."""
+    def write(self, columns: str, target: str, *, by_bin: bool = False) -> None:
+        """Copy columns of the pairs of kept records to a target of SQL's COPY.
+
+        By bin, a row is a pair and fine bin; sums of values are those of a pair's rows together.
+        """
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,9 +154,10 @@ class PairTable:
         """Return the keys of all numbered units, in order; call `fetch_pairs` first."""
         return numbered_units(self.session)
 
-    def write(self, columns: str, target: str) -> None:
+    def write(self, columns: str, target: str, *, by_bin: bool = False) -> None:
         """Copy columns of the pairs of kept records to a target of SQL's COPY."""
-        self.session.run(f"COPY (SELECT {columns} FROM {PAIRS} WHERE {self._is_kept}) {target}")
+        table = PAIR_BINS if by_bin else PAIRS
+        self.session.run(f"COPY (SELECT {columns} FROM {table} WHERE {self._is_kept}) {target}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -204,9 +208,10 @@ class PackedPairStore:
         """Return the counts by bin of the rows that `fetch_pairs` returned."""
         return self.packed.binned(self._selected_rows())
 
-    def write(self, columns: str, target: str) -> None:
+    def write(self, columns: str, target: str, *, by_bin: bool = False) -> None:
         """Copy columns of the pairs of kept records to a target of SQL's COPY."""
-        self.session.register("packed_pairs", self.packed.keyed())
+        rows = self.packed.keyed_bins() if by_bin else self.packed.keyed()
+        self.session.register("packed_pairs", rows)
         self.session.run(f"COPY (SELECT {columns} FROM packed_pairs) {target}")
         # The keys beside the sums are as large as all pairs: freed at once.
         self.session.forget("packed_pairs")

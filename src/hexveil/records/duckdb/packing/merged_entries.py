@@ -3,7 +3,8 @@
 Every key of a pair (hexagon, slot, labels, user, day) is numbered as it is met; a pair is then one
 integer, and equal integers are equal pairs. Tables are merged whenever as many rows wait as are
 merged already, so that memory is bounded by the distinct pairs, not by the days. At the end keys
-are renumbered in their order. What comes out is what grouping by the engine gives.
+are renumbered in their order. Of pairs that are counted by fine bin, the bin is a last key, and a
+pair is its rows together. What comes out is what grouping by the engine gives.
 
 Sums wrap as those of `unpacking` do: they are refused by the number of records, or not used.
 """
@@ -19,8 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
-from hexveil.model.pair_bins import sort_numbers
-from hexveil.records.duckdb.aggregation import SQUARES, TOTAL
+from hexveil.model.pair_bins import PairBins, sort_numbers
+from hexveil.records.duckdb.aggregation import FINE_BIN, SQUARES, TOTAL
 from hexveil.records.duckdb.packing.unpacking import PackedPairs, rank_units
 
 if TYPE_CHECKING:
@@ -40,7 +41,11 @@ _ROWS_FOR_THREADS = 1 << 18
 
 
 def merge_entries(
-    tables: Sequence[str], keys: GroupKeys, left_out: Mapping[int, int], memory: float
+    tables: Sequence[str],
+    keys: GroupKeys,
+    left_out: Mapping[int, int],
+    memory: float,
+    n_bins: int = 0,
 ) -> PackedPairs | None:
     """Return the sum of cached tables of pairs; None if they do not fit, and the engine groups.
 
@@ -53,6 +58,8 @@ def merge_entries(
         Per reason how many records it covers.
     memory : float
         Bytes.
+    n_bins : int
+        Fine bins, whose number is then a further column of the tables; 0 without.
 
     Raises
     ------
@@ -61,12 +68,14 @@ def merge_entries(
     """
     names = [*keys.cell, *keys.unit]
     most = int(memory / _BYTES_OF_PAIR)
-    merged = _Merged([_Numbering(name) for name in names], min(_ROWS_BEFORE_MERGING, most // 2))
+    keyed: list[_Numbering | _BinField] = [_Numbering(name) for name in names]
+    keyed += [_BinField((n_bins - 1).bit_length())] if n_bins else []
+    merged = _Merged(keyed, min(_ROWS_BEFORE_MERGING, most // 2))
     for path in tables:
         merged.add(_read(path))
         if merged.n_rows > most or merged.bits > _KEY_BITS:
             return None
-    return merged.packed(len(keys.cell), left_out) if merged.n_rows else None
+    return merged.packed(len(keys.cell), len(names), left_out) if merged.n_rows else None
 
 
 def _read(path: str) -> pa.Table:
@@ -112,11 +121,28 @@ class _Numbering:
         return rank, self.values.take(order)
 
 
+@dataclass(frozen=True)
+class _BinField:
+    """The fine bin of a row: a number already, in the lowest bits."""
+
+    bits: int
+    name: str = FINE_BIN
+
+    def number(self, column: pa.ChunkedArray) -> Whole:
+        """Return the bin of each row."""
+        return to_numpy(column).astype(np.int64)
+
+    def order(self) -> tuple[Whole, pa.Array]:
+        """Return the rank of each bin, and the bins in order."""
+        bins = np.arange(1 << self.bits)
+        return bins, to_arrow(bins)
+
+
 @dataclass
 class _Merged:
     """Pairs of the tables so far, and rows that wait to be merged."""
 
-    keys: list[_Numbering]
+    keys: list[_Numbering | _BinField]
     at_once: int
     widths: list[int] = field(default_factory=list)
     waiting: list[tuple[Whole, dict[str, Whole]]] = field(default_factory=list)
@@ -157,8 +183,15 @@ class _Merged:
         parts = {name: [sums[name] for _, sums in rows] for name in rows[0][1]}
         return np.concatenate([pair for pair, _ in rows]), parts
 
-    def packed(self, n_cell_keys: int, left_out: Mapping[int, int]) -> PackedPairs:
-        """Return all pairs in the order of their keys; their rows are used up."""
+    def packed(self, n_cell_keys: int, n_keys: int, left_out: Mapping[int, int]) -> PackedPairs:
+        """Return all pairs in the order of their keys; their rows are used up.
+
+        Parameters
+        ----------
+        n_cell_keys, n_keys : int
+            Keys of a cell, and of a pair; a further one is the fine bin.
+        left_out : mapping of int to int
+        """
         pair, parts = self._taken()
         ordered = [key.order() for key in self.keys]
         numbers = [
@@ -167,7 +200,10 @@ class _Merged:
         ]
         # Sorted once, in the order of their keys, unless so many came that some are merged.
         pair, sums = _summed(_pack(numbers, self.widths), parts)
-        unit_bits = sum(self.widths[n_cell_keys:])
+        bins = None
+        if n_keys < len(self.keys):
+            pair, sums, bins = _split_bins(pair, sums, self.widths[-1])
+        unit_bits = sum(self.widths[n_cell_keys:n_keys])
         unit, distinct = rank_units(pair.view(np.uint64), unit_bits)
         unit_rows = distinct.view(np.int64)
         pair >>= unit_bits
@@ -177,8 +213,9 @@ class _Merged:
         cells["users"] = users = np.diff(starts, append=pair.size)
         cell = np.repeat(np.arange(starts.size), users)
         cells["records"] = np.add.reduceat(sums["n"], starts)
-        units = _values(unit_rows, self.keys[n_cell_keys:], ordered[n_cell_keys:])
-        return PackedPairs(to_table(cells), to_table(units), cell, unit, sums, dict(left_out))
+        of_unit = slice(n_cell_keys, n_keys)
+        units = _values(unit_rows, self.keys[of_unit], ordered[of_unit])
+        return PackedPairs(to_table(cells), to_table(units), cell, unit, sums, dict(left_out), bins)
 
 
 def _pack(columns: Sequence[Whole], widths: Sequence[int]) -> Whole:
@@ -218,8 +255,20 @@ def _summed(pair: Whole, parts: dict[str, list[Whole]]) -> tuple[Whole, dict[str
     return pair[starts], sums
 
 
+def _split_bins(
+    packed: Whole, sums: dict[str, Whole], bits: int
+) -> tuple[Whole, dict[str, Whole], PairBins]:
+    """Return distinct pairs, their sums, and their counts by the bin in the lowest bits."""
+    fine_bin = packed & ((1 << bits) - 1)
+    pair = packed >> bits
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    number = np.repeat(np.arange(starts.size), np.diff(starts, append=pair.size))
+    added = {name: np.add.reduceat(column, starts) for name, column in sums.items()}
+    return pair[starts], added, PairBins(number, fine_bin, sums["n"])
+
+
 def _values(
-    packed: Whole, keys: Sequence[_Numbering], ordered: Sequence[tuple[Whole, pa.Array]]
+    packed: Whole, keys: Sequence[_Numbering | _BinField], ordered: Sequence[tuple[Whole, pa.Array]]
 ) -> dict[str, NDArray[np.int64] | pa.Array]:
     """Return the keys of packed ranks, by their names."""
     numbers = _unpack(packed, [key.bits for key in keys])

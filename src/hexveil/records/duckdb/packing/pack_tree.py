@@ -43,6 +43,8 @@ class PackTree:
     keys : GroupKeys
     write : callable
         Writes pairs to a path.
+    n_bins : int
+        Fine bins of the tables; 0 without.
     """
 
     def __init__(
@@ -52,9 +54,10 @@ class PackTree:
         query: str,
         keys: GroupKeys,
         write: Callable[[PairStore, str], None],
+        n_bins: int = 0,
     ) -> None:
         self._session, self._store, self._query = session, store, query
-        self._keys, self._write = keys, write
+        self._keys, self._write, self._n_bins = keys, write, n_bins
         self._packs: list[MergedPack] = []
 
     def __repr__(self) -> str:
@@ -99,7 +102,7 @@ class PackTree:
     def _packed(self, tables: Sequence[SummedTable]) -> SummedTable | None:
         """Return the pack of some tables; None if it cannot be made."""
         paths = [one.path for one in tables]
-        pairs = merge_entries(paths, self._keys, {}, self._session.memory)
+        pairs = merge_entries(paths, self._keys, {}, self._session.memory, self._n_bins)
         if pairs is None:
             return None
         members = tuple(digest for one in tables for digest in one.members)

@@ -104,10 +104,27 @@ class PackedPairs:
 
     def keyed(self) -> pa.Table:
         """Return the keys of each pair, as the table of pairs has them, and its sums."""
-        cells = self.cells.drop_columns(["users", "records"]).take(to_arrow(self.cell))
-        units = self.units.take(to_arrow(self.unit))
-        keys = {name: table[name] for table in (cells, units) for name in table.column_names}
-        return to_table({**keys, **self.sums})
+        return to_table({**self._keys(slice(None)), **self.sums})
+
+    def keyed_bins(self) -> pa.Table:
+        """Return the keys of each pair and bin, and sums: those of a pair in the first of its rows.
+
+        The others are 0, so that sums of a pair's rows are the pair's.
+        """
+        assert self.bins is not None  # noqa: S101  asked for where bins are counted alone
+        pair = self.bins.pair
+        first = np.searchsorted(pair, np.arange(self.cell.size))
+        sums = {name: np.zeros(pair.size, dtype=np.int64) for name in self.sums if name != "n"}
+        for name, column in sums.items():
+            column[first] = self.sums[name]
+        counted = {"fine_bin": self.bins.bin, "n": self.bins.count}
+        return to_table({**self._keys(pair), **counted, **sums})
+
+    def _keys(self, pair: Whole | slice) -> dict[str, Any]:
+        """Return the keys of pairs, as the table of pairs has them."""
+        cells = self.cells.drop_columns(["users", "records"]).take(to_arrow(self.cell[pair]))
+        units = self.units.take(to_arrow(self.unit[pair]))
+        return {name: table[name] for table in (cells, units) for name in table.column_names}
 
 
 def merge_sorted(

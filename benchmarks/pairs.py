@@ -120,7 +120,9 @@ def measure(pairs: int, file: Path, memory: str, folder: Path) -> dict[str, dict
     assert data.occupancy.n_pairs == pairs, data
     facts = data.public
     epsilon = 2.0
-    steps.run("adviser", lambda: hv.capacity(data, epsilon=epsilon, resolutions=RESOLUTIONS, search=False))
+    steps.run(
+        "adviser", lambda: hv.capacity(data, epsilon=epsilon, resolutions=RESOLUTIONS, search=False)
+    )
     ways: dict[str, dict[str, str]] = {
         'plan "equal-split"': {"method": "equal-split", "clipping_range": "bounds"},
         'plan "per-cell"': {"method": "per-cell", "clipping_range": "bounds"},

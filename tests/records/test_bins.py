@@ -150,11 +150,9 @@ def test_a_label_may_be_called_bin_where_there_are_none():
         from_sums(table, **options, statistics="p50")
 
 
-def test_caches_and_mistakes_are_refused_before_reading(tmp_path):
-    """A cache has no bins, and thresholds are checked first."""
+def test_mistakes_are_refused_before_reading(tmp_path):
+    """Thresholds are checked first."""
     missing = str(tmp_path / "none.parquet")
-    with pytest.raises(InputError, match="without a cache"):
-        read(missing, **COLUMNS, statistics="p50", cache=tmp_path / "cache")
     with pytest.raises(InputError, match="the same for all values"):
         read(missing, **COLUMNS, statistics="share<-5")
 

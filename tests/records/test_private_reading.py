@@ -356,7 +356,7 @@ def test_a_huge_sum_is_clipped():
         ({"privacy_unit": "user-day"}, "dates .* are needed"),
         ({"min_users": 3}, "min_users and top"),
         ({"accept_single_records": True}, "accept_single_records has no meaning"),
-        ({"statistics": "p50"}, "have no bins"),
+        ({"statistics": "sd"}, "a release has averages"),
     ],
 )
 def test_sums_need_declarations_too(changes, message):

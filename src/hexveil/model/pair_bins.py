@@ -39,14 +39,21 @@ class PairBins:
     @classmethod
     def of_rows(cls, pair: Ints, fine_bin: Ints, count: Ints) -> PairBins:
         """Return the sorted counts of rows, those of one pair and bin added up."""
-        order = np.lexsort((fine_bin, pair))
-        pairs, bins, counts = pair[order], fine_bin[order], count[order]
-        is_new = np.ones(pairs.size, dtype=bool)
-        is_new[1:] = (np.diff(pairs) != 0) | (np.diff(bins) != 0)
-        begin = np.flatnonzero(is_new)
-        return cls(
-            pairs[begin], bins[begin], np.add.reduceat(counts, begin) if begin.size else counts
-        )
+        width = int(fine_bin.max(initial=0)) + 1
+        key = pair * width + fine_bin
+        # Most rows come in order, none twice: then nothing is moved.
+        if (key[1:] > key[:-1]).all():
+            return cls(pair, fine_bin, count)
+        order, key = sort_numbers(key)
+        begin = np.flatnonzero(np.diff(key, prepend=-1))
+        pairs, bins = np.divmod(key[begin], width)
+        return cls(pairs, bins, np.add.reduceat(count[order], begin))
+
+    def of_pairs(self, chosen: NDArray[np.bool_]) -> PairBins:
+        """Return the counts of the chosen pairs, numbered among them; `chosen` has all pairs."""
+        rows = np.flatnonzero(chosen[self.pair])
+        number = np.cumsum(chosen) - 1
+        return PairBins(number[self.pair[rows]], self.bin[rows], self.count[rows])
 
     def check(self, n: Ints, n_bins: int) -> None:
         """Raise HexveilError unless every record of every pair is counted in one bin."""
@@ -54,9 +61,11 @@ class PairBins:
         # The proof needs exactly this: a pair's distribution adds up to its records.
         if (
             len(sizes) > 1
-            or (self.count < 1).any()
-            or ((self.bin < 0) | (self.bin >= n_bins)).any()
-            or ((self.pair < 0) | (self.pair >= n.size)).any()
+            or self.count.min(initial=1) < 1
+            or self.bin.min(initial=0) < 0
+            or self.bin.max(initial=-1) >= n_bins
+            or self.pair.min(initial=0) < 0
+            or self.pair.max(initial=-1) >= n.size
             or not np.array_equal(np.bincount(self.pair, self.count, n.size).astype(np.int64), n)
         ):
             raise HexveilError("counts by bin and occupancy do not belong together.")
@@ -66,3 +75,17 @@ class PairBins:
 
     def __reduce__(self) -> tuple[object, ...]:
         raise HexveilError("private counts are not pickled; read the records where they are used.")
+
+
+def sort_numbers(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the sorting order of non-negative keys, and the sorted keys.
+
+    Key and position are sorted as one number where they fit: sooner than by position alone.
+    """
+    bits = int(key.size).bit_length()
+    # Key and position together must stay below the sign bit.
+    if int(key.max(initial=0)) >= 1 << (63 - bits):
+        order = np.argsort(key)
+        return order, key[order]
+    packed = np.sort((key << bits) | np.arange(key.size))
+    return packed & ((1 << bits) - 1), packed >> bits

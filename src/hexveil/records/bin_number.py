@@ -1,11 +1,21 @@
-"""SQL for the number of a value's bin, the same in every dialect."""
+"""SQL for the number of a value's bin, the same in every dialect; counts by bin as one column."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from hexveil.base.arrow_numbers import to_numpy
+from hexveil.model.pair_bins import PairBins
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pyarrow as pa
+
+COUNT_BITS = 48
+"""Bits of a count in a whole number that holds a fine bin above it."""
 
 
 def bin_number(quanta: str, edges: Sequence[int], begin: int = 0) -> str:
@@ -37,3 +47,17 @@ def bin_number(quanta: str, edges: Sequence[int], begin: int = 0) -> str:
     )
     edge = edges[half - 1]
     return f"CASE WHEN {quanta} <= {edge} THEN {low} WHEN {quanta} > {edge} THEN {high} END"
+
+
+def bins_of_lists(column: pa.ChunkedArray) -> PairBins:
+    """Return the counts of rows that hold a list each, of fine bin * 2^48 + records. PRIVATE.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        Lists of whole numbers, no bin twice in one.
+    """
+    lists = column.combine_chunks()
+    packed = to_numpy(lists.flatten()).astype(np.int64)
+    row = np.repeat(np.arange(len(lists)), to_numpy(lists.value_lengths()))
+    return PairBins.of_rows(row, packed >> COUNT_BITS, packed & ((1 << COUNT_BITS) - 1))

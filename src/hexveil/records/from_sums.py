@@ -18,7 +18,6 @@ from hexveil.model.cells import Cells, Labels
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.public_metadata import PublicMetadata, Unit, ValueLattice
-from hexveil.model.statistic_terms import distribution_terms
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.decimals import decimal_format
 from hexveil.records.feasible_sums import (
@@ -27,12 +26,12 @@ from hexveil.records.feasible_sums import (
     refuse_overflow,
     squares_fit,
 )
-from hexveil.records.private_presence.declared_reading import Protect, check_protect
+from hexveil.records.private_presence.declared_reading import Protect, check_protect, terms_of
 from hexveil.records.private_presence.declared_sums import read_private_sums
 from hexveil.records.read_request import Rules
 from hexveil.records.select import Select, refuse_no_cell, selection_counts
 from hexveil.records.sources.source_files import resolve_source
-from hexveil.records.sums_table import check_labels, read_rows
+from hexveil.records.sums_table import check_labels, nearest_bins, read_rows
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_names, quoted
 from hexveil.records.units import refuse_single_records, split_unit_ids
 
@@ -194,7 +193,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         select,
         privacy_unit,
         accept_single_records=accept_single_records,
-        terms=distribution_terms(statistics),
+        terms=terms_of(statistics, is_private=is_private),
     )
     declared_version = quoted(version) if version else NOT_DECLARED
     if is_private:
@@ -282,7 +281,7 @@ def _grouped(
             np.repeat(np.arange(starts.size), np.diff(starts, append=order.size))
         ]
         inside = np.repeat(selected, np.diff(starts, append=order.size))
-        fine_bin = _nearest_bin(rows.fine_bin, rules.bins.n_bins)[order]
+        fine_bin = nearest_bins(rows.fine_bin, rules.bins.n_bins)[order]
         bins = PairBins.of_rows(of_row[inside], fine_bin[inside], rows.n[order][inside])
     sums = Sums(sum_rows(total), None if squares is None else sum_rows(squares), bins)
     return (
@@ -292,13 +291,6 @@ def _grouped(
         table,
         counts,
     )
-
-
-def _nearest_bin(written: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:
-    """Return the nearest number of a bin; the first for one that is missing."""
-    # No error and no dropped row: a bin is private, so nothing public may depend on it.
-    numbers = np.clip(np.nan_to_num(written, nan=0.0), 0, n_bins - 1)
-    return np.asarray(np.rint(numbers), dtype=np.int64)
 
 
 def _nearest(

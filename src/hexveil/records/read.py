@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
 from hexveil.model.public_metadata import Unit, ValueLattice
-from hexveil.model.statistic_terms import Term, distribution_terms
 from hexveil.records.private_presence.declared_reading import (
     FIXED_COLUMNS,
     Protect,
     check_protect,
     declare_facts,
     refuse_versions_by_file,
+    terms_of,
 )
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from hexveil.base.rational import Number
     from hexveil.model.cells import Cells, Labels
     from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.model.statistic_terms import Term
     from hexveil.records.dataset import Dataset
     from hexveil.records.private_presence.private_dataset import PrivateDataset
     from hexveil.records.sources.versions import Version
@@ -222,7 +223,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     statistics : sequence of str, optional
         Statistics that will be published, if there are quantiles, shares or histograms among them
         (`hexveil.plan`): records are then counted by bin of their value as well, with an edge at
-        each threshold. By DuckDB, without `cache`.
+        each threshold. A cache keeps them for the bins they were asked for.
 
     Returns
     -------
@@ -249,7 +250,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     Dataset('speed', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
     is_private = check_protect(protect, cells)
-    terms = _terms(statistics, is_private=is_private)
+    terms = terms_of(statistics, is_private=is_private)
     spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
     # All arguments are checked before a file is opened.
     request = _request_of(
@@ -259,12 +260,6 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         accept_single_records=accept_single_records, memory=memory, version=version,
         timezone=timezone, scratch=scratch, format=format, terms=terms,
     )  # fmt: skip
-    if terms and (spark is not None or cache is not None):
-        raise InputError(
-            f"statistics: {terms[0].text!r} needs records counted by bin, which neither Spark nor "
-            "a cache does yet; read with DuckDB and without a cache, or make the sums where the "
-            "records are (hv.from_sums)."
-        )
     if is_private:
         return _read_private(source, request, spark=spark, cache=cache, version=version)
     if spark is not None:
@@ -310,25 +305,11 @@ def declare(source: object = "", **options: Any) -> DeclaredFacts:  # noqa: ANN4
     named = dict(given.arguments)
     if not check_protect(named["protect"], named["cells"]):
         raise InputError('declare is for protect="presence"; otherwise read the records.')
-    terms = _terms(named["statistics"], is_private=True)
+    terms = terms_of(named["statistics"], is_private=True)
     refuse_versions_by_file(named["version"])
     for name in ("source", "protect", "engine", "cache", "statistics"):
         del named[name]
     return declare_facts(_request_of(**named, terms=terms))
-
-
-def _terms(statistics: Sequence[str] | str, *, is_private: bool) -> tuple[Term, ...]:
-    """Return the statistics for which records are counted by bin."""
-    names = (statistics,) if isinstance(statistics, str) else tuple(statistics)
-    if not is_private:
-        return distribution_terms(statistics)
-    if wrong := {"variance", "sd"} & set(names):
-        raise InputError(
-            "statistics: under private presence a release has averages, quantiles, shares, "
-            f"histograms or numbers of units, not {min(wrong)!r}."
-        )
-    # Numbers of units need no values.
-    return distribution_terms([name for name in names if name != "users"])
 
 
 def _request_of(  # noqa: PLR0913  an argument of `read` each

@@ -236,6 +236,13 @@ def doubles(column: pa.ChunkedArray) -> NDArray[np.float64]:
     return np.asarray(column.to_numpy(), dtype=np.float64)
 
 
+def nearest_bins(written: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:
+    """Return the nearest number of a bin; the first for one that is missing."""
+    # No error and no dropped row: a bin is private, so nothing public may depend on it.
+    numbers = np.clip(np.nan_to_num(written, nan=0.0), 0, n_bins - 1)
+    return np.asarray(np.rint(numbers), dtype=np.int64)
+
+
 def is_present(column: pa.ChunkedArray) -> NDArray[np.bool_]:
     """Return which entries are not null."""
     return np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)

@@ -14,7 +14,7 @@ import numpy as np
 from hexveil.base.arrow_numbers import to_numpy, to_table
 from hexveil.model.cells import DAY, Cells, CellTable, Labels
 from hexveil.model.occupancy import LocalOccupancy, sorted_by_cell
-from hexveil.model.pair_bins import PairBins
+from hexveil.model.pair_bins import PairBins, sort_numbers
 from hexveil.records.bin_number import bin_number
 from hexveil.records.units import Units, first_days
 
@@ -37,6 +37,8 @@ NUMBERED_PAIRS = "numbered_pairs"
 """Temporary tables: counts and sums per (cell, privacy unit), all cells, those that are used."""
 PAIR_BINS = "pair_bins"
 """Temporary table: counts and sums per pair and fine bin of the value, where these are needed."""
+FINE_BIN = "fine_bin"
+"""Column of the number of a fine bin."""
 TOTAL, SQUARES = "total", "total_sq"
 """Columns of the sum and of the sum of squares."""
 MAX_PASSES = 8
@@ -139,10 +141,22 @@ def create_pairs(
         f"{bin_number('quanta', bins.edges.tolist())} AS fine_bin, {sums} FROM {records} "
         f"GROUP BY {keys}, fine_bin"
     )
-    squared = f", sum({SQUARES}) AS {SQUARES}" if squares else ""
+    add_up_bins(session, grouping, squares=squares)
+
+
+def add_up_bins(session: Session, grouping: GroupKeys, *, squares: bool) -> None:
+    """Create the table of pairs from that of pairs and bins."""
+    create_sums(session, PAIRS, tuple(grouping.all), PAIR_BINS, squares=squares)
+
+
+def create_sums(
+    session: Session, table: str, keys: Sequence[str], rows: str, *, squares: bool
+) -> None:
+    """Create a table of counts and sums by keys from rows of counts and sums."""
+    names, squared = ", ".join(keys), f", sum({SQUARES}) AS {SQUARES}" if squares else ""
     session.run(
-        f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {keys}, CAST(sum(n) AS BIGINT) AS n, "
-        f"sum({TOTAL}) AS {TOTAL}{squared} FROM {PAIR_BINS} GROUP BY {keys}"
+        f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {names}, CAST(sum(n) AS BIGINT) AS n, "
+        f"sum({TOTAL}) AS {TOTAL}{squared} FROM {rows} GROUP BY {names}"
     )
 
 
@@ -359,7 +373,7 @@ def to_occupancy(
     # Packed pairs come in order already: a slice copies nothing.
     order: NDArray[np.int64] | slice = slice(None)
     if not sorted_by_cell(cell, unit):
-        order, key = sort_numbers(cell.astype(np.int64) * reach + unit)
+        order, key = sort_numbers(_pair_keys(pairs))
         cell, unit = np.divmod(key, reach)
     place = np.zeros(reach, dtype=np.int64)
     place[used] = np.arange(used.size)
@@ -371,34 +385,34 @@ def to_occupancy(
     return LocalOccupancy(cell, unit, n, n_cells, used.size), sums, used
 
 
-def to_pair_bins(table: pa.Table, occupancy: LocalOccupancy, used: NDArray[np.int64]) -> PairBins:
-    """Return fetched counts by bin as those of the occupancy's pairs. PRIVATE.
+def to_pair_bins(fetched: PairBins, pairs: pa.Table) -> PairBins:
+    """Return counts by bin of fetched pairs as those of the occupancy that they make. PRIVATE.
 
     Parameters
     ----------
-    table : pyarrow.Table
-        Columns cell, unit, fine_bin and n.
-    occupancy : LocalOccupancy
-    used : ndarray of int64, shape (n_users,)
-        Units of the occupancy's users, by the number they were fetched with.
+    fetched : PairBins
+        Of the rows of `pairs`.
+    pairs : pyarrow.Table
+        Columns cell and unit.
     """
-    cell, unit, fine_bin, n = (
-        to_numpy(table[name]).astype(np.int64) for name in ("cell", "unit", "fine_bin", "n")
-    )
-    user = np.searchsorted(used, unit)
-    keys = occupancy.cell * occupancy.n_users + occupancy.user
-    return PairBins.of_rows(np.searchsorted(keys, cell * occupancy.n_users + user), fine_bin, n)
+    if sorted_by_cell(to_numpy(pairs["cell"]), to_numpy(pairs["unit"])):
+        return fetched
+    order, _ = sort_numbers(_pair_keys(pairs))
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    return PairBins.of_rows(place[fetched.pair], fetched.bin, fetched.count)
 
 
-def sort_numbers(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the sorting order of non-negative keys, and the sorted keys.
+def bins_of_rows(table: pa.Table, pairs: pa.Table) -> PairBins:
+    """Return a table of cell, unit, fine_bin and n as counts by bin of the rows of `pairs`."""
+    order, keys = sort_numbers(_pair_keys(pairs))
+    row = order[np.searchsorted(keys, _pair_keys(table, like=pairs))]
+    fine_bin, n = (to_numpy(table[name]).astype(np.int64) for name in ("fine_bin", "n"))
+    return PairBins.of_rows(row, fine_bin, n)
 
-    Key and position are sorted as one number where they fit: sooner than by position alone.
-    """
-    bits = int(key.size).bit_length()
-    # Key and position together must stay below the sign bit.
-    if int(key.max(initial=0)) >= 1 << (63 - bits):
-        order = np.argsort(key)
-        return order, key[order]
-    packed = np.sort((key << bits) | np.arange(key.size))
-    return packed & ((1 << bits) - 1), packed >> bits
+
+def _pair_keys(table: pa.Table, like: pa.Table | None = None) -> NDArray[np.int64]:
+    """Return one number for each cell and unit of a table; as in another table that has them."""
+    reach = int(to_numpy((table if like is None else like)["unit"]).max(initial=0)) + 1
+    cell, unit = (to_numpy(table[name]).astype(np.int64) for name in ("cell", "unit"))
+    return np.asarray(cell * reach + unit)

@@ -53,6 +53,7 @@ from hexveil.records.utc_offsets import END_OF_TIMES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hexveil.model.fine_bins import FineBins
     from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.source import Relation
@@ -209,8 +210,17 @@ class _CachedReading:
                 asdict(self._grouping),
                 aggregation.drops_repeats(self._request),
                 self._squares,
+                *([] if self._bins is None else [self._bins.identity()]),
             ]
         )
+
+    @property
+    def _bins(self) -> FineBins | None:
+        return self._request.rules.bins
+
+    @property
+    def _n_bins(self) -> int:
+        return 0 if self._bins is None else self._bins.n_bins
 
     @property
     def _squares(self) -> bool:
@@ -305,7 +315,7 @@ class _CachedReading:
 
     @cached_property
     def _tree(self) -> PackTree:
-        return PackTree(self._session, self._store, self._query_hash, self._grouping)
+        return PackTree(self._session, self._store, self._query_hash, self._grouping, self._n_bins)
 
     @property
     def _timed(self) -> bool:
@@ -364,10 +374,13 @@ class _CachedReading:
         ]
         if self._squares:
             names.append(f"CAST({aggregation.SQUARES} AS DECIMAL(38, 0)) AS {aggregation.SQUARES}")
+        if self._n_bins:
+            # One type however pairs were counted: numbers of several tables are compared.
+            names.append(f"CAST({aggregation.FINE_BIN} AS SMALLINT) AS {aggregation.FINE_BIN}")
         # No temporary file of the engine's: its name would be neither locked nor private.
         target = f"TO {literal(path)} (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
         columns = ", ".join(names)
-        pairs.write(columns, target)
+        pairs.write(columns, target, by_bin=bool(self._n_bins))
 
     def _merged(self, entries: Sequence[CacheEntry], left_out: Mapping[int, int]) -> PairStore:
         """Return the sum of the entries' tables of pairs."""
@@ -376,7 +389,9 @@ class _CachedReading:
             return grouped
         try:
             tables = self._tree.tables(entries)
-            packed = merge_entries(tables, self._grouping, left_out, self._session.memory)
+            packed = merge_entries(
+                tables, self._grouping, left_out, self._session.memory, self._n_bins
+            )
             if packed is None:
                 self._group(tables)
         # Whole when they were checked: so another process, or its owner, has removed one since.
@@ -392,19 +407,15 @@ class _CachedReading:
 
     def _group(self, tables: Sequence[str]) -> None:
         """Create the table of pairs as the sum of cached tables, by the engine."""
-        keys = ", ".join(self._grouping.all)
+        keys, squares = tuple(self._grouping.all), self._squares
         listed = ", ".join(map(literal, tables))
-        placed = f"SELECT * FROM read_parquet([{listed}], hive_partitioning=false)"
-        if len(tables) > 1:
-            squares = (
-                f", sum({aggregation.SQUARES}) AS {aggregation.SQUARES}" if self._squares else ""
-            )
-            placed = (
-                f"SELECT {keys}, CAST(sum(n) AS BIGINT) AS n, sum({aggregation.TOTAL}) AS "
-                f"{aggregation.TOTAL}"
-                f"{squares} FROM ({placed}) GROUP BY {keys}"
-            )
-        self._session.run(f"CREATE OR REPLACE TEMP TABLE {aggregation.PAIRS} AS {placed}")
+        rows = f"read_parquet([{listed}], hive_partitioning=false)"
+        if not self._n_bins:
+            aggregation.create_sums(self._session, aggregation.PAIRS, keys, rows, squares=squares)
+            return
+        binned = (*keys, aggregation.FINE_BIN)
+        aggregation.create_sums(self._session, aggregation.PAIR_BINS, binned, rows, squares=squares)
+        aggregation.add_up_bins(self._session, self._grouping, squares=squares)
 
     # The files.
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from hexveil.base.arrow_numbers import to_numpy, to_table
 from hexveil.model.cells import DAY, Cells, CellTable, Labels
+from hexveil.model.pair_bins import sort_numbers
 from hexveil.records.duckdb import aggregation
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class FineCounts:
         keys = self._cell_keys(grid, places)
         fine_cell, first = _numbered([numbers for numbers, _ in keys])
         n_units = int(self._unit.max()) + 1
-        order, key = aggregation.sort_numbers(fine_cell * n_units + self._unit)
+        order, key = sort_numbers(fine_cell * n_units + self._unit)
         starts = np.flatnonzero(np.diff(key, prepend=-1))
         n = np.add.reduceat(self._n[order], starts)
         cell, unit = np.divmod(key[starts], n_units)

@@ -18,6 +18,7 @@ from hexveil.records.duckdb.aggregation import (
     PAIR_BINS,
     PAIRS,
     SELECTED_CELLS,
+    bins_of_rows,
     number_units,
     numbered_units,
 )
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from hexveil.model.pair_bins import PairBins
     from hexveil.records.duckdb.aggregation import GroupKeys
     from hexveil.records.duckdb.packing.unpacking import PackedPairs
     from hexveil.records.duckdb.session import Session
@@ -68,11 +70,14 @@ class PairStore(Protocol):
     def fetch_units(self) -> pa.Table:
         """Return the keys of all numbered units, in order; number or fetch pairs first."""
 
-    def fetch_bins(self) -> pa.Table:
-        """Return cell, unit, bin and records of each pair and bin; call `fetch_pairs` first."""
+    def fetch_bins(self, pairs: pa.Table) -> PairBins:
+        """Return the counts by bin of the rows that `fetch_pairs` returned."""
 
-    def write(self, columns: str, target: str) -> None:
-        """Copy columns of the pairs of kept records to a target of SQL's COPY."""
+    def write(self, columns: str, target: str, *, by_bin: bool = False) -> None:
+        """Copy columns of the pairs of kept records to a target of SQL's COPY.
+
+        By bin, a row is a pair and fine bin; sums of values are those of a pair's rows together.
+        """
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,12 +153,13 @@ class PairTable:
             f"pair.n{summed} FROM {PAIRS} pair {self._numbered()}"
         )
 
-    def fetch_bins(self) -> pa.Table:
-        """Return cell, unit, bin and records of each pair and bin; call `fetch_pairs` first."""
-        return self.session.arrow(
+    def fetch_bins(self, pairs: pa.Table) -> PairBins:
+        """Return the counts by bin of the rows that `fetch_pairs` returned."""
+        binned = self.session.arrow(
             f"SELECT selected.cell, units.unit, fine_bin, n FROM {PAIR_BINS} pair "
             f"{self._numbered()}"
         )
+        return bins_of_rows(binned, pairs)
 
     def _numbered(self) -> str:
         """Return the joins of a table of pairs with the numbers of selected cells and units."""
@@ -165,9 +171,10 @@ class PairTable:
         """Return the keys of all numbered units, in order; number or fetch pairs first."""
         return numbered_units(self.session)
 
-    def write(self, columns: str, target: str) -> None:
+    def write(self, columns: str, target: str, *, by_bin: bool = False) -> None:
         """Copy columns of the pairs of kept records to a target of SQL's COPY."""
-        self.session.run(f"COPY (SELECT {columns} FROM {PAIRS} WHERE {self._is_kept}) {target}")
+        table = PAIR_BINS if by_bin else PAIRS
+        self.session.run(f"COPY (SELECT {columns} FROM {table} WHERE {self._is_kept}) {target}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -218,13 +225,14 @@ class PackedPairStore:
         """Return the keys of all units, in order."""
         return self.packed.units
 
-    def fetch_bins(self) -> pa.Table:
-        """Return cell, unit, bin and records of each pair and bin."""
+    def fetch_bins(self, pairs: pa.Table) -> PairBins:  # noqa: ARG002  in their own order
+        """Return the counts by bin of the rows that `fetch_pairs` returned."""
         return self.packed.binned(self._selected_rows())
 
-    def write(self, columns: str, target: str) -> None:
+    def write(self, columns: str, target: str, *, by_bin: bool = False) -> None:
         """Copy columns of the pairs of kept records to a target of SQL's COPY."""
-        self.session.register("packed_pairs", self.packed.keyed())
+        rows = self.packed.keyed_bins() if by_bin else self.packed.keyed()
+        self.session.register("packed_pairs", rows)
         self.session.run(f"COPY (SELECT {columns} FROM packed_pairs) {target}")
         # The keys beside the sums are as large as all pairs: freed at once.
         self.session.forget("packed_pairs")

@@ -101,10 +101,13 @@ def _declared_pairs(session: Session, stored: PairStore, facts: DeclaredFacts) -
 
     if not number.size:
         return _no_rows(facts)
-    pairs = rows(stored.fetch_pairs((aggregation.TOTAL,)), "unit", "n", aggregation.TOTAL)
+    fetched = stored.fetch_pairs((aggregation.TOTAL,))
+    pairs = rows(fetched, "unit", "n", aggregation.TOTAL)
     if facts.bins is None:
         return _FetchedRows(pairs, None)
-    return _FetchedRows(pairs, rows(stored.fetch_bins(), "unit", "fine_bin", "n"))
+    binned = stored.fetch_bins(fetched)
+    row = binned.pair
+    return _FetchedRows(pairs, (pairs[0][row], pairs[1][row], binned.bin, binned.count))
 
 
 def _no_rows(facts: DeclaredFacts) -> _FetchedRows:

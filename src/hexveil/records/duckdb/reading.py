@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
+    from hexveil.model.pair_bins import PairBins
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files
 
@@ -81,10 +82,12 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
             gathered = block_pairs(session, stored, sum_names, rules.scale, request.scratch)
         else:
             gathered = stored.fetch_pairs(sum_names)
-        by_bin = None if rules.bins is None else stored.fetch_bins()
+        bins: PairBins | None = None
+        if not isinstance(gathered, BlockedPairs) and rules.bins is not None:
+            bins = aggregation.to_pair_bins(stored.fetch_bins(gathered), gathered)
         units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
     # The engine's memory is free before the pairs are put in order.
-    occupancy, private, used_units = _in_order(gathered, by_bin)
+    occupancy, private, used_units = _in_order(gathered, bins)
     counts = rule_counts(request, left_out, repeats)
     facts = public_metadata(source.label, request, occupancy, cells, counts, everything)
     facts = replace(facts, recount=DuckDBRegridder(source, request, facts))
@@ -92,13 +95,12 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
 
 
 def _in_order(
-    gathered: BlockedPairs | pa.Table, by_bin: pa.Table | None
+    gathered: BlockedPairs | pa.Table, bins: PairBins | None
 ) -> tuple[Occupancy, Sums, NDArray[np.int64]]:
     """Return the occupancy, the sums (private), and which units are used."""
     if isinstance(gathered, BlockedPairs):
         return gathered
     occupancy, sums, used = aggregation.to_occupancy(gathered)
-    bins = None if by_bin is None else aggregation.to_pair_bins(by_bin, occupancy, used)
     return occupancy, Sums(sums[aggregation.TOTAL], sums.get(aggregation.SQUARES), bins), used
 
 

@@ -15,10 +15,14 @@ from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_facts import DeclaredFacts
 from hexveil.model.declared_grid import DeclaredGrid
+from hexveil.model.statistic_terms import distribution_terms
 from hexveil.records.read_request import Rules
 from hexveil.records.select import Select
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hexveil.model.statistic_terms import Term
     from hexveil.records.read_request import ReadRequest
 
 Protect = Literal["values", "presence"]
@@ -51,6 +55,26 @@ def check_protect(protect: str, cells: Cells | Labels) -> bool:
             'presence" (in [privacy], or --protect), or select records by box.'
         )
     return False
+
+
+def terms_of(statistics: Sequence[str] | str, *, is_private: bool) -> tuple[Term, ...]:
+    """Return the statistics for which records are counted by bin.
+
+    Raises
+    ------
+    InputError
+        If a statistic is none, or none of private presence.
+    """
+    names = (statistics,) if isinstance(statistics, str) else tuple(statistics)
+    if not is_private:
+        return distribution_terms(statistics)
+    if wrong := {"variance", "sd"} & set(names):
+        raise InputError(
+            "statistics: under private presence a release has averages, quantiles, shares, "
+            f"histograms or numbers of units, not {min(wrong)!r}."
+        )
+    # Numbers of units need no values.
+    return distribution_terms([name for name in names if name != "users"])
 
 
 def declare_facts(request: ReadRequest) -> DeclaredFacts:

@@ -28,6 +28,7 @@ from hexveil.records.sums_table import (
     doubles,
     fetch_columns,
     is_present,
+    nearest_bins,
     parse_hexagon,
     parse_slot,
     rank_texts,
@@ -63,12 +64,8 @@ def read_private_sums(
         If a declaration or a column is missing, or the source cannot be used, whatever its rows
         are.
     """
-    check_labels(rules.cells)
-    if rules.terms:
-        raise InputError(
-            f"statistics: sums under private presence have no bins, which {rules.terms[0].text!r} "
-            "needs; leave statistics out."
-        )
+    by_bin = rules.bins is not None
+    check_labels(rules.cells, by_bin=by_bin)
     columns = (*cell_columns(rules.cells), *SUMS_COLUMNS[:3])
     identity = {
         "version": version,
@@ -90,7 +87,7 @@ def read_private_sums(
             "depend on their rows; convert the documents before."
         )
     facts = replace(facts, identity=identity | {"source": source.label})
-    rows, malformed = fetch_columns(source, cell_columns(rules.cells), None, by_bin=False)
+    rows, malformed = fetch_columns(source, cell_columns(rules.cells), None, by_bin=by_bin)
     pairs, counts = _placed(rows, facts)
     counts = {"rows read": rows.num_rows + malformed, "unparsable": malformed, **counts}
     return PrivateDataset(facts, pairs, ReadingCounts.of(counts, pairs))
@@ -112,7 +109,11 @@ def _placed(rows: pa.Table, facts: DeclaredFacts) -> tuple[PrivatePairs, dict[st
         "without a usable count, sum or user": int(usable.size - kept.size),
         "outside of the declared cells or days": int((cell == NOWHERE).sum()),
     }
-    return PrivatePairs(cell, unit, records, total), left_out
+    if facts.bins is None:
+        return PrivatePairs(cell, unit, records, total), left_out
+    fine_bin = nearest_bins(doubles(rows["fine_bin"])[kept], facts.bins.n_bins)
+    binned = (cell, unit, fine_bin, records)
+    return PrivatePairs(cell, unit, records, total, by_bin=binned), left_out
 
 
 def _largest_count(lattice: ValueLattice) -> int:

@@ -27,7 +27,8 @@ class CountedRecords:
     ----------
     pairs : DataFrame
         A row per pair, in no order, kept by Spark until `close`: `cell` INT and `unit` INT from 0,
-        `n` BIGINT, `total` BIGINT, and `total_sq` BIGINT where sums of squares fit. The same
+        `n` BIGINT, `total` BIGINT, and `total_sq` BIGINT where sums of squares fit; with fine
+        bins also `bins`, lists of whole numbers (`hexveil.records.bin_number`). The same
         records give the same rows, whatever their partitions.
     n_pairs : int
     cells : CellTable

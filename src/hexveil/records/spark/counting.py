@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
 from hexveil.base.errors import InputError
+from hexveil.records.bin_number import COUNT_BITS
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.counting import check_offsets
 from hexveil.records.duckdb.reading import refuse_overflow, rule_counts
@@ -27,15 +28,17 @@ from hexveil.records.spark.source_rows import open_records
 from hexveil.records.units import refuse_single_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
     from hexveil.records.spark.source_rows import TaskRecords
     from hexveil.records.units import Units
 
+BINS = "bins"
+"""Column of a pair's counts by bin, where records are counted by bin."""
 _TAIL = [("n", pa.int64()), ("note", pa.string())]
 _RECORD = {
     "user_id": pa.string(),
@@ -90,12 +93,16 @@ def count_groups(
     """Return counts and sums by reason, cell and unit; none has two rows."""
     rules = request.rules
     squares = squares_fit(1, rules.scale)
+    edges = () if rules.bins is None else tuple(rules.bins.edges.tolist())
     task_grouping = tasks.TaskGrouping(
-        rules.cells, rules.privacy_unit, task_records.records.places, squares
+        rules.cells, rules.privacy_unit, task_records.records.places, squares, edges
     )
-    schema = _tally_schema(grouping, squares=squares)
+    schema = _tally_schema(grouping, squares=squares, by_bin=bool(edges))
+    # The note is a key, not a smallest text: for that Spark would sort all rows.
+    keys = ["reject_reason", *grouping.all, "note"]
     if aggregation.drops_repeats(request):
-        return deduplicate_by_user(task_records, schema, task_grouping)
+        counted = deduplicate_by_user(task_records, schema, task_grouping)
+        return _with_bin_lists(counted, keys) if edges else counted
     # Repeats are kept here: a pair's records may be counted in several tasks, and added up.
     partial = map_batches(
         task_records.rows,
@@ -104,13 +111,25 @@ def count_groups(
         ),
         schema,
     )
+    if not edges:
+        return partial.groupBy(*keys).agg(*_summed(partial))
+    of_bins = partial.groupBy(*keys, aggregation.FINE_BIN).agg(*_summed(partial))
+    return _with_bin_lists(of_bins, keys)
+
+
+def _summed(counted: DataFrame) -> list[Column]:
+    """Return the sums of counts and sums."""
     # Only sums that are too large to be used at all can be null here: see `tasks.select_counts`.
-    summed = [F.sum("n").alias("n")]
-    summed += [
-        F.try_sum(name).alias(name) for name in ("total", "total_sq") if name in schema.names
-    ]
-    # The note is a key, not a smallest text: for that Spark would sort all rows.
-    return partial.groupBy("reject_reason", *grouping.all, "note").agg(*summed)
+    names = [name for name in ("total", "total_sq") if name in counted.columns]
+    return [F.sum("n").alias("n"), *(F.try_sum(name).alias(name) for name in names)]
+
+
+def _with_bin_lists(of_bins: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return pairs with their counts by bin in a column of lists: see `bins_of_lists`."""
+    packed = F.shiftleft(F.col(aggregation.FINE_BIN), COUNT_BITS) + F.col("n")
+    # Sorted: a block that is lost and made again must have the same bytes.
+    lists = F.sort_array(F.collect_list(packed)).alias(BINS)
+    return of_bins.groupBy(*keys).agg(*_summed(of_bins), lists)
 
 
 def deduplicate_by_user(
@@ -145,8 +164,11 @@ def record_schema(task_records: TaskRecords) -> pa.Schema:
     )
 
 
-def _tally_schema(grouping: aggregation.GroupKeys, *, squares: bool) -> pa.Schema:
+def _tally_schema(
+    grouping: aggregation.GroupKeys, *, squares: bool, by_bin: bool = False
+) -> pa.Schema:
     keys = [(name, pa.string() if tasks.is_text(name) else pa.int64()) for name in grouping.all]
+    keys += [(aggregation.FINE_BIN, pa.int64())] * by_bin
     summed = [("total", pa.int64()), *[("total_sq", pa.int64())] * squares]
     n, note = _TAIL
     return pa.schema([("reject_reason", pa.int32()), *keys, n, *summed, note])
@@ -237,11 +259,12 @@ def _number_pairs(
     units = session.arrow(
         f"SELECT {', '.join(grouping.unit)}, CAST(unit AS INTEGER) AS unit FROM units"
     )
+    has_bins = BINS in tally.columns
     pairs = (
         tally.where("reject_reason = 0")
         .join(_table(spark, cells), list(grouping.cell))
         .join(_table(spark, units), list(grouping.unit))
-        .select("cell", "unit", "n", "total", *["total_sq"] * squares)
+        .select("cell", "unit", "n", "total", *["total_sq"] * squares, *[BINS] * has_bins)
     )
     pairs = checkpoint(pairs).persist(StorageLevel.MEMORY_AND_DISK)
     return pairs, translate_errors(pairs.count)

@@ -20,6 +20,7 @@ from pyspark.storagelevel import StorageLevel
 
 from hexveil.base.errors import HexveilError
 from hexveil.model.private_pairs import PrivatePairs
+from hexveil.records.bin_number import bins_of_lists
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.private_reading import NUMBER, declared_table
 from hexveil.records.duckdb.reading import rule_counts
@@ -28,13 +29,13 @@ from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
 from hexveil.records.spark import tasks
-from hexveil.records.spark.counting import count_groups, persisted, raise_task_failure
+from hexveil.records.spark.counting import BINS, count_groups, persisted, raise_task_failure
 from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import checkpoint, collect, from_arrow, map_batches
 from hexveil.records.spark.source_rows import open_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame, SparkSession
@@ -78,7 +79,7 @@ def read_private_blocks(
         with persisted(count_groups(records, request, grouping)) as tally:
             left_out, repeats, n_groups = _summary(tally)
             blocks = _packed(tally, facts, grouping, n_groups // BLOCK_PAIRS + 1)
-        pairs = SparkPairBlocks(blocks)
+        pairs = SparkPairBlocks(blocks, by_bin=facts.bins is not None)
         counts = rule_counts(request, left_out, repeats)
         return PrivateDataset(facts, pairs, ReadingCounts.of(counts, pairs))
 
@@ -112,7 +113,7 @@ def _packed(
     rows = (
         tally.where("reject_reason = 0")
         .join(declared, list(grouping.cell))
-        .select(NUMBER, *units, "n", "total")
+        .select(NUMBER, *units, "n", "total", *[BINS] * (BINS in tally.columns))
         # By unit: a unit in two blocks would weigh twice.
         .repartition(n_blocks, *units)
     )
@@ -124,10 +125,17 @@ def _packed(
 
 
 class SparkPairBlocks:
-    """PRIVATE. Blocks of pairs that Spark keeps: see `hexveil.model.private_pairs.PairBlocks`."""
+    """PRIVATE. Blocks of pairs that Spark keeps: see `hexveil.model.private_pairs.PairBlocks`.
 
-    def __init__(self, blocks: DataFrame) -> None:
-        self._blocks = blocks
+    Parameters
+    ----------
+    blocks : DataFrame
+    by_bin : bool
+        Whether records are counted by fine bin.
+    """
+
+    def __init__(self, blocks: DataFrame, *, by_bin: bool = False) -> None:
+        self._blocks, self._by_bin = blocks, by_bin
 
     def __repr__(self) -> str:
         return "SparkPairBlocks(private)"
@@ -135,35 +143,44 @@ class SparkPairBlocks:
     def total(self, work: Callable[[PrivatePairs], Ints]) -> Ints:
         """Return the sum of a function over blocks. PRIVATE."""
         sent = self._blocks.sparkSession.sparkContext.broadcast(work)
-        parts = map_batches(self._blocks, _total_task(lambda: sent.value), _TOTAL)
+        by_bin = self._by_bin
+        task = _total_task(lambda: sent.value, by_bin=by_bin)
+        parts = map_batches(self._blocks, task, _TOTAL)
         try:
             found = collect(parts.groupBy("place").agg(F.sum("number").alias("number")))
         finally:
             # Else each question would stay on every executor until the session ends.
             translate_errors(sent.destroy)
         # No block has the form of an answer: that of no pairs has it.
-        total = work(_no_pairs())
+        total = work(_no_pairs(by_bin=by_bin))
         np.add.at(total, found["place"].to_numpy(), found["number"].to_numpy())
         return total
 
     def collect(self) -> PrivatePairs:
         """Return all pairs in memory, for stages that add up nothing. PRIVATE."""
-        blocks = collect(self._blocks)["pairs"].to_pylist()
-        columns, n_units = [np.zeros((4, 0), dtype=np.int64)], 0
-        for block in blocks:
-            pairs = _unpacked(block)
-            pairs[1] += n_units  # units are numbered within their block
-            n_units = int(pairs[1].max(initial=n_units - 1)) + 1
-            columns.append(pairs)
-        return PrivatePairs(*np.concatenate(columns, axis=1))
+        empty = np.zeros((4, 0), dtype=np.int64)
+        parts, n_units = [[empty] * (1 + self._by_bin)], 0
+        for block in collect(self._blocks)["pairs"].to_pylist():
+            arrays = _unpacked(block)
+            for array in arrays:
+                array[1] += n_units  # units are numbered within their block
+            n_units = int(arrays[0][1].max(initial=n_units - 1)) + 1
+            parts.append(arrays)
+        return _to_pairs([np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)])
 
     def close(self) -> None:
         """Let Spark forget the blocks."""
         self._blocks.unpersist()
 
 
-def _no_pairs() -> PrivatePairs:
-    return PrivatePairs([], [], [], [])
+def _no_pairs(*, by_bin: bool) -> PrivatePairs:
+    return _to_pairs([np.zeros((4, 0), dtype=np.int64)] * (1 + by_bin))
+
+
+def _to_pairs(arrays: Sequence[Ints]) -> PrivatePairs:
+    """Return the pairs of columns as they are packed. PRIVATE."""
+    cell, unit, n, total = arrays[0]
+    return PrivatePairs(cell, unit, n, total, by_bin=tuple(arrays[1]) if arrays[1:] else None)
 
 
 def _pack_task(units: list[str]) -> Callable[[Batches], Batches]:
@@ -186,23 +203,29 @@ def _pack_task(units: list[str]) -> Callable[[Batches], Batches]:
         total = table["total"].fill_null(0).to_numpy()
         columns = np.stack([table[NUMBER].to_numpy(), unit, table["n"].to_numpy(), total])
         # Spark keeps no order; a block that is made again must have the same bytes.
-        columns = columns[:, np.lexsort((columns[0], columns[1]))]
+        order = np.lexsort((columns[0], columns[1]))
         sink = io.BytesIO()
-        np.save(sink, columns, allow_pickle=False)
+        np.save(sink, columns[:, order], allow_pickle=False)
+        if BINS in table.column_names:
+            counted = bins_of_lists(table[BINS].take(pa.array(order)))
+            of_pair = columns[:2, order][:, counted.pair]
+            np.save(sink, np.vstack([of_pair, counted.bin, counted.count]), allow_pickle=False)
         yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue()], pa.binary())], schema=_PACKED)
 
     return _guarded(packed)
 
 
-def _total_task(load: Callable[[], Callable[[PrivatePairs], Ints]]) -> Callable[[Batches], Batches]:
+def _total_task(
+    load: Callable[[], Callable[[PrivatePairs], Ints]], *, by_bin: bool
+) -> Callable[[Batches], Batches]:
     """Return the work of a task that adds up a function over its blocks."""
 
     def totals(batches: Batches) -> Batches:
         work = load()
-        total = work(_no_pairs())
+        total = work(_no_pairs(by_bin=by_bin))
         for batch in batches:
             for block in batch["pairs"]:
-                total = total + work(PrivatePairs(*_unpacked(block.as_py())))
+                total = total + work(_to_pairs(_unpacked(block.as_py())))
         places = np.flatnonzero(total)
         yield pa.RecordBatch.from_arrays(
             [pa.array(places, pa.int64()), pa.array(total[places], pa.int64())], schema=_TOTAL
@@ -211,9 +234,16 @@ def _total_task(load: Callable[[], Callable[[PrivatePairs], Ints]]) -> Callable[
     return _guarded(totals)
 
 
-def _unpacked(block: bytes) -> Ints:
-    """Return cell, unit, records and sum of each pair, shape (4, n_pairs). PRIVATE."""
-    return np.asarray(np.load(io.BytesIO(block), allow_pickle=False), dtype=np.int64)
+def _unpacked(block: bytes) -> list[Ints]:
+    """Return the arrays of a block. PRIVATE.
+
+    Cell, unit, records and sum of each pair, shape (4, n_pairs); and cell, unit, fine bin and
+    records of each bin of a pair, where records are counted by bin.
+    """
+    source, arrays = io.BytesIO(block), []
+    while source.tell() < len(block):
+        arrays.append(np.asarray(np.load(source, allow_pickle=False), dtype=np.int64))
+    return arrays
 
 
 def _guarded(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hexveil.base.errors import InputError
+from hexveil.records.bin_number import bins_of_lists
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation
 from hexveil.records.progress import READING, show_progress
-from hexveil.records.spark.counting import count_records
+from hexveil.records.spark.counting import BINS, count_records
 from hexveil.records.spark.distributed_dataset import distribute
 from hexveil.records.spark.frames import collect
 from hexveil.records.spark.regrid import SparkRegridder
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
 
 _MAX_FETCHED = 2**21
 """Pairs fetched at once: Spark limits what one action may bring to the driver."""
+_TOO_MANY = (
+    "statistics: {!r} needs the counts by bin of all {:,} pairs of cells and users on the driver; "
+    "raise spark.hexveil.pairsOnDriver where it has room, choose coarser or fewer cells, or read "
+    'with protect="presence", whose pairs stay in Spark.'
+)
 
 
 def read_dataset(
@@ -40,6 +47,9 @@ def read_dataset(
     with show_progress(READING):
         counted = count_records(engine, source, request)
         many = counted.n_pairs > pairs_on_driver(engine)
+        if many and request.rules.terms:
+            counted.close()
+            raise InputError(_TOO_MANY.format(request.rules.terms[0].text, counted.n_pairs))
         dataset = distribute(counted) if many else collect_dataset(counted)
     facts = dataset.public
     return replace(
@@ -56,7 +66,10 @@ def collect_dataset(counted: CountedRecords) -> Dataset:
         counted.close()
     occupancy, sums, used_units = aggregation.to_occupancy(pairs)
     facts = counted.metadata(occupancy)
-    private = Sums(sums[aggregation.TOTAL], sums.get(aggregation.SQUARES))
+    bins = None
+    if facts.bins is not None:
+        bins = aggregation.to_pair_bins(bins_of_lists(pairs[BINS]), pairs)
+    private = Sums(sums[aggregation.TOTAL], sums.get(aggregation.SQUARES), bins)
     return Dataset(facts, private, counted.units.take(used_units))
 
 

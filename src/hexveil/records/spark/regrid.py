@@ -142,7 +142,7 @@ class SparkRegridder:
         own = self.facts.cells.grid, self.facts.privacy_unit
         if own == (grid, request.rules.privacy_unit) and not self.facts.occupancy.is_local:
             return self.facts
-        on_grid = replace(request, rules=replace(request.rules, cells=grid))
+        on_grid = replace(request, rules=replace(request.rules, cells=grid, terms=()))
         return distribute(count_records(self.engine, self.source, on_grid)).public
 
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hexveil.base.errors import HexveilError, InputError
+from hexveil.records.bin_number import bin_number
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
 from hexveil.records.duckdb.session import Session
@@ -29,7 +30,7 @@ from hexveil.records.duckdb.source import Relation
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hexveil.model.cells import Cells, Labels
     from hexveil.model.public_metadata import Unit
@@ -79,12 +80,15 @@ class TaskGrouping:
         Names of the columns of a place in the checked records.
     squares : bool
         Whether sums of squares are made.
+    edges : tuple of int
+        Of the fine bins that records are counted by; empty without.
     """
 
     grid: Cells | Labels
     unit: Unit
     places: tuple[str, ...]
     squares: bool
+    edges: tuple[int, ...] = ()
 
     def keys(self, session: Session) -> aggregation.GroupKeys:
         """Return the keys of records."""
@@ -113,10 +117,13 @@ def is_text(key: str) -> bool:
     return key == "user_id" or key.startswith("label")
 
 
-def select_counts(query: str, keys: aggregation.GroupKeys, *, squares: bool) -> str:
+def select_counts(
+    query: str, keys: aggregation.GroupKeys, *, squares: bool, edges: Sequence[int] = ()
+) -> str:
     """Return the query of counts and sums of validated records; rejects are counted by reason.
 
     A sum beyond 64 bits is null: its records are then too many for sums, or for squares, at all.
+    With edges a row is of one fine bin, too.
     """
     # Null keys for rejected records: a row for each reason, and no user or place of theirs.
     key_columns = "".join(
@@ -127,7 +134,9 @@ def select_counts(query: str, keys: aggregation.GroupKeys, *, squares: bool) -> 
     squared = (
         ", TRY_CAST(sum(CAST(quanta AS BIGINT) * quanta) AS BIGINT) AS total_sq" if squares else ""
     )
-    names = ", ".join(keys.all)
+    names = ", ".join((*keys.all, *[aggregation.FINE_BIN] * bool(edges)))
+    if edges:
+        key_columns += f"CAST({bin_number('quanta', edges)} AS BIGINT) AS {aggregation.FINE_BIN}, "
     return (
         f"SELECT CAST(reject_reason AS INTEGER) AS reject_reason, {names}, "
         "CAST(count(*) AS BIGINT) AS n, "
@@ -144,7 +153,9 @@ def count_task(
     """Return the work of a task that counts checked records, repeats too."""
 
     def statement(session: Session) -> str:
-        return select_counts(query, grouping.keys(session), squares=grouping.squares)
+        return select_counts(
+            query, grouping.keys(session), squares=grouping.squares, edges=grouping.edges
+        )
 
     return partial(catch_errors, partial(_run_query, task_input, statement, schema), schema)
 
@@ -219,7 +230,7 @@ def deduplicate_task(
             query, repeats = aggregation.deduplicate(session, source)
             if grouping is not None:
                 keys = grouping.keys(session)
-                query = select_counts(query, keys, squares=grouping.squares)
+                query = select_counts(query, keys, squares=grouping.squares, edges=grouping.edges)
             for batch in session.stream(query):
                 yield _conform(batch, result_schema)
         yield from (_conform(batch, result_schema) for batch in rejects)

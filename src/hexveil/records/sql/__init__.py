@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hexveil.model.public_metadata import Unit, ValueLattice
-from hexveil.model.statistic_terms import distribution_terms
-from hexveil.records.private_presence.declared_reading import Protect, check_protect
+from hexveil.records.private_presence.declared_reading import Protect, check_protect, terms_of
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
 from hexveil.records.sql.sums_query import SumsQuery
@@ -79,6 +78,7 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
     ...                  cells=Labels("ward"), dialect="duckdb").splitlines()[-1])
     GROUP BY "ward", "user";
     """
+    is_private = check_protect(protect, cells)
     rules = Rules(
         ValueLattice.of(bounds, quantum),
         cells,
@@ -86,8 +86,7 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
         privacy_unit,
         repeats,
         timezone,
-        terms=distribution_terms(statistics),
+        terms=terms_of(statistics, is_private=is_private),
     )
     request = ReadRequest(RecordColumns(user, value, lat, lon, location, time), rules)
-    is_private = check_protect(protect, cells)
     return SumsQuery(source, request, is_private=is_private).render(dialect)

@@ -338,11 +338,11 @@ class _Writer:
     def _options(self) -> str:
         """Return the arguments of `from_sums` that depend on the privacy model, as Python."""
         select, terms = self._rules.select, [term.text for term in self._rules.terms]
+        asked = f", statistics={terms!r}" if terms else ""
         if self._query.is_private:
             dates = "" if select.dates is None else f", dates={select.dates!r}"
-            return f'protect="presence"{dates}'
+            return f'protect="presence"{dates}{asked}'
         top = "" if select.top is None else f", top={select.top}"
-        asked = f", statistics={terms!r}" if terms else ""
         return f"min_users={select.min_users}{top}{asked}"
 
 

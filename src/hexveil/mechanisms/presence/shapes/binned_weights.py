@@ -23,6 +23,7 @@ bits: a count is at most 2^20, so n <= 2^36 with 2^16 fine bins, and w_c n <= 2^
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,22 +100,38 @@ class BinnedWeights(DrawnRow, ReadOnlyArrays):
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the weights of bins. PRIVATE."""
-        return (Values(total_over_units(sums, self.bin_totals)[None]),)
+        # Public arrays alone: an executor is sent this, and no stage with all that is in it.
+        totals = partial(
+            _bin_totals,
+            prices=self.prices,
+            cap=self.cap,
+            place=self.place,
+            shape=(self.n_sums, self.n_bins),
+        )
+        return (Values(total_over_units(sums, totals)[None]),)
 
-    def bin_totals(self, pairs: PrivatePairs) -> Ints:
-        """Return the weights of bins of some units. PRIVATE."""
-        if pairs.bins is None:
-            raise HexveilError("this stage measures records by bin, which these pairs lack.")
-        weights = unit_weights(pairs, self.prices, self.cap)
-        rows = pairs.bins
-        pair, place, parts = apportion(rows.pair, self.place[rows.bin], rows.count, weights)
-        entry = self.sum_of(pairs.cell[pair]) * self.n_bins + place
-        # Exact: every partial sum is a whole number below 2^53.
-        return np.bincount(entry, weights=parts, minlength=self.n_noised).astype(np.int64)
 
-    def sum_of(self, cell: Ints) -> Ints:
-        """Return the sum that each cell belongs to: one for each cell."""
-        return cell
+def _bin_totals(
+    pairs: PrivatePairs, *, prices: Ints, cap: int, place: Ints, shape: tuple[int, int]
+) -> Ints:
+    """Return the weights of bins of some units. PRIVATE.
+
+    Parameters
+    ----------
+    pairs : PrivatePairs
+    prices, cap, place
+        As for `BinnedWeights`.
+    shape : pair of int
+        Sums, one of all cells or one of each, and bins of a sum.
+    """
+    if pairs.bins is None:
+        raise HexveilError("this stage measures records by bin, which these pairs lack.")
+    n_sums, n_bins = shape
+    weights, rows = unit_weights(pairs, prices, cap), pairs.bins
+    pair, of_bin, parts = apportion(rows.pair, place[rows.bin], rows.count, weights)
+    entry = (pairs.cell[pair] if n_sums == prices.size else 0) * n_bins + of_bin
+    # Exact: every partial sum is a whole number below 2^53.
+    return np.bincount(entry, weights=parts, minlength=n_sums * n_bins).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,10 +155,6 @@ class PooledBins(BinnedWeights):
     def n_sums(self) -> int:
         """One sum."""
         return 1
-
-    def sum_of(self, cell: Ints) -> Ints:
-        """Return the one sum for all cells."""
-        return np.zeros_like(cell)
 
     def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
         """Return the noisy bins, then the next bin of each fine bin."""

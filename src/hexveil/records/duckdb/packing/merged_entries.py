@@ -5,7 +5,8 @@ pair is then one integer, equal integers are equal pairs, and their order is tha
 rise with values, so a table in the order of its keys stays in order whatever other tables hold:
 the largest such table (a pack of days) is never sorted. The others are sorted, and put among its
 rows. Tables are merged whenever as many rows wait as are merged already, so that memory is bounded
-by the distinct pairs, not by the days. What comes out is what grouping by the engine gives.
+by the distinct pairs, not by the days. What comes out is what grouping by the engine gives. Of
+pairs that are counted by fine bin, the bin is a last key, and a pair is its rows together.
 
 Sums wrap as those of `unpacking` do: they are refused by the number of records, or not used.
 """
@@ -21,7 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
-from hexveil.records.duckdb.aggregation import SQUARES, TOTAL, sort_numbers
+from hexveil.model.pair_bins import PairBins, sort_numbers
+from hexveil.records.duckdb.aggregation import FINE_BIN, SQUARES, TOTAL
 from hexveil.records.duckdb.packing.unpacking import PackedPairs, rank_units
 
 if TYPE_CHECKING:
@@ -41,7 +43,11 @@ _ROWS_FOR_THREADS = 1 << 18
 
 
 def merge_entries(
-    tables: Sequence[str], keys: GroupKeys, left_out: Mapping[int, int], memory: float
+    tables: Sequence[str],
+    keys: GroupKeys,
+    left_out: Mapping[int, int],
+    memory: float,
+    n_bins: int = 0,
 ) -> PackedPairs | None:
     """Return the sum of cached tables of pairs; None if they do not fit, and the engine groups.
 
@@ -54,6 +60,8 @@ def merge_entries(
         Per reason how many records it covers.
     memory : float
         Bytes.
+    n_bins : int
+        Fine bins, whose number is then a further column of the tables; 0 without.
 
     Raises
     ------
@@ -62,6 +70,7 @@ def merge_entries(
     """
     names = [*keys.cell, *keys.unit]
     most = int(memory / _BYTES_OF_PAIR)
+    names += [FINE_BIN] if n_bins else []
     merged = _Merged(names, min(_ROWS_BEFORE_MERGING, most // 2))
     for path in tables:
         merged.add(_read(path))
@@ -70,7 +79,11 @@ def merge_entries(
     if not merged.n_rows:
         return None
     merged.reduce()
-    return None if merged.bits > _KEY_BITS else merged.packed(len(keys.cell), left_out)
+    return (
+        None
+        if merged.bits > _KEY_BITS
+        else merged.packed(len(keys.cell), len(keys.cell) + len(keys.unit), left_out)
+    )
 
 
 def _read(path: str) -> pa.Table:
@@ -98,7 +111,10 @@ class _Run:
     @classmethod
     def of(cls, table: pa.Table, names: Sequence[str]) -> _Run:
         """Return the rows of a table."""
-        keys = [_encode(table[name]) for name in names]
+        keys = [_encode(table[name]) for name in names if name != FINE_BIN]
+        if FINE_BIN in names:
+            # Of one type however pairs were counted: bins of several tables are put in order.
+            keys.append(_encode(table[FINE_BIN].cast(pa.int64())))
         summed = [name for name in ("n", TOTAL, SQUARES) if name in table.column_names]
         return cls(
             [values for values, _ in keys],
@@ -167,7 +183,9 @@ class _Merged:
             return
         if self.pair.size:
             runs.append(_Run(self.values, _unpack(self.pair, self.widths), self.sums))
-        self.values = [_ordered([run.values[key] for run in runs]) for key in range(len(self.names))]
+        self.values = [
+            _ordered([run.values[key] for run in runs]) for key in range(len(self.names))
+        ]
         self.widths = [max((len(every) - 1).bit_length(), 1) for every in self.values]
         if self.bits > _KEY_BITS:
             return
@@ -176,10 +194,20 @@ class _Merged:
         self.pair, self.sums = _merged_runs(packed)
         self.n_rows = self.pair.size
 
-    def packed(self, n_cell_keys: int, left_out: Mapping[int, int]) -> PackedPairs:
-        """Return all merged pairs; their rows are used up."""
-        pair, sums = self.pair, self.sums
-        unit_bits = sum(self.widths[n_cell_keys:])
+    def packed(self, n_cell_keys: int, n_keys: int, left_out: Mapping[int, int]) -> PackedPairs:
+        """Return all merged pairs; their rows are used up.
+
+        Parameters
+        ----------
+        n_cell_keys, n_keys : int
+            Keys of a cell, and of a pair; a further one is the fine bin.
+        left_out : mapping of int to int
+        """
+        pair, sums, bins = self.pair, self.sums, None
+        if n_keys < len(self.names):
+            values = to_numpy(self.values[-1]).astype(np.int64)
+            pair, sums, bins = _split_bins(pair, sums, self.widths[-1], values)
+        unit_bits = sum(self.widths[n_cell_keys:n_keys])
         unit, distinct = rank_units(pair.view(np.uint64), unit_bits)
         pair >>= unit_bits
         starts = np.flatnonzero(np.diff(pair, prepend=-1))
@@ -187,8 +215,8 @@ class _Merged:
         cells["users"] = users = np.diff(starts, append=pair.size)
         cell = np.repeat(np.arange(starts.size), users)
         cells["records"] = np.add.reduceat(sums["n"], starts)
-        units = self._keys(distinct.view(np.int64), slice(n_cell_keys, None))
-        return PackedPairs(to_table(cells), to_table(units), cell, unit, sums, dict(left_out))
+        units = self._keys(distinct.view(np.int64), slice(n_cell_keys, n_keys))
+        return PackedPairs(to_table(cells), to_table(units), cell, unit, sums, dict(left_out), bins)
 
     def _keys(self, packed: Whole, some: slice) -> dict[str, Any]:
         """Return some keys of packed ranks, by their names."""
@@ -269,3 +297,15 @@ def _low_bits(column: pa.ChunkedArray) -> Whole:
     array = column.combine_chunks()
     words = np.frombuffer(array.buffers()[1], np.int64)
     return words[2 * array.offset : 2 * (array.offset + len(array)) : 2]
+
+
+def _split_bins(
+    packed: Whole, sums: dict[str, Whole], bits: int, values: Whole
+) -> tuple[Whole, dict[str, Whole], PairBins]:
+    """Return distinct pairs, their sums, and their counts by the bin ranked in the lowest bits."""
+    fine_bin = values[packed & ((1 << bits) - 1)]
+    pair = packed >> bits
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    number = np.repeat(np.arange(starts.size), np.diff(starts, append=pair.size))
+    added = {name: np.add.reduceat(column, starts) for name, column in sums.items()}
+    return pair[starts], added, PairBins(number, fine_bin, sums["n"])

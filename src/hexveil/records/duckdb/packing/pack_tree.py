@@ -46,6 +46,8 @@ class PackTree:
     query : str
         Hash of all that shapes the tables.
     keys : GroupKeys
+    n_bins : int
+        Fine bins of the tables; 0 without.
     """
 
     def __init__(
@@ -54,9 +56,10 @@ class PackTree:
         store: CacheFolder,
         query: str,
         keys: GroupKeys,
+        n_bins: int = 0,
     ) -> None:
         self._session, self._store, self._query = session, store, query
-        self._keys = keys
+        self._keys, self._n_bins = keys, n_bins
         self._packs: list[MergedPack] = []
 
     def __repr__(self) -> str:
@@ -101,7 +104,7 @@ class PackTree:
     def _packed(self, tables: Sequence[SummedTable]) -> SummedTable | None:
         """Return the pack of some tables; None if it cannot be made."""
         paths = [one.path for one in tables]
-        pairs = merge_entries(paths, self._keys, {}, self._session.memory)
+        pairs = merge_entries(paths, self._keys, {}, self._session.memory, self._n_bins)
         if pairs is None:
             return None
         members = tuple(digest for one in tables for digest in one.members)
@@ -119,4 +122,6 @@ def _write(pairs: PackedPairs, path: str) -> None:
     """
     names = pc.dictionary_encode(pairs.units["user_id"])
     units = pairs.units.set_column(pairs.units.schema.get_field_index("user_id"), "user_id", names)
-    pq.write_table(replace(pairs, units=units).keyed(), path, compression="zstd", row_group_size=_ROW_GROUP)
+    named = replace(pairs, units=units)
+    rows = named.keyed() if pairs.bins is None else named.keyed_bins()
+    pq.write_table(rows, path, compression="zstd", row_group_size=_ROW_GROUP)

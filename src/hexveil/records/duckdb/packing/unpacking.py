@@ -72,13 +72,14 @@ class PackedPairs:
         columns |= {"cell": self.cell, "unit": self.unit}
         return self._selected(columns, selected)
 
-    def binned(self, selected: Whole) -> pa.Table:
-        """Return cell, unit, fine bin and records of the pairs in the chosen cells, by bin."""
+    def binned(self, selected: Whole) -> PairBins:
+        """Return the counts by bin of the pairs in the chosen cells, which are in order."""
         assert self.bins is not None  # noqa: S101  asked for where bins are counted alone
-        pair = self.bins.pair
-        columns = {"cell": self.cell[pair], "unit": self.unit[pair]}
-        counted = {"fine_bin": self.bins.bin, "n": self.bins.count}
-        return self._selected(columns | counted, selected)
+        if selected.size == self.cells.num_rows:
+            return self.bins
+        is_chosen = np.zeros(self.cells.num_rows, dtype=np.bool_)
+        is_chosen[selected] = True
+        return self.bins.of_pairs(is_chosen[self.cell])
 
     def _selected(self, columns: dict[str, Any], selected: Whole) -> pa.Table:
         """Return the rows in the chosen cells, numbered as chosen."""
@@ -103,10 +104,27 @@ class PackedPairs:
 
     def keyed(self) -> pa.Table:
         """Return the keys of each pair, as the table of pairs has them, and its sums."""
-        cells = self.cells.drop_columns(["users", "records"]).take(to_arrow(self.cell))
-        units = self.units.take(to_arrow(self.unit))
-        keys = {name: table[name] for table in (cells, units) for name in table.column_names}
-        return to_table({**keys, **self.sums})
+        return to_table({**self._keys(slice(None)), **self.sums})
+
+    def keyed_bins(self) -> pa.Table:
+        """Return the keys of each pair and bin, and sums: those of a pair in the first of its rows.
+
+        The others are 0, so that sums of a pair's rows are the pair's.
+        """
+        assert self.bins is not None  # noqa: S101  asked for where bins are counted alone
+        pair = self.bins.pair
+        first = np.searchsorted(pair, np.arange(self.cell.size))
+        sums = {name: np.zeros(pair.size, dtype=np.int64) for name in self.sums if name != "n"}
+        for name, column in sums.items():
+            column[first] = self.sums[name]
+        counted = {"fine_bin": self.bins.bin, "n": self.bins.count}
+        return to_table({**self._keys(pair), **counted, **sums})
+
+    def _keys(self, pair: Whole | slice) -> dict[str, Any]:
+        """Return the keys of pairs, as the table of pairs has them."""
+        cells = self.cells.drop_columns(["users", "records"]).take(to_arrow(self.cell[pair]))
+        units = self.units.take(to_arrow(self.unit[pair]))
+        return {name: table[name] for table in (cells, units) for name in table.column_names}
 
 
 def merge_sorted(
@@ -188,8 +206,7 @@ def sum_pairs(
     names = ("n", "total", "total_sq") if squares else ("n", "total")
     sums = {name: np.empty(records.size, dtype=np.int64) for name in names}
     size = start = 0
-    by_bin: list[tuple[Whole, Whole, Whole]] = []
-    lookup = None if edges is None else _bin_lookup(edges)
+    by_bin = None if edges is None else _BinCounts(records.size, edges)
     while start < records.size:
         stop = start + _BLOCK
         if stop < records.size:
@@ -206,15 +223,13 @@ def sum_pairs(
         sums["n"][rows.stop - 1] = pair.size - starts[-1]
         # Overflow wraps here, silently; sums of so many records are refused by their number alone.
         np.add.reduceat(k, starts, out=sums["total"][rows])
-        if lookup is not None:
-            by_bin.append(_count_bins(lookup(k), starts, size))
+        if by_bin is not None:
+            by_bin.add(k, starts, size)
         if squares:
             k *= k
             np.add.reduceat(k, starts, out=sums["total_sq"][rows])
         start, size = stop, rows.stop
-    bins = None
-    if lookup is not None:
-        bins = PairBins(*(np.concatenate(columns) for columns in zip(*by_bin, strict=True)))
+    bins = None if by_bin is None else by_bin.counted()
     return PairSums(records[:size], {name: chunk[:size] for name, chunk in sums.items()}, bins)
 
 
@@ -241,17 +256,43 @@ def _bin_lookup(edges: Whole) -> Callable[[Whole], Whole]:
     return lambda k: np.asarray(table[k])
 
 
-def _count_bins(fine_bin: Whole, starts: Whole, first: int) -> tuple[Whole, Whole, Whole]:
-    """Return pairs, fine bins and records of sorted records with pairs beginning at `first`."""
-    # Values of a pair are in order, so each of its bins is a run.
-    differs = np.empty(fine_bin.size, dtype=np.bool_)
-    np.not_equal(fine_bin[1:], fine_bin[:-1], out=differs[1:])
-    differs[starts] = True
-    begin = np.flatnonzero(differs)
-    is_pair = np.zeros(fine_bin.size, dtype=np.bool_)
-    is_pair[starts] = True
-    number = first - 1 + np.cumsum(is_pair[begin])
-    return number, fine_bin[begin].astype(np.int64), np.diff(begin, append=fine_bin.size)
+class _BinCounts:
+    """PRIVATE. Counts by bin of sorted records, one part of them after another.
+
+    Parameters
+    ----------
+    room : int
+        Records in all.
+    edges : ndarray of int64
+        Of the fine bins.
+    """
+
+    def __init__(self, room: int, edges: Whole) -> None:
+        self._lookup, self._size = _bin_lookup(edges), 0
+        # Room for a row per record, of which the system gives what is written to.
+        self._pair, self._bin, self._count = (np.empty(room, dtype=np.int64) for _ in range(3))
+
+    def add(self, k: Whole, starts: Whole, first: int) -> None:
+        """Count the values of whole pairs, which begin at `starts`; `first` numbers the first."""
+        fine_bin = self._lookup(k)
+        # Values of a pair are in order, so each of its bins is a run.
+        differs = np.empty(fine_bin.size, dtype=np.bool_)
+        np.not_equal(fine_bin[1:], fine_bin[:-1], out=differs[1:])
+        differs[starts] = True
+        begin = np.flatnonzero(differs)
+        rows = slice(self._size, self._size + begin.size)
+        self._size = rows.stop
+        self._bin[rows] = fine_bin[begin]
+        count = self._count[rows]
+        np.subtract(begin[1:], begin[:-1], out=count[:-1])
+        count[-1] = fine_bin.size - begin[-1]
+        # Every pair begins with a run of its own.
+        n_runs = np.diff(np.searchsorted(begin, starts), append=begin.size)
+        self._pair[rows] = np.repeat(np.arange(first, first + starts.size), n_runs)
+
+    def counted(self) -> PairBins:
+        """Return all counts."""
+        return PairBins(*(column[: self._size] for column in (self._pair, self._bin, self._count)))
 
 
 def unpack(

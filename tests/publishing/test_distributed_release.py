@@ -31,6 +31,8 @@ ASKED = {
     "both, composed": {"epsilon": 6, "statistics": BOTH, "method": "equal-split"},
     "sd": {"epsilon": 6, "statistics": ("sd",)},
     "range": {"epsilon": 6, "clipping_range": "private"},
+    "range, both": {"epsilon": 6, "clipping_range": "private", "statistics": BOTH},
+    "range, sd": {"epsilon": 6, "clipping_range": "private", "statistics": ("sd",)},
     "cell ranges": {"epsilon": 6, "clipping_range": "per-cell"},
 }
 

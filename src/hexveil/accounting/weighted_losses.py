@@ -2,8 +2,8 @@
 
 A cell with noise b for a range of width 1 costs a user its weight's share of the cell, divided by b
 (mechanisms/weighted/weighted_mean.py for the proof); its variance with noise b' for a radius of 1
-the same share, divided by b' (mechanisms/weighted/weighted_variance.py). Each function takes some pairs, their whole
-weights, and arrays with an entry per cell, so that it can be mapped over blocks.
+the same share, divided by b' (mechanisms/weighted/weighted_variance.py). Each function takes some
+pairs, their whole weights, and arrays with an entry per cell, so that it can be mapped over blocks.
 """
 
 from __future__ import annotations

@@ -93,9 +93,7 @@ class VarianceRange:
     predicted: float
 
 
-def plan_variance_range(
-    occupancy: Occupancy, request: Request, epsilon: Fraction
-) -> VarianceRange:
+def plan_variance_range(occupancy: Occupancy, request: Request, epsilon: Fraction) -> VarianceRange:
     """Return interval, radius and split of least predicted error.
 
     Of pairs that stay elsewhere some users' are fetched, and lead to all three; the weights are

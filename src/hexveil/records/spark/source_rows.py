@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import identifier
@@ -83,8 +84,8 @@ def open_records(
     if isinstance(source, Files) and source.kind != "parquet":
         return _open_files(spark, session, source, request, memory)
     frame = with_arrow_types(_frame(spark, session, source, request))
-    # Made from the types alone: that there are such columns is no reason to run what makes them.
-    empty = collect(spark.createDataFrame([], frame.schema))
+    # Nothing runs: Spark's optimizer puts an empty relation in place of what makes the columns.
+    empty = collect(frame.where(F.lit(False)))  # noqa: FBT003  a column of it
     relation = open_source(session, MemoryTable(empty), request.column_names, request.format)
     records = validate_records(session, relation, request)
     # Whatever is not in the query is not read; a name that stands in it by chance does no harm.

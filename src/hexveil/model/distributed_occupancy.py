@@ -118,8 +118,8 @@ class DistributedOccupancy:
         """Refuse: nothing may depend on whether a driver happens to have room for all pairs."""
         raise InputError(
             f"this needs all {self.n_pairs:,} pairs of cells and users on one machine: use method "
-            '"joint", "per-cell" or "equal-split" with clipping_range "auto", "per-cell" or '
-            '"bounds", or, where the driver has room, raise spark.hexveil.pairsOnDriver.'
+            '"joint", "per-cell" or "equal-split" with clipping_range "auto", "per-cell", '
+            '"private" or "bounds", or, where the driver has room, raise spark.hexveil.pairsOnDriver.'
         )
 
     def map_cells(

@@ -233,7 +233,7 @@ def by_spark(address: str, folder: Path, rows: int, conf: dict[str, str]) -> dic
     with steps.step("floor"):
         spark.sql(FLOOR.format(files=files)).write.format("noop").mode("overwrite").save()
     sizes = job(steps, folder, folder / "spark.sqlite", spark)
-    java = spark.sparkContext._gateway.proc.pid  # noqa: SLF001  the driver's own Java
+    java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001  its Java
     sizes |= {"driver MB": {"python": peak_mb(os.getpid()), "java": peak_mb(java)}}
     spark.stop()
     return sizes | steps.told()

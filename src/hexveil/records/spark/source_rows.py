@@ -78,9 +78,8 @@ def open_records(
     if isinstance(source, MemoryTable):
         relation = open_source(session, source, request.column_names, request.format)
         records = validate_records(session, relation, request)
-        rows = to_stream_rows(spark, source.data)
-        n_tasks = spark.sparkContext.defaultParallelism
-        return TaskRecords(rows, TaskInput("tables", memory), records, n_tasks)
+        streams, cores = to_stream_rows(spark, source.data), spark.sparkContext.defaultParallelism
+        return TaskRecords(streams, TaskInput("tables", memory), records, cores)
     if isinstance(source, Files) and source.kind != "parquet":
         return _open_files(spark, session, source, request, memory)
     frame = with_arrow_types(_frame(spark, session, source, request))

@@ -233,7 +233,9 @@ def by_spark(address: str, folder: Path, rows: int, conf: dict[str, str]) -> dic
     with steps.step("floor"):
         spark.sql(FLOOR.format(files=files)).write.format("noop").mode("overwrite").save()
     sizes = job(steps, folder, folder / "spark.sqlite", spark)
-    java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001  its Java
+    gateway = spark.sparkContext._gateway  # noqa: SLF001  whose process is the driver's own Java
+    assert gateway is not None  # noqa: S101  a session has one
+    java = gateway.proc.pid
     sizes |= {"driver MB": {"python": peak_mb(os.getpid()), "java": peak_mb(java)}}
     spark.stop()
     return sizes | steps.told()

@@ -234,7 +234,7 @@ def by_spark(address: str, folder: Path, rows: int, conf: dict[str, str]) -> dic
         spark.sql(FLOOR.format(files=files)).write.format("noop").mode("overwrite").save()
     sizes = job(steps, folder, folder / "spark.sqlite", spark)
     gateway = spark.sparkContext._gateway  # noqa: SLF001  whose process is the driver's own Java
-    assert gateway is not None  # noqa: S101  a session has one
+    assert gateway is not None
     java = gateway.proc.pid
     sizes |= {"driver MB": {"python": peak_mb(os.getpid()), "java": peak_mb(java)}}
     spark.stop()

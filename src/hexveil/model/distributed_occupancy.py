@@ -119,7 +119,8 @@ class DistributedOccupancy:
         raise InputError(
             f"this needs all {self.n_pairs:,} pairs of cells and users on one machine: use method "
             '"joint", "per-cell" or "equal-split" with clipping_range "auto", "per-cell", '
-            '"private" or "bounds", or, where the driver has room, raise spark.hexveil.pairsOnDriver.'
+            '"private" or "bounds", or, where the driver has room, raise '
+            "spark.hexveil.pairsOnDriver."
         )
 
     def map_cells(

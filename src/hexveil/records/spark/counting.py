@@ -61,7 +61,8 @@ def count_records(
             session, rules.cells, rules.privacy_unit, task_records.records.places
         )
         # Used several times below; without this each action would read the records anew.
-        tally = kept.enter_context(persisted(count_groups(task_records, request, grouping)))
+        tally = count_groups(task_records, request, grouping).persist(StorageLevel.MEMORY_AND_DISK)
+        kept.callback(tally.unpersist)
         summary = _summary(tally, grouping)
         measures = DistributedQueries(session, task_records)
         refusals.refuse_unusable(measures, task_records.records, request, summary.left_out)

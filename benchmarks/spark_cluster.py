@@ -1,35 +1,38 @@
 """The default plan on a standalone cluster: two workers on loopback, pairs that stay there.
 
-``python benchmarks/spark_cluster.py [--rows N] [--users N]``. Needs Java and the extra `spark`. A
-master and two workers of a core each are started, records are written as Parquet, read with every
-pair kept in Spark, planned with `clipping_range="auto"`, and released. Printed are the sizes, the
-seconds of each step, and what the driver's process held at its largest. Everything is ended and
-removed afterwards.
+``python benchmarks/spark_cluster.py [--rows N ...] [--users N] [--conf NAME=VALUE ...]``. Needs
+Java and the extra `spark`. For each size a day of records is written as Parquet, a file for each
+hour, as lakes are partitioned. A master and two workers of a core each are started. They group the
+files by cell and user with Spark's own functions (the floor), then hexveil reads them with every
+pair kept in Spark, plans with `clipping_range="auto"`, and releases. The same job by the local
+engine runs in a process of its own, after DuckDB's own group-by of the same files. Printed are
+seconds, CPU seconds of all processes, records per second, the ratios to both floors, and what the
+driver held at its largest. Everything is ended and removed afterwards.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WORKERS, FILES, START = 2, 8, 120
-CELLS, SLOTS = 1_000, 24
-"""Places, and the hours of one day."""
+WORKERS, START = 2, 120
+PLACES, HOURS, NEAR = 100, 24, 12
+"""Places, the hours of one day, and how many places are near a vehicle's home."""
+RECORDS_PER_USER = 1_000
 EPSILON = 1
 DEPLOY = "org.apache.spark.deploy"
 SETTINGS = {
@@ -41,31 +44,37 @@ SETTINGS = {
     "spark.executor.cores": "1",
     "spark.executor.memory": "1g",
     "spark.cores.max": str(WORKERS),
-    "spark.sql.shuffle.partitions": "4",
     # Nothing may come to the driver because it would fit there.
     "spark.hexveil.pairsOnDriver": "0",
     # The package that the driver imports, should it not be the installed one.
     "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
 }
+FLOOR = """SELECT place, hour, vehicle, count(*) AS n, sum(quanta) AS total,
+    sum(quanta * quanta) AS total_sq
+    FROM (SELECT place, hour, vehicle, CAST(round(speed * 1000) AS BIGINT) AS quanta FROM {files})
+    GROUP BY place, hour, vehicle"""
+"""What a skilled user of either engine would write for the same sums."""
 
 
 def generate(rows: int, users: int, folder: Path) -> None:
     """Write a day of records: each vehicle reports near its home, at any hour."""
     import duckdb  # noqa: PLC0415  only where it is used
 
-    connection = duckdb.connect(config={"threads": 1})
+    connection = duckdb.connect(config={"threads": 1, "memory_limit": "1GB"})
     connection.execute("SELECT setseed(0.25)")
-    for number in range(FILES):
+    for hour in range(HOURS):
         connection.execute(
             f"""COPY (SELECT format('v{{:06d}}', who) AS vehicle,
-                'r' || ((who * 7 + CAST(floor(12 * random() * random()) AS INTEGER)) % {CELLS})
-                    AS place,
-                'h' || CAST(floor({SLOTS} * random()) AS INTEGER) AS hour,
-                round(20 + who % 20 + 10 * random(), 1) AS speed
+                'r' || ((who * 7 + CAST(floor({NEAR} * random() * random()) AS INTEGER))
+                    % {PLACES}) AS place,
+                'h{hour}' AS hour, round(20 + who % 20 + 10 * random(), 1) AS speed
             FROM (SELECT CAST(floor(random() * {users}) AS INTEGER) AS who
-                FROM range({rows // FILES})))
-            TO '{folder}/part-{number}.parquet' (FORMAT parquet, COMPRESSION zstd)"""
+                FROM range({rows // HOURS})))
+            TO '{folder}/part-{hour:02d}.parquet' (FORMAT parquet, COMPRESSION zstd)"""
         )
+
+
+# ---- the cluster ----
 
 
 @contextmanager
@@ -123,63 +132,213 @@ def cluster(folder: Path) -> Iterator[str]:
         yield address
 
 
-def run(address: str, folder: Path) -> dict[str, float]:
-    """Read, plan and release; return sizes and seconds."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415  only where it is used
+# ---- what is measured ----
 
-    import hexveil as hv  # noqa: PLC0415
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # executors run what the driver names
-    builder = SparkSession.builder.master(address)
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    marks = [time.monotonic()]
-    dataset = hv.read(
-        f"{folder}/part-*.parquet", engine=spark, user="vehicle", value="speed", bounds=(0, 65),
-        cells=hv.Labels("place", "hour"), repeats="keep", select=hv.Select(min_users=10),
-    )  # fmt: skip
-    marks.append(time.monotonic())
-    print(f"read in {marks[-1] - marks[0]:.0f} s", flush=True)
-    plan = hv.plan(dataset, epsilon=EPSILON, advise=False)
-    marks.append(time.monotonic())
-    print(f"planned in {marks[-1] - marks[-2]:.0f} s", flush=True)
-    book = hv.Ledger(folder / "ledger.sqlite", dataset="fleet", budget=10)
-    released = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    marks.append(time.monotonic())
+def family() -> list[int]:
+    """Return this process, and all that it and its children started."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found = [os.getpid()]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found
+
+
+def cpu_seconds() -> float:
+    """Return the CPU seconds of this process's family, the ended ones included."""
+    ticks = 0
+    for process in family():
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def peak_mb(process: int) -> int:
+    """Return the largest resident size of a process so far."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) // 1024  # type: ignore[index]
+
+
+class Steps:
+    """Seconds and CPU seconds of steps, printed as they end."""
+
+    def __init__(self, engine: str, rows: int) -> None:
+        self._engine, self._rows = engine, rows
+        self.seconds: dict[str, float] = {}
+        self.cpu: dict[str, float] = {}
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Measure the body."""
+        began, cpu = time.monotonic(), cpu_seconds()
+        yield
+        self.seconds[name] = time.monotonic() - began
+        self.cpu[name] = cpu_seconds() - cpu
+        print(
+            f"{self._engine:5} {name:8} {self.seconds[name]:7.1f} s  {self.cpu[name]:7.1f} CPU s"
+            f"  {self._rows / self.seconds[name]:12,.0f} records/s",
+            flush=True,
+        )
+
+    def told(self) -> dict[str, dict[str, float]]:
+        """Return all of them."""
+        return {"seconds": self.seconds, "cpu": self.cpu}
+
+
+def job(steps: Steps, folder: Path, ledger: Path, engine: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Read, plan and release; return sizes."""
+    import hexveil as hv  # noqa: PLC0415  only where it is used
+
+    with steps.step("read"):
+        dataset = hv.read(
+            f"{folder}/part-*.parquet", engine=engine, user="vehicle", value="speed",
+            bounds=(0, 65), cells=hv.Labels("place", "hour"), repeats="keep",
+            select=hv.Select(min_users=10), memory="3GB",
+        )  # fmt: skip
+    with steps.step("plan"):
+        plan = hv.plan(dataset, epsilon=EPSILON, advise=False)
+    with steps.step("release"):
+        book = hv.Ledger(ledger, dataset="fleet", budget=10)
+        released = hv.release(dataset, plan, ledger=book, accept_noise=True)
     occupancy = dataset.occupancy
-    seconds = [round(late - soon, 1) for soon, late in pairwise(marks)]
-    figures = {
-        "records": occupancy.n_records,
+    return {
         "pairs": occupancy.n_pairs,
         "cells": occupancy.n_cells,
         "users": occupancy.n_users,
         "clipping": type(plan.allocation.clipping).__name__,
         "distributed": not occupancy.is_local,
-        "epsilon": float(plan.epsilon),
         "expected error": plan.expected_error,
         "released cells": released.table.num_rows,
-        **dict(zip(("read_s", "plan_s", "release_s"), seconds, strict=True)),
-        "driver_python_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
+
+
+def by_spark(address: str, folder: Path, rows: int, conf: dict[str, str]) -> dict[str, Any]:
+    """Run the floor and the job on the cluster; return sizes and times."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415  only where it is used
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # executors run what the driver names
+    builder = SparkSession.builder.master(address)
+    for name, value in (SETTINGS | conf).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    steps = Steps("spark", rows)
+    files = f"parquet.`{folder}/part-*.parquet`"
+    # Once with one file, so that what starts with the first job is no part of the floor.
+    spark.sql(FLOOR.format(files=f"parquet.`{folder}/part-00.parquet`")).count()
+    with steps.step("floor"):
+        spark.sql(FLOOR.format(files=files)).write.format("noop").mode("overwrite").save()
+    sizes = job(steps, folder, folder / "spark.sqlite", spark)
+    gateway = spark.sparkContext._gateway  # noqa: SLF001  whose process is the driver's own Java
+    assert gateway is not None
+    java = gateway.proc.pid
+    sizes |= {"driver MB": {"python": peak_mb(os.getpid()), "java": peak_mb(java)}}
     spark.stop()
-    return figures
+    return sizes | steps.told()
+
+
+def by_local_engine(folder: Path, rows: int) -> dict[str, Any]:
+    """Run the floor and the job on one machine; return sizes and times."""
+    import duckdb  # noqa: PLC0415  only where it is used
+
+    steps = Steps("local", rows)
+    query = FLOOR.format(files=f"'{folder}/part-*.parquet'")
+    with steps.step("floor"):
+        connection = duckdb.connect(config={"threads": WORKERS, "memory_limit": "3GB"})
+        connection.execute(f"SELECT count(*), sum(n), sum(total), sum(total_sq) FROM ({query})")
+        connection.close()
+    sizes = job(steps, folder, folder / "local.sqlite", None)
+    return sizes | {"process MB": peak_mb(os.getpid())} | steps.told()
+
+
+def measured(rows: int, users: int, conf: dict[str, str], kept: str | None) -> dict[str, Any]:
+    """Return what both engines took for records of a size."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if kept:
+            folder = Path(kept) / f"{rows}-{users}"
+        if not folder.exists() or not any(folder.glob("part-*.parquet")):
+            folder.mkdir(exist_ok=True, parents=True)
+            generate(rows, users, folder)
+        for ledger in folder.glob("*.sqlite*"):
+            ledger.unlink()
+        print(f"{rows:,} records of {users:,} vehicles", flush=True)
+        # Each in a process of its own, whose largest size is then that of the job.
+        return {"rows": rows} | {
+            engine: _in_process(engine, rows, folder, conf) for engine in ("local", "spark")
+        }
+
+
+def _in_process(engine: str, rows: int, folder: Path, conf: dict[str, str]) -> dict[str, Any]:
+    asked = [*(f"{name}={value}" for name, value in conf.items())]
+    command = [sys.executable, "-W", "ignore", __file__, "--rows", str(rows), "--engine", engine]
+    out = folder / f"{engine}.json"
+    command += ["--folder", str(folder), "--conf", *asked]
+    subprocess.run(command, check=True)
+    return dict(json.loads(out.read_text()))
+
+
+def ratios(found: dict[str, Any]) -> str:
+    """Return a row of the table: a size, and what each step took beside its floors."""
+    spark, local = found["spark"], found["local"]
+    floor, group = spark["cpu"]["floor"], local["cpu"]["floor"]
+    cells = [
+        f"{found['rows']:,}",
+        f"{spark['pairs']:,}",
+        f"{spark['users']:,}",
+        f"{spark['cells']:,}",
+        *(f"{spark['seconds'][name]:.0f}" for name in ("floor", "read", "plan", "release")),
+        f"{spark['cpu']['read'] / floor:.1f}",
+        f"{local['cpu']['read'] / group:.1f}",
+        *(
+            f"{spark['cpu'][name] / max(local['cpu'][name], 0.01):.1f}"
+            for name in ("floor", "read", "plan", "release")
+        ),
+        f"{spark['driver MB']['python']} + {spark['driver MB']['java']}",
+        f"{local['process MB']}",
+    ]
+    return "| " + " | ".join(cells) + " |"
 
 
 def main() -> None:
-    """Run the cluster and print the figures."""
+    """Run every size and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--users", type=int, default=20_000)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--users", type=int, help=f"rows / {RECORDS_PER_USER} unless given")
+    parser.add_argument("--conf", nargs="*", default=[], help="settings of Spark, NAME=VALUE")
+    parser.add_argument("--keep", help="folder in which records are kept, and found again")
+    parser.add_argument("--engine", choices=("spark", "local"), help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    conf = dict(one.split("=", 1) for one in asked.conf)
     # Whoever ends this ends the master and the workers too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        generate(asked.rows, asked.users, folder)
-        with cluster(folder) as address:
-            print(json.dumps(run(address, folder), indent=2))
+    if asked.engine:
+        (rows,) = asked.rows
+        with ExitStack() as stack:
+            if asked.engine == "spark":
+                services = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+                address = stack.enter_context(cluster(services))
+                found = by_spark(address, asked.folder, rows, conf)
+            else:
+                found = by_local_engine(asked.folder, rows)
+        (asked.folder / f"{asked.engine}.json").write_text(json.dumps(found))
+        return
+    rows_of_table = []
+    for rows in asked.rows:
+        found = measured(rows, asked.users or rows // RECORDS_PER_USER, conf, asked.keep)
+        print(json.dumps(found, indent=2), flush=True)
+        rows_of_table.append(ratios(found))
+    print(
+        "| records | pairs | users | cells | floor s | read s | plan s | release s "
+        "| read / group-by, CPU | locally | floor / local | read / local | plan / local "
+        "| release / local | driver MB, Python + Java | local MB |"
+    )
+    print("\n".join(rows_of_table))
 
 
 if __name__ == "__main__":

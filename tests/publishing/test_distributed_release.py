@@ -31,6 +31,8 @@ ASKED = {
     "both, composed": {"epsilon": 6, "statistics": BOTH, "method": "equal-split"},
     "sd": {"epsilon": 6, "statistics": ("sd",)},
     "range": {"epsilon": 6, "clipping_range": "private"},
+    "range, both": {"epsilon": 6, "clipping_range": "private", "statistics": BOTH},
+    "range, sd": {"epsilon": 6, "clipping_range": "private", "statistics": ("sd",)},
     "cell ranges": {"epsilon": 6, "clipping_range": "per-cell"},
 }
 
@@ -113,15 +115,23 @@ def test_the_whole_numbers_are_the_same(name, room):
         np.testing.assert_array_equal(one.estimate, other.estimate)
 
 
-@pytest.mark.parametrize(("epsilon", "kind"), [("0.05", WithinBounds), ("0.5", PerCellRange)])
-def test_the_default_plan_is_that_of_pairs_at_hand(epsilon, kind):
+@pytest.mark.parametrize(
+    ("epsilon", "statistics", "kind"),
+    [
+        ("0.05", "mean", WithinBounds),
+        ("0.5", "mean", PerCellRange),
+        ("0.05", BOTH, WithinBounds),
+        ("2", BOTH, PrivateRange),
+    ],
+)
+def test_the_default_plan_is_that_of_pairs_at_hand(epsilon, statistics, kind):
     """Ranges of cells where users suffice and bounds would say little; bounds elsewhere."""
     counts = np.random.default_rng(9).poisson(0.15, (600, 30))
     counts[counts.sum(axis=1) == 0, 0] = 1
     n = counts.T[counts.T > 0]
     whole = dataset_of(counts, 0 * n, 0 * n, scale=SCALE, cells=hexagons(30))
     here, there = (
-        hv.plan(one, epsilon=epsilon, advise=False)
+        hv.plan(one, epsilon=epsilon, statistics=statistics, advise=False)
         for one in (whole, distributed_dataset(whole, 500))
     )
     assert type(here.allocation.clipping) is type(there.allocation.clipping) is kind
@@ -230,18 +240,27 @@ def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
             hv.Plan.load(folder, wrong)
 
 
-@pytest.mark.parametrize("clipping_range", ["auto", "private"])
+@pytest.mark.parametrize(
+    ("clipping_range", "statistics"), [("auto", "mean"), ("private", "mean"), ("private", BOTH)]
+)
 def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
-    clipping_range, tmp_path, monkeypatch
+    clipping_range, statistics, tmp_path, monkeypatch
 ):
-    """No answer of a plan and a release has an entry per pair, but for a sample of fixed size."""
+    """No answer of a plan and a release has an entry per pair, but for a sample of fixed size.
+
+    Weights that begin with the sample spend the loss that was asked.
+    """
     sample = 500
     monkeypatch.setattr("hexveil.planning.optimizers.user_sample.FETCHED_PAIRS", sample)
     counts = np.random.default_rng(9).poisson(3, (300, 20))
     counts[:, 0] += 1
     n = counts.T[counts.T > 0]
-    there = distributed_dataset(dataset_of(counts, 5 * n, scale=SCALE, cells=hexagons(20)), 2000)
-    made = hv.plan(there, epsilon=1, clipping_range=clipping_range, advise=False)
+    whole = dataset_of(counts, 5 * n, 25 * n, scale=SCALE, cells=hexagons(20))
+    there = distributed_dataset(whole, 2000)
+    made = hv.plan(
+        there, epsilon=2, statistics=statistics, clipping_range=clipping_range, advise=False
+    )
+    assert 1.999 < float(made.losses().max()) <= 2
     hv.release(there, made, ledger=ledger(tmp_path, "book"), accept_noise=True)
     store = vars(there.sums)["_store"]
     occupancy, blocks = there.occupancy, len(store.by_cell)

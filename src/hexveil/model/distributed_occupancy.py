@@ -122,7 +122,7 @@ class DistributedOccupancy:
         raise InputError(
             f"this needs all {self.n_pairs:,} pairs of cells and users in one machine's memory: "
             'use method "joint", "per-cell" or "equal-split" with clipping_range "auto", '
-            f'"per-cell" or "bounds", or, {self.remedy}.'
+            f'"per-cell", "private" or "bounds", or, {self.remedy}.'
         )
 
     def map_cells(

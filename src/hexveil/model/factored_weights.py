@@ -74,7 +74,13 @@ class FactoredWeights(ReadOnlyArrays):
         return self.occupancy.map_users(*self._asked(_weigh, work, cells, users))
 
     def map_sums(
-        self, sums: MappedSums, work: Callable[..., Any], cells: Arrays = (), users: Arrays = ()
+        self,
+        sums: MappedSums,
+        work: Callable[..., Any],
+        cells: Arrays = (),
+        users: Arrays = (),
+        *,
+        squares: bool = False,
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each cell, their weights and their sums. PRIVATE.
 
@@ -82,10 +88,14 @@ class FactoredWeights(ReadOnlyArrays):
         ----------
         sums : PrivateSums
         work : callable
-            From `Pairs`, their weights, their sums, and the arrays, in this order.
+            From `Pairs`, their weights, their sums (and sums of squares), and the arrays, in this
+            order.
         cells, users : sequence of ndarray
+        squares : bool
+            Whether the function takes sums of squares.
         """
-        work, cells, users = self._asked(_weigh_sums, work, cells, users)
+        weigh = partial(_weigh_sums, with_squares=squares)
+        work, cells, users = self._asked(weigh, work, cells, users)
         return sums.map_cells(self.occupancy, work, cells, users)
 
     def _asked(
@@ -169,13 +179,15 @@ def _weigh(pairs: Pairs, *given: NDArray[Any], work: Callable[..., Any], n_cells
 def _weigh_sums(
     pairs: Pairs,
     sums: NDArray[np.int64],
-    _squares: NDArray[np.int64] | None,
+    squares: NDArray[np.int64] | None,
     *given: NDArray[Any],
     work: Callable[..., Any],
     n_cells: int,
+    with_squares: bool,
 ) -> Any:  # noqa: ANN401  what the work returns
     weight, others = _weights_and_others(pairs, given, n_cells)
-    return work(pairs, weight, sums, *others)
+    private = (sums, squares) if with_squares else (sums,)
+    return work(pairs, weight, *private, *others)
 
 
 def _weights_and_others(

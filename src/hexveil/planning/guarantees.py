@@ -251,7 +251,7 @@ def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) 
             return ErrorModel("variance", span**2, noise, share, constant)
         case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
             noises = mean_noise(problem, allocation), noise
-            return variance_error_model(clipping_range, occupancy.local(), span, noises)
+            return variance_error_model(clipping_range, occupancy, span, noises)
         case PerCellRange():
             raise InputError('clipping_range "per-cell" publishes the mean alone.')
         case CellMechanisms():
@@ -382,9 +382,7 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
             occupancy = charged_occupancy(problem, allocation).local()
             return privacy_loss.pair_losses(occupancy, *cells, *users, *pairs)
         case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
-            # The mean is needed for the variance as well, and its loss adds to the variance's.
-            noises = [mean_noise(problem, allocation)]
-            noises += [allocation.variance_noise] if "variance" in problem.request.noised else []
+            noises = _weighted_noises(problem, allocation)
             shares = clipping_range.shares(occupancy)
             inverse = [np.divide(1.0, b, out=np.zeros_like(b), where=b > 0) for b in noises]
             return np.asarray(sum(shares * scale[occupancy.cell] for scale in inverse))
@@ -394,6 +392,13 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
             return np.asarray(plan.shares(occupancy) / noise[occupancy.cell])
         case CellMechanisms() as clipping:
             return cell_mechanism_errors.losses_per_pair(clipping)
+
+
+def _weighted_noises(problem: PlanningProblem, allocation: PlanAllocation) -> tuple[Floats, ...]:
+    """Return the noise of each statistic that is drawn in a range of the whole map."""
+    # The mean is needed for the variance as well, and its loss adds to the variance's.
+    noise = mean_noise(problem, allocation)
+    return (noise, allocation.variance_noise) if "variance" in problem.request.noised else (noise,)
 
 
 def losses_per_user(
@@ -408,7 +413,7 @@ def losses_per_user(
     if isinstance(clipping, CellMechanisms):
         return clipping.cells.losses()
     if (weights := factored_weights(clipping)) is not None:
-        cells = weights.totals, mean_noise(problem, allocation)
+        cells = weights.totals, *_weighted_noises(problem, allocation)
         losses = weights.map_users(weighted_losses.weighted_user_losses, cells)
         return np.asarray(np.nextafter(losses + round_up(clipping.shared_epsilon), np.inf))
     terms = losses_per_pair(problem, allocation)
@@ -446,7 +451,7 @@ def l0_loss(
         return float(per_user.max(initial=0.0))
     weights = factored_weights(clipping)
     if weights is not None and not isinstance(clipping, CellMechanisms):
-        by_cell = weights.totals, mean_noise(problem, allocation)
+        by_cell = weights.totals, *_weighted_noises(problem, allocation)
         claims = weights.map_cells(weighted_losses.largest_weighted_losses, by_cell)
         per_user = weights.map_users(weighted_losses.claimed_user_losses, (claims,))
         claimed = float(per_user.max(initial=0.0))

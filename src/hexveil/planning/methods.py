@@ -115,10 +115,9 @@ def _best_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
         within = _within_bounds(problem, epsilon)
         return within if mean_error(within) <= most else cells
     candidates = [_within_bounds(problem, epsilon)]
-    # Variances in a range, and strategies of two stages, look at each pair: they need it at hand.
-    can_range = occupancy.is_local or request.noised == ("mean",)
-    if can_range and private_range.range_is_affordable(occupancy.n_users, epsilon):
+    if private_range.range_is_affordable(occupancy.n_users, epsilon):
         candidates.append(range_allocations.allocate_with_range(occupancy, request, epsilon))
+        # Strategies of two stages look at each pair: they need it at hand.
         if occupancy.is_local and range_allocations.supports_two_stages(occupancy, request):
             candidates.append(range_allocations.allocate_two_stage(occupancy, request, epsilon))
     return min(candidates, key=mean_error)

@@ -418,7 +418,8 @@ def _spark(engine: object, source: object, *, by_file: bool) -> Any:  # noqa: AN
         )
     if by_file:
         raise InputError(
-            "cache and versions by file are for DuckDB alone; leave them out where Spark reads."
+            "cache: a cache holds pairs that DuckDB reads, file by file. Leave cache and versions "
+            'by file out where Spark reads, or read cached days with engine="duckdb".'
         )
     if find_spec("pyspark") is None:
         raise InputError('engine "spark" needs the package pyspark: pip install "hexveil[spark]".')

@@ -145,14 +145,29 @@ def test_variants_are_read_as_json(spark):
     [
         ({"engine": "duckdb"}, "reads no Spark DataFrame"),
         ({"engine": 7}, "engine must be"),
-        ({"cache": "folder"}, "cache and versions by file"),
-        ({"version": {"*": "1"}}, "cache and versions by file"),
+        ({"cache": "folder"}, "a cache holds pairs that DuckDB reads"),
+        ({"version": {"*": "1"}}, "a cache holds pairs that DuckDB reads"),
     ],
 )
 def test_what_spark_cannot_do_is_refused(spark, arguments, sentence):
     """Each in a sentence, before anything is read."""
     with pytest.raises(InputError, match=sentence):
         reading(spark.createDataFrame(table()), **arguments)
+
+
+def test_sessions_of_spark_connect_are_refused_with_a_way(monkeypatch):
+    """Whether a client's frame or session is given, or its address is in the environment."""
+    client = {"__module__": "pyspark.sql.connect.session"}
+    session = type("SparkSession", (), client)()
+    frame = type("DataFrame", (), client | {"sparkSession": session})()
+    sentence = "Spark Connect cannot keep pairs on executors.* --sql spark.*hexveil.from_sums"
+    with pytest.raises(InputError, match=sentence):
+        reading(frame)
+    with pytest.raises(InputError, match=sentence):
+        reading(table(), engine=session)
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1")
+    with pytest.raises(InputError, match=sentence):
+        reading(table(), engine="spark")
 
 
 def test_addresses_are_read_by_spark(spark, tmp_path):

@@ -1,7 +1,8 @@
-"""Sensitivity of weighted means of pairs that stay elsewhere: charged where the pairs are.
+"""Sensitivity of weighted sums of pairs that stay elsewhere: charged where the pairs are.
 
-The numbers and their proof are those of mechanisms/weighted/weighted_mean.py: a block of users
-computes the same whole weights as the blocks of cells that are measured.
+The numbers and their proof are those of mechanisms/weighted/weighted_mean.py, and of
+mechanisms/weighted/weighted_variance.py for second moments: a block of users computes the same
+whole weights as the blocks of cells that are measured.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class FactoredSensitivity(ReadOnlyArrays):
     ----------
     weights : FactoredWeights
     width : ndarray of int64, shape (n_cells,)
-        Width of each cell's range, in quanta.
+        Most that a weight of 1 moves each cell's number: the width of its range in quanta; the
+        parts of a second moment, and 0 in cells of one record.
     measured : ndarray of bool, shape (n_cells,)
         Cells that have a number; the scales of a request are theirs, in this order.
     spent : tuple of ndarray of float, shape (n_cells,)

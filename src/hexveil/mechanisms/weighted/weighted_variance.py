@@ -42,6 +42,7 @@ mechanisms/weighted/weighted_mean.py, of squares; ERRATA 3 for the accounting.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,13 +55,18 @@ from hexveil.mechanisms.clipped.clipped_variance import NO_SQUARES
 from hexveil.mechanisms.contract import EstimateGrid, Separate
 from hexveil.mechanisms.released_ranges import centre_and_radius
 from hexveil.mechanisms.stage_data import TAIL
+from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity
 from hexveil.mechanisms.weighted.weighted_mean import laplace_scales
+from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from numpy.typing import NDArray
+
     from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+    from hexveil.model.occupancy import Pairs
 
 BITS = 20
 """A second moment is counted in parts of 2^-20 of the squared radius."""
@@ -126,8 +132,13 @@ class WeightedVariance(ReadOnlyArrays):
         scales = laplace_scales(self.noise, self.mean.totals, 2**BITS)
         return np.where(self.noise > 0, scales, 1.0)
 
-    def sensitivity(self) -> Separate:
+    def sensitivity(self) -> Separate | FactoredSensitivity:
         """Return that a pair moves its cell's number by 2^20 W, exactly."""
+        if isinstance(self.mean.weight, FactoredWeights):
+            varies = self._varies()
+            return FactoredSensitivity(
+                self.mean.weight, varies * np.int64(2**BITS), np.ones_like(varies)
+            )
         pairs = self.mean.pairs
         return Separate(pairs.user, pairs.cell, self.weight * 2**BITS)
 
@@ -139,13 +150,20 @@ class WeightedVariance(ReadOnlyArrays):
         It leaves only through the noise door. One user moves entry g by at most 2^20 W, which it
         can (module head).
         """
+        middle, _, radius = centre_and_radius(ends, lattice_steps, self.radius)
+        if isinstance(weights := self.mean.weight, FactoredWeights):
+            work = partial(_measure, middle=middle, radius=radius)
+            return np.asarray(weights.map_sums(sums, work, (self._varies(),), squares=True))
         pairs = self.mean.pairs
         assert sums.squares is not None  # noqa: S101  see check
-        middle, _, radius = centre_and_radius(ends, lattice_steps, self.radius)
         contribution = contributions(
             (pairs.n, sums.total, sums.squares), self.weight, middle, radius
         )
         return np.asarray(np.add.reduceat(contribution, pairs.start[:-1], axis=1), dtype=np.int64)
+
+    def _varies(self) -> NDArray[np.bool_]:
+        """Return which cells have a variance to measure."""
+        return ~has_single_record(self.mean.occupancy)
 
     def estimates(
         self, noisy: Ints, noisy_mean: Ints, ends: tuple[int, int], lattice_steps: int
@@ -186,3 +204,18 @@ class WeightedVariance(ReadOnlyArrays):
                 f"noise of variances for epsilon {epsilon:.3g} does not fit whole numbers of "
                 "64 bits; ask for a larger epsilon."
             )
+
+
+def _measure(
+    pairs: Pairs,
+    weight: Ints,
+    total: Ints,
+    squares: Ints,
+    varies: NDArray[np.bool_],
+    middle: int,
+    radius: int,
+) -> Ints:
+    """Return the sums of second moments of the cells of a block. PRIVATE."""
+    weight = np.where(varies[pairs.cell], weight, 0)
+    contribution = contributions((pairs.n, total, squares), weight, middle, radius)
+    return np.asarray(np.add.reduceat(contribution, pairs.start[:-1]))

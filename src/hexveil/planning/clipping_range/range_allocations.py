@@ -39,7 +39,7 @@ def allocate_with_range(
 ) -> PlanAllocation:
     """Return weights and noise under one range, for means, or for variances too."""
     if "variance" in request.noised:
-        both = variance_range.plan_variance_range(occupancy.local(), request, epsilon)
+        both = variance_range.plan_variance_range(occupancy, request, epsilon)
         clipping = PrivateRange(both.interval)
         return _calibrated(occupancy, request, epsilon, clipping, (both.mean, both.variance))
     share = request.range_share

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,25 +36,31 @@ from hexveil.accounting.error_model import (
     constant_error,
     has_single_record,
 )
+from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning.clipping_range.private_range import (
     WEIGHT_CONFOUNDING,
     WITHIN_CELL_SHARE,
     PrivateClippingRange,
+    build_range_plan,
     half_width_sd,
     range_candidates,
 )
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected_bias
+from hexveil.planning.optimizers.user_sample import fetch_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
     from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
+MEAN_PART = 0.5
+"""Part of the loss of the cells for which users are weighed, whatever the split."""
 RADII = tuple(Fraction(n, 4) for n in (4, 5, 6, 7, 8, 10, 12, 16))
 SPLITS = tuple(Fraction(n, 20) for n in range(1, 20))
 MEAN_ABS_SQUARED_LAPLACE = 2.0 * math.exp(-math.sqrt(2.0)) * (2.0 + 2.0 * math.sqrt(2.0))
@@ -73,6 +80,8 @@ class VarianceRange:
         Laplace scale of the mean for an interval of width 1.
     variance : ndarray of float, shape (n_cells,)
         Laplace scale of the second moment for a radius of 1.
+    split : float
+        The mean's part of the loss, in cells that have both statistics.
     predicted : float
         Error to expect on average, as a share of what a constant can miss.
     """
@@ -80,24 +89,50 @@ class VarianceRange:
     interval: PrivateClippingRange
     mean: Floats
     variance: Floats
+    split: float
     predicted: float
 
 
-def plan_variance_range(
-    occupancy: LocalOccupancy, request: Request, epsilon: Fraction
-) -> VarianceRange:
+def plan_variance_range(occupancy: Occupancy, request: Request, epsilon: Fraction) -> VarianceRange:
     """Return interval, radius and split of least predicted error.
+
+    Of pairs that stay elsewhere some users' are fetched, and lead to all three; the weights are
+    then found for all users. If all pairs are fetched, the plan is that of pairs at hand.
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     request : Request
         With a private interval, and a variance.
     epsilon : Fraction
     """
-    result = range_candidates(occupancy, epsilon, request.range_share, part=0.5)
-    radius = (_best(occupancy, request, *one) for one in result)
+    if not occupancy.is_local:
+        return _plan_elsewhere(occupancy, request, epsilon)
+    local = occupancy.local()
+    result = range_candidates(local, epsilon, request.range_share, part=MEAN_PART)
+    radius = (_best(local, request, *one) for one in result)
     return min(radius, key=lambda one: one.predicted)
+
+
+def _plan_elsewhere(occupancy: Occupancy, request: Request, epsilon: Fraction) -> VarianceRange:
+    """Return the same for pairs that stay elsewhere."""
+    sample, _, part = fetch_sample(occupancy)
+    # At the loss L / p a part p of the users has about the noise that all have at L.
+    chosen = plan_variance_range(sample, request, epsilon / Fraction(part))
+    found = chosen.interval
+    share = found.epsilon * Fraction(part) / epsilon
+    interval, noise = build_range_plan(
+        occupancy, epsilon, share, (found.quantiles[0], found.widening), MEAN_PART
+    )
+    mean, square = _split_noise(noise, chosen.split, has_single_record(occupancy))
+    interval = replace(interval, radius=found.radius)
+    return VarianceRange(interval, mean, square, chosen.split, chosen.predicted)
+
+
+def _split_noise(noise: Floats, split: float, known: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return the noise of both statistics, for the noise of one that has all of the loss."""
+    # The variance of one record is 0: the mean has all of the loss there.
+    return np.where(known, noise, noise / split), np.where(known, 0.0, noise / (1.0 - split))
 
 
 def _best(
@@ -112,9 +147,7 @@ def _best(
         weights = replace(interval, radius=radius)
         fixed = without_noise(weights)
         for split in map(float, splits):
-            # The variance of one record is 0: the mean has all of the loss there.
-            mean = np.where(known, noise, noise / split)
-            square = np.where(known, 0.0, noise / (1.0 - split))
+            mean, square = _split_noise(noise, split, known)
             error = np.where(
                 known, 0.0, fixed + error_through_mean(weights, mean, expected) + square
             )
@@ -127,13 +160,13 @@ def _best(
                 value += (
                     weights.width * float((mean + expected).mean()) / MAX_CONSTANT_ERROR["mean"]
                 )
-            candidates.append(VarianceRange(weights, mean, square, value))
+            candidates.append(VarianceRange(weights, mean, square, split, value))
     return min(candidates, key=lambda one: one.predicted)
 
 
 def variance_error_model(
     interval: PrivateClippingRange,
-    occupancy: LocalOccupancy,
+    occupancy: Occupancy,
     span: Floats,
     noise: tuple[Floats, Floats],
 ) -> WeightedVarianceErrorModel:
@@ -143,14 +176,18 @@ def variance_error_model(
     ----------
     interval : PrivateClippingRange
         With a radius.
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     span : ndarray of float, shape (n_cells,)
     noise : pair of ndarray of float, shape (n_cells,)
         Laplace scales of means for an interval of width 1, of second moments for a radius of 1.
     """
     half, radius = interval.half_width_and_radius()
     mean, square = noise
-    expected = _without_noise(occupancy, interval)(interval)
+    expected = (
+        _without_noise(occupancy.local(), interval)(interval)
+        if occupancy.is_local
+        else _without_noise_elsewhere(occupancy, interval)
+    )
     return WeightedVarianceErrorModel(
         "variance",
         (span * radius) ** 2,
@@ -211,12 +248,38 @@ def _without_noise(
     def at(made: PrivateClippingRange) -> Floats:
         k = _deviations(made)
         terms = shares * expected_excess(k, counts.astype(np.float64))[which]
-        cut = np.add.reduceat(terms, occupancy.start[:-1]) / k**2
-        # Z² has a variance of 2; nothing in [0, 1] deviates by more than a half.
-        spread = min(math.sqrt(2.0) / k**2, 0.5)
-        return np.asarray(np.hypot(spread * of_spread + of_drift, cut))
+        cut = np.add.reduceat(terms, occupancy.start[:-1])
+        return _expected_without_noise(k, of_spread, of_drift, cut)
 
     return at
+
+
+def _without_noise_elsewhere(occupancy: Occupancy, interval: PrivateClippingRange) -> Floats:
+    """Return the same for pairs that stay elsewhere, and the interval's own radius."""
+    weights = interval.weight
+    assert isinstance(weights, FactoredWeights)  # noqa: S101  such pairs have no array of weights
+    k = _deviations(interval)
+    cut = weights.once(
+        f"excess {k!r}", lambda: weights.map_cells(partial(_excess, k=k), (weights.totals,))
+    )
+    of_spread, of_drift = (
+        expected_bias(occupancy, weights, prior)
+        for prior in (UserMeanPrior(1.0, 0.0), UserMeanPrior(0.0, WEIGHT_CONFOUNDING))
+    )
+    return _expected_without_noise(k, of_spread, of_drift, cut)
+
+
+def _excess(pairs: Pairs, weight: Ints, totals: Ints, k: float) -> Floats:
+    """Return what the radius k cuts of each cell of some, in squared deviations of user means."""
+    counts, which = np.unique(pairs.n, return_inverse=True)
+    terms = weight / totals[pairs.cell] * expected_excess(k, counts.astype(np.float64))[which]
+    return np.asarray(np.add.reduceat(terms, pairs.start[:-1]))
+
+
+def _expected_without_noise(k: float, of_spread: Floats, of_drift: Floats, cut: Floats) -> Floats:
+    # Z² has a variance of 2; nothing in [0, 1] deviates by more than a half.
+    spread = min(math.sqrt(2.0) / k**2, 0.5)
+    return np.asarray(np.hypot(spread * of_spread + of_drift, cut / k**2))
 
 
 def _deviations(interval: PrivateClippingRange) -> float:

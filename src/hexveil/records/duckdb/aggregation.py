@@ -325,6 +325,13 @@ def count_pairs(session: Session, grouping: GroupKeys) -> int:
     return int(str(session.rows(query)[0][0]))
 
 
+def pairs_per_cell(session: Session, grouping: GroupKeys) -> NDArray[np.int64]:
+    """Return the pairs of each selected cell, in order."""
+    names = ", ".join(grouping.cell)
+    query = f"SELECT users FROM {ALL_CELLS} JOIN {SELECTED_CELLS} USING ({names}) ORDER BY cell"
+    return to_numpy(session.arrow(query)["users"]).astype(np.int64)
+
+
 def cell_table(session: Session, grid: Cells | Labels, grouping: GroupKeys) -> CellTable:
     """Return the used cells in order."""
     table = session.arrow(f"SELECT {', '.join(grouping.cell)} FROM {SELECTED_CELLS} ORDER BY cell")

@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.storagelevel import StorageLevel
+
 from hexveil.records.duckdb.reading import public_metadata
+from hexveil.records.spark.error_translation import translate_errors
+from hexveil.records.spark.frames import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
+    from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
     from hexveil.model.cells import CellTable
@@ -25,12 +31,14 @@ class CountedRecords:
 
     Attributes
     ----------
+    tally : DataFrame
+        Counts and sums of all cells, kept by Spark until `close` or `store`.
     pairs : DataFrame
-        A row per pair, in no order, kept by Spark until `close`: `cell` INT and `unit` INT from 0,
-        `n` BIGINT, `total` BIGINT, and `total_sq` BIGINT where sums of squares fit; with fine
-        bins also `bins`, lists of whole numbers (`hexveil.records.bin_number`). The same
-        records give the same rows, whatever their partitions.
-    n_pairs : int
+        A row per pair, in no order, made of these: `cell` INT and `unit` INT from 0, `n` BIGINT,
+        `total` BIGINT, and `total_sq` BIGINT where sums of squares fit; with fine bins also
+        `bins`, lists of whole numbers (`hexveil.records.bin_number`). The same records give the
+        same rows, whatever their partitions.
+    pairs_per_cell : ndarray of int64, shape (n_cells,)
     cells : CellTable
         The used cells, numbered as in `pairs`.
     units : Units
@@ -46,8 +54,9 @@ class CountedRecords:
         The source as the caller wrote it.
     """
 
+    tally: DataFrame
     pairs: DataFrame
-    n_pairs: int
+    pairs_per_cell: NDArray[np.int64]
     cells: CellTable
     units: Units
     counts: Mapping[str, int]
@@ -59,12 +68,26 @@ class CountedRecords:
     def __repr__(self) -> str:
         return f"CountedRecords(n_cells={len(self.cells)}, n_pairs={self.n_pairs}, private)"
 
+    @property
+    def n_pairs(self) -> int:
+        """Pairs in the used cells."""
+        return int(self.pairs_per_cell.sum())
+
     def metadata(self, occupancy: Occupancy) -> PublicMetadata:
         """Return the public metadata of the reading, given its occupancy."""
         return public_metadata(
             self.label, self.request, occupancy, self.cells, self.counts, self.everything
         )
 
+    def store(self) -> DataFrame:
+        """Return the pairs, kept by Spark in place of the counts of all cells."""
+        try:
+            pairs = checkpoint(self.pairs).persist(StorageLevel.MEMORY_AND_DISK)
+            translate_errors(pairs.count)
+        finally:
+            self.close()
+        return pairs
+
     def close(self) -> None:
-        """Let Spark forget the pairs."""
-        self.pairs.unpersist()
+        """Let Spark forget the counts."""
+        self.tally.unpersist()

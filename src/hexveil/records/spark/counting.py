@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,7 @@ from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.select import refuse_no_cell
 from hexveil.records.spark import tasks
 from hexveil.records.spark.counted_records import CountedRecords
-from hexveil.records.spark.error_translation import translate_errors
-from hexveil.records.spark.frames import checkpoint, collect, from_arrow, map_batches
+from hexveil.records.spark.frames import collect, from_arrow, map_batches
 from hexveil.records.spark.source_rows import open_records
 from hexveil.records.units import refuse_single_records
 
@@ -58,32 +57,38 @@ def count_records(
     InputError
         If the source, a column or the selection leaves nothing that can be used.
     """
-    with Session(request.memory, scratch=request.scratch) as session:
+    with Session(request.memory, scratch=request.scratch) as session, ExitStack() as kept:
         task_records = open_records(spark, session, source, request)
         rules = request.rules
         grouping = aggregation.group_keys(
             session, rules.cells, rules.privacy_unit, task_records.records.places
         )
         # Used several times below; without this each action would read the records anew.
-        with persisted(count_groups(task_records, request, grouping)) as tally:
-            summary = _summary(tally, grouping)
-            measures = DistributedQueries(session, task_records)
-            refusals.refuse_unusable(measures, task_records.records, request, summary.left_out)
-            refuse_overflow(summary.left_out.get(0, 0), request)
+        tally = count_groups(task_records, request, grouping).persist(StorageLevel.MEMORY_AND_DISK)
+        kept.callback(tally.unpersist)
+        summary = _summary(tally, grouping)
+        measures = DistributedQueries(session, task_records)
+        refusals.refuse_unusable(measures, task_records.records, request, summary.left_out)
+        refuse_overflow(summary.left_out.get(0, 0), request)
+        of_units = as_parted(_records_of_units(tally, grouping), task_records)
+        with persisted(of_units):
             if not rules.accept_single_records:
-                refuse_single_records(*_single_records(tally), request.columns.user)
+                refuse_single_records(*_single_records(of_units), request.columns.user)
             request = check_offsets(measures, task_records.records, request)
             session.register(aggregation.ALL_CELLS, summary.cells)
             everything, enough, _ = aggregation.select_cells(session, grouping, rules.select)
             refuse_no_cell(everything, enough, rules.select.min_users)
             cells = aggregation.cell_table(session, rules.cells, grouping)
             refusals.refuse_swapped(cells, request)
-            fit = squares_fit(summary.largest, rules.scale)
-            units = _number_units(session, tally, request, grouping)
-            pairs, n_pairs = _number_pairs(spark, session, tally, grouping, squares=fit)
+            units = _number_units(session, of_units, request, grouping)
+        fit = squares_fit(summary.largest, rules.scale)
+        pairs = _number_pairs(spark, session, tally, grouping, squares=fit)
+        per_cell = aggregation.pairs_per_cell(session, grouping)
+        # From here on whoever has the counts lets them go.
+        kept.pop_all()
     counts = rule_counts(request, summary.left_out, summary.repeats)
     return CountedRecords(
-        pairs, n_pairs, cells, units, counts, everything, fit, request, source.label
+        tally, pairs, per_cell, cells, units, counts, everything, fit, request, source.label
     )
 
 
@@ -112,9 +117,9 @@ def count_groups(
         schema,
     )
     if not edges:
-        return partial.groupBy(*keys).agg(*_summed(partial))
+        return as_parted(partial.groupBy(*keys).agg(*_summed(partial)), task_records)
     of_bins = partial.groupBy(*keys, aggregation.FINE_BIN).agg(*_summed(partial))
-    return _with_bin_lists(of_bins, keys)
+    return as_parted(_with_bin_lists(of_bins, keys), task_records)
 
 
 def _summed(counted: DataFrame) -> list[Column]:
@@ -149,7 +154,16 @@ def deduplicate_by_user(
         task_records.task_input.memory, schema, result_schema, task_grouping
     )
     # By user alone: with the time too, one user's pair could be counted in several tasks.
-    return map_batches(rows.repartition("user_id"), work, result_schema)
+    return as_parted(map_batches(rows.repartition("user_id"), work, result_schema), task_records)
+
+
+def as_parted(frame: DataFrame, task_records: TaskRecords) -> DataFrame:
+    """Return what was made of all records in as many parts as tasks read them, or fewer.
+
+    Counts are fewer than records. What Spark keeps has as many parts as its shuffles make, whatever
+    their size, and each part is a task of every job that follows.
+    """
+    return frame if task_records.n_tasks is None else frame.coalesce(task_records.n_tasks)
 
 
 def record_schema(task_records: TaskRecords) -> pa.Schema:
@@ -216,9 +230,17 @@ def _summary(tally: DataFrame, grouping: aggregation.GroupKeys) -> _Summary:
     return _Summary(cells, left_out, repeats, largest)
 
 
-def _single_records(tally: DataFrame) -> tuple[int, int]:
+def _records_of_units(tally: DataFrame, grouping: aggregation.GroupKeys) -> DataFrame:
+    """Return the records of each unit in any cell."""
+    kept = tally.where("reject_reason = 0")
+    return kept.groupBy(*grouping.unit).agg(F.sum("n").alias("n"))
+
+
+def _single_records(of_units: DataFrame) -> tuple[int, int]:
     """Return the number of users, and of those with a single record; in any cell."""
-    users = tally.where("reject_reason = 0").groupBy("user_id").agg(F.sum("n").alias("n"))
+    users = of_units
+    if of_units.columns != ["user_id", "n"]:
+        users = of_units.groupBy("user_id").agg(F.sum("n").alias("n"))
     summary = collect(
         users.agg(F.count(F.lit(1)).alias("users"), F.count_if(F.col("n") == 1).alias("single"))
     )
@@ -234,11 +256,10 @@ def raise_task_failure(notes: pa.ChunkedArray, reasons: np.ndarray) -> None:
 
 
 def _number_units(
-    session: Session, tally: DataFrame, request: ReadRequest, grouping: aggregation.GroupKeys
+    session: Session, of_units: DataFrame, request: ReadRequest, grouping: aggregation.GroupKeys
 ) -> Units:
     """Make the table of units in the order of their ids' bytes, then days; return them."""
-    summary = collect(tally.where("reject_reason = 0").select(*grouping.unit).distinct())
-    session.register("units_of_tasks", summary)
+    session.register("units_of_tasks", collect(of_units.select(*grouping.unit)))
     aggregation.number_units(session, "SELECT * FROM units_of_tasks", grouping)
     return aggregation.to_units(aggregation.numbered_units(session), request.rules.privacy_unit)
 
@@ -250,8 +271,8 @@ def _number_pairs(
     grouping: aggregation.GroupKeys,
     *,
     squares: bool,
-) -> tuple[DataFrame, int]:
-    """Return the persisted pairs of selected cells, numbered by cell and unit; and their number."""
+) -> DataFrame:
+    """Return the pairs of selected cells, numbered by cell and unit."""
     cells = session.arrow(
         f"SELECT {', '.join(grouping.cell)}, CAST(cell AS INTEGER) AS cell FROM "
         f"{aggregation.SELECTED_CELLS}"
@@ -260,14 +281,12 @@ def _number_pairs(
         f"SELECT {', '.join(grouping.unit)}, CAST(unit AS INTEGER) AS unit FROM units"
     )
     has_bins = BINS in tally.columns
-    pairs = (
+    return (
         tally.where("reject_reason = 0")
         .join(_table(spark, cells), list(grouping.cell))
         .join(_table(spark, units), list(grouping.unit))
         .select("cell", "unit", "n", "total", *["total_sq"] * squares, *[BINS] * has_bins)
     )
-    pairs = checkpoint(pairs).persist(StorageLevel.MEMORY_AND_DISK)
-    return pairs, translate_errors(pairs.count)
 
 
 def _table(spark: SparkSession, table: pa.Table) -> DataFrame:

@@ -57,21 +57,24 @@ def distribute(counted: CountedRecords, room: int = BLOCK_PAIRS) -> Dataset:
     room : int
         Pairs of a block.
     """
-    per_cell = _counts(counted.pairs, "cell")
-    per_unit = _counts(counted.pairs, "unit")
     scale = counted.request.rules.scale
-    used = per_unit["unit"].to_numpy().astype(np.int64)
-    n_cells, n_users = len(counted.cells), used.size
-    pairs = _by_user_number(counted.pairs, used)
-    store = BlockStore(
-        {
-            "cells": _blocks(pairs, "cells", per_cell["pairs"].to_numpy(), room, scale),
-            "users": _blocks(pairs, "users", per_unit["pairs"].to_numpy(), room, scale),
-        },
-        {"cells": n_users, "users": n_cells},
-    )
-    # Both kinds of blocks are made by now; the pairs need not be kept beside them.
-    counted.close()
+    kept = counted.store()
+    try:
+        per_unit = collect(kept.groupBy("unit").agg(F.count(F.lit(1)).alias("pairs")))
+        per_unit = per_unit.sort_by("unit")
+        used = per_unit["unit"].to_numpy().astype(np.int64)
+        n_cells, n_users = len(counted.cells), used.size
+        pairs = _by_user_number(kept, used)
+        store = BlockStore(
+            {
+                "cells": _blocks(pairs, "cells", counted.pairs_per_cell, room, scale),
+                "users": _blocks(pairs, "users", per_unit["pairs"].to_numpy(), room, scale),
+            },
+            {"cells": n_users, "users": n_cells},
+        )
+    finally:
+        # Once both kinds of blocks are made the pairs need not be kept beside them.
+        kept.unpersist()
     occupancy = DistributedOccupancy(store, n_cells, n_users, counted.n_pairs)
     # Both kinds of blocks are asked now, while they are of one reading: later answers are compared
     # with these, so that losses, asked of users, are those of the sums, asked of cells.
@@ -142,13 +145,10 @@ class BlockStore:
             table.unpersist()
 
 
-def _counts(pairs: DataFrame, name: str) -> pa.Table:
-    """Return the pairs of each cell or unit that has any, in the order of its number."""
-    return collect(pairs.groupBy(name).agg(F.count(F.lit(1)).alias("pairs"))).sort_by(name)
-
-
 def _by_user_number(pairs: DataFrame, used: NDArray[np.int64]) -> DataFrame:
     """Return the pairs with units replaced by users, numbered among those of selected cells."""
+    if used.size == used[-1] + 1:  # all units are in selected cells
+        return pairs.withColumn("user", F.col("unit").cast("bigint")).drop("unit")
     numbers = pa.table({"unit": used.astype(np.int32), "user": np.arange(used.size)})
     numbered = from_arrow(pairs.sparkSession, numbers)
     return pairs.join(numbered, "unit").drop("unit")

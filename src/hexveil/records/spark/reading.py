@@ -76,8 +76,15 @@ def collect_dataset(counted: CountedRecords) -> Dataset:
 def fetch_pairs(counted: CountedRecords) -> pa.Table:
     """Return all pairs, in no order. PRIVATE."""
     n_slices = counted.n_pairs // _MAX_FETCHED + 1
-    return pa.concat_tables(
-        # By cell: a public number, and slices of about one size.
-        collect(counted.pairs.where(f"cell % {n_slices} = {slice_number}"))
-        for slice_number in range(n_slices)
-    )
+    if n_slices == 1:
+        return collect(counted.pairs)
+    # Each slice would make all pairs anew.
+    stored = counted.store()
+    try:
+        return pa.concat_tables(
+            # By cell: a public number, and slices of about one size.
+            collect(stored.where(f"cell % {n_slices} = {slice_number}"))
+            for slice_number in range(n_slices)
+        )
+    finally:
+        stored.unpersist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import Any
 
@@ -35,14 +36,24 @@ def session_of(engine: object, source: Any) -> SparkSession:  # noqa: ANN401  wh
     if type(engine).__module__.startswith("pyspark.sql.connect") or not isinstance(
         engine, SparkSession
     ):
-        raise InputError(
-            "engine: Spark Connect is not supported; use a session on the driver itself, as "
-            "spark-submit, pyspark and notebooks on a cluster give it."
-        )
+        raise InputError(_CONNECT)
     return engine
 
 
+_REMOTE = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+"""Variables by which Spark's own launchers say that sessions are those of Spark Connect."""
+_CONNECT = (
+    "engine: a session of Spark Connect cannot keep pairs on executors; use a session on the "
+    "driver itself, as spark-submit, pyspark and notebooks on a cluster give it. Where there is "
+    "only Connect, run the query that `hexveil inspect run.toml --sql spark` prints, and pass its "
+    "toArrow() to hexveil.from_sums."
+)
+
+
 def _started() -> SparkSession:
+    # Before Spark is asked: its client lacks packages here, which would be blamed on Java.
+    if any(os.environ.get(name) for name in _REMOTE):
+        raise InputError(_CONNECT)
     handler = signal.getsignal(signal.SIGINT)
     try:
         return SparkSession.builder.getOrCreate()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import identifier
@@ -47,11 +48,14 @@ class TaskRecords:
         How they get at the records.
     records : ValidatedRecords
         The queries that they run.
+    n_tasks : int or None
+        Tasks that read them; None for a caller's frame, which would have to be run to know.
     """
 
     rows: DataFrame
     task_input: TaskInput
     records: ValidatedRecords
+    n_tasks: int | None
 
     def __repr__(self) -> str:
         return f"TaskRecords(feed={self.task_input.feed!r}, private)"
@@ -74,17 +78,20 @@ def open_records(
     if isinstance(source, MemoryTable):
         relation = open_source(session, source, request.column_names, request.format)
         records = validate_records(session, relation, request)
-        return TaskRecords(to_stream_rows(spark, source.data), TaskInput("tables", memory), records)
+        streams, cores = to_stream_rows(spark, source.data), spark.sparkContext.defaultParallelism
+        return TaskRecords(streams, TaskInput("tables", memory), records, cores)
     if isinstance(source, Files) and source.kind != "parquet":
         return _open_files(spark, session, source, request, memory)
     frame = with_arrow_types(_frame(spark, session, source, request))
-    # Made from the types alone: that there are such columns is no reason to run what makes them.
-    empty = collect(spark.createDataFrame([], frame.schema))
+    # Nothing runs: Spark's optimizer puts an empty relation in place of what makes the columns.
+    empty = collect(frame.where(F.lit(False)))  # noqa: FBT003  a column of it
     relation = open_source(session, MemoryTable(empty), request.column_names, request.format)
     records = validate_records(session, relation, request)
     # Whatever is not in the query is not read; a name that stands in it by chance does no harm.
     used = [name for name in empty.column_names if identifier(name) in records.query]
-    return TaskRecords(select_columns(frame, used), TaskInput("columns", memory), records)
+    rows = select_columns(frame, used)
+    n_tasks = None if isinstance(source, Frame) else rows.rdd.getNumPartitions()
+    return TaskRecords(rows, TaskInput("columns", memory), records, n_tasks)
 
 
 def _frame(
@@ -116,7 +123,7 @@ def _open_files(
     scans = [_scan(session, relation, path) for path in source.paths]
     rows = from_arrow(spark, pa.table({"scan": pa.array(scans, pa.string())}))
     task_input = TaskInput("files", memory, relation.skips)
-    return TaskRecords(rows.repartition(len(scans)), task_input, records)
+    return TaskRecords(rows.repartition(len(scans)), task_input, records, len(scans))
 
 
 def _scan(session: Session, relation: Relation, path: str) -> str:

@@ -3,8 +3,8 @@
 ``python -m benchmarks.approximate NAME ... [--runs N] [--epsilon E] [--delta D]`` prints for each
 set of the collection (collection.py) the cells of a typical unit, and the mean absolute error over
 cells of what the release publishes, over whole releases through ledgers of their own: of the
-default, which is pure, and of clipping_range "bounds" and "private" without and with the δ. Plans
-have their own defaults: nothing is tuned on these sets under a δ.
+default ("auto") and of each clipping range, without and with the δ. Plans have their own defaults:
+nothing is tuned on these sets under a δ.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 RUNS = 8
-WAYS = (("auto", False), ("bounds", False), ("bounds", True), ("private", False), ("private", True))
+RANGES = ("auto", "bounds", "private", "per-cell")
+WAYS = tuple((one, has_delta) for one in RANGES for has_delta in (False, True))
 
 
 def published(dataset: hv.Dataset, plan: Plan, runs: int) -> list[ReleasedMeans]:

@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.planning import Plan
+    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 
     Floats = NDArray[np.float64]
 
 RUNS = 8
-RANGES = ("auto", "bounds", "private", "per-cell")
+RANGES: tuple[ClippingRangeMode, ...] = ("auto", "bounds", "private", "per-cell")
 WAYS = tuple((one, has_delta) for one in RANGES for has_delta in (False, True))
 
 
@@ -42,10 +43,8 @@ def published(dataset: hv.Dataset, plan: Plan, runs: int) -> list[ReleasedMeans]
     made = []
     with tempfile.TemporaryDirectory() as folder:
         for run in range(runs):
-            given = {"delta": plan.delta} if plan.delta else {}
-            book = hv.Ledger(
-                Path(folder) / f"{run}.sqlite", dataset="x", budget=plan.requested_epsilon, **given
-            )
+            file, budget = Path(folder) / f"{run}.sqlite", plan.requested_epsilon
+            book = hv.Ledger(file, dataset="x", budget=budget, delta=plan.delta or None)
             release = hv.release(dataset, plan, ledger=book, accept_noise=True)
             made.append(ReleasedMeans.of(release))
     return made

@@ -54,16 +54,13 @@ def cell_range_allocation(
     """
     occupancy, noise = plan.occupancy, plan.mean_noise
     lower = float(lattice.lower_value[0])
-    select, kind = PosteriorRangeSelection, CellRangeAllocation
-    if plan.delta:
-        select, kind = GaussianRangeSelection, GaussianCellRanges
-    selection = select(
+    selection = (GaussianRangeSelection if plan.delta else PosteriorRangeSelection)(
         CellDesign.of(occupancy, cell_ranges.weight),
         noise,
         float(cell_ranges.first_share),
         (lower, lower + lattice.quantum * lattice_steps),
     )
-    allocation = kind(
+    allocation = (GaussianCellRanges if plan.delta else CellRangeAllocation)(
         cell_ranges.quantiles,
         cell_ranges.quantile_epsilon,
         cell_ranges.spread_epsilon,

@@ -164,7 +164,8 @@ def _live_cells(n_cells: int) -> list[Floats]:
 def _typical_norms(problem: GaussianProblem, live: Floats) -> list[float]:
     """Return what users in these cells cost at equal rates, at some quantiles."""
     norms = problem.norms(live)
-    return np.unique(np.quantile(norms[norms > 0], START_QUANTILES)).tolist()
+    typical: list[float] = np.unique(np.quantile(norms[norms > 0], START_QUANTILES)).tolist()
+    return typical
 
 
 def _with_constants(

@@ -1,10 +1,10 @@
 """Errors of means under (ε, δ) and of pure plans, where occupancy is public.
 
-``python -m benchmarks.approximate NAME ... [--runs N] [--epsilon E] [--delta D]`` prints for each
-set of the collection (collection.py) the cells of a typical unit, and the mean absolute error over
-cells of what the release publishes, over whole releases through ledgers of their own: of the
-default ("auto") and of each clipping range, without and with the δ. Plans have their own defaults:
-nothing is tuned on these sets under a δ.
+``python -m benchmarks.approximate NAME ... [--runs N] [--ranges R ...] [--epsilon E] [--delta D]``
+prints for each set of the collection (collection.py) the cells of a typical unit, and the mean
+absolute error over cells of what the release publishes, over whole releases through ledgers of
+their own: of the default ("auto") and of each clipping range, without and with the δ. Plans have
+their own defaults: nothing is tuned on these sets under a δ.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 RUNS = 8
 RANGES: tuple[ClippingRangeMode, ...] = ("auto", "bounds", "private", "per-cell")
-WAYS = tuple((one, has_delta) for one in RANGES for has_delta in (False, True))
 
 
 def published(dataset: hv.Dataset, plan: Plan, runs: int) -> list[ReleasedMeans]:
@@ -60,7 +59,8 @@ def measure(name: str, given: argparse.Namespace) -> None:
     print(
         f"{name}: {true.size} cells, half of the records of units in {typical} or more", flush=True
     )
-    for clipping_range, has_delta in WAYS:
+    ways = ((one, has_delta) for one in given.ranges for has_delta in (False, True))
+    for clipping_range, has_delta in ways:
         delta = given.delta if has_delta else None
         plan = hv.plan(
             dataset, epsilon=given.epsilon, delta=delta, clipping_range=clipping_range, advise=False
@@ -82,6 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=[*GOALS], metavar="NAME")
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--ranges", nargs="+", default=RANGES, choices=RANGES)
     parser.add_argument("--epsilon", default="1")
     parser.add_argument("--delta", default="1e-6")
     given = parser.parse_args()

@@ -167,7 +167,10 @@ def _in_range(problem: PlanningProblem, square: Fraction) -> list[PlanAllocation
         if quantile * local.n_users * _budget(problem, square, quantile).epsilon
         >= private_range.MIN_RANK_PRECISION
     ]
-    if not sure and problem.request.clipping_range == "auto":
+    epsilon = problem.request.epsilon
+    assert epsilon is not None  # noqa: S101  see check_delta_request
+    is_affordable = private_range.range_is_affordable(local.n_users, epsilon)
+    if not is_affordable and problem.request.clipping_range == "auto":
         return []
     outer = (sure or list(private_range.QUANTILES[-1:]))[-1]
     tried = [RangeCandidate(q, Fraction(1)) for q in sure[:-1]]

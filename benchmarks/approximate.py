@@ -1,10 +1,10 @@
 """Errors of means under (ε, δ) and of pure plans, where occupancy is public.
 
-``python -m benchmarks.approximate NAME ... [--runs N] [--epsilon E] [--delta D]`` prints for each
-set of the collection (collection.py) the cells of a typical unit, and the mean absolute error over
-cells of what the release publishes, over whole releases through ledgers of their own: of the
-default, which is pure, and of clipping_range "bounds" and "private" without and with the δ. Plans
-have their own defaults: nothing is tuned on these sets under a δ.
+``python -m benchmarks.approximate NAME ... [--runs N] [--ranges R ...] [--epsilon E] [--delta D]``
+prints for each set of the collection (collection.py) the cells of a typical unit, and the mean
+absolute error over cells of what the release publishes, over whole releases through ledgers of
+their own: of the default ("auto") and of each clipping range, without and with the δ. Plans have
+their own defaults: nothing is tuned on these sets under a δ.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.planning import Plan
+    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 
     Floats = NDArray[np.float64]
 
 RUNS = 8
-WAYS = (("auto", False), ("bounds", False), ("bounds", True), ("private", False), ("private", True))
+RANGES: tuple[ClippingRangeMode, ...] = ("auto", "bounds", "private", "per-cell")
 
 
 def published(dataset: hv.Dataset, plan: Plan, runs: int) -> list[ReleasedMeans]:
@@ -41,10 +42,8 @@ def published(dataset: hv.Dataset, plan: Plan, runs: int) -> list[ReleasedMeans]
     made = []
     with tempfile.TemporaryDirectory() as folder:
         for run in range(runs):
-            given = {"delta": plan.delta} if plan.delta else {}
-            book = hv.Ledger(
-                Path(folder) / f"{run}.sqlite", dataset="x", budget=plan.requested_epsilon, **given
-            )
+            file, budget = Path(folder) / f"{run}.sqlite", plan.requested_epsilon
+            book = hv.Ledger(file, dataset="x", budget=budget, delta=plan.delta or None)
             release = hv.release(dataset, plan, ledger=book, accept_noise=True)
             made.append(ReleasedMeans.of(release))
     return made
@@ -60,7 +59,8 @@ def measure(name: str, given: argparse.Namespace) -> None:
     print(
         f"{name}: {true.size} cells, half of the records of units in {typical} or more", flush=True
     )
-    for clipping_range, has_delta in WAYS:
+    ways = ((one, has_delta) for one in given.ranges for has_delta in (False, True))
+    for clipping_range, has_delta in ways:
         delta = given.delta if has_delta else None
         plan = hv.plan(
             dataset, epsilon=given.epsilon, delta=delta, clipping_range=clipping_range, advise=False
@@ -82,6 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=[*GOALS], metavar="NAME")
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--ranges", nargs="+", default=RANGES, choices=RANGES)
     parser.add_argument("--epsilon", default="1")
     parser.add_argument("--delta", default="1e-6")
     given = parser.parse_args()

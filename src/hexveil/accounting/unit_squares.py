@@ -115,8 +115,8 @@ def clipped_user_squares(
     return sum_of_squares(pairs, clipped_pair_squares(pairs, cap, noise, span_quanta, factor))
 
 
-def range_square(epsilon: Fraction) -> float:
-    """Return the square of μ of the choices of a range that are purely private together.
+def range_square(epsilon: Fraction, choices: int = CHOICES) -> float:
+    """Return the square of μ of choices of equal loss that are purely private together.
 
     Examples
     --------
@@ -124,8 +124,10 @@ def range_square(epsilon: Fraction) -> float:
     >>> round(range_square(Fraction("0.1")) / square_of_pure(0.05), 6)
     2.0
     """
-    each = square_of_pure(math.nextafter(round_up(epsilon / CHOICES), math.inf))
-    return math.nextafter(CHOICES * each, math.inf)
+    if not epsilon:
+        return 0.0
+    each = square_of_pure(math.nextafter(round_up(epsilon / choices), math.inf))
+    return math.nextafter(choices * each, math.inf)
 
 
 def _ratio(numbers: Floats, scale: Floats) -> Floats:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.allocation import PlanAllocation
+    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]
@@ -237,7 +238,7 @@ def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> E
                 occupancy.local(), span, clipping_range, noise, stages
             )
         case PerCellRange(plan=plan):
-            return cell_ranges.mean_error_model(occupancy, span, plan, noise)
+            return cell_ranges.mean_error_model(occupancy, span, plan, noise, problem.request.law)
         case CellMechanisms() as clipping:
             return cell_mechanism_errors.mean_error_model(span, occupancy, clipping)
 
@@ -330,8 +331,14 @@ def squares_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> tu
             assert not isinstance(whole, FactoredWeights)  # noqa: S101  pairs are at hand
             noise = mean_noise(problem, allocation)
             return unit_squares.weighted_pair_squares(occupancy, whole, totals, noise)
+        case PerCellRange(plan=ranged):
+            # Squares of both looks add up to this, in whatever ranges.
+            whole, totals = ranged.weight, ranged.totals(occupancy)
+            assert not isinstance(whole, FactoredWeights)  # noqa: S101  pairs are at hand
+            noise = mean_noise(problem, allocation)
+            return unit_squares.weighted_pair_squares(occupancy, whole, totals, noise)
         case _:
-            raise InputError("delta goes with the public bounds, or one private range.")
+            raise InputError("delta goes with the public bounds, one range, or ranges of cells.")
 
 
 def _shared_square(allocation: PlanAllocation) -> float:
@@ -339,7 +346,15 @@ def _shared_square(allocation: PlanAllocation) -> float:
     match allocation.clipping:
         case PrivateRange() as clipping:
             return unit_squares.range_square(clipping.shared_epsilon)
+        case PerCellRange(plan=plan):
+            return choices_square(plan)
     return 0.0
+
+
+def choices_square(plan: CellRangePlan) -> float:
+    """Return the square of μ of all choices before the looks at cells."""
+    pooled = unit_squares.range_square(plan.quantile_epsilon, len(plan.quantiles))
+    return math.nextafter(pooled + unit_squares.range_square(plan.spread_epsilon, 1), math.inf)
 
 
 def booked_per_user(

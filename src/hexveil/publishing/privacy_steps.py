@@ -27,6 +27,7 @@ from hexveil.planning.allocation import (
     WithinBounds,
 )
 from hexveil.planning.clipping_range.private_range import to_value_units
+from hexveil.planning.guarantees import choices_square
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,10 +74,38 @@ def _approximate_steps(plan: Plan) -> list[dict[str, Any]]:
             ends = interval.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
             range_step = _range_step(plan, interval, interval.widening, ends)
             steps = [range_step | _squared(square, booked)]
+        case PerCellRange(cell_ranges):
+            return _approximate_cell_range_steps(plan, cell_ranges)
         case _:
             square, steps = Fraction(0), []
     alone = Fraction(square_epsilon(booked - square, plan.delta))
     return [*steps, _step("cells", alone, plan.epsilon) | _squared(booked - square, booked)]
+
+
+def _approximate_cell_range_steps(plan: Plan, ranges: CellRangePlan) -> list[dict[str, Any]]:
+    """Return the steps of ranges of cells under a δ."""
+    booked, f = plan.booked_limit, ranges.first_share
+    pooled = Fraction(range_square(ranges.quantile_epsilon, len(ranges.quantiles)))
+    spread = Fraction(range_square(ranges.spread_epsilon, 1))
+    left = booked - Fraction(choices_square(ranges))
+    squares = {
+        "pooled_quantiles": pooled,
+        "within_spread": spread,
+        "first_look": left * f,
+        "cells": left * (1 - f),
+    }
+    epsilons = {"pooled_quantiles": ranges.quantile_epsilon, "within_spread": ranges.spread_epsilon}
+    return [
+        step
+        | _step(
+            name,
+            epsilons.get(name) or Fraction(square_epsilon(squares[name], plan.delta)),
+            plan.epsilon,
+        )
+        | _squared(squares[name], booked)
+        for step in _cell_range_steps(plan, ranges)
+        for name in [step["step"]]
+    ]
 
 
 def _squared(square: Fraction, booked: Fraction) -> dict[str, float]:

@@ -49,6 +49,7 @@ from hexveil.mechanisms.cell_ranges.look_stages import (
     FIRST_LOOK,
     FirstLooks,
     FirstLookStage,
+    RangeDecision,
     SecondLookStage,
 )
 from hexveil.mechanisms.cell_ranges.pooled_spread import (
@@ -229,8 +230,16 @@ class CellRangeAllocation(ReadOnlyArrays):
 
     def _first_look(self, earlier: Outputs) -> FirstLookStage:
         ends = self.first_range(earlier)
-        decide = _QuantisedSelection(self, ends, self.user_mean_spread(earlier))
-        return FirstLookStage(self.mean, ends, self.first_share, decide)
+        return FirstLookStage(self.mean, ends, self.first_share, self.decision(earlier))
+
+    def decision(self, earlier: Outputs) -> RangeDecision:
+        """Return the choice of ranges in whole quanta, for the first numbers of all cells."""
+        ends = self.first_range(earlier)
+        return _QuantisedSelection(self, ends, self.user_mean_spread(earlier))
+
+    def first_scales(self, ends: tuple[int, int]) -> Floats:
+        """Return the noise scale of each cell's first number."""
+        return self.mean.scales(ends[1] - ends[0], self.first_share)
 
     # ---- public functions of outputs ----
 
@@ -388,8 +397,8 @@ class _QuantisedSelection:
     spread: UserMeanSpread
 
     def __call__(self, first: Ints) -> tuple[Ints, Ints]:
-        allocation, mean = self.allocation, self.allocation.mean
-        scales = mean.scales(self.ends[1] - self.ends[0], allocation.first_share)
+        allocation = self.allocation
+        scales = allocation.first_scales(self.ends)
         low, high = (np.full(first.size, end) for end in self.ends)
         look = allocation.clipped_look(first, low, high, scales)
         selected = allocation.select(look, self.spread)

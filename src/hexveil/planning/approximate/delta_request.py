@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.request import Request
 
-RANGES = ("auto", "bounds", "private")
+RANGES = ("auto", "bounds", "private", "per-cell")
 """Clipping ranges that a δ goes with."""
 WORKS = 'delta works for the mean, by method "joint" within epsilon; leave out delta'
 
@@ -38,9 +38,9 @@ def check_delta_request(request: Request) -> None:
         raise InputError(f'{WORKS}, or ask for objective "mean".')
     if request.clipping_range not in RANGES:
         raise InputError(
-            f'delta works with clipping_range "bounds" and "private", not with '
+            f'delta works with clipping_range "bounds", "private" and "per-cell", not with '
             f"{request.clipping_range!r}, whose steps are purely private; leave out delta, or name "
-            "one of the two."
+            "one of these."
         )
 
 

@@ -1,4 +1,4 @@
-"""Rows of plans under (ε, δ): means within bounds, or in one private range.
+"""Rows of plans under (ε, δ): means within bounds, in one private range, or in ranges of cells.
 
 Losses are squares of μ here (accounting/unit_squares.py), and fall with the square of the noise.
 The range takes at most `MAX_RANGE_SQUARE` of them: a choice of small pure loss ε costs 1.57 ε², so
@@ -17,16 +17,29 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import pure_of_square
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.accounting.unit_squares import CHOICES, range_square
-from hexveil.planning.allocation import PlanAllocation, PrivateRange, WithinBounds, full_factors
+from hexveil.mechanisms.cell_ranges.pooled_spread import HALF_WIDTH, distance_vote_ratio
+from hexveil.planning.allocation import (
+    PerCellRange,
+    PlanAllocation,
+    PrivateRange,
+    WithinBounds,
+    full_factors,
+)
 from hexveil.planning.approximate.delta_request import check_population, square_to_spend
 from hexveil.planning.approximate.gaussian_mean_error import minimize_gaussian_error
 from hexveil.planning.approximate.gaussian_weights import optimize_gaussian_weights
-from hexveil.planning.clipping_range import private_range
+from hexveil.planning.clipping_range import cell_ranges, private_range
+from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.fast_prediction import ITERATIONS, RangeCandidate
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.clipping_range.user_weights import SMALL_PROBLEM_PAIRS, weight_distances
 from hexveil.planning.clipping_range.weight_search import in_whole_parts
-from hexveil.planning.guarantees import booked_per_user, error_models, objective_errors
+from hexveil.planning.guarantees import (
+    booked_per_user,
+    choices_square,
+    error_models,
+    objective_errors,
+)
 from hexveil.planning.optimizers.joint import FACTOR_RESOLUTION
 from hexveil.planning.optimizers.noise_quantization import quantize_noise_scales
 
@@ -41,6 +54,12 @@ if TYPE_CHECKING:
 
 MAX_RANGE_SQUARE = Fraction(1, 5)
 """Largest share of the square of μ for the choice of a range."""
+MAX_SPREAD_SQUARE = Fraction(1, 20)
+"""Largest share of it for the spread within cells."""
+CELLS_EXPECTED = 0.85
+"""Share of the square that is expected to be left to cells with ranges of their own."""
+LEAST_PRECISION = Fraction(1, 2)
+"""Part of the wanted precision of pooled quantiles that "auto" must have."""
 MARGIN = 1.0 + 2.0**-40
 """More than the rounding of a ratio of noise, and of the scales."""
 
@@ -58,10 +77,12 @@ def allocate_approximate(problem: PlanningProblem) -> PlanAllocation:
     check_population(occupancy, request.delta)
     square = square_to_spend(request)
     candidates = []
-    if request.clipping_range != "private":
+    if request.clipping_range in ("auto", "bounds"):
         candidates.append(_within_bounds(problem, square))
-    if request.clipping_range != "bounds":
+    if request.clipping_range in ("auto", "private"):
         candidates += _in_range(problem, square)
+    if request.clipping_range in ("auto", "per-cell"):
+        candidates += _in_cell_ranges(problem, square)
 
     def mean_error(allocation: PlanAllocation) -> float:
         models = error_models(problem, allocation)
@@ -99,6 +120,8 @@ def _calibrated(
     shared = 0.0
     if isinstance(allocation.clipping, PrivateRange):
         shared = range_square(allocation.clipping.shared_epsilon)
+    elif isinstance(allocation.clipping, PerCellRange):
+        shared = choices_square(allocation.clipping.plan)
     most = float(booked_per_user(problem, allocation).max(initial=0.0))
     if not most > shared:  # constants alone
         return allocation
@@ -144,7 +167,10 @@ def _in_range(problem: PlanningProblem, square: Fraction) -> list[PlanAllocation
         if quantile * local.n_users * _budget(problem, square, quantile).epsilon
         >= private_range.MIN_RANK_PRECISION
     ]
-    if not sure and problem.request.clipping_range == "auto":
+    epsilon = problem.request.epsilon
+    assert epsilon is not None  # noqa: S101  see check_delta_request
+    is_affordable = private_range.range_is_affordable(local.n_users, epsilon)
+    if not is_affordable and problem.request.clipping_range == "auto":
         return []
     outer = (sure or list(private_range.QUANTILES[-1:]))[-1]
     tried = [RangeCandidate(q, Fraction(1)) for q in sure[:-1]]
@@ -162,16 +188,56 @@ def _in_range(problem: PlanningProblem, square: Fraction) -> list[PlanAllocation
         private_range.expected_clipping_error(best.half_width_sd),
         in_whole_parts(weights),
     )
+    allocation = _weighted_rows(local, weights.noise, PrivateRange(interval))
+    return [_calibrated(problem, square, allocation)]
+
+
+def _weighted_rows(
+    local: LocalOccupancy, noise: Floats, clipping: PrivateRange | PerCellRange
+) -> PlanAllocation:
+    """Return rows of weighted means with this noise for a range of width 1."""
     largest = local.largest_count
-    allocation = PlanAllocation(
+    return PlanAllocation(
         mechanism="weights",
         contribution_cap=largest,
-        noise_scale_records=weights.noise * local.records_per_cell,
+        noise_scale_records=noise * local.records_per_cell,
         variance_cap=np.zeros_like(largest),
         variance_noise=np.zeros(local.n_cells),
         contribution_factor=full_factors(local),
-        clipping=PrivateRange(interval),
+        clipping=clipping,
     )
+
+
+# ---- ranges of single cells ----
+
+
+def _in_cell_ranges(problem: PlanningProblem, square: Fraction) -> list[PlanAllocation]:
+    """Return the plan with a range per cell; with "auto" none where too few users find ranges."""
+    request, local = problem.request, problem.occupancy.local()
+    assert request.epsilon is not None  # noqa: S101  see check_delta_request
+    is_auto = request.clipping_range == "auto"
+    if is_auto and not cell_ranges.may_support_cell_ranges(local, request.epsilon):
+        return []
+    prior = private_range.user_mean_prior(float(HALF_WIDTH))
+    found = optimize_gaussian_weights(local, CELLS_EXPECTED * float(square), prior)
+    weight = in_whole_parts(found)
+    votes = cell_ranges.total_votes(local, weight)
+    quantiles, share = cell_ranges.quantile_shares(votes, request.epsilon)
+    inside = request.epsilon * cell_ranges.spread_share(
+        distance_vote_ratio(local, weight), request.epsilon
+    )
+    # No more than a part of the square: a pure loss that is too small for it finds ranges by luck.
+    n_choices, share = len(quantiles), request.range_share or share
+    most = n_choices * pure_of_square(square * MAX_RANGE_SQUARE / n_choices)
+    inside = min(inside, pure_of_square(square * MAX_SPREAD_SQUARE))
+    pooled = min(request.epsilon * share, most)
+    needed = private_range.MIN_RANK_PRECISION / (quantiles[0] * votes)
+    if is_auto and pooled < needed * LEAST_PRECISION:
+        return []
+    ranged = CellRangePlan(quantiles, pooled, inside, cell_ranges.FIRST_SHARE, weight, HALF_WIDTH)
+    left = float(square) - choices_square(ranged)
+    noise = found.noise * math.sqrt(CELLS_EXPECTED * float(square) / left)
+    allocation = _weighted_rows(local, noise, PerCellRange(ranged))
     return [_calibrated(problem, square, allocation)]
 
 

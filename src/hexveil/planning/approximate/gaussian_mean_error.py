@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
 
+FEW_CELLS = 8
+"""Cells up to which searches also begin with single cells, and without them."""
 START_QUANTILES = (0.5, 0.9, 1.0)
 """Quantiles of what users cost at equal rates, where searches begin."""
 
@@ -103,7 +105,7 @@ class GaussianProblem:
         error = float((self.weight * self.cell_errors(rate, factor)).sum())
         # What a factor is worth, and how fast it falls with the square of its norm.
         worth = self.user_shares @ np.where(live, self.weight / 2.0, 0.0)
-        fall = np.where(held, self.root / np.maximum(norms, 1e-300) ** 3, 0.0)
+        fall = np.where(held, self.root / np.maximum(norms, 1e-90) ** 3, 0.0)
         noise = np.divide(1.0, rate**2, out=np.zeros_like(rate), where=live)
         slope = rate * (self.squares @ (worth * fall)) - GAUSSIAN.mean_absolute * (
             self.weight * noise
@@ -134,18 +136,36 @@ def minimize_gaussian_error(
     array([0.1, 0.1])
     """
     problem = GaussianProblem(occupancy, weight, square)
-    everywhere = np.ones(occupancy.n_cells, dtype=bool)
     constants = GaussianSolution(
         np.zeros(occupancy.n_cells),
         np.ones(occupancy.n_users),
         float(weight.sum()) * MAX_CONSTANT_ERROR["mean"],
     )
-    norms = problem.norms(everywhere.astype(np.float64))
     found = [
-        _with_constants(problem, np.full(occupancy.n_cells, problem.root / typical), effort)
-        for typical in np.unique(np.quantile(norms, START_QUANTILES)).tolist()
+        _with_constants(problem, live * (problem.root / typical), effort)
+        for live in _live_cells(occupancy.n_cells)
+        for typical in _typical_norms(problem, live)
     ]
     return min([constants, *found], key=lambda one: one.error)
+
+
+def _live_cells(n_cells: int) -> list[Floats]:
+    """Return which cells begin with noise, as 1: all; of few cells also all but one, or one.
+
+    Between constants and noise lies a barrier, which matters where little can be said at all.
+    """
+    everywhere = np.ones(n_cells)
+    if not 1 < n_cells <= FEW_CELLS:
+        return [everywhere]
+    alone = np.eye(n_cells)
+    return [everywhere, *alone, *(everywhere - alone if n_cells > 2 else ())]
+
+
+def _typical_norms(problem: GaussianProblem, live: Floats) -> list[float]:
+    """Return what users in these cells cost at equal rates, at some quantiles."""
+    norms = problem.norms(live)
+    typical: list[float] = np.unique(np.quantile(norms[norms > 0], START_QUANTILES)).tolist()
+    return typical
 
 
 def _with_constants(

@@ -9,6 +9,10 @@ from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
     CellRangeAllocation,
     PosteriorRangeSelection,
 )
+from hexveil.mechanisms.cell_ranges.gaussian_looks import (
+    GaussianCellRanges,
+    GaussianRangeSelection,
+)
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.planning.allocation import PerCellRange
 from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs
@@ -50,13 +54,13 @@ def cell_range_allocation(
     """
     occupancy, noise = plan.occupancy, plan.mean_noise
     lower = float(lattice.lower_value[0])
-    selection = PosteriorRangeSelection(
+    selection = (GaussianRangeSelection if plan.delta else PosteriorRangeSelection)(
         CellDesign.of(occupancy, cell_ranges.weight),
         noise,
         float(cell_ranges.first_share),
         (lower, lower + lattice.quantum * lattice_steps),
     )
-    allocation = CellRangeAllocation(
+    allocation = (GaussianCellRanges if plan.delta else CellRangeAllocation)(
         cell_ranges.quantiles,
         cell_ranges.quantile_epsilon,
         cell_ranges.spread_epsilon,
@@ -67,7 +71,7 @@ def cell_range_allocation(
         lattice_steps,
         selection,
         _PlannedCellErrors(plan, lattice_steps),
-        plan.losses(),
+        plan.booked_losses,
     )
     allocation.check()
     return allocation

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WeightedMeanErrorModel
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.cell_ranges.distributed_votes import WeightedVotes
@@ -54,6 +55,7 @@ from hexveil.planning.clipping_range.weight_search import find_user_weights, in_
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Occupancy
 
@@ -215,7 +217,11 @@ def plan_cell_ranges(
 
 
 def mean_error_model(
-    occupancy: Occupancy, span: Floats, plan: CellRangePlan, noise: Floats
+    occupancy: Occupancy,
+    span: Floats,
+    plan: CellRangePlan,
+    noise: Floats,
+    law: NoiseLaw = LAPLACE,
 ) -> WeightedMeanErrorModel:
     """Return the error model of each cell's mean: noise, weights, and clipping by the prior.
 
@@ -229,13 +235,15 @@ def mean_error_model(
     plan : CellRangePlan
     noise : ndarray of float, shape (n_cells,)
         For a range of width 1 and all that the cells may cost.
+    law : NoiseLaw
     """
     reach = float(plan.half_width)
     width, moved = np.full(noise.size, expected_width(reach)), np.zeros(noise.size, bool)
     if plan.outputs is not None:
         width, moved = plan.outputs.width, plan.outputs.moved
-    # A cell that is measured anew has the rest of the loss for that.
-    last = np.where(moved, noise / float(1 - plan.first_share), noise)
+    # A cell that is measured anew has the rest of the loss for that, or of the square of μ.
+    rest = float(1 - plan.first_share)
+    last = np.where(moved, noise / (math.sqrt(rest) if law == GAUSSIAN else rest), noise)
     weights = relative_weights(occupancy, plan.weight)
     by_weights = expected_bias(occupancy, weights, user_mean_prior(reach))
     return WeightedMeanErrorModel(
@@ -246,4 +254,5 @@ def mean_error_model(
         np.full(noise.size, MAX_CONSTANT_ERROR["mean"]),
         max_bias=plan.max_bias(occupancy),
         expected_bias=np.hypot(by_weights, expected_clipping_error(reach)),
+        law=law,
     )

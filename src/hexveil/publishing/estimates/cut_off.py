@@ -118,7 +118,7 @@ def _in_cell_ranges(plan: Plan, cell_ranges: CellRangePlan, noisy: Ints) -> CutO
     """Return the cells with a mean cut off by the range of their last number."""
     number = noisy / cell_ranges.totals(plan.occupancy)
     outputs, error = cell_ranges.released(), plan.error_models["mean"]
-    scale = error.noise * (outputs.upper - outputs.lower)
+    scale = error.noise * (error.law.limit95 / QUANTILE) * (outputs.upper - outputs.lower)
     beyond_ends = _find_near_ends(number, outputs.lower, outputs.upper, scale)
     return CutOff(
         beyond_ends.below & (outputs.lower > 0),

@@ -23,6 +23,7 @@ import numpy as np
 
 from hexveil.accounting.gaussian_composition import LATTICE, square_epsilon
 from hexveil.accounting.unit_squares import range_square
+from hexveil.publishing.verification import cell_range_checks as cell_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +37,12 @@ if TYPE_CHECKING:
     Limits = tuple[float, float]
 
 TOLERANCE = 1e-9
+CHOICES = ("clipping_range", cell_ranges.STEP, "within_spread")
+"""Steps of private choices, which every unit is charged."""
 WEIGHT_LATTICE = 1e-3
 """More than what whole weights add to a square, as a part of it (model/factored_weights.py)."""
+STEPS = {"clipping_range", "cells", cell_ranges.STEP, "within_spread", "first_look"}
+"""Steps of releases that may have a delta."""
 LEAST_DELTA = 1e-300
 """Smallest δ whose ε can be computed."""
 
@@ -51,7 +56,7 @@ def check_squares(stated: ReleaseStatements) -> Iterator[str]:
     if "squared_mu" not in losses:
         yield "the release has a delta, and states no squares of mu."
         return
-    if set(stated.statistics) != {"mean"} or stated.steps.keys() - {"clipping_range", "cells"}:
+    if set(stated.statistics) != {"mean"} or stated.steps.keys() - STEPS:
         yield "the release has a delta, and steps that none has."
         return
     largest = losses["squared_mu"]["max"]
@@ -112,15 +117,21 @@ def square_limits(stated: ReleaseStatements) -> tuple[Limits, Limits]:
 
 def _range_square(stated: ReleaseStatements) -> float:
     """Return what the choices of a range cost every unit."""
-    step = stated.steps.get("clipping_range")
-    return 0.0 if step is None else range_square(Fraction(step["epsilon"]))
+    return sum(
+        range_square(Fraction(step["epsilon"]), len(step.get("quantiles", [0])))
+        for name, step in stated.steps.items()
+        if name in CHOICES
+    )
 
 
 def _shares(stated: ReleaseStatements, mean: StatedStatistic) -> tuple[Any, Any, Any, Any]:
     """Return each cell's contributed share, the largest of a unit, 1/r for width 1, and lattice."""
     step, records = stated.steps.get("clipping_range"), stated.records
-    if step is not None:
-        rate = _over(np.full_like(records, step["upper"] - step["lower"]), mean.scale)
+    if cell_ranges.STEP in stated.steps or step is not None:
+        if step is None:
+            rate = _cell_range_rates(stated, mean.scale)
+        else:
+            rate = _over(np.full_like(records, step["upper"] - step["lower"]), mean.scale)
         ones = np.ones_like(records)
         return ones, ones, rate, ones * WEIGHT_LATTICE
     share = np.clip(1.0 - 2.0 * mean.bias / stated.span, 0.0, 1.0)
@@ -129,6 +140,14 @@ def _shares(stated: ReleaseStatements, mean: StatedStatistic) -> tuple[Any, Any,
     # k / (2 S r²) beside k² / r², over the lattice term: 1 / (2 S N) for shares.
     lattice = quantum / (2.0 * stated.span * records) / float(LATTICE)
     return share, np.minimum(most, share), _over(stated.span, mean.scale), lattice
+
+
+def _cell_range_rates(stated: ReleaseStatements, scale: Any) -> Any:  # noqa: ANN401  arrays
+    """Return 1/r of each cell for a range of width 1 and all of the square of μ."""
+    ranges, steps = cell_ranges.StatedCellRanges.from_manifest(stated.manifest), stated.steps
+    first, last = (steps[name].get("squared_mu", 0.0) for name in ("first_look", "cells"))
+    rest = last / (first + last) if first + last else 1.0
+    return _over(ranges.upper - ranges.lower, scale) / np.where(ranges.moved, np.sqrt(rest), 1.0)
 
 
 def _check_steps(stated: ReleaseStatements, largest: float) -> Iterator[str]:
@@ -142,10 +161,11 @@ def _check_steps(stated: ReleaseStatements, largest: float) -> Iterator[str]:
         for step, square in zip(steps.values(), squares, strict=True)
     ):
         yield "a privacy step's share is not its share of the largest square of mu."
-    if "clipping_range" in steps and not math.isclose(
-        steps["clipping_range"].get("squared_mu", math.nan), _range_square(stated), rel_tol=1e-6
-    ):
-        yield "the range's square of mu is not that of its epsilon."
+    chosen = [step.get("squared_mu", math.nan) for name, step in steps.items() if name in CHOICES]
+    if not math.isclose(sum(chosen), _range_square(stated), rel_tol=1e-6):
+        yield "the square of mu of a range's choices is not that of their epsilon."
+    if cell_ranges.STEP in steps:
+        yield from cell_ranges.check_cell_ranges(stated.manifest, steps, TOLERANCE)
 
 
 def _over(width: Any, scale: Any) -> Any:  # noqa: ANN401  arrays

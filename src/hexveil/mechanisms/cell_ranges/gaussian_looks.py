@@ -1,0 +1,267 @@
+"""Means with a clipping range per cell under (ε, δ): two looks, whose precisions add up.
+
+The stages are those of `cell_range_allocation`, but for the looks. With f the share of first looks,
+R a cell's range in quanta, ΣW its sum of weights and r its deviation for a range of width 1 and
+all of the square of μ:
+
+3. "first look": of every cell y1 = C + noise of deviation R1 ΣW r / √f, C in the first range R1.
+   From y1 of all cells and the outputs before, it is decided which cells move, and to which ranges.
+4. "cells": of every cell y2 = C' + noise of deviation R ΣW r / √(1 - f), C' in its range: a new one
+   where it moves, else the first one again, with noise of its own.
+
+A cell that keeps its range publishes f y1 + (1 - f) y2, of variance (R1 ΣW r)²: as good as one
+number at all of the square. A cell that moves publishes y2. Nothing finer than y1 exists before the
+decision, so that nothing has to be discarded.
+
+Neighbours: all values of one user, in all its cells at once, change within the bounds.
+Sensitivity: W R of a pair's cell, exactly, in either look.
+Loss: squares of μ add up over stages, also where earlier outcomes chose the ranges
+(accounting/gaussian_composition.py): f (W / (r ΣW))² and (1 - f) (W / (r ΣW))², in whatever ranges.
+With the squares of the choices before, that is what is booked. Roots of shares are rounded down,
+and so deviations up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
+from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
+from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD, pooled_quantiles
+from hexveil.mechanisms.cell_ranges.pooled_spread import within_cell_spread as spread_stage
+from hexveil.mechanisms.clipped.clipped_allocation import CELLS
+from hexveil.mechanisms.contract import DONE, DrawnRow, GaussianNoise, Separate, Values
+from hexveil.mechanisms.sensitivity_report import SquaredMoves
+from hexveil.mechanisms.weighted.weighted_mean import check_room, laplace_scales
+from hexveil.model.factored_weights import FactoredWeights
+from hexveil.smoothing.clipping_model.clipped_posterior import fit
+from hexveil.smoothing.range_selection import select_ranges
+
+if TYPE_CHECKING:
+    from hexveil.mechanisms.cell_ranges.look_stages import RangeDecision
+    from hexveil.mechanisms.contract import (
+        Floats,
+        Ints,
+        NoiseRequest,
+        Outputs,
+        PrivateSums,
+        SensitivityReport,
+        Stage,
+    )
+    from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+    from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
+    from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
+    from hexveil.smoothing.range_selection import SelectedRanges
+
+_DENOMINATOR = 2**40
+
+
+@lru_cache(maxsize=8)
+def root_down(share: Fraction) -> Fraction:
+    """Return the root of a share, rounded down to a short fraction.
+
+    Examples
+    --------
+    >>> float(root_down(Fraction(9, 100)))
+    0.3
+    """
+    square = share.numerator * _DENOMINATOR**2 // share.denominator
+    return Fraction(math.isqrt(square), _DENOMINATOR)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianLookStage(ReadOnlyArrays):
+    """Weighted sums of all cells, in ranges that are public by then.
+
+    Attributes
+    ----------
+    name : str
+    mean : WeightedMean
+    lower, upper : ndarray of int64, shape (n_cells,)
+        Range of each cell, in quanta above the lower bound of the records.
+    share : Fraction
+        Share of the cells' square of μ.
+    """
+
+    name: str
+    mean: WeightedMean
+    lower: Ints
+    upper: Ints
+    share: Fraction
+
+    @property
+    def entries(self) -> int:
+        """One integer per cell."""
+        return self.mean.noise.size
+
+    @property
+    def deviations(self) -> Floats:
+        """Deviation of the noise of each cell, rounded up."""
+        mean, width = self.mean, self.upper - self.lower
+        return laplace_scales(mean.noise, mean.totals, width, root_down(self.share))
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
+        """Return noise for the width of each cell's range."""
+        return (GaussianNoise(self.deviations),)
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return that a pair moves its cell's number by its weight times the width, exactly."""
+        pairs, width = self.mean.pairs, self.upper - self.lower
+        moves = Separate(pairs.user, pairs.cell, self.mean.pair_weight * width[pairs.cell])
+        return (SquaredMoves(moves),)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
+        """Return the sums. PRIVATE."""
+        return (Values(self.mean.measure_in_ranges(sums, self.lower, self.upper)),)
+
+
+@dataclass(frozen=True, eq=False)
+class DecidingLookStage(GaussianLookStage):
+    """The first look: its row has the public decisions that are made from it.
+
+    Attributes
+    ----------
+    decide : RangeDecision
+    """
+
+    decide: RangeDecision
+
+    @property
+    def entries(self) -> int:
+        """Four integers per cell: see `FirstLooks`; no finer number is there, so the last is 0."""
+        return 4 * self.mean.noise.size
+
+    def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
+        """Return the noisy numbers, and the ranges chosen from them."""
+        lower, upper = self.decide(drawn[0])
+        return np.concatenate((drawn[0], lower, upper, np.zeros_like(lower)))[None]
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredLookStage(GaussianLookStage, DrawnRow):
+    """The second look: its row is its noisy numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianRangeSelection(ReadOnlyArrays):
+    """Choice of ranges by the posterior of the cells' means, for looks with Gaussian noise.
+
+    Attributes
+    ----------
+    design : CellDesign
+    noise : ndarray of float, shape (n_cells,)
+        Deviation of each cell's noise for a range of width 1 and all of the square of μ.
+    first_share : float
+    bounds : pair of float
+    """
+
+    design: CellDesign
+    noise: Floats
+    first_share: float
+    bounds: tuple[float, float]
+
+    def __call__(self, look: ClippedLook, spread: UserMeanSpread) -> SelectedRanges:
+        """Return the choice for the first look at all cells."""
+        posterior = fit([look], self.design, spread, self.bounds)
+        # The criterion counts variances, and takes scales of Laplace noise of the same variance:
+        # of a second look its noise grows with the root of the share that is left.
+        alike = replace(look, scale=look.scale / math.sqrt(2.0), is_gaussian=False)
+        share = 1.0 - math.sqrt(1.0 - self.first_share)
+        noise = self.noise / math.sqrt(2.0)
+        return select_ranges(posterior, [alike], self.design, spread, noise, share, self.bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianCellRanges(CellRangeAllocation):
+    """Public plan of means with a clipping range per cell, under (ε, δ)."""
+
+    kind: str = "per-cell Gaussian"
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the pooled choices, then two looks at all cells."""
+        occupancy, weight = self.mean.occupancy, self.mean.weight
+        if not earlier:
+            return pooled_quantiles(
+                occupancy, weight, self.lattice_steps, self.quantiles, self.quantile_epsilon
+            )
+        if FIRST_LOOK not in earlier:
+            if self.spread_epsilon and SPREAD not in earlier:
+                pooled = self.pooled(earlier)
+                spread = spread_stage(occupancy, weight, pooled, self.spread_epsilon)
+                if spread is not None:
+                    return spread
+            return self._deciding_look(earlier)
+        return DONE if CELLS in earlier else self._second_look(earlier)
+
+    def _deciding_look(self, earlier: Outputs) -> DecidingLookStage:
+        low, high = self.first_range(earlier)
+        decide = self.decision(earlier)
+        lower, upper = (np.full(self.mean.noise.size, end) for end in (low, high))
+        return DecidingLookStage(FIRST_LOOK, self.mean, lower, upper, self.first_share, decide)
+
+    def _second_look(self, earlier: Outputs) -> MeasuredLookStage:
+        released = self.released(earlier)
+        return MeasuredLookStage(
+            CELLS, self.mean, released.lower, released.upper, 1 - self.first_share
+        )
+
+    def first_scales(self, ends: tuple[int, int]) -> Floats:
+        """Return the deviation of each cell's first look."""
+        return self.mean.scales(ends[1] - ends[0], root_down(self.first_share))
+
+    def numbers(self, outputs: Outputs) -> dict[str, Ints]:
+        """Return the integer that each cell publishes: both looks together, or the second."""
+        looks, second = self.first_looks(outputs), outputs[CELLS][0]
+        both = weighted_sum(looks.first, second, self.first_share)
+        return {"mean": np.where(looks.moved, second, both)}
+
+    def looks(self, outputs: Outputs) -> tuple[ClippedLook, ...]:
+        """Return the independent noisy numbers of each cell, for its posterior: one or two."""
+        ends, looks = self.first_range(outputs), self.first_looks(outputs)
+        width, number = ends[1] - ends[0], self.numbers(outputs)["mean"]
+        scale = np.where(looks.moved, self.first_scales(ends), self.mean.scales(width))
+        low, high = (np.full(scale.size, end) for end in ends)
+        first = self.clipped_look(np.where(looks.moved, looks.first, number), low, high, scale)
+        if not looks.moved.any():
+            return (first,)
+        stage = self._second_look(outputs)
+        scale = np.where(looks.moved, stage.deviations, np.inf)
+        return first, self.clipped_look(number, stage.lower, stage.upper, scale)
+
+    def clipped_look(self, number: Ints, lower: Ints, upper: Ints, scale: Floats) -> ClippedLook:
+        """Return noisy numbers of cells, their ranges and deviations, in value units."""
+        return replace(super().clipped_look(number, lower, upper, scale), is_gaussian=True)
+
+    def check_room(self, epsilon: float) -> None:
+        """Refuse, from public facts, sums and noise that do not fit."""
+        if isinstance(self.mean.weight, FactoredWeights):
+            raise InputError("delta needs the (cell, user) pairs at hand.")
+        widest, totals = self.lattice_steps, self.mean.totals
+        for share in (self.first_share, 1 - self.first_share):
+            check_room(totals, self.mean.scales(widest, root_down(share)), widest, epsilon)
+            if not (self.mean.scales(1, root_down(share)) >= 1.0).all():
+                raise InputError(
+                    "the noise of a look is below a step; ask for a smaller epsilon or use a finer "
+                    "quantum."
+                )
+
+
+def weighted_sum(first: Ints, second: Ints, share: Fraction) -> Ints:
+    """Return share first + (1 - share) second, in whole numbers, without leaving 64 bits.
+
+    Examples
+    --------
+    >>> weighted_sum(np.array([10]), np.array([20]), Fraction(3, 10))
+    array([17])
+    """
+    parts, whole = share.denominator - share.numerator, share.denominator
+    quotient, remainder = np.divmod(second - first, whole)
+    return np.asarray(first + quotient * parts + remainder * parts // whole, dtype=np.int64)

@@ -157,7 +157,9 @@ class _Merged:
             return
         self.waiting.append(_Run.of(table, self.names))
         self.n_rows += table.num_rows
-        if self.n_rows - self.pair.size > max(self.pair.size, self.at_once):
+        # The largest is not sorted, and nothing is won by merging it before others wait.
+        largest = max(self.pair.size, *(run.n_rows for run in self.waiting))
+        if self.n_rows - largest > max(largest, self.at_once):
             self.reduce()
 
     def reduce(self) -> None:
@@ -167,7 +169,9 @@ class _Merged:
             return
         if self.pair.size:
             runs.append(_Run(self.values, _unpack(self.pair, self.widths), self.sums))
-        self.values = [_ordered([run.values[key] for run in runs]) for key in range(len(self.names))]
+        self.values = [
+            _ordered([run.values[key] for run in runs]) for key in range(len(self.names))
+        ]
         self.widths = [max((len(every) - 1).bit_length(), 1) for every in self.values]
         if self.bits > _KEY_BITS:
             return

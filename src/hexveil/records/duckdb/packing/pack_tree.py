@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from hexveil.records.duckdb.session import Session
     from hexveil.records.sources.cache import CacheEntry, CacheFolder
 
-_ROW_GROUP = 1 << 20
+_ROW_GROUP = 1 << 25
+"""Rows that are read as one piece, which need not be joined with others."""
 
 
 @dataclass(frozen=True)
@@ -119,4 +120,5 @@ def _write(pairs: PackedPairs, path: str) -> None:
     """
     names = pc.dictionary_encode(pairs.units["user_id"])
     units = pairs.units.set_column(pairs.units.schema.get_field_index("user_id"), "user_id", names)
-    pq.write_table(replace(pairs, units=units).keyed(), path, compression="zstd", row_group_size=_ROW_GROUP)
+    table = replace(pairs, units=units).keyed()
+    pq.write_table(table, path, compression="zstd", row_group_size=_ROW_GROUP)

@@ -1,11 +1,11 @@
 """From records to a folder at several numbers of pairs: seconds and memory of each step.
 
-``python benchmarks/pairs.py [--pairs N ...] [--memory 4GB] [--blocks] [--brief]``. The records of each size
-lie around one place, with 1.2 records of a (cell, user) pair; users grow with the pairs. Steps run
-in one process for each size: reading, the adviser (`hv.capacity`), a plan by each way, a release
-and its folder with the page. Memory is the largest resident size of a step, the interpreter with
-its libraries included (Linux). `--blocks` keeps the pairs in blocks on disk at every size. Prints
-a table, and for each step the exponent with which time and memory grow, fitted to all sizes.
+``python benchmarks/pairs.py [--pairs N ...] [--memory 4GB] [--blocks] [--brief]``. The records of
+each size lie around one place, with 1.2 records of a (cell, user) pair; users grow with the pairs.
+Steps run in one process for each size: reading, the adviser (`hv.capacity`), a plan by each way, a
+release and its folder with the page. Memory is the largest resident size of a step, the interpreter
+with its libraries included (Linux). `--blocks` keeps the pairs in blocks on disk at every size.
+Prints a table, and for each step the exponent with which time and memory grow, fitted to all sizes.
 """
 
 from __future__ import annotations

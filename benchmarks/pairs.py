@@ -1,11 +1,11 @@
 """From records to a folder at several numbers of pairs: seconds and memory of each step.
 
-``python benchmarks/pairs.py [--pairs N ...] [--memory 4GB] [--blocks]``. The records of each size
-lie around one place, with 1.2 records of a (cell, user) pair; users grow with the pairs. Steps run
-in one process for each size: reading, the adviser (`hv.capacity`), a plan by each way, a release
-and its folder with the page. Memory is the largest resident size of a step, the interpreter with
-its libraries included (Linux). `--blocks` keeps the pairs in blocks on disk at every size. Prints
-a table, and for each step the exponent with which time and memory grow, fitted to all sizes.
+``python benchmarks/pairs.py [--pairs N ...] [--memory 4GB] [--blocks] [--brief]``. The records of
+each size lie around one place, with 1.2 records of a (cell, user) pair; users grow with the pairs.
+Steps run in one process for each size: reading, the adviser (`hv.capacity`), a plan by each way, a
+release and its folder with the page. Memory is the largest resident size of a step, the interpreter
+with its libraries included (Linux). `--blocks` keeps the pairs in blocks on disk at every size.
+Prints a table, and for each step the exponent with which time and memory grow, fitted to all sizes.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ class Steps:
         return made
 
 
-def measure(pairs: int, file: Path, memory: str, folder: Path) -> dict[str, dict[str, float]]:
+def measure(
+    pairs: int, file: Path, memory: str, folder: Path, *, brief: bool
+) -> dict[str, dict[str, float]]:
     """Run all steps on the records of one size."""
     steps = Steps()
     data = steps.run("reading", lambda: read(file, memory))
@@ -120,9 +122,11 @@ def measure(pairs: int, file: Path, memory: str, folder: Path) -> dict[str, dict
     assert data.occupancy.n_pairs == pairs, data
     facts = data.public
     epsilon = 2.0
-    steps.run(
-        "adviser", lambda: hv.capacity(data, epsilon=epsilon, resolutions=RESOLUTIONS, search=False)
-    )
+    if not brief:
+        steps.run(
+            "adviser",
+            lambda: hv.capacity(data, epsilon=epsilon, resolutions=RESOLUTIONS, search=False),
+        )
     ways: dict[str, dict[str, str]] = {
         'plan "equal-split"': {"method": "equal-split", "clipping_range": "bounds"},
         'plan "per-cell"': {"method": "per-cell", "clipping_range": "bounds"},
@@ -130,7 +134,7 @@ def measure(pairs: int, file: Path, memory: str, folder: Path) -> dict[str, dict
         "plan (default)": {},
     }
     made = None
-    for name, options in ways.items():
+    for name, options in list(ways.items())[-1 if brief else 0 :]:
         made = steps.run(
             name, lambda given=options: hv.plan(facts, epsilon=epsilon, advise=False, **given)
         )
@@ -175,6 +179,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, nargs="+", default=list(PAIRS))
     parser.add_argument("--memory", default="4GB")
     parser.add_argument("--blocks", action="store_true", help="blocks on disk at every size")
+    parser.add_argument("--brief", action="store_true", help="only the default plan; no adviser")
     parser.add_argument("--folder", type=Path, help="where records are kept")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -185,7 +190,7 @@ def main() -> int:
             if given.blocks:
                 refusals.BYTES_OF_PAIR = 10**9
             file = folder / f"{given.pairs[0]}.parquet"
-            found = measure(given.pairs[0], file, given.memory, Path(temporary))
+            found = measure(given.pairs[0], file, given.memory, Path(temporary), brief=given.brief)
             print(json.dumps(found))
             return 0
         all_found = {}
@@ -194,7 +199,13 @@ def main() -> int:
             print(f"{pairs:,} pairs, {users:,} users, {cells:,} cells, memory {given.memory}")
             if not (folder / f"{pairs}.parquet").exists():
                 write(folder / f"{pairs}.parquet", pairs)
-            flags = ["--alone", *["--blocks"] * given.blocks, "--memory", given.memory]
+            flags = [
+                "--alone",
+                *["--blocks"] * given.blocks,
+                *["--brief"] * given.brief,
+                "--memory",
+                given.memory,
+            ]
             command = [sys.executable, __file__, "--pairs", str(pairs), "--folder", str(folder)]
             done = subprocess.run([*command, *flags], check=True, stdout=subprocess.PIPE, text=True)
             all_found[pairs] = json.loads(done.stdout.splitlines()[-1])

@@ -46,7 +46,8 @@ class Plan(PlanData):
         folder : str or Path
             New, in a folder that exists. It holds plan.json, cells.parquet, users.parquet and
             pairs.parquet (without rows where pairs do not fit in memory): public facts, users by
-            number. They show where each numbered user reported: give them to reviewers, not to everybody.
+            number. They show where each numbered user reported: give them to reviewers, not to
+            everybody.
 
         Raises
         ------

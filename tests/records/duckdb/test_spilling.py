@@ -73,7 +73,7 @@ def everything(pairs, total, squares):
 
 @pytest.mark.parametrize("way", ["engine", "packed", "too many to pack"])
 def test_blocks_hold_the_pairs_and_sums_of_a_reading_in_memory(records, small, monkeypatch, way):
-    """By the engine's grouping and from packed records; a user of no selected cell has no number."""
+    """By the engine's grouping and from packed records; a user of no selected cell is left out."""
     if way != "engine":
         monkeypatch.setattr(packed_records, "MIN_RECORDS", 0)
     if way == "too many to pack":

@@ -3,9 +3,9 @@
 plan.json has the request, the cost, the public metadata of the records, and the digest of all
 contents. cells.parquet and users.parquet have the rows that `Plan.table` and `Plan.users` show and
 beside them the exact arrays of the plan's decisions (plan_codec.py); pairs.parquet has the counts
-of each (cell, user) pair, unless these do not fit in memory: then the folder goes with the data set that
-was planned, by the fingerprint of its counts. Numbers are doubles or integers as they are, exact
-numbers are text.
+of each (cell, user) pair, unless these do not fit in memory: then the folder goes with the data set
+that was planned, by the fingerprint of its counts. Numbers are doubles or integers as they are,
+exact numbers are text.
 
 Users are numbers, ids are not known here. Counts by pair are public by the promise, but they show
 where the user of each number was: the folder is for reviewers, not for publication.

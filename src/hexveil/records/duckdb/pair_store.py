@@ -141,7 +141,7 @@ class PairTable:
         self.session.run(f"DROP TABLE {PAIRS}")
 
     def _numbered_query(self, sums: Sequence[str]) -> str:
-        """Number the units; return the query of the pairs in the selected cells, by numbers."""
+        """Return the query of the pairs in the selected cells, by numbers; units get theirs."""
         unit_keys = ", ".join(self.keys.unit)
         distinct = f"SELECT DISTINCT {unit_keys} FROM {PAIRS} WHERE {self._is_kept}"
         number_units(self.session, distinct, self.keys)

@@ -3,9 +3,10 @@
 A further day of a year would otherwise read 365 tables. Packs form a tree: eight tables become a
 pack, eight packs a larger one, and larger ones a single one as soon as they hold an eighth of it:
 so 365 days are a pack of 320, five of eight and five tables. Few days are then put among many,
-which are in order already; a day is added up again about ten times in all. A pack names its members by the digests of their tables, so it cannot
-outlive what it sums: where an entry was made anew, its digest is another one. It is two files, a
-head `<key>.pack` and a table `<token>.packed`, as an entry is, and can be deleted as freely.
+which are in order already; a day is added up again about ten times in all. A pack
+names its members by the digests of their tables, so it cannot outlive what it sums: where an entry
+was made anew, its digest is another one. It is two files, a head `<key>.pack` and a table
+`<token>.packed`, as an entry is, and can be deleted as freely.
 """
 
 from __future__ import annotations

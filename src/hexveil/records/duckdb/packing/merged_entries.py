@@ -173,7 +173,9 @@ class _Merged:
             return
         self.waiting.append(_Run.of(table, self.names))
         self.n_rows += table.num_rows
-        if self.n_rows - self.pair.size > max(self.pair.size, self.at_once):
+        # The largest is not sorted, and nothing is won by merging it before others wait.
+        largest = max(self.pair.size, *(run.n_rows for run in self.waiting))
+        if self.n_rows - largest > max(largest, self.at_once):
             self.reduce()
 
     def reduce(self) -> None:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from hexveil.records.duckdb.session import Session
     from hexveil.records.sources.cache import CacheEntry, CacheFolder
 
-_ROW_GROUP = 1 << 20
+_ROW_GROUP = 1 << 25
+"""Rows that are read as one piece, which need not be joined with others."""
 
 
 @dataclass(frozen=True)

@@ -93,13 +93,14 @@ class PackedPairs:
 
     def single_records(self) -> tuple[int, int]:
         """Return the number of users, and of those with a single record."""
-        names = self.units["user_id"].combine_chunks()
-        # Units of one user, its days or weeks, follow each other.
-        is_start = np.ones(len(names), dtype=np.bool_)
+        user = self.unit
         if self.units.num_columns > 1:
+            names = self.units["user_id"].combine_chunks()
+            # Units of one user, its days or weeks, follow each other.
+            is_start = np.ones(len(names), dtype=np.bool_)
             is_start[1:] = pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
-        user = np.cumsum(is_start) - 1
-        records = np.bincount(user[self.unit], weights=self.sums["n"])
+            user = (np.cumsum(is_start) - 1)[self.unit]
+        records = np.bincount(user, weights=self.sums["n"])
         return int((records > 0).sum()), int((records == 1).sum())
 
     def keyed(self) -> pa.Table:

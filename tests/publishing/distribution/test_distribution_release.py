@@ -229,11 +229,15 @@ def test_the_page_offers_every_statistic(folder, made):
         "Average speed, km/h", "Standard deviation of speed, km/h",
         "15th percentile of speed, km/h", "Median of speed, km/h",
     ]  # fmt: skip
-    assert names[-1] == "Share of at least 40 of speed"
+    assert names[-21:-19] == [
+        "Share of at least 40 of speed",
+        "Share of speed from 0 to 4\u00a0km/h",
+    ]
+    assert data["bins"] == {"first": 8, "ends": list(range(0, 81, 4)), "unit": "km/h"}
     median = data["choices"][3]
     assert median["columns"]["value"] == np.round(made["p50"], 1).tolist()
     assert sum(median["grades"]) == 6
-    assert page.count("<option value=") >= len(names) == 8
+    assert page.count("<option value=") >= len(names) == 28
     assert made.plot is not None
     assert "median" in made._repr_html_() or "Average" in made._repr_html_()
 

@@ -116,6 +116,7 @@ SHAPE_TABLES = {
     "a share": ("share_at_least_40", first_open(lambda _: 1.5), "fall with their thresholds"),
     "a bin": ("histogram_05", first_open(lambda x: x + 0.1), "do not add up to 1"),
     "a grade": ("quality", first_open(lambda x: "good" if x != "good" else "noise"), "quality"),
+    "another grade": ("p85_quality", first_open(lambda _: "closed"), "p85_quality is not"),
     "a missing number": ("p50", first_open(lambda _: None), "p50 is there"),
 }
 TABLES = {

@@ -337,6 +337,9 @@ def test_pictures_show_closed_cells_as_closed(made):
         frame = release.to_geopandas()
         assert (len(frame), int(frame["is_open"].sum())) == (len(release), n_open)
     made[0].plot("weight", ax=axes)
+    axes.clear()
+    made[4].plot("share>=40", ax=axes)
+    assert axes.get_title().startswith("Share of at least 40 of speed (")
     with pytest.raises(InputError, match="draws numbers"):
         made[0].plot("quality")
 

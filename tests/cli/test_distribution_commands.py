@@ -11,14 +11,18 @@ DRAWN = ("run.toml", *ASKED, "--weights", "distribution=2,moments=1", "--epsilon
 
 def test_from_records_to_a_verified_folder(here, call):
     """The plan states one price for all; the release books it once, and the folder verifies."""
-    planned = call("plan", *DRAWN, "--json")
+    planned = call("plan", *DRAWN, "--compare", "--save", "reviewed", "--json")
     said = json.loads(planned.out)
+    assert {one["estimator"]: one["is_chosen"] for one in said["estimators"]} == {
+        "ranks": False, "bins": True,
+    }  # fmt: skip
+    assert said["files"] == ["reviewed"]
     assert said["statistics"] == ["mean", "p50", "share<10"]
     assert said["weights"] == {"distribution": 2.0, "moments": 1.0}
     assert 1.9 < said["epsilon"] <= 2.0
     dry = call("release", *DRAWN, "--dry-run")
     assert "would book 2 for the most exposed unit" in " ".join(dry.out.split())
-    done = call("release", *DRAWN)
+    done = call("release", "run.toml", *ASKED[:2], "--from-plan", "reviewed")
     assert done.code == 0, done.err
     assert "p50_quality" in pq.read_table("map/cells.parquet").column_names
     checked = call("verify", "map")
@@ -33,7 +37,7 @@ def test_from_records_to_a_verified_folder(here, call):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ((*ASKED, "--compare"), "--compare has no use with quantiles, shares and histograms"),
+        ((*ASKED, "--grids"), "--grids compares grids by the error of means, not of quantiles"),
         (("--statistics", "p50,median"), "statistics must be some of"),
         (("--statistics", "share<10", "--weights", "3"), "must be one number per kind"),
         (("--statistics", "mean", "--estimator", "bins"), "weights and estimator go with"),
@@ -48,3 +52,13 @@ def test_what_does_not_go_together_is_named(here, call, options, sentence):
     assert done.code == 2
     assert sentence in " ".join(done.err.split())
     assert not (here / "map").exists()
+
+
+@pytest.mark.slow
+def test_a_curve_shows_the_price_of_shares(here, call):
+    """The figure has a line for each way to measure a share; errors fall with the price."""
+    said = call("plan", "run.toml", "--statistics", "share<10", "--curve", "curve", "--compare")
+    assert said.code == 0, said.err
+    assert (here / "curve.png").stat().st_size > 10_000
+    assert "averages of zeros and ones" in (here / "curve.svg").read_text()
+    assert "(chosen)" in said.out

@@ -8,26 +8,31 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms.presence.presence_decoding import PresenceMap
+from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
 from hexveil.publishing.presence.presence_manifest import presence_sections
 from hexveil.publishing.presence.presence_table import released_table
+from hexveil.report import statistic_choice
 from hexveil.report.presence.presence_page import render_presence
 from hexveil.report.promise import assumptions, neighbours, not_protected, promise
 
 BOX = (20.9, 52.1, 21.1, 52.3)
 
 
-def page_of(cells, n_closed):
+def page_of(cells, n_closed, statistics=()):
     """Return the page of a made-up map on declared cells, its table and its data."""
     facts = hv.declare(
         user="car", value="speed", bounds=(0, 100), value_unit="km/h", protect="presence",
         lat="lat" if isinstance(cells, hv.Cells) else None,
-        lon="lon" if isinstance(cells, hv.Cells) else None, cells=cells,
+        lon="lon" if isinstance(cells, hv.Cells) else None, cells=cells, statistics=statistics,
     )  # fmt: skip
-    plan = hv.plan(facts, epsilon=1, fleet=5000, advise=False)
+    plan = hv.plan(facts, epsilon=1, fleet=5000, advise=False, statistics=statistics or None)
     is_open = np.arange(facts.grid.n_cells) >= n_closed
     share, wide = np.linspace(0.2, 0.6, is_open.size), np.full(is_open.size, 0.02)
-    numbers = [share, share - wide, share + wide, 50 * share, 40 * share, 60 * share]
-    decoded = PresenceMap(is_open, *(np.where(is_open, one, np.nan) for one in numbers), share)
+    if statistics:
+        decoded = shapes_of(is_open, share, wide)
+    else:
+        numbers = [share, share - wide, share + wide, 50 * share, 40 * share, 60 * share]
+        decoded = PresenceMap(is_open, *(np.where(is_open, one, np.nan) for one in numbers), share)
     table = released_table(plan.request, decoded, "speed", "km/h")
     manifest = {
         "model": "presence",
@@ -45,10 +50,25 @@ def page_of(cells, n_closed):
         **presence_sections(facts),
         "plan": plan.to_json()
         | {"user_cap": "none", "stages": [], "scale": 2.0**20, "parts": 2**20}
-        | {"open_from": 3.0, "false_openings": 1.0},
+        | {"open_from": 3.0, "false_openings": 1.0}
+        | ({"bins": 4} if statistics else {}),
     }
     html = render_presence(table, manifest)
     return html, table, json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
+
+
+def shapes_of(is_open, share, wide):
+    """Return made-up averages, medians, shares and histograms; medians are noise."""
+    bins = np.full((share.size, 20), 0.05)
+    estimate = np.column_stack([100 * share, 100 * share, share, bins])
+    half = np.column_stack([100 * wide, 4000 * wide, wide, bins / 2])
+    ends = np.clip(estimate - half, 0, None), np.minimum(estimate + half, [100, 100] + [1] * 21)
+    weights = 50 * share, 40 * share, 60 * share
+    closed = np.where(is_open, 1.0, np.nan)
+    return ShapeMap(
+        is_open, *(closed * one for one in weights),
+        *(closed[:, None] * one for one in (estimate, *ends)),
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +133,39 @@ def test_a_closed_cell_shows_no_number_in_a_browser(show, mapped):
     page.locator("#grade").select_option("all")
     assert listed.all_inner_texts().count("closed") == 3
     assert page.complaints == []
+
+
+SHAPES = ("mean", "p50", "share<30", "histogram")
+
+
+def test_every_statistic_can_be_chosen(show):
+    """Each has numbers, grades and a caption of its own; a card draws the histogram of its cell."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    html, table, data = page_of(hv.Cells(6, None, area=BOX), 3, SHAPES)
+    assert len(data["choices"]) == 23
+    assert data["bins"] == {"first": 3, "ends": list(range(0, 101, 5)), "unit": "km/h"}
+    n_open = table.num_rows - 3
+    assert [data["choices"][k]["grades"] for k in (0, 1)] == [[n_open, 0, 0], [0, 0, n_open]]
+    page = show(html, 390, at=f"#cell={table['hexagon'][4].as_py()}")
+    value, caption = page.locator("#readout .value"), page.locator("#cells-caption")
+    assert "km/h" in value.inner_text()
+    page.locator("#statistic").select_option(label="Share below 30 of speed")
+    assert value.inner_text() == f"{table['share_below_30'][4].as_py():.3f}"
+    assert caption.inner_text().startswith("Share below 30 of speed per cell.")
+    assert page.locator("#readout .bin").count() == 20
+    page.locator("#readout .bin").nth(4).click(force=True)
+    assert caption.inner_text().startswith("Share of speed from 20 to 25\u00a0km/h per cell.")
+    assert value.inner_text() == "0.050"
+    assert "20 to 25: 0.050 (0.025 to 0.075)" in page.locator("#readout").inner_html()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    found = axe.Axe().run(page).response["violations"]
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+    assert page.complaints == []
+
+
+def test_a_large_page_leaves_the_histogram_to_the_tables(monkeypatch):
+    """Bins would make it too large for a browser; it says where they are."""
+    monkeypatch.setattr(statistic_choice, "MAX_NUMBERS", 50)
+    html, _, data = page_of(hv.Labels("road", values=["A4", "A8", "B10"]), 1, SHAPES)
+    assert (len(data["choices"]), data["bins"]) == (3, None)
+    assert "cells.csv has the histogram" in html

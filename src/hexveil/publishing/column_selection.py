@@ -24,7 +24,8 @@ def column_name(table: pa.Table, name: str) -> str | None:
     term = term_of(name)
     prefix = name if term is None or name.startswith("histogram_") else term.column
     keys = ("estimate", "raw") if name in STATISTICS or term is not None else ()
-    named = [name, *(f"{prefix}_{key}" for key in keys)]
+    # Under private presence the estimate has the name of the statistic.
+    named = [name, *(f"{prefix}_{key}" for key in keys), prefix]
     return next((column for column in named if column in table.column_names), None)
 
 

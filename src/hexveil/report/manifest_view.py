@@ -10,6 +10,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text, to_fraction
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, term_of
 from hexveil.report.templates import render_sentence
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 RANGE = {"mean": 1.0, "variance": 0.25, "sd": 0.5}
 """Range of a statistic for bounds of width 1: quality grades are relative to it."""
+_LATTICE = ("lower", "upper", "quantum")
 _NEEDED = ("dataset", "guarantee", "bounds", "grid", "plan")
 
 
@@ -180,8 +182,29 @@ class ManifestView:
 
     @property
     def heading(self) -> str:
-        """The statistic shown with the value: "Average speed", "Variance of speed"."""
-        return format_heading((self.statistic,), self.value)
+        """The statistic shown with the value: "Average speed", "Share of speed up to 10 km/h"."""
+        ends = self.bin_ends
+        if ends is None:
+            return format_heading((self.statistic,), self.value)
+        lower, upper = (f"{end:g}" for end in ends)
+        upper = with_unit(upper, self.value_unit)
+        return render_sentence("statistics.txt", "bin", value=self.value, lower=lower, upper=upper)
+
+    @property
+    def bin_ends(self) -> tuple[float, float] | None:
+        """Ends of the bin of a histogram that is shown, in value units; None of another statistic.
+
+        A value on an end counts in the bin below it.
+        """
+        if self.statistic not in column_names(Histogram()):
+            return None
+        bounds = self.manifest["bounds"]
+        lower, upper, quantum = (to_fraction(bounds[one], one) for one in _LATTICE)
+        lattice = ValueLattice.of((lower, upper), quantum)
+        number = column_names(Histogram()).index(self.statistic)
+        ends = [0, *Histogram().edges(lattice).tolist()]
+        start, end = (float(lower + end * quantum) for end in ends[number : number + 2])
+        return start, end
 
     @property
     def unit_text(self) -> str:
@@ -207,6 +230,8 @@ class ManifestView:
     @property
     def decimals(self) -> int:
         """Digits shown after the point: a step is at most a five-hundredth of the range."""
+        if self.statistic == "users":
+            return 0
         return min(9, max(0, math.ceil(-math.log10(self.range / 200))))
 
     @property

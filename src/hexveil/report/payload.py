@@ -77,20 +77,50 @@ def payload(
 
 def shown_statistic(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     """Return the numbers, digits and colours of the statistic shown."""
-    low, high = colour_range(table, view.statistic, view.estimator(table))
+    numbers = (view.shown_numbers(table), view.half_widths(table), *view.shown_limits(table))
+    shown = describe_numbers(view, numbers, table[f"{view.statistic}_quality"].to_pylist())
+    for name in ("users", "records"):
+        shown["columns"][name] = [int(n) for n in table[name].to_pylist()]
+    return shown
+
+
+def describe_numbers(
+    view: ManifestView, numbers: Sequence[NDArray[np.float64]], grades: Sequence[str]
+) -> dict[str, Any]:
+    """Return everything that the page's scripts need of the statistic of a view.
+
+    Parameters
+    ----------
+    view : ManifestView
+    numbers : sequence of ndarray of float, shape (n_cells,)
+        Number of each cell, half of its interval, and the interval's ends; NaN where there is none.
+    grades : sequence of str
+        Quality of each cell.
+    """
+    value, half, low, high = numbers
+    decimals = view.decimals
+    ends = _colour_ends(value, grades)
     return {
-        "columns": _numbers(table, view),
+        "columns": {
+            "value": round_numbers(value, decimals, np.rint),
+            "bound": round_numbers(half, decimals, np.ceil),
+            "low": round_numbers(low, decimals, np.floor),
+            "high": round_numbers(high, decimals, np.ceil),
+            "quality": [GRADES.index(grade) for grade in grades],
+        },
         "value": {
             "name": view.noun.capitalize(),
             "unit": view.unit_text,
-            "decimals": view.decimals,
+            "decimals": decimals,
         },
-        "colour": {"low": low, "high": high},
+        "colour": {"low": ends[0], "high": ends[1]},
     }
 
 
 def opening_slot(slot: Sequence[int] | None, quality: Sequence[int]) -> int:
     """Return the slot with the most good cells; of equals the one with the most that are no noise.
+
+    Of equals again it is the one with the most that are not closed.
 
     Examples
     --------
@@ -99,10 +129,11 @@ def opening_slot(slot: Sequence[int] | None, quality: Sequence[int]) -> int:
     """
     if slot is None:
         return 0
-    merits = [[0, 0] for _ in range(max(slot) + 1)]
+    merits = [[0, 0, 0] for _ in range(max(slot) + 1)]
     for number, grade in zip(slot, quality, strict=True):
-        merits[number][0] += QUALITIES[grade] == "good"
-        merits[number][1] += QUALITIES[grade] != "noise"
+        merits[number][0] += GRADES[grade] == "good"
+        merits[number][1] += GRADES[grade] not in ("noise", "closed")
+        merits[number][2] += GRADES[grade] != "closed"
     return merits.index(max(merits))
 
 
@@ -114,9 +145,13 @@ def colour_range(table: pa.Table, statistic: str = "mean", key: str = "") -> tup
     keys = (key,) if key else ("estimate", "raw")
     name = next(f"{statistic}_{one}" for one in keys if f"{statistic}_{one}" in table.column_names)
     value = np.asarray(table[name].to_numpy(), dtype=np.float64)
+    return _colour_ends(value, table[f"{statistic}_quality"].to_pylist())
+
+
+def _colour_ends(value: NDArray[np.float64], grades: Sequence[str]) -> tuple[float, float]:
     usable = np.isfinite(value)
     # Noise is drawn faintly and would stretch the scale; with nothing but noise, all cells count.
-    is_shown = usable & (np.array(table[f"{statistic}_quality"].to_pylist()) != "noise")
+    is_shown = usable & (np.array(grades) != "noise")
     return round_ends(value[is_shown if is_shown.any() else usable])
 
 
@@ -215,22 +250,6 @@ def label_texts(table: pa.Table, view: ManifestView) -> dict[str, list[str]]:
     if not view.label_columns and "hexagon" not in table.column_names:
         return {"label:cell": column_texts(table, "cell") or []}
     return {f"label:{name}": column_texts(table, name) or [] for name in view.label_columns}
-
-
-def _numbers(table: pa.Table, view: ManifestView) -> dict[str, list[Any]]:
-    """Return each shown number, rounded to the digits shown, bounds outwards."""
-    statistic, decimals = view.statistic, view.decimals
-    low, high = view.shown_limits(table)
-    quality = [QUALITIES.index(str(q)) for q in table[f"{statistic}_quality"].to_pylist()]
-    return {
-        "value": round_numbers(view.shown_numbers(table), decimals, np.rint),
-        "bound": round_numbers(view.half_widths(table), decimals, np.ceil),
-        "low": round_numbers(low, decimals, np.floor),
-        "high": round_numbers(high, decimals, np.ceil),
-        "users": [int(n) for n in table["users"].to_pylist()],
-        "records": [int(n) for n in table["records"].to_pylist()],
-        "quality": quality,
-    }
 
 
 def round_numbers(

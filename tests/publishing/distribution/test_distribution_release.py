@@ -17,8 +17,10 @@ from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, exe
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.statistic_terms import column_names
+from hexveil.planning.distribution import distribution_folder
 from hexveil.planning.distribution.distribution_codec import (
     decode_distribution_plan,
+    distribution_goal,
     encode_distribution,
 )
 from hexveil.planning.distribution.distribution_components import (
@@ -229,11 +231,15 @@ def test_the_page_offers_every_statistic(folder, made):
         "Average speed, km/h", "Standard deviation of speed, km/h",
         "15th percentile of speed, km/h", "Median of speed, km/h",
     ]  # fmt: skip
-    assert names[-1] == "Share of at least 40 of speed"
+    assert names[-21:-19] == [
+        "Share of at least 40 of speed",
+        "Share of speed from 0 to 4\u00a0km/h",
+    ]
+    assert data["bins"] == {"first": 8, "ends": list(range(0, 81, 4)), "unit": "km/h"}
     median = data["choices"][3]
     assert median["columns"]["value"] == np.round(made["p50"], 1).tolist()
     assert sum(median["grades"]) == 6
-    assert page.count("<option value=") >= len(names) == 8
+    assert page.count("<option value=") >= len(names) == 28
     assert made.plot is not None
     assert "median" in made._repr_html_() or "Average" in made._repr_html_()
 
@@ -465,3 +471,63 @@ def test_through_a_deaf_door_nothing_is_heard(tmp_path, monkeypatch, estimator):
     assert heard[0][0] == heard[1][0]
     assert heard[0][1].equals(heard[1][1])
     assert heard[0][2:] == heard[1][2:]
+
+
+@pytest.mark.parametrize("estimator", ["ranks", "bins", "auto"])
+def test_a_saved_plan_is_that_plan(dataset, tmp_path, estimator):
+    """It is loaded with its records, has its loss to the bit, and is the same request."""
+    asked = ("share<20",) if estimator == "auto" else ("mean", "p50", "share<20")
+    plan = hv.plan(dataset, statistics=asked, epsilon=2, estimator=estimator, edition="b")
+    loaded = hv.DistributionPlan.load(plan.save(tmp_path / "saved"), dataset)
+    assert np.array_equal(loaded.losses(), plan.losses())
+    assert loaded.to_json() == plan.to_json()
+    assert distribution_goal(loaded) == distribution_goal(plan)
+    with pytest.raises(InputError, match="exists; a saved plan is never changed"):
+        plan.save(tmp_path / "saved")
+    with pytest.raises(InputError, match=r"hv.DistributionPlan.load"):
+        hv.Plan.load(tmp_path / "saved")
+
+
+STRANGERS = {
+    "an edit": (lambda words: words["request"].update(epsilon="1"), False, "was edited"),
+    "a price of 0": (lambda words: words["component"]["prices"].insert(0, 0), True, "its prices"),
+    "a fraction": (
+        lambda words: words["component"].update(prices=[1.5] * 6), True, "its prices are not",
+    ),
+    "a larger ε": (lambda words: words["component"].update(bin_epsilon="3"), True, "the whole"),
+    "a smaller ε": (lambda words: words["component"].update(bin_epsilon="0.1"), True, "a loss"),
+    "less asked": (lambda words: words["request"].update(epsilon="1.99"), True, "above the epsi"),
+    "no number": (
+        lambda words: (words["component"].update(bin_epsilon="1e999"),
+                       words["request"].update(epsilon="1e1000")), True, "lacks a field",
+    ),
+    "a statistic": (
+        lambda words: words["request"].update(statistics=["mean", "p50"]), True, "not those",
+    ),
+    "a part": (lambda words: words["parts"].update(moments="0"), True, "another one than was"),
+    "a place": (lambda words: words["records"].update(fingerprint="0"), True, "who reported how"),
+    "other bins": (lambda words: words["records"].update(bins="1"), True, "counted by"),
+    "no field": (lambda words: words.pop("component"), True, "lacks a field"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def saved(dataset, tmp_path_factory):
+    """Return the folder of a saved plan with bins."""
+    plan = hv.plan(dataset, statistics=("sd", "p50"), epsilon=2, estimator="bins", advise=False)
+    return plan.save(tmp_path_factory.mktemp("plans") / "saved")
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_a_strangers_plan_is_refused(dataset, saved, tmp_path, name):
+    """Whatever plan.json was made to say ends in one sentence, even where its digest fits."""
+    change, fits, sentence = STRANGERS[name]
+    shutil.copytree(saved, tmp_path / "plan")
+    words = json.loads((saved / "plan.json").read_text())
+    change(words)
+    if fits:
+        del words["digest"]
+        words["digest"] = distribution_folder.digest(words)
+    (tmp_path / "plan" / "plan.json").write_text(json.dumps(words))
+    with pytest.raises(InputError, match=sentence):
+        hv.DistributionPlan.load(tmp_path / "plan", dataset)

@@ -116,6 +116,7 @@ SHAPE_TABLES = {
     "a share": ("share_at_least_40", first_open(lambda _: 1.5), "fall with their thresholds"),
     "a bin": ("histogram_05", first_open(lambda x: x + 0.1), "do not add up to 1"),
     "a grade": ("quality", first_open(lambda x: "good" if x != "good" else "noise"), "quality"),
+    "another grade": ("p85_quality", first_open(lambda _: "closed"), "p85_quality is not"),
     "a missing number": ("p50", first_open(lambda _: None), "p50 is there"),
 }
 TABLES = {
@@ -336,6 +337,9 @@ def test_pictures_show_closed_cells_as_closed(made):
         frame = release.to_geopandas()
         assert (len(frame), int(frame["is_open"].sum())) == (len(release), n_open)
     made[0].plot("weight", ax=axes)
+    axes.clear()
+    made[4].plot("share>=40", ax=axes)
+    assert axes.get_title().startswith("Share of at least 40 of speed (")
     with pytest.raises(InputError, match="draws numbers"):
         made[0].plot("quality")
 

@@ -41,6 +41,7 @@ from hexveil.planning.approximate.delta_advice import describe_delta_gain
 from hexveil.planning.comparison.mechanism_comparison import explain_absence
 from hexveil.planning.comparison.method_comparison import Comparison, compare
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
+from hexveil.planning.distribution.estimator_comparison import compare_estimators
 from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 from hexveil.report.promise import promise
@@ -118,9 +119,12 @@ def plan(
         curve = shared_steps.to_run_path(curve)
         curves.check(curve)
     if has_distribution(run.plan.statistics or ()):
-        unused = {"--compare": compare_methods, "--grids": bool(grids)}
-        unused |= {"--curve": curve is not None, "--save": save is not None}
-        _plan_distribution(run, unused, as_json=as_json)
+        if grids:
+            raise InputError(
+                "--grids compares grids by the error of means, not of quantiles, shares and "
+                "histograms; plan the mean alone with --grids, or leave it out."
+            )
+        _plan_distribution(run, compare_methods, curve, save, as_json=as_json)
         return
     facts = shared_steps.read_facts(run)
     plan = shared_steps.plan_run(run, facts)
@@ -161,22 +165,32 @@ def plan(
         typer.echo(line)
 
 
-def _plan_distribution(run: Run, unused: dict[str, bool], *, as_json: bool) -> None:
+def _plan_distribution(
+    run: Run, compares: Compare, curve: Curve, save: Save, *, as_json: bool
+) -> None:
     """Print price and expected errors of quantiles, shares and histograms."""
-    given = [name for name, used in unused.items() if used]
-    if given:
-        raise InputError(
-            f"{given[0]} has no use with quantiles, shares and histograms; leave it out."
-        )
     facts = shared_steps.read_facts(run)
     plan = shared_steps.plan_run(run, facts)
     assert isinstance(plan, DistributionPlan)  # noqa: S101  by its statistics
+    saved = [] if save is None else [plan.save(shared_steps.to_run_path(save))]
+    with show_progress("Drawing the curve"):
+        drawn = [] if curve is None else curves.write_shares(plan, curve)
+    files: Files = {"saved": saved, "drawn": drawn}
+    ways = compare_estimators(plan) if compares else ()
     if as_json:
-        typer.echo(json.dumps(shared_steps.plan_json(plan), indent=2))
+        output = shared_steps.plan_json(plan) | {"files": _file_names(run, files)}
+        output |= {"estimators": [asdict(way) for way in ways]} if compares else {}
+        typer.echo(json.dumps(output, indent=2))
         return
     warning = shared_steps.describe_infeasibility(plan)
     lines = [*price_lines(plan, facts), *distribution_text.map_lines(plan, warning)]
-    typer.echo("\n".join(lines))
+    lines += distribution_text.comparison_lines(ways, facts.value_unit)
+    typer.echo("\n".join([*lines, *file_lines(run, files)]))
+
+
+def _file_names(run: Run, files: Files) -> list[str]:
+    """Return the written files relative to the caller's folder."""
+    return [str(shared_steps.resolve_path(run, one)) for paths in files.values() for one in paths]
 
 
 def _compare(plan: Plan) -> Comparison:
@@ -211,9 +225,7 @@ def _json(
         "coarser": None if coarse is None else shared_steps.plan_json(coarse),
         "warning": shared_steps.describe_infeasibility(plan),
         **(_comparison_json(comparison) if comparison else _NO_COMPARISON),
-        "files": [
-            str(shared_steps.resolve_path(run, path)) for paths in files.values() for path in paths
-        ],
+        "files": _file_names(run, files),
     }
 
 

@@ -18,6 +18,7 @@ from hexveil.cli.presence import declared_plan, declared_release
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.planning import Plan
+from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.serialization import plan_folder
 from hexveil.publishing import check_writable
 from hexveil.publishing.pipeline import booked_plan
@@ -70,11 +71,13 @@ def release(
     saved = None if from_plan is None else shared_steps.to_run_path(from_plan)
     # Mistakes in the plan and the run are reported before the records are read.
     needs_records = saved is not None and plan_folder.needs_records(saved)
-    reviewed = None if saved is None or needs_records else Plan.load(saved)
+    reviewed: ReleasablePlan | None = None
+    if saved is not None and not needs_records:
+        reviewed = Plan.load(saved)
     folder, account = destination(run, planned=saved is not None)
     dataset = shared_steps.read(run)
     if saved is not None and needs_records:
-        reviewed = Plan.load(saved, dataset.occupancy)
+        reviewed = load_reviewed(saved, dataset)
     plan, warning = select_plan(run, dataset, reviewed)
     if dry_run:
         release_preview.show(run, dataset, plan, account, warning, as_json=as_json)
@@ -105,6 +108,13 @@ def release(
     typer.echo("\n".join(end_lines(run, plan, published, written, book.spend())))
 
 
+def load_reviewed(folder: Path, dataset: Dataset) -> ReleasablePlan:
+    """Return a saved plan that is loaded with its records."""
+    if plan_folder.is_distribution(plan_folder.read_words(folder)):
+        return DistributionPlan.load(folder, dataset)
+    return Plan.load(folder, dataset.occupancy)
+
+
 def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any]]:
     """Return the new folder and the ledger's arguments; check both early."""
     if run.release.out is None:
@@ -121,7 +131,7 @@ def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any
 
 
 def select_plan(
-    run: Run, dataset: Dataset, reviewed: Plan | None = None
+    run: Run, dataset: Dataset, reviewed: ReleasablePlan | None = None
 ) -> tuple[ReleasablePlan, str | None]:
     """Return the plan, and a warning if the caller accepts a grid that is too fine.
 

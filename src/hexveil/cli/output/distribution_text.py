@@ -12,7 +12,10 @@ from hexveil.report.manifest_view import noun
 from hexveil.report.promise import promise
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
+    from hexveil.planning.distribution.estimator_comparison import EstimatorErrors
 
 _FORMS = {
     "indicator": "the average of zeros and ones",
@@ -71,3 +74,18 @@ def map_lines(plan: DistributionPlan, warning: str | None) -> list[str]:
         *formatting.wrapped("Expected error", f"{'; '.join(parts)}."),
     ]
     return lines if warning is None else lines + formatting.wrapped("Warning", warning)
+
+
+def comparison_lines(ways: Sequence[EstimatorErrors], unit: str) -> list[str]:
+    """Return a line for each way to measure the distribution, at the same price."""
+    lines: list[str] = []
+    for way in ways:
+        errors = [
+            f"the {name} {formatting.measured(error, formatting.unit_of(name, unit))}"
+            for name, error in way.moment_errors.items()
+        ]
+        errors.append(f"a share {way.share_error:.2g}")
+        chosen = " (chosen)" if way.is_chosen else ""
+        text = f"{_FORMS[way.estimator]}{chosen}: {', '.join(errors)} on average."
+        lines += formatting.wrapped("Or" if lines else "Measured", text)
+    return lines

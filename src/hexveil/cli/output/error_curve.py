@@ -16,8 +16,11 @@ import numpy as np
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
+from hexveil.base.rational import to_fraction
 from hexveil.cli.output import formatting
 from hexveil.planning.comparison.method_comparison import same_request
+from hexveil.planning.distribution.distribution_plan import USELESS_ERROR
+from hexveil.planning.distribution.estimator_comparison import with_estimator
 from hexveil.planning.feasibility.advice import at_loss
 from hexveil.planning.methods import allocate
 from hexveil.simulation import figure_style
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from hexveil.model.statistic_terms import Estimator
+    from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.plan import Plan
 
     Points = list[tuple[float, float]]
@@ -34,7 +39,11 @@ if TYPE_CHECKING:
 AROUND = 30.0
 """The curve spans prices from the plan's divided by this to the plan's times this."""
 POINTS = 17
+SHARE_POINTS = 7
+"""Points of a curve of shares: each is a plan."""
 KINDS = ("png", "svg")
+_ESTIMATORS: dict[Estimator, str] = {"ranks": "mean ranks of cells", "bins": "bins of every cell"}
+_INDICATOR: dict[Estimator, str] = {"auto": "averages of zeros and ones"}
 
 
 def check(file: Path) -> None:
@@ -55,6 +64,63 @@ def check(file: Path) -> None:
 def write(plan: Plan, file: Path, unit: str) -> list[Path]:
     """Write the figure as PNG and SVG and return both files."""
     return [_write(file.with_suffix(f".{k}"), image) for k, image in images(plan, unit).items()]
+
+
+def write_shares(plan: DistributionPlan, file: Path) -> list[Path]:
+    """Write the figure of a plan of distributions as PNG and SVG and return both files."""
+    made = share_images(plan)
+    return [_write(file.with_suffix(f".{kind}"), image) for kind, image in made.items()]
+
+
+def share_images(plan: DistributionPlan) -> dict[str, bytes]:
+    """Return the figure's bytes by kind: price against the error of a share of records."""
+    with figure_style.style():
+        from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
+
+        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        axes = figure.subplots()
+        ways = _INDICATOR if plan.estimator == "indicator" else {}
+        for (estimator, name), colour, dashes in zip(
+            (_ESTIMATORS | ways).items(), figure_style.COLOURS, figure_style.DASHES, strict=False
+        ):
+            losses, errors = zip(*share_points(plan, estimator), strict=True)
+            axes.plot(losses, errors, color=colour, linestyle=dashes, linewidth=1.8, label=name)
+        point = (float(plan.epsilon), plan.expected_error["share"])
+        axes.plot(*point, "o", color="black", markersize=7, zorder=4, label="this plan")
+        axes.set(
+            xlabel="Epsilon (loss of the most exposed unit)",
+            ylabel="Predicted error of a share of records",
+            xscale="log",
+            yscale="log",
+        )
+        axes.axhline(USELESS_ERROR, color="0.45", linestyle=(0, (1, 1.5)), linewidth=1.2)
+        axes.annotate(
+            "as much as cells differ",
+            (1.0, USELESS_ERROR),
+            xycoords=("axes fraction", "data"),
+            xytext=(-4, 3),
+            textcoords="offset points",
+            ha="right",
+            color="0.35",
+        )
+        for side in ("x", "y"):
+            figure_style.logarithmic(axes, side)
+        figure_style.plain_axes(axes)
+        axes.legend(frameon=False, loc="lower left", handlelength=3)
+        return figure_style.images(figure)
+
+
+def share_points(plan: DistributionPlan, estimator: Estimator) -> Points:
+    """Return prices, and the error of a share of records at each; ε is divided as in the plan."""
+    own = plan.requested_epsilon
+    if plan.moment_plan is not None:
+        own -= plan.moment_plan.requested_epsilon
+    curve = []
+    for times in np.geomspace(1.0 / AROUND, AROUND, SHARE_POINTS).round(6).tolist():
+        scale = to_fraction(times, "times")
+        made = with_estimator(replace(plan, moments=()), estimator, own * scale)
+        curve.append((float(plan.requested_epsilon * scale), made.expected_error["share"]))
+    return curve
 
 
 def images(plan: Plan, unit: str) -> dict[str, bytes]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
 from hexveil.base.read_only import read_only
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
@@ -29,6 +30,7 @@ from hexveil.mechanisms.distribution.fine_bin_scores import (
 )
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.model.statistic_terms import Share
+from hexveil.planning.distribution import distribution_folder
 from hexveil.planning.distribution.distribution_components import (
     SCORE_LATTICE,
     BinPlan,
@@ -37,15 +39,18 @@ from hexveil.planning.distribution.distribution_components import (
     RankPlan,
     predicted_share_error,
 )
+from hexveil.planning.moments.public_source import public_side
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import LocalOccupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.model.statistic_terms import Estimator, Term
+    from hexveil.planning.moments.public_source import HasPublicMetadata
     from hexveil.planning.plan import Plan
 
     Floats = NDArray[np.float64]
@@ -185,6 +190,47 @@ class DistributionPlan:
         """Return the row of each cell as a pandas data frame; InputError without pandas."""
         require_package("pandas")
         return self.table.to_pandas()
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the plan into a new folder, to be reviewed and then released; return its path.
+
+        Parameters
+        ----------
+        folder : str or Path
+            New, in a folder that exists. It holds plan.json and, in folders of their own, the plans
+            of means, variances and mean scores: public facts, users by number. They show where each
+            numbered user reported: give them to reviewers, not to everybody.
+
+        Raises
+        ------
+        InputError
+            If the folder exists or cannot be made.
+        StorageError
+            If writing fails midway; nothing half-written stays.
+        """
+        return distribution_folder.save(self, folder)
+
+    @staticmethod
+    def load(folder: str | Path, source: PublicMetadata | HasPublicMetadata) -> DistributionPlan:
+        """Return the plan that `save` wrote into a folder; releasing it is releasing that plan.
+
+        Parameters
+        ----------
+        folder : str or Path
+        source : Dataset or PublicMetadata
+            The records that were planned, read with the same statistics.
+
+        Raises
+        ------
+        InputError
+            If a file is missing, was edited, or holds what no plan has; if the records are others.
+        StorageError
+            If a file cannot be read.
+        """
+        _, facts = public_side(source)
+        if facts is None:
+            raise InputError("a plan of distributions is loaded with the records as read.")
+        return distribution_folder.load(folder, facts, DistributionPlan)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan's figures as JSON data; all of it is public."""

@@ -63,6 +63,8 @@ TABLES = ("cells.parquet", "users.parquet", "pairs.parquet")
 CELLS, USERS, PAIRS = TABLES
 DISTRIBUTED = "distributed"
 """Word of plans with pairs that do not fit in memory: pairs.parquet has no row."""
+DISTRIBUTION = "distribution"
+"""Kind of plans of quantiles, shares and histograms: folders of another content."""
 TARGET = "target_"
 """Prefix of the columns of targets."""
 COLUMNS = {
@@ -117,7 +119,7 @@ def save(plan: PlanData, folder: str | Path) -> Path:
     words["digest"] = digest(words, tables)
     # Before the folder is touched: a mechanism that cannot be saved leaves nothing behind.
     text = json.dumps(words, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    _check_new(path)
+    check_new(path)
     try:
         with atomic_files.folder(path) as temporary:
             for name, table in tables.items():
@@ -224,7 +226,7 @@ def _pairs_table(occupancy: Occupancy) -> pa.Table:
     return pa.table({"cell": nothing, "user": nothing, "n": nothing})
 
 
-def _check_new(path: Path) -> None:
+def check_new(path: Path) -> None:
     """Refuse a folder that exists, or that cannot be made."""
     try:
         if path.exists() or path.is_symlink():
@@ -241,9 +243,25 @@ def _check_new(path: Path) -> None:
 
 
 def needs_records(folder: str | Path) -> bool:
-    """Return whether the plan in a folder is one of pairs that do not fit in memory: see `load`."""
-    counts = _read_words(Path(folder)).get("occupancy")
+    """Return whether the plan in a folder is loaded with its records.
+
+    So are plans of pairs that do not fit in memory (see `load`), and plans of distributions.
+    """
+    words = read_words(Path(folder))
+    if is_distribution(words):
+        return True
+    counts = words.get("occupancy")
     return isinstance(counts, dict) and counts.get(DISTRIBUTED) is True
+
+
+def is_distribution(words: Mapping[str, Any]) -> bool:
+    """Return whether the words of a folder are those of a plan of distributions."""
+    return words.get("kind") == DISTRIBUTION
+
+
+def stated_digest(folder: Path) -> str:
+    """Return the digest that a folder states of its contents."""
+    return str(read_words(folder).get("digest"))
 
 
 def load(folder: str | Path, plan_type: type[PlanT], elsewhere: Occupancy | None = None) -> PlanT:
@@ -257,7 +275,12 @@ def load(folder: str | Path, plan_type: type[PlanT], elsewhere: Occupancy | None
         Where the plan's pairs are, if they do not fit in memory.
     """
     path = Path(folder)
-    words = _read_words(path)
+    words = read_words(path)
+    if is_distribution(words):
+        raise InputError(
+            f"the plan in {path} has quantiles, shares or a histogram; load it with "
+            "hv.DistributionPlan.load(folder, dataset)."
+        )
     tables = {name: _read_table(path / name) for name in TABLES}
     if words.pop("digest", None) != digest(words, tables):
         raise InputError(
@@ -273,8 +296,8 @@ def load(folder: str | Path, plan_type: type[PlanT], elsewhere: Occupancy | None
     return plan
 
 
-def _read_words(path: Path) -> Words:
-    """Return the contents of plan.json in the known format."""
+def read_words(path: Path) -> Words:
+    """Return the contents of a folder's plan.json, in the known format."""
     if not path.is_dir():
         raise InputError(f"{path} is not a folder; name the folder of a saved plan.")
     file = path / WORDS

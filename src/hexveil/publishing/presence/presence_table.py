@@ -23,7 +23,7 @@ from hexveil.publishing.presence import shape_table
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -131,7 +131,7 @@ def check_label_names(cells: CellTable) -> None:
     taken = [
         name
         for name in cells.labels
-        if (name in needed or shape_table.is_shape_column(name)) and list(cells.labels) != ["cell"]
+        if (name in needed or shape_table.reserves(name)) and list(cells.labels) != ["cell"]
     ]
     if taken:
         raise InputError(
@@ -158,6 +158,28 @@ def grade_means(
     ends = np.where(is_open, low, 0.0), np.where(is_open, high, np.inf)
     grades = grade_against_map(ends, deviation, is_open)
     return _with_closed(grades, is_open)
+
+
+def grade_shapes(
+    numbers: Mapping[str, Floats],
+    limits: Mapping[str, tuple[float, float]],
+    is_open: NDArray[np.bool_],
+) -> dict[str, list[str]]:
+    """Return the columns of grades of statistics of distributions: each one's, and the first's.
+
+    Parameters
+    ----------
+    numbers : mapping of str to ndarray of float, shape (n_cells,)
+        Columns of estimates and of their ends.
+    limits : mapping of str to tuple of float
+        Least and largest value of each statistic, the first one first.
+    is_open : ndarray of bool, shape (n_cells,)
+    """
+    graded = {}
+    for name, (least, largest) in limits.items():
+        low, middle, high = (numbers[f"{name}{end}"] for end in ("_low", "", "_high"))
+        graded[f"{name}_quality"] = grade_means(low, high, middle, largest - least, is_open)
+    return graded | {"quality": next(iter(graded.values()))}
 
 
 def grade_counts(low: Floats, high: Floats, units: Floats, is_open: NDArray[np.bool_]) -> list[str]:
@@ -194,12 +216,10 @@ def _mean_columns(lattice: ValueLattice, decoded: PresenceMap) -> dict[str, pa.A
 def _shape_columns(request: ShapeRequest, decoded: ShapeMap) -> dict[str, pa.Array]:
     """Return statistics of distributions, weights, and their intervals."""
     numbers = shape_table.shape_numbers(request, decoded)
-    first, span = request.statistics.columns[0], float(request.lattice.span)
-    low, high, middle = (numbers[f"{first}{end}"] for end in ("_low", "_high", ""))
-    width = shape_table.span_of(request.names, span)
-    grades = grade_means(low, high, middle, width, decoded.is_open)
+    limits = shape_table.limits_of(request.names, request.lattice)
     columns = {name: _nullable(one) for name, one in numbers.items()}
-    columns["quality"] = pa.array(grades, type=pa.string())
+    grades = grade_shapes(numbers, limits, decoded.is_open)
+    columns |= {name: pa.array(one, type=pa.string()) for name, one in grades.items()}
     return {name: columns[name] for name in shape_table.shape_columns(request.names)}
 
 

@@ -1,7 +1,8 @@
 """Columns of a map of distributions with private presence: from noisy numbers and declared facts.
 
-Each statistic `s` has `s`, `s_low` and `s_high`, null where a cell is closed; a histogram has these
-for each of its bins. Weight and quality are those of other maps with private presence.
+Each statistic `s` has `s`, `s_low` and `s_high`, null where a cell is closed, and its grade
+`s_quality`; a histogram has these for each of its bins. Weight and quality are those of other maps
+with private presence; `quality` is that of the first statistic.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from hexveil.model.statistic_terms import Term
     from hexveil.planning.presence.shape_request import ShapeRequest
 
-ENDS = ("", "_low", "_high")
+ENDS, GRADE = ("", "_low", "_high"), "_quality"
 WEIGHTS = ("quality", "weight", "weight_low", "weight_high")
 _SHAPE = re.compile(
     r"(p\d{1,2}(_\d{1,6})?|share_(below|at_most|above|at_least)_[\w-]+|histogram_\d\d)(_low|_high)?"
@@ -45,11 +46,23 @@ def is_shape_column(name: str) -> bool:
     >>> is_shape_column("p99_9_low"), is_shape_column("share_above_400"), is_shape_column("p")
     (True, True, False)
     """
-    return _SHAPE.fullmatch(name) is not None
+    return not name.endswith(GRADE) and _SHAPE.fullmatch(name) is not None
+
+
+def reserves(name: str) -> bool:
+    """Return whether no label may have a name, as statistics of distributions need it.
+
+    Examples
+    --------
+    >>> reserves("p85_quality"), reserves("mean_quality"), reserves("air_quality")
+    (True, True, False)
+    """
+    graded = name.removesuffix(GRADE)
+    return is_shape_column(name) or (graded != name and (graded == MEAN or is_shape_column(graded)))
 
 
 def prefixes(statistics: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of estimates, in order; the first is the one that grades and pages show.
+    """Return the columns of estimates, in order; `quality` grades the first.
 
     Examples
     --------
@@ -62,7 +75,7 @@ def prefixes(statistics: Sequence[str]) -> tuple[str, ...]:
 
 def shape_columns(statistics: Sequence[str]) -> tuple[str, ...]:
     """Return all columns of these statistics, after the cell and whether it is open."""
-    numbers = (f"{name}{end}" for name in prefixes(statistics) for end in ENDS)
+    numbers = (f"{name}{end}" for name in prefixes(statistics) for end in (*ENDS, GRADE))
     return (*numbers, *WEIGHTS)
 
 
@@ -89,9 +102,9 @@ def shape_subjects(request: ShapeRequest) -> dict[str, tuple[str, bool]]:
         for prefix, text in zip(column_names(term), texts, strict=True):
             subjects[prefix] = text, _is_value(term)
     return {
-        f"{prefix}{end}": (_END_WORDS[end].format(text), is_value)
+        f"{prefix}{end}": (words.format(text), is_value and end != GRADE)
         for prefix, (text, is_value) in subjects.items()
-        for end in ENDS
+        for end, words in _END_WORDS.items()
     }
 
 
@@ -100,17 +113,13 @@ _END_WORDS = {
     "the cell is closed",
     "_low": "lower end of the 95 percent interval of {}, by that model",
     "_high": "upper end of the 95 percent interval of {}, by that model",
+    GRADE: "quality of {}: good, caution or noise, by the width of the interval; closed where "
+    "nothing is published",
 }
 
 
 def _is_value(term: Term) -> bool:
     return not isinstance(term, (Share, Histogram))
-
-
-def span_of(statistics: Sequence[str], lattice_span: float) -> float:
-    """Return the width of the range of the first statistic."""
-    moments, terms = parse_statistics(tuple(statistics))
-    return lattice_span if moments or _is_value(terms[0]) else 1.0
 
 
 def limits_of(statistics: Sequence[str], lattice: ValueLattice) -> dict[str, tuple[float, float]]:

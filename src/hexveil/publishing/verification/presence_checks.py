@@ -94,7 +94,7 @@ def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     numbers = {
         name: np.asarray(table[name].to_numpy(), dtype=np.float64)
         for name in _columns(manifest)
-        if name != "quality"
+        if not name.endswith("quality")
     }
     if manifest["grid"]["in_use"] and not is_open.all():
         yield "a cell that was declared to be in use is closed."
@@ -270,8 +270,11 @@ def _check_grades(
 ) -> Iterator[str]:
     """Yield if grades are not those of the intervals."""
     if has_shapes(manifest["plan"]["statistics"]):
-        grades = shape_checks.shape_grades(numbers, is_open, manifest)
-    elif manifest["plan"]["statistics"] == ["mean"]:
+        for name, grades in shape_checks.shape_grades(numbers, is_open, manifest).items():
+            if grades != table[name].to_pylist():
+                yield f"{name} is not that of the intervals."
+        return
+    if manifest["plan"]["statistics"] == ["mean"]:
         bounds = manifest["bounds"]
         span = float(Fraction(bounds["upper"]) - Fraction(bounds["lower"]))
         ends = numbers["mean_low"], numbers["mean_high"]

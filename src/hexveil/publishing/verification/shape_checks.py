@@ -19,8 +19,8 @@ from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantil
 from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, parse_statistics
-from hexveil.publishing.presence.presence_table import grade_means
-from hexveil.publishing.presence.shape_table import has_shapes, limits_of, prefixes, span_of
+from hexveil.publishing.presence.presence_table import grade_shapes
+from hexveil.publishing.presence.shape_table import has_shapes, limits_of
 from hexveil.publishing.verification.file_comparison import TOLERANCE
 
 if TYPE_CHECKING:
@@ -64,12 +64,10 @@ def shape_weights(weight: Floats, plan: Json) -> tuple[Floats, Floats]:
 
 def shape_grades(
     numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
-) -> list[str]:
-    """Return the grades of cells, by the intervals of the first statistic."""
-    statistics, lattice = manifest["plan"]["statistics"], _lattice(manifest)
-    first = prefixes(statistics)[0]
-    low, high, middle = (numbers[f"{first}{end}"] for end in ("_low", "_high", ""))
-    return grade_means(low, high, middle, span_of(statistics, float(lattice.span)), is_open)
+) -> dict[str, list[str]]:
+    """Return the columns of grades of cells, by the intervals of each statistic."""
+    limits = limits_of(manifest["plan"]["statistics"], _lattice(manifest))
+    return grade_shapes(numbers, limits, is_open)
 
 
 def check_shapes(

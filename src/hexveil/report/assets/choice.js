@@ -12,6 +12,7 @@ function chooseStatistic(index) {
     mark.style.left = at + "%";
     return mark;
   }));
+  for (const place of document.querySelectorAll(".chosen-unit")) place.textContent = data.value.unit ? `, ${data.value.unit}` : "";
   // The bars are those of the first statistic.
   const bars = byId("chart")?.closest("section");
   if (bars) bars.hidden = index !== 0;

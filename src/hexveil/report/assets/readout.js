@@ -84,6 +84,47 @@ function profile(place) {
   return svg;
 }
 
+/* The histogram of a cell: a bar and an interval for each bin; the one on the map is marked. */
+function histogram(row) {
+  const [width, height, left, top] = [300, 128, 40, 8];
+  const { first, ends, unit } = data.bins;
+  const bins = data.choices.slice(first);
+  const at = (key) => bins.map((bin) => bin.columns[key][row]);
+  const [value, low, high] = ["value", "low", "high"].map(at);
+  const digits = bins[0].value.decimals;
+  const most = Math.max(...high) || 1;
+  const step = (width - left) / bins.length;
+  const y = (share) => top + (height - top - 20) * (1 - share / most);
+  const words = bins.map((_, bin) => label("histogram_bin", { low: ends[bin], high: ends[bin + 1], value: figure(value[bin], digits), least: figure(low[bin], digits), largest: figure(high[bin], digits) }));
+  const title = label("histogram", { unit: unit ? ` in ${unit}` : "" });
+  const svg = drawn2d("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "profile", "aria-label": `${title}. ${words.join("; ")}` });
+  for (const share of [0, most]) {
+    const text = drawn2d("text", { x: left - 6, y: y(share) + 4, class: "end" });
+    text.textContent = figure(share, 2);
+    svg.append(drawn2d("line", { x1: left, x2: width, y1: y(share), y2: y(share), class: "grid" }), text);
+  }
+  bins.forEach((_, bin) => {
+    const x = left + step * (bin + 0.5);
+    const group = drawn2d("g", { class: `bin${(state.statistic ?? 0) === first + bin ? " shown" : ""}` });
+    const tag = drawn2d("title", {});
+    tag.textContent = words[bin];
+    group.append(
+      tag,
+      drawn2d("rect", { x: x - step / 2, y: 0, width: step, height, class: "hit" }),
+      drawn2d("rect", { x: x - step * 0.4, y: y(value[bin]), width: step * 0.8, height: y(0) - y(value[bin]), class: "share" }),
+      drawn2d("line", { x1: x, x2: x, y1: y(low[bin]), y2: y(high[bin]), class: "span" }),
+    );
+    group.addEventListener("click", () => chooseStatistic(first + bin));
+    svg.append(group);
+  });
+  [[ends[0], left, "start"], [ends[ends.length - 1], width, "last"]].forEach(([end, x, kind]) => {
+    const text = drawn2d("text", { x, y: height - 4, class: kind });
+    text.textContent = end;
+    svg.append(text);
+  });
+  return [element("p", "profile-title", title), svg];
+}
+
 /* The lowest and the highest good cell of the slot, or cell that changed; the extremes of all would
    be mostly noise. */
 function extremes() {
@@ -113,6 +154,7 @@ function drawReadout() {
   if (data.slots.length > 1) card.append(element("p", "profile-title", label("profile")), profile(state.place));
   const row = openRow(state.place, state.slot);
   if (row === null || state.against !== null) return;
+  if (data.bins) card.append(...histogram(row));
   const at = (value) => Math.max(0, Math.min(100, 100 * (value - data.colour.low) / (data.colour.high - data.colour.low)));
   const interval = element("i");
   interval.style.left = at(column.low[row]) + "%";

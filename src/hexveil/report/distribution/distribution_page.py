@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hexveil.report import legend, page_text
+from hexveil.report import page_text
 from hexveil.report.interval_chart import interval_chart
-from hexveil.report.manifest_view import ManifestView, column_prefixes, format_heading
+from hexveil.report.manifest_view import ManifestView
 from hexveil.report.page import frame_values
 from hexveil.report.payload import QUALITIES, payload, shown_statistic
 from hexveil.report.promise import exact_counts, in_common, presence
+from hexveil.report.statistic_choice import StatisticChoice
 from hexveil.report.templates import render_template
 
 if TYPE_CHECKING:
@@ -40,47 +40,28 @@ def render_distribution(
     table, manifest, context, geography, description, files
         See `hexveil.report.page.render`.
     """
-    every = ManifestView.from_manifest(manifest)
-    views = [replace(every, shown=name) for name in shown_prefixes(every.statistics)]
-    choices = [_choice(table, view) for view in views]
+    choice = StatisticChoice.of(ManifestView.from_manifest(manifest), table.num_rows)
+    first = choice.views[0]
     labels = json.loads(render_template("page/labels.json", {}))
     labels["bound"] = labels.pop("interval_half_width")
-    data = payload(table, views[0], context=context, geography=geography)
-    data |= {"text": labels, "choices": choices}
-    values = _sentence_values(table, views[0])
-    values |= {"words": WORDS, "choices": [one["heading"] for one in choices]}
-    chart = interval_chart(table, views[0])
+    data = payload(table, first, context=context, geography=geography) | {"text": labels}
+    data |= choice.data(
+        lambda view: _own_numbers(table, view),
+        lambda view: table[f"{view.statistic}_quality"].to_pylist(),
+        _graded(first),
+    )
+    values = _sentence_values(table, first) | choice.sentence_values() | {"words": WORDS}
+    chart = interval_chart(table, first)
     values |= frame_values(manifest, data, chart, context, description, files)
     return render_template("report.html", values)
 
 
-def shown_prefixes(statistics: Sequence[str]) -> list[str]:
-    """Return the statistics that can be chosen, as prefixes of their columns.
-
-    Bins of a histogram are in the tables; the page has them where there is nothing else.
-
-    Examples
-    --------
-    >>> shown_prefixes(("mean", "p50", "histogram"))
-    ['mean', 'p50']
-    """
-    others = [name for name in statistics if name != "histogram"]
-    return column_prefixes(others or statistics)
-
-
-def _choice(table: pa.Table, view: ManifestView) -> dict[str, Any]:
-    """Return everything that the page's scripts need of one statistic."""
+def _own_numbers(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     shown = shown_statistic(table, view)
     # Public counts are the same for all statistics.
     for name in ("users", "records"):
         del shown["columns"][name]
-    grades = table[f"{view.statistic}_quality"].to_pylist()
-    unit = f", {view.unit_text}" if view.unit_text else ""
-    return shown | {
-        "heading": f"{view.heading}{unit}",
-        "marks": legend.marks(shown["colour"]["low"], shown["colour"]["high"]),
-        "grades": [grades.count(name) for name in _graded(view)],
-    }
+    return shown
 
 
 def _graded(view: ManifestView) -> list[str]:
@@ -101,7 +82,6 @@ def _sentence_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "grid": manifest["grid"],
         "software": manifest["software"],
         "statistics": view.statistics,
-        "whole_heading": format_heading(view.statistics, view.value),
         "presence": presence(),
         "exact_counts": exact_counts(),
         "in_common": in_common(),

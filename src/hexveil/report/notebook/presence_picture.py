@@ -5,11 +5,13 @@ Everything comes from the released table: which cells are open was decided by no
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.base.errors import InputError
+from hexveil.report.manifest_view import column_prefixes
 from hexveil.report.notebook.cell_picture import (
     NOISE,
     CellPicture,
@@ -65,14 +67,17 @@ def presence_picture(
     slot = select_slot(table, slot, has_number.astype(np.float64))
     rows = rows_of(table, slot)
     shown, closed = rows[has_number[rows]], rows[~has_number[rows]]
+    view, is_statistic = _view_of(name, view)
     # Grades are those of the statistic itself; its other columns have none.
-    is_graded = name in view.statistics and QUALITY in table.column_names
-    grades = table[QUALITY].to_pylist() if is_graded else ["good"] * table.num_rows
-    has_unit = bool(view.unit_text) and name.partition("_")[0] in view.statistics
+    own = f"{name}_{QUALITY}" if f"{name}_{QUALITY}" in table.column_names else QUALITY
+    is_graded = is_statistic and own in table.column_names
+    grades = table[own].to_pylist() if is_graded else ["good"] * table.num_rows
+    has_unit = bool(view.unit_text) and name.startswith(view.statistic)
+    subject = view.heading if is_statistic else name.replace("_", " ").capitalize()
     names = cell_names(table, view)
     is_mapped = "hexagon" in table.column_names
     picture = CellPicture(
-        title=_title(table, view, name, slot, closed.size),
+        title=_title(table, subject, slot, closed.size),
         label=f"{name} ({view.unit_text})" if has_unit else name,
         names=tuple(names[row] for row in shown),
         value=value[shown],
@@ -93,6 +98,13 @@ def presence_picture(
     if is_mapped:
         return picture
     return as_bars(picture, picture.value, "units" if name == "users" else name)
+
+
+def _view_of(name: str, view: ManifestView) -> tuple[ManifestView, bool]:
+    """Return the view of the statistic of a column, and whether the column is the statistic."""
+    known = column_prefixes(view.statistics)
+    base = name if name in known else name.rpartition("_")[0]
+    return (replace(view, shown=base) if base in known else view), name in known
 
 
 def _numbers(table: pa.Table, name: str) -> Floats:
@@ -116,8 +128,7 @@ def _amounts(value: float, low: float, high: float, has_unit: bool, view: Manife
     return f"{value:,.4g}" + (f" ({low:,.4g} to {high:,.4g})" if low < high else "")
 
 
-def _title(table: pa.Table, view: ManifestView, name: str, slot: str | None, n_closed: int) -> str:
-    subject = view.heading if name in view.statistics else name.replace("_", " ").capitalize()
+def _title(table: pa.Table, subject: str, slot: str | None, n_closed: int) -> str:
     cells = "1 cell" if n_closed == 1 else f"{n_closed:,} cells"
     grey = ": grey" if "hexagon" in table.column_names else ""
     closed = f" ({cells} closed{grey})" if n_closed else ""

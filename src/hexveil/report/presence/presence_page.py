@@ -7,9 +7,7 @@ Closed cells stand in the table without numbers and are not drawn.
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,19 +17,18 @@ from hexveil.report.manifest_view import ManifestView, with_unit
 from hexveil.report.page import frame_values
 from hexveil.report.palette import palette
 from hexveil.report.payload import (
-    GRADES,
-    QUALITIES,
     code_texts,
     column_texts,
+    describe_numbers,
     draw_map,
     extra_column,
     label_texts,
     name_slots,
     opening_slot,
-    round_ends,
     round_numbers,
 )
 from hexveil.report.promise import delta_in_words
+from hexveil.report.statistic_choice import StatisticChoice
 from hexveil.report.templates import render_template
 
 if TYPE_CHECKING:
@@ -45,31 +42,8 @@ if TYPE_CHECKING:
 WORDS = "presence"
 """Folder of the templates with the sentences of this model."""
 CLOSED = "closed"
-SHARES = ("share_", "histogram_")
-"""Beginnings of columns with shares of records, from 0 to 1."""
-SHARE_DECIMALS = 3
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """Numbers that the page shows, NaN where a cell is closed."""
-
-    view: ManifestView
-    value: Floats
-    low: Floats
-    high: Floats
-    quality: list[str]
-    unit: str
-    decimals: int
-
-    @property
-    def half_widths(self) -> Floats:
-        """Largest distance of each number from the ends of its interval."""
-        return np.maximum(self.value - self.low, self.high - self.value)
-
-    def amount(self, number: float) -> str:
-        """Return a number with the digits shown and its unit."""
-        return with_unit(f"{number:,.{self.decimals}f}", self.unit)
+GRADED = ("good", "caution", "noise")
+"""Grades of open cells."""
 
 
 def render_presence(
@@ -88,53 +62,50 @@ def render_presence(
     table, manifest, context, geography, description, files
         See `hexveil.report.page.render`.
     """
-    view = ManifestView.from_manifest(manifest)
-    shown = _shown(table, view)
+    choice = StatisticChoice.of(ManifestView.from_manifest(manifest), table.num_rows)
+    first = choice.views[0]
     labels = json.loads(render_template("page/labels.json", {}))
     labels["bound"] = labels.pop("interval_half_width")
-    data = _payload(table, shown, context, geography=geography) | {"text": labels}
-    values = _sentence_values(table, shown) | {"words": WORDS}
-    values |= frame_values(manifest, data, _chart(table, shown), context, description, files)
+    data = _payload(table, first, context, geography=geography) | {"text": labels}
+    values = _sentence_values(table, first) | {"words": WORDS}
+    if len(choice.views) > 1:
+        data |= choice.data(
+            lambda view: describe_numbers(view, _numbers(table, view), _grades(table, view)),
+            lambda view: _grades(table, view),
+            GRADED,
+        )
+        values |= choice.sentence_values()
+    values |= frame_values(manifest, data, _chart(table, first), context, description, files)
     return render_template("report.html", values)
 
 
-def _shown(table: pa.Table, view: ManifestView) -> _Shown:
+def _numbers(table: pa.Table, view: ManifestView) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return number, half of the interval and its ends of each cell, NaN where it is closed."""
     name = view.statistic
-    if "bins" in view.manifest["plan"]:
-        # The first of the columns is that of the first statistic.
-        name = str(view.manifest["plan"]["columns"][0])
-    is_share = name.startswith(SHARES)
-    view = replace(view, value_unit="" if is_share else view.value_unit)
-    if is_share:
-        decimals = SHARE_DECIMALS
-    else:
-        decimals = 0 if name == "users" else replace(view, shown="mean").decimals
-    return _Shown(
-        view,
-        value=_floats(table, name),
-        low=_floats(table, f"{name}_low"),
-        high=_floats(table, f"{name}_high"),
-        quality=[str(grade) for grade in table["quality"].to_pylist()],
-        unit=view.unit_text,
-        decimals=decimals,
-    )
+    value, low, high = (_floats(table, f"{name}{end}") for end in ("", "_low", "_high"))
+    return value, np.maximum(value - low, high - value), low, high
 
 
-def _chart(table: pa.Table, shown: _Shown) -> Chart | None:
+def _grades(table: pa.Table, view: ManifestView) -> list[str]:
+    """Return the quality of the statistic of a view: one that stands alone has no other."""
+    own = f"{view.statistic}_quality"
+    return [str(one) for one in table[own if own in table.column_names else "quality"].to_pylist()]
+
+
+def _chart(table: pa.Table, view: ManifestView) -> Chart | None:
     """Return the chart of open cells, or None where there are hexagons, none or too many."""
-    rows = np.flatnonzero(np.isfinite(shown.value))
+    value, _, low, high = _numbers(table, view)
+    rows = np.flatnonzero(np.isfinite(value))
     if "hexagon" in table.column_names or not 1 <= rows.size <= MAX_CELLS:
         return None
-    numbers = (shown.value[rows], shown.low[rows], shown.high[rows])
-    names = [name_cell(table, shown.view, row) for row in rows.tolist()]
-    grades = [shown.quality[row] for row in rows.tolist()]
-
-    def interval(low: float, high: float) -> tuple[str, str]:
-        scale = 10.0**shown.decimals
-        start = math.floor(low * scale + 1e-6) / scale
-        return f"{start:,.{shown.decimals}f}", shown.amount(_up(high, shown))
-
-    return draw_bars(names, numbers, grades, shown.amount, interval)
+    grades = _grades(table, view)
+    return draw_bars(
+        [name_cell(table, view, row) for row in rows.tolist()],
+        (value[rows], low[rows], high[rows]),
+        [grades[row] for row in rows.tolist()],
+        view.amount,
+        view.interval,
+    )
 
 
 def _floats(table: pa.Table, name: str) -> Floats:
@@ -142,56 +113,39 @@ def _floats(table: pa.Table, name: str) -> Floats:
 
 
 def _payload(
-    table: pa.Table, shown: _Shown, context: dict[str, Any] | None, *, geography: bool
+    table: pa.Table, view: ManifestView, context: dict[str, Any] | None, *, geography: bool
 ) -> dict[str, Any]:
     """Return everything that the page's scripts need."""
-    view = shown.view
     places, place = code_texts(column_texts(table, "hexagon"))
     slots, slot = code_texts(column_texts(table, "slot"), in_order=True)
-    quality = [GRADES.index(grade) for grade in shown.quality]
-    readable = np.isin(shown.quality, ["good", "caution"])
-    is_scaled = np.isfinite(shown.value) & (readable if readable.any() else True)
-    low, high = round_ends(shown.value[is_scaled])
+    shown = describe_numbers(view, _numbers(table, view), _grades(table, view))
     drawn = draw_map(places, context, geography=geography)
-    # Closed cells count as noise where the slot with the most readable cells is chosen.
-    merits = [min(grade, QUALITIES.index("noise")) for grade in quality]
     return {
-        "columns": {**label_texts(table, view), **_columns(table, shown), "quality": quality},
-        **_weights(table),
+        **shown,
+        "columns": {**label_texts(table, view), **shown["columns"], **_weights(table)},
+        **_weight_words(table),
         "hexagon": place,
         "slot": slot,
         "slots": name_slots(table, slots),
         "slot_starts": slots,
-        "start": opening_slot(slot, merits),
+        "start": opening_slot(slot, shown["columns"]["quality"]),
         "map": drawn,
         "names": places,
         "labels": list(view.label_columns),
         "unit": view.unit,
-        "value": {
-            "name": view.noun.capitalize(),
-            "unit": shown.unit,
-            "decimals": shown.decimals,
-        },
-        "colour": {"low": low, "high": high},
         "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
     }
 
 
-def _columns(table: pa.Table, shown: _Shown) -> dict[str, list[float | None]]:
-    """Return each shown number, bounds rounded outwards; None where a cell is closed."""
-    columns = {
-        "value": round_numbers(shown.value, shown.decimals, np.rint),
-        "bound": round_numbers(shown.half_widths, shown.decimals, np.ceil),
-        "low": round_numbers(shown.low, shown.decimals, np.floor),
-        "high": round_numbers(shown.high, shown.decimals, np.ceil),
-    }
-    if "weight" in table.column_names:
-        for name, rule in (("weight", np.rint), ("weight_low", np.floor), ("weight_high", np.ceil)):
-            columns[name] = round_numbers(_floats(table, name), 0, rule)
-    return columns
+def _weights(table: pa.Table) -> dict[str, list[float | None]]:
+    """Return weights and their intervals, rounded outwards; None where a cell is closed."""
+    if "weight" not in table.column_names:
+        return {}
+    rules = {"weight": np.rint, "weight_low": np.floor, "weight_high": np.ceil}
+    return {name: round_numbers(_floats(table, name), 0, rule) for name, rule in rules.items()}
 
 
-def _weights(table: pa.Table) -> dict[str, Any]:
+def _weight_words(table: pa.Table) -> dict[str, Any]:
     """Return the columns of weights, and the line of the card that names them."""
     if "weight" not in table.column_names:
         return {"extras": [], "lines": []}
@@ -200,11 +154,12 @@ def _weights(table: pa.Table) -> dict[str, Any]:
     return {"extras": extras, "lines": ["weight_line"]}
 
 
-def _sentence_values(table: pa.Table, shown: _Shown) -> dict[str, Any]:
+def _sentence_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     """Return everything that the sentences of the page name."""
-    view, manifest = shown.view, shown.view.manifest
-    n_open = sum(grade != CLOSED for grade in shown.quality)
-    half = shown.half_widths[np.isfinite(shown.half_widths)]
+    manifest, grades = view.manifest, _grades(table, view)
+    n_open = sum(grade != CLOSED for grade in grades)
+    half = _numbers(table, view)[1]
+    half = half[np.isfinite(half)]
     prediction = manifest["plan"]["prediction"]
     mapped = "hexagon" in table.column_names
     return {
@@ -220,23 +175,18 @@ def _sentence_values(table: pa.Table, shown: _Shown) -> dict[str, Any]:
         "open_cells": n_open,
         "closed_cells": table.num_rows - n_open,
         "hexagons": len(set(table["hexagon"].to_pylist())) if mapped else 0,
-        "median_bound": shown.amount(_up(float(np.median(half)), shown)) if half.size else "",
-        "expected_error": _expected(prediction, shown),
+        "median_bound": view.amount_up(float(np.median(half))) if half.size else "",
+        "expected_error": _expected(prediction, view),
         "weight_error": f"{prediction.get('weight_error', prediction.get('count_error')):.3g}",
         "qualities": [
-            {"name": name, "cells": shown.quality.count(name)}
-            for name in ("good", "caution", "noise")
+            {"name": name, "number": number, "cells": grades.count(name)}
+            for number, name in enumerate(GRADED)
         ],
         "by_map": n_open >= 3,
     }
 
 
-def _expected(prediction: Mapping[str, float], shown: _Shown) -> str:
-    """Return the predicted error of averages; "" where only numbers of units are published."""
+def _expected(prediction: Mapping[str, float], view: ManifestView) -> str:
+    """Return the predicted error of averages or medians; "" where only units are counted."""
     error = prediction.get("mean_error", prediction.get("quantile_error"))
-    return "" if error is None else with_unit(f"{error:.2g}", shown.unit)
-
-
-def _up(number: float, shown: _Shown) -> float:
-    scale = 10.0**shown.decimals
-    return math.ceil(number * scale - 1e-6) / scale
+    return "" if error is None else with_unit(f"{error:.2g}", view.value_unit)

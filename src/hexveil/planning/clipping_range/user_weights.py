@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.model.factored_weights import FactoredWeights
-from hexveil.planning.blas_threads import single_blas_thread
+from hexveil.planning.optimizers.bounded_descent import StopRule, descend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -282,8 +282,6 @@ def _begins(problem: _Problem, known: Floats | None) -> list[Floats]:
 
 def search_rates(problem: WeightObjective, begin: Floats, iterations: int) -> tuple[Floats, float]:
     """Return logarithms of rates that L-BFGS finds from here, and the objective there."""
-    import scipy.optimize  # noqa: PLC0415  slow to import
-
     # L-BFGS takes a first step of the length of the slope, which is tiny on large maps.
     start, slope = problem.value(begin)
     scale = max(FIRST_STEP / max(float(np.abs(slope).max()), 1e-300), 1.0)
@@ -292,22 +290,15 @@ def search_rates(problem: WeightObjective, begin: Floats, iterations: int) -> tu
         value, slope = problem.value(logs)
         return value * scale, slope * scale
 
-    # Here, as scipy may have been loaded only just now.
-    with single_blas_thread():
-        converged = scipy.optimize.minimize(
-            scaled,
-            begin,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=np.stack((begin - LOG_SCALE_RANGE, begin + LOG_SCALE_RANGE), axis=1),
-            options={
-                "maxiter": iterations,
-                "gtol": SLOPE_TOLERANCE * start * scale / begin.size,
-                "ftol": GAIN_TOLERANCE
-                * min(start * scale, 1.0),  # the search takes it of 1 or more
-            },
-        )
-    return np.asarray(converged.x), float(converged.fun) / scale
+    rule = StopRule(
+        iterations,
+        # The search takes the gain of a value of 1 or more.
+        gain=GAIN_TOLERANCE * min(start * scale, 1.0),
+        slope=SLOPE_TOLERANCE * start * scale / begin.size,
+    )
+
+    found, value = descend(scaled, begin, LOG_SCALE_RANGE, rule)
+    return found, value / scale
 
 
 def sum_weights(occupancy: Occupancy, weight: Weights) -> Ints:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WORST_CASE_BIAS, has_single_record
-from hexveil.planning.blas_threads import single_blas_thread
+from hexveil.planning.optimizers.bounded_descent import StopRule, descend
 from hexveil.planning.optimizers.minimax import JointSolution
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
@@ -101,13 +101,9 @@ class SearchLimits:
         """
         return self.evaluations + 2 * self.trials
 
-    def options(self) -> dict[str, int]:
-        """Return the limits in SciPy's terms."""
-        return {
-            "maxiter": self.iterations,
-            "maxfun": self.evaluations,
-            "maxls": self.trials,
-        }
+    def stop_rule(self) -> StopRule:
+        """Return the end of a descent within these limits."""
+        return StopRule(self.iterations, self.evaluations, self.trials)
 
 
 FULL_SEARCH = SearchLimits()
@@ -192,8 +188,6 @@ def _descend(
     start: InverseScales,
     effort: SearchLimits,
 ) -> tuple[float, InverseScales]:
-    import scipy.optimize  # noqa: PLC0415  slow to import, and only this objective needs it
-
     active = np.concatenate(live)
     first = np.concatenate((start.mean, start.variance))[active]
 
@@ -209,17 +203,8 @@ def _descend(
 
     # Logarithms keep rates positive, and their slopes of one size over many orders.
     begin = np.log(np.maximum(first, 1e-12))
-    # Here, as scipy may have been loaded only just now.
-    with single_blas_thread():
-        converged = scipy.optimize.minimize(
-            value,
-            begin,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=np.stack((begin - LOG_SCALE_RANGE, begin + LOG_SCALE_RANGE), axis=1),
-            options=effort.options(),
-        )
-    return float(converged.fun), unpack(np.asarray(converged.x))
+    found, error = descend(value, begin, LOG_SCALE_RANGE, effort.stop_rule())
+    return error, unpack(found)
 
 
 def _value(

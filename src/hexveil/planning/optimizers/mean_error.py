@@ -188,14 +188,13 @@ def _descend(
     start: InverseScales,
     effort: SearchLimits,
 ) -> tuple[float, InverseScales]:
-    active = np.concatenate(live)
+    active, n_cells = np.concatenate(live), live[0].size
     first = np.concatenate((start.mean, start.variance))[active]
 
     def unpack(logs: Floats) -> InverseScales:
         full = np.zeros(active.size)
         full[active] = np.exp(logs)
-        mean, variance = np.split(full, 2)
-        return InverseScales(mean, variance)
+        return InverseScales(full[:n_cells], full[n_cells:])
 
     def value(logs: Floats) -> tuple[float, Floats]:
         error, slope = _value(exposure, weights, loss, unpack(logs))
@@ -221,7 +220,8 @@ def _value(
         for w, r, pushed in zip(
             (weights.mean, weights.variance),
             (rates.mean, rates.variance),
-            exposure.marginal_sums(multiplier, factor),
+            # Without noise for variances nothing goes down their slope.
+            exposure.marginal_sums(multiplier, factor, spread=bool(rates.variance.any())),
             strict=True,
         )
     ]
@@ -235,6 +235,8 @@ def weighted_errors(weights: ObjectiveWeights, rates: InverseScales, away: Float
         ("mean", weights.mean, rates.mean),
         ("variance", weights.variance, rates.variance),
     ):
+        if not w.any():
+            continue
         noise = np.divide(1.0, r, out=np.zeros_like(r), where=r > 0)
         total += w * np.where(r > 0, WORST_CASE_BIAS[name](away) + noise, MAX_CONSTANT_ERROR[name])
     return total

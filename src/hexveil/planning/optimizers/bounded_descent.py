@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.planning.blas_threads import single_blas_thread
+from hexveil.base.blas_threads import single_blas_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

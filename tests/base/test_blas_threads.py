@@ -7,8 +7,8 @@ import pytest
 
 import hexveil as hv
 from fleets import fleet
-from hexveil.planning import blas_threads
-from hexveil.planning.blas_threads import BlasLibrary, loaded_libraries, single_blas_thread
+from hexveil.base import blas_threads
+from hexveil.base.blas_threads import BlasLibrary, loaded_libraries, single_blas_thread
 from hexveil.planning.feasibility import prediction
 
 

@@ -204,6 +204,10 @@ def test_no_descent_takes_more_evaluations_than_its_limits_allow(right, evaluati
         return float(x @ x), 2 * x if next(number) < right else -2 * x
 
     scipy.optimize.minimize(
-        value, np.arange(1.0, 6.0), jac=True, method="L-BFGS-B", options=effort.options()
+        value,
+        np.arange(1.0, 6.0),
+        jac=True,
+        method="L-BFGS-B",
+        options=effort.stop_rule().options(),
     )
     assert next(number) <= effort.max_evaluations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.cli import interrupts
+
+NEW_OBJECTS = 50_000
+"""New objects after which a command looks for garbage: libraries make hundreds of thousands that
+last, and looking through them every 700 took a quarter of their loading."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,6 +34,7 @@ def command() -> None:
     code = answer(sys.argv[1:])
     if code is not None:
         sys.exit(code)
+    gc.set_threshold(NEW_OBJECTS)
     from hexveil.cli import interrupts  # noqa: PLC0415  loading takes a moment
 
     with interrupts.watched() as watch:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import has_single_record
+from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.approximate.gaussian_allocation import allocate_approximate
-from hexveil.planning.blas_threads import single_blas_thread
 from hexveil.planning.calibration import (
     allocate_at_least_epsilon,
     calibrate_noise,

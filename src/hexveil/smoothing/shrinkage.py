@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.smoothing.distinguishability import half_distinguishable_factor
 from hexveil.smoothing.group_effects import Design
@@ -82,6 +83,7 @@ class Smoothed:
     widened: bool = False
 
 
+@single_blas_thread()
 def smooth(  # noqa: PLR0913  a public door, most of it by keyword
     noisy: ArrayLike,
     scale: ArrayLike,

@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.model.factored_weights import FactoredWeights
-from hexveil.planning.blas_threads import single_blas_thread
+from hexveil.planning.optimizers.bounded_descent import StopRule, descend
+from hexveil.planning.optimizers.pair_sums import PairSums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,40 +128,28 @@ class _Run:
 class WeightProblem:
     """Objective: average noise plus the expected bias by weights, with its gradient.
 
-    Pairs are looked at in runs; sums over a cell's users, or a user's cells, of something of the
-    other by the shares are products with a sparse matrix, `shares` or its transpose `user_shares`.
-    `user_slopes` is a transpose of the same pairs, whose numbers, `slopes`, change with each look.
+    Pairs are looked at in runs. `shares` adds up shares; `slopes` adds up slopes of the same pairs,
+    which change with each look.
     """
 
     def __init__(self, occupancy: LocalOccupancy, loss: float, prior: UserMeanPrior) -> None:
-        import scipy.sparse  # noqa: PLC0415  slow to import
-
         self.occupancy, self.loss, self.prior = occupancy, loss, prior
         self.share = occupancy.n / np.repeat(
             occupancy.records_per_cell.astype(np.float64), occupancy.users_per_cell
         )
-        self.shares = scipy.sparse.csr_array(
-            (self.share, occupancy.user, occupancy.start),
-            shape=(occupancy.n_cells, occupancy.n_users),
-        )
-        # Transposes are made once: of few pairs, making one takes longer than a product with it.
-        self.user_shares = self.shares.T
-        self.user_slopes = scipy.sparse.csc_array(
-            (np.empty_like(self.share), self.shares.indices, self.shares.indptr),
-            shape=self.user_shares.shape,
-        )
-        self.slopes = self.user_slopes.data
+        self.shares = PairSums(occupancy, self.share)
+        self.slopes = PairSums(occupancy, np.empty_like(self.share))
         self.runs = list(_runs(occupancy))
         self.squares = np.add.reduceat(self.share**2, occupancy.start[:-1])
 
     def by_user(self, per_cell: Floats) -> Floats:
         """Return each user's sum over its cells, by its shares of them."""
-        return np.asarray(self.user_shares @ per_cell)
+        return self.shares.per_user(per_cell)
 
     def weighing(self, rates: Floats) -> UserWeights:
         """Return the weights of these rates, and the noise."""
         factor, _ = self._factors(rates)
-        total = self.shares @ factor
+        total = self.shares.per_cell(factor)
         weight = factor[self.occupancy.user]
         weight *= self.share
         weight /= np.repeat(total, self.occupancy.users_per_cell)
@@ -176,14 +165,14 @@ class WeightProblem:
         """Return the objective and its slope in the logarithms of the rates."""
         rates = np.exp(logs)
         factor, fall = self._factors(rates)
-        total = self.shares @ factor
+        total = self.shares.per_cell(factor)
         noise = 1.0 / (self.loss * rates * total)
         bias = np.empty_like(total)
         for run in self.runs:
             bias[run.cells] = self._look(run, factor, total[run.cells], noise[run.cells])
         # A rate acts on a cell twice: by the noise, and by the factors of its users.
-        through = fall * (self.user_slopes @ (1.0 / total))
-        by_rate = self.shares @ through - noise / rates
+        through = fall * self.slopes.per_user(1.0 / total)
+        by_rate = self.shares.per_cell(through) - noise / rates
         return float((noise + bias).mean()), by_rate * rates / rates.size
 
     def _look(self, run: _Run, factor: Floats, total: Floats, noise: Floats) -> Floats:
@@ -221,7 +210,7 @@ class WeightProblem:
         part *= slope
         common = np.add.reduceat(part, run.first) + noise
         np.multiply(share, np.repeat(common, run.sizes), out=clipped_share)
-        np.subtract(slope, clipped_share, out=self.slopes[run.pairs])
+        np.subtract(slope, clipped_share, out=self.slopes.figure[run.pairs])
         return np.asarray(bias)
 
 
@@ -282,8 +271,6 @@ def _begins(problem: WeightProblem, known: Floats | None) -> list[Floats]:
 
 def search_rates(problem: WeightObjective, begin: Floats, iterations: int) -> tuple[Floats, float]:
     """Return logarithms of rates that L-BFGS finds from here, and the objective there."""
-    import scipy.optimize  # noqa: PLC0415  slow to import
-
     # L-BFGS takes a first step of the length of the slope, which is tiny on large maps.
     start, slope = problem.value(begin)
     scale = max(FIRST_STEP / max(float(np.abs(slope).max()), 1e-300), 1.0)
@@ -292,22 +279,15 @@ def search_rates(problem: WeightObjective, begin: Floats, iterations: int) -> tu
         value, slope = problem.value(logs)
         return value * scale, slope * scale
 
-    # Here, as scipy may have been loaded only just now.
-    with single_blas_thread():
-        converged = scipy.optimize.minimize(
-            scaled,
-            begin,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=np.stack((begin - LOG_SCALE_RANGE, begin + LOG_SCALE_RANGE), axis=1),
-            options={
-                "maxiter": iterations,
-                "gtol": SLOPE_TOLERANCE * start * scale / begin.size,
-                "ftol": GAIN_TOLERANCE
-                * min(start * scale, 1.0),  # the search takes it of 1 or more
-            },
-        )
-    return np.asarray(converged.x), float(converged.fun) / scale
+    rule = StopRule(
+        iterations,
+        # The search takes the gain of a value of 1 or more.
+        gain=GAIN_TOLERANCE * min(start * scale, 1.0),
+        slope=SLOPE_TOLERANCE * start * scale / begin.size,
+    )
+
+    found, value = descend(scaled, begin, LOG_SCALE_RANGE, rule)
+    return found, value / scale
 
 
 def sum_weights(occupancy: Occupancy, weight: Weights) -> Ints:

@@ -29,7 +29,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hexveil.accounting.error_model import span_in_quanta
-from hexveil.planning.blas_threads import single_blas_thread
+from hexveil.base.blas_threads import single_blas_thread
 from hexveil.planning.clipping_range import fast_prediction
 from hexveil.planning.clipping_range.cell_ranges import MOST_WITHIN_BOUNDS, may_support_cell_ranges
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WORST_CASE_BIAS, has_single_record
-from hexveil.planning.blas_threads import single_blas_thread
+from hexveil.planning.optimizers.bounded_descent import StopRule, descend
 from hexveil.planning.optimizers.minimax import JointSolution
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
@@ -101,13 +101,9 @@ class SearchLimits:
         """
         return self.evaluations + 2 * self.trials
 
-    def options(self) -> dict[str, int]:
-        """Return the limits in SciPy's terms."""
-        return {
-            "maxiter": self.iterations,
-            "maxfun": self.evaluations,
-            "maxls": self.trials,
-        }
+    def stop_rule(self) -> StopRule:
+        """Return the end of a descent within these limits."""
+        return StopRule(self.iterations, self.evaluations, self.trials)
 
 
 FULL_SEARCH = SearchLimits()
@@ -192,16 +188,13 @@ def _descend(
     start: InverseScales,
     effort: SearchLimits,
 ) -> tuple[float, InverseScales]:
-    import scipy.optimize  # noqa: PLC0415  slow to import, and only this objective needs it
-
-    active = np.concatenate(live)
+    active, n_cells = np.concatenate(live), live[0].size
     first = np.concatenate((start.mean, start.variance))[active]
 
     def unpack(logs: Floats) -> InverseScales:
         full = np.zeros(active.size)
         full[active] = np.exp(logs)
-        mean, variance = np.split(full, 2)
-        return InverseScales(mean, variance)
+        return InverseScales(full[:n_cells], full[n_cells:])
 
     def value(logs: Floats) -> tuple[float, Floats]:
         error, slope = _value(exposure, weights, loss, unpack(logs))
@@ -209,17 +202,8 @@ def _descend(
 
     # Logarithms keep rates positive, and their slopes of one size over many orders.
     begin = np.log(np.maximum(first, 1e-12))
-    # Here, as scipy may have been loaded only just now.
-    with single_blas_thread():
-        converged = scipy.optimize.minimize(
-            value,
-            begin,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=np.stack((begin - LOG_SCALE_RANGE, begin + LOG_SCALE_RANGE), axis=1),
-            options=effort.options(),
-        )
-    return float(converged.fun), unpack(np.asarray(converged.x))
+    found, error = descend(value, begin, LOG_SCALE_RANGE, effort.stop_rule())
+    return error, unpack(found)
 
 
 def _value(
@@ -236,7 +220,8 @@ def _value(
         for w, r, pushed in zip(
             (weights.mean, weights.variance),
             (rates.mean, rates.variance),
-            exposure.marginal_sums(multiplier, factor),
+            # Without noise for variances nothing goes down their slope.
+            exposure.marginal_sums(multiplier, factor, spread=bool(rates.variance.any())),
             strict=True,
         )
     ]
@@ -250,6 +235,8 @@ def weighted_errors(weights: ObjectiveWeights, rates: InverseScales, away: Float
         ("mean", weights.mean, rates.mean),
         ("variance", weights.variance, rates.variance),
     ):
+        if not w.any():
+            continue
         noise = np.divide(1.0, r, out=np.zeros_like(r), where=r > 0)
         total += w * np.where(r > 0, WORST_CASE_BIAS[name](away) + noise, MAX_CONSTANT_ERROR[name])
     return total

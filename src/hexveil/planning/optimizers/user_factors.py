@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting import contributions, privacy_loss
+from hexveil.planning.optimizers.pair_sums import PairSums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,33 +72,27 @@ class ClippingProblem:
         return contributions.record_shares(occupancy, occupancy.records_per_cell)
 
     @cached_property
-    def _of_cells(self) -> Any:  # noqa: ANN401  scipy has no types
-        """Shares as a sparse matrix, cells down and users across."""
-        import scipy.sparse  # noqa: PLC0415  slow to import
-
-        occupancy = self.occupancy.local()
-        # Indices of 32 bits take half of the memory that scipy would give to int64 ones.
-        columns, first = occupancy.user.astype(np.int32), occupancy.start.astype(np.int32)
-        size = (occupancy.n_cells, occupancy.n_users)
-        return scipy.sparse.csr_array((self.share, columns, first), shape=size)
+    def _shares(self) -> PairSums:
+        return PairSums(self.occupancy.local(), self.share)
 
     @cached_property
-    def _squares_of_cells(self) -> Any:  # noqa: ANN401
-        return self._of_cells.power(2)
-
-    # Transposed once: a search asks for thousands of sums, and each would make a matrix of its own.
-
-    @cached_property
-    def _of_users(self) -> Any:  # noqa: ANN401
-        return self._of_cells.T
-
-    @cached_property
-    def _squares_of_users(self) -> Any:  # noqa: ANN401
-        return self._squares_of_cells.T
+    def _squares(self) -> PairSums:
+        return PairSums(self.occupancy.local(), self.share**2)
 
     def sum_per_user(self, per_cell: Floats) -> Floats:
         """Return per user the sum over its cells of its share times a figure of the cell."""
-        return np.asarray(self._of_users @ per_cell, dtype=np.float64)
+        return self._shares.per_user(per_cell)
+
+    def _linear_losses(self, rates: InverseScales) -> Floats:
+        """Return the sum per user of its shares times the cells' rates; the last answer is kept."""
+        # One look at these rates asks twice: for the largest factors, and for their slope.
+        if not self._last_linear or self._last_linear[0][0] is not rates:
+            self._last_linear[:] = [(rates, self.sum_per_user(rates.total))]
+        return self._last_linear[0][1]
+
+    @cached_property
+    def _last_linear(self) -> list[tuple[InverseScales, Floats]]:
+        return []
 
     def by_user(self, terms: Floats) -> Floats:
         """Return sums of pairs per user."""
@@ -115,16 +110,15 @@ class ClippingProblem:
 
     def _weighed_squares(self, per_cell: Floats) -> Floats:
         """Return per user the sum of squared shares times a figure of the cell."""
-        return np.asarray(self._squares_of_users @ per_cell, dtype=np.float64)
+        return self._squares.per_user(per_cell)
 
     def _gathered(self, per_user: Floats) -> Floats:
         """Return per cell the sum over its users of their share times a figure of the user."""
-        return np.asarray(self._of_cells @ per_user, dtype=np.float64)
+        return self._shares.per_cell(per_user)
 
     def _gathered_both(self, per_user: Floats, squared: Floats) -> tuple[Floats, Floats]:
         """Return the same, and per cell the sum of squared shares times another figure."""
-        bent = np.asarray(self._squares_of_cells @ squared, dtype=np.float64)
-        return self._gathered(per_user), bent
+        return self._gathered(per_user), self._squares.per_cell(squared)
 
     def clipped_share(self, factor: Floats) -> Floats:
         """Return the share of each cell's samples that the factors put at the middle."""
@@ -154,8 +148,16 @@ class ClippingProblem:
         """Largest share of a user in each cell."""
         return np.asarray(self.occupancy.largest_count / self.occupancy.records_per_cell)
 
-    def marginal_sums(self, weight: Floats, factor: Floats) -> tuple[Floats, Floats]:
-        """Return per cell the sums over its users of a weight times x, and times spread(x)."""
+    def marginal_sums(
+        self, weight: Floats, factor: Floats, *, spread: bool = True
+    ) -> tuple[Floats, Floats]:
+        """Return per cell the sums over its users of a weight times x, and times spread(x).
+
+        Without `spread` the second is left out, and zero.
+        """
+        if not spread:
+            mean = self._gathered(weight * factor)
+            return mean, np.zeros_like(mean)
         mean, bent = self._gathered_both(weight * factor, weight * factor**2)
         cell, user, share = self._large
         # Beyond one half the spread is 1/4, which is x (1 - x) + (x - 1/2)².
@@ -165,7 +167,7 @@ class ClippingProblem:
 
     def loss_slope(self, rates: InverseScales, factor: Floats) -> Floats:
         """Return how fast each user's loss grows with its factor."""
-        flat = self.sum_per_user(rates.total)
+        flat = self._linear_losses(rates)
         if not rates.variance.any():
             return flat
         cell, user, share = self._large
@@ -181,7 +183,7 @@ class ClippingProblem:
         hold more of a cell whose variance is published are bisected. With `least` those are
         charged the least that a plan may charge them (`_least_charge`), for lower bounds.
         """
-        linear = self.sum_per_user(rates.total)
+        linear = self._linear_losses(rates)
         if not rates.variance.any():
             return np.minimum(
                 1.0, np.divide(loss, linear, out=np.ones_like(linear), where=linear > 0)

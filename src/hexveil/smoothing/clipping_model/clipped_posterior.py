@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.blas_threads import single_blas_thread
 from hexveil.smoothing.clipping_model.bin_quantiles import refine
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
 from hexveil.smoothing.clipping_model.cell_posterior import CellPosterior
@@ -45,6 +46,7 @@ MOST_OF_GROUPS = 0.8
 """Largest weight of the prior whose centres other cells predict."""
 
 
+@single_blas_thread()
 def fit(
     looks: Sequence[ClippedLook],
     design: CellDesign,
@@ -197,6 +199,7 @@ class _Block:
         return mixed_likelihood(self.law, self.design, self.looks, modes)
 
 
+@single_blas_thread()
 def posterior_masses(
     prior: CellPrior, parameters: MapParameters, edges: Floats, likelihood: Floats
 ) -> Floats:

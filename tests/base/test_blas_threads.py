@@ -1,4 +1,4 @@
-"""Linear algebra in one thread while a plan is made, and as before afterwards."""
+"""Linear algebra in one thread while plans are made and maps smoothed, and as before afterwards."""
 
 import threading
 
@@ -7,9 +7,11 @@ import pytest
 
 import hexveil as hv
 from fleets import fleet
-from hexveil.planning import blas_threads
-from hexveil.planning.blas_threads import BlasLibrary, loaded_libraries, single_blas_thread
+from hexveil.base import blas_threads
+from hexveil.base.blas_threads import BlasLibrary, loaded_libraries, single_blas_thread
 from hexveil.planning.feasibility import prediction
+from hexveil.smoothing import RandomEffect
+from hexveil.smoothing.shrinkage import smooth
 
 
 class Counter:
@@ -90,6 +92,21 @@ def test_a_plan_and_a_prediction_are_made_in_one_thread(library, monkeypatch):
     prediction.ErrorPredictor(plan, fleet(5)).predict(plan.requested_epsilon)
     assert seen
     assert 1 in seen
+    assert library.threads == 4
+
+
+def test_a_map_is_smoothed_in_one_thread(library, monkeypatch):
+    """Each inverse finds one thread, so that numbers do not depend on processors."""
+    seen, inverse = [], np.linalg.inv
+
+    def inv(matrix):
+        seen.append(library.threads)
+        return inverse(matrix)
+
+    monkeypatch.setattr(np.linalg, "inv", inv)
+    same_row = RandomEffect("row", np.repeat(np.arange(3), 4))
+    smooth(np.arange(12.0), 1.0, (same_row,))
+    assert set(seen) == {1}
     assert library.threads == 4
 
 

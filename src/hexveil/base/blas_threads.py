@@ -1,6 +1,6 @@
-"""One thread for linear algebra while a plan is made.
+"""One thread for linear algebra while a plan is made or estimates are smoothed.
 
-The searches of planning multiply matrices of a few hundred rows, thousands of times. OpenBLAS, in
+Both multiply and invert matrices of a few hundred rows, up to thousands of times. OpenBLAS, in
 numpy and in scipy, wakes all its threads for each product, and they wait for work in a busy loop:
 on two processors a plan took ten times the CPU time of one thread, and longer. One thread is also
 the same on every machine, whatever the number of its processors.

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-BIN_INFLATION, RANK_INFLATION = 4.0, 1.0
-"""Factor of the variance of tilts in intervals. Intervals of mean ranks are wide already."""
-SHAPE_VARIANCE = (0.0, 0.15, 0.1)
+BIN_INFLATION, RANK_INFLATION = 4.0, 1.5
+"""Factor of the variance of tilts in intervals: shapes of cells are not exactly tilts."""
+SHAPE_VARIANCE = (0.0, 0.25, 0.2)
 """Variance between cells of what a mean rank does not say: of each Legendre term."""
 SHARE_ALLOWANCE = 0.02
 """Part by which intervals of shares are widened: no tilt makes a share exactly 0 or 1."""

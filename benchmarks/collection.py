@@ -254,10 +254,18 @@ def labelled(
     )
 
 
-def flights_by(*columns: str, min_users: int) -> hv.Dataset:
+def flights_by(*columns: str, min_users: int, statistics: tuple[str, ...] = ()) -> hv.Dataset:
     """Return flights in cells of labels; a user is an aircraft."""
     table = departures() if {"origin", "carrier"} & set(columns) else _arrivals()
-    return labelled(table, "tailnum", "ground speed", (0, 600), *columns, min_users=min_users)
+    return labelled(
+        table,
+        "tailnum",
+        "ground speed",
+        (0, 600),
+        *columns,
+        min_users=min_users,
+        statistics=statistics,
+    )
 
 
 def _arrivals() -> pa.Table:

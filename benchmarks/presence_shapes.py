@@ -80,6 +80,11 @@ class Prepared:
     sums: PresenceSums
     truth: dict[str, Floats]
 
+    @property
+    def groups(self) -> tuple[Ints, ...]:
+        """What cells of the declared grid share."""
+        return self.request.grid.table.groupings()
+
     @classmethod
     def of_rows(
         cls,
@@ -88,12 +93,14 @@ class Prepared:
         lattice: ValueLattice,
         terms: tuple[Term, ...],
         epsilon: str,
+        table: CellTable | None = None,
     ) -> Prepared:
         """Prepare rows (cell, user, fine bin, records), and the sums of values of cells."""
         cell, user, fine, n = rows
         bins = fine_bins(lattice, terms)
         names = tuple(map(str, range(totals.size)))
-        grid = DeclaredGrid(CellTable(Labels("cell"), labels={"cell": names}), is_in_use=True)
+        table = table or CellTable(Labels("cell"), labels={"cell": names})
+        grid = DeclaredGrid(table, is_in_use=True)
         fleet = FleetDeclaration(int(np.unique(user).size))
         request = ShapeRequest(grid, lattice, bins, fleet, Fraction(epsilon), terms, has_mean=True)
         counts = np.zeros((totals.size, bins.n_bins))
@@ -115,7 +122,8 @@ def prepared(chosen: distributions.DistributionSet, epsilon: str) -> Prepared:
     np.add.at(totals, pairs.cell, dataset.sums.total)
     by_bin = (pairs.cell[rows.pair], pairs.user[rows.pair], rows.bin, rows.count)
     terms = parse_statistics(chosen.statistics)[1]
-    return Prepared.of_rows(by_bin, totals, dataset.public.lattice, terms, epsilon)
+    facts = dataset.public
+    return Prepared.of_rows(by_bin, totals, facts.lattice, terms, epsilon, facts.cells)
 
 
 def ten_million(epsilon: str) -> Prepared:
@@ -143,7 +151,7 @@ def measure(name: str, purpose: str, given: Prepared, epsilon: str, runs: int) -
     for run in range(runs):
         source = SimulatedNoise(np.random.default_rng([SEED, run]), 1)
         outputs = execute(plan, given.sums, source, MemoryJournal(), Meter(plan.losses()))
-        decoded.append(decode_shapes(plan, outputs, request.statistics))
+        decoded.append(decode_shapes(plan, outputs, request.statistics, given.groups))
     rows = []
     for statistic, true in given.truth.items():
         k = request.statistics.columns.index(statistic)

@@ -109,7 +109,14 @@ PEERS = {
     "pipeline-dp": Peer(
         "pipeline-dp", "by_pipeline_dp", cut(8, 1), cut(8, 1), cut(2, 1), sets=works.NAMES
     ),
-    "tmlt.analytics": Peer("tmlt.analytics", "by_tmlt_analytics", cut(8, 1), cut(8, 1), cut(2, 1)),
+    "tmlt.analytics": Peer(
+        "tmlt.analytics",
+        "by_tmlt_analytics",
+        cut(8, 1),
+        cut(8, 1),
+        cut(2, 1),
+        sets=works.NAMES,
+    ),
     "smartnoise-sql": Peer("smartnoise-sql", "by_smartnoise_sql", {"rows": 2}, {"rows": 16}),
     "opendp, our range": Peer(
         "opendp",
@@ -130,7 +137,7 @@ PEERS = {
         cut(8, 1),
         cut(2, 1),
         is_ranged=True,
-        sets=("flights",),
+        sets=SMALL,
     ),
     "hexveil, presence": Peer(
         "hexveil",

@@ -235,6 +235,22 @@ class CellTable:
         parts += columns if len(columns) == 1 else [tuple(map(_escape, c)) for c in columns]
         return tuple("/".join(p) for p in zip(*parts, strict=True))
 
+    def groupings(self) -> tuple[NDArray[np.int64], ...]:
+        """Return what cells share, coded: place and slot, or each label; none where that is one.
+
+        Examples
+        --------
+        >>> labels = {"route": ("4", "4", "15"), "hour": ("08", "09", "08")}
+        >>> table = CellTable(Labels("route", "hour"), labels=labels)
+        >>> [codes.tolist() for codes in table.groupings()]
+        [[1, 1, 0], [0, 1, 0]]
+        """
+        columns = [one for one in (self.hexagon, self.slot) if one is not None]
+        columns += [np.array(one, dtype=str) for one in self.labels.values()]
+        if len(columns) < 2:
+            return ()
+        return tuple(np.unique(one, return_inverse=True)[1].astype(np.int64) for one in columns)
+
     def take(self, rows: NDArray[np.int64]) -> CellTable:
         """Return the table of the given rows, in that order."""
         return CellTable(

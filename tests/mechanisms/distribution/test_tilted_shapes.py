@@ -9,8 +9,8 @@ from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.distribution.binned_stage import PARTS
 from hexveil.mechanisms.distribution.fine_bin_scores import pooled_ranks
 from hexveil.mechanisms.distribution.pooled_shape import NARROW, WIDE, PooledShape
+from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
 from hexveil.mechanisms.distribution.tilted_shapes import (
-    fit_bins,
     legendre_terms,
     quantiles,
     solve_tilts,
@@ -58,6 +58,39 @@ def test_bins_without_noise_are_fitted():
     vague = fit_bins(SHARES, noisy, place, np.full(40, 5.0), np.full(40, 1e6))
     assert np.abs(vague.alpha - vague.alpha.mean(axis=0)).max() < 1e-3
     assert (np.linalg.eigvalsh(vague.covariance) > 0.01).all()
+
+
+def noisy_cells(alpha, deviation, seed):
+    """Return noisy bins of tilted shapes, of weight 1, and their places."""
+    place = np.array([0, 0, 1, 2, 2, 3])
+    true = tilt(SHARES, legendre_terms(SHARES), alpha)
+    bins = np.stack([true[:, place == b].sum(axis=1) for b in range(4)], axis=1)
+    return bins + np.random.default_rng(seed).normal(0, deviation, bins.shape), place
+
+
+def test_cells_take_after_those_of_their_labels():
+    """Where tilts follow two labels, cells that share them halve the error; where not, no harm."""
+    rng = np.random.default_rng(3)
+    place, slot = np.divmod(np.arange(120), 20)
+    of_place, of_slot, own = (rng.normal(0, 0.6, (n, 3)) for n in (6, 20, 120))
+    for alpha, most in ((of_place[place] + of_slot[slot], 0.7), (own, 1.1)):
+        noisy, bins = noisy_cells(alpha, 0.1, seed=4)
+        known = (SHARES, noisy, bins, np.ones(120), np.full(120, 0.01))
+        alone, together = fit_bins(*known), fit_bins(*known, groups=(place, slot))
+        errors = [np.abs(fit.alpha[:, 0] - alpha[:, 0]).mean() for fit in (alone, together)]
+        assert errors[1] < most * errors[0]
+    # A label of its own for each cell says nothing.
+    labelled = fit_bins(*known, groups=(np.arange(120),))
+    assert np.array_equal(labelled.alpha, alone.alpha)
+
+
+def test_uncertainty_is_wide_where_noise_hides_how_much_cells_differ():
+    """Cells whose tilts have deviation 1, under noise three times the shares: they are covered."""
+    alpha = np.random.default_rng(5).normal(0, 1.0, (200, 3))
+    noisy, bins = noisy_cells(alpha, 0.75, seed=6)
+    fit = fit_bins(SHARES, noisy, bins, np.ones(200), np.full(200, 0.75**2))
+    deviation = np.sqrt(fit.covariance[:, 0, 0])
+    assert (np.abs(alpha[:, 0] - fit.alpha[:, 0]) < 2.0 * deviation).mean() > 0.8
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "400"])

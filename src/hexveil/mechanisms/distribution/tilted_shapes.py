@@ -8,12 +8,10 @@ P the pooled shape, r its ranks, φ_k Legendre polynomials on [0, 1]. One term m
 two and three widen it and skew it. F_c is a distribution whatever the tilts t are: quantiles rise
 with their level, shares lie from 0 to 1 and fall with their threshold, and all statistics agree.
 
-`solve_tilts` solves one term for a given mean of the pooled rank. `fit_bins` finds three terms
-from noisy bins of all cells together: t_c ~ N(m, Λ) with m and Λ by EM over cells, the likelihood
-of a cell's bins normal with the noise's variance. Λ has a floor (four pseudo-cells of variance
-0.25): without it Λ collapses to 0 on small grids.
+`solve_tilts` solves one term for a given mean of the pooled rank; `tilt_estimation` finds three
+terms from noisy bins of all cells together.
 
-Source: exponential tilting and empirical Bayes (Efron, 2016).
+Source: exponential tilting (Efron, 2016).
 """
 
 from __future__ import annotations
@@ -27,14 +25,12 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution.fine_bin_scores import pooled_ranks
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.mechanisms.contract import Floats
 
 MAX_TILT = 12.0
 HALVINGS = 40
 N_TERMS = 3
 NEWTON_STEPS, MAX_STEP = 15, 6.0
-ROUNDS = 25
-PSEUDO_CELLS, PSEUDO_VARIANCE = 4.0, 0.25
 
 
 def tilt(shares: Floats, terms: Floats, alpha: Floats) -> Floats:
@@ -89,56 +85,6 @@ class TiltFit(ReadOnlyArrays):
     def rows(self, rows: slice) -> TiltFit:
         """Return the tilts of some cells."""
         return TiltFit(self.alpha[rows], self.covariance[rows])
-
-
-def fit_bins(
-    shares: Floats, noisy: Floats, place: Ints, weight: Floats, variance: Floats
-) -> TiltFit:
-    """Return the tilts of cells from their noisy bins.
-
-    Parameters
-    ----------
-    shares : ndarray of float, shape (n_fine_bins,)
-        P.
-    noisy : ndarray of float, shape (n_cells, n_bins)
-        Noisy weights of bins.
-    place : ndarray of int64, shape (n_fine_bins,)
-        Bin of each fine bin.
-    weight : ndarray of float, shape (n_cells,)
-        Public weight of each cell: the sum of its bins without noise.
-    variance : ndarray of float, shape (n_cells,)
-        Variance of a bin's share of the weight: noise, and weights that are not those of records.
-    """
-    terms = legendre_terms(shares)
-    gather = np.zeros((place.size, noisy.shape[1]))
-    gather[np.arange(place.size), place] = 1.0
-    target = noisy / weight[:, None]
-    n_cells, n_terms = target.shape[0], terms.shape[1]
-    alpha, mean = np.zeros((n_cells, n_terms)), np.zeros(n_terms)
-    spread = PSEUDO_VARIANCE * np.eye(n_terms)
-    precision = 1.0 / variance[:, None, None]
-    covariance = np.zeros((n_cells, n_terms, n_terms))
-    for _ in range(ROUNDS):
-        inverse = np.linalg.inv(spread)
-        p = tilt(shares, terms, alpha)
-        centred = terms[None] - (p @ terms)[:, None, :]
-        slope = np.einsum("cx,cxk,xb->cbk", p, centred, gather, optimize=True)
-        curvature = precision * np.einsum("cbk,cbl->ckl", slope, slope) + inverse
-        gradient = (
-            precision[:, :, 0] * np.einsum("cbk,cb->ck", slope, target - p @ gather)
-            - (alpha - mean) @ inverse
-        )
-        covariance = np.linalg.inv(curvature)
-        step = np.einsum("ckl,cl->ck", covariance, gradient)
-        # A bounded step: far from the mode the curvature of one point misleads.
-        alpha = alpha + step / np.maximum(1.0, np.abs(step).max(axis=1, keepdims=True))
-        mean = alpha.mean(axis=0)
-        away = alpha - mean
-        total = covariance.sum(axis=0) + away.T @ away
-        spread = (total + PSEUDO_CELLS * PSEUDO_VARIANCE * np.eye(n_terms)) / (
-            n_cells + PSEUDO_CELLS
-        )
-    return TiltFit(alpha, covariance + spread / n_cells)
 
 
 def tilt_to_means(shares: Floats, values: Floats, target: Floats) -> Floats:

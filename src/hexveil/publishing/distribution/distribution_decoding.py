@@ -21,9 +21,9 @@ from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.binned_stage import PARTS
 from hexveil.mechanisms.distribution.fine_bin_scores import PooledRankScores
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
+from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
 from hexveil.mechanisms.distribution.tilted_shapes import (
     TiltFit,
-    fit_bins,
     legendre_terms,
     solve_tilts,
     tilt,
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-BIN_INFLATION, RANK_INFLATION = 3.0, 1.0
-"""Factor of the variance of tilts in intervals. Intervals of mean ranks are wide already."""
-SHAPE_VARIANCE = (0.0, 0.15, 0.1)
+BIN_INFLATION, RANK_INFLATION = 4.0, 1.5
+"""Factor of the variance of tilts in intervals: shapes of cells are not exactly tilts."""
+SHAPE_VARIANCE = (0.0, 0.25, 0.2)
 """Variance between cells of what a mean rank does not say: of each Legendre term."""
 SHARE_ALLOWANCE = 0.02
 """Part by which intervals of shares are widened: no tilt makes a share exactly 0 or 1."""
@@ -115,7 +115,8 @@ def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> tuple[Floats, TiltFit
     weight, off = weight_variance(plan.occupancy, binned.weights)
     variance = 2.0 * (binned.scale / PARTS / weight) ** 2 + off
     shares = binned.shares(own)
-    fit = fit_bins(shares, binned.noisy_bins(own), binned.place(own), weight, variance)
+    groups = plan.facts.cells.groupings()
+    fit = fit_bins(shares, binned.noisy_bins(own), binned.place(own), weight, variance, groups)
     return shares, TiltFit(fit.alpha, BIN_INFLATION * fit.covariance)
 
 

@@ -81,7 +81,8 @@ def shape_columns(statistics: Sequence[str]) -> tuple[str, ...]:
 
 def decode_request(request: ShapeRequest, outputs: Outputs) -> ShapeMap:
     """Return the map of the outputs of all stages. Post-processing."""
-    return decode_shapes(request.allocation(), outputs, request.statistics)
+    groups = request.grid.table.groupings()
+    return decode_shapes(request.allocation(), outputs, request.statistics, groups)
 
 
 def shape_numbers(request: ShapeRequest, decoded: ShapeMap) -> dict[str, Floats]:

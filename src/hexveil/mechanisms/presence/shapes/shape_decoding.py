@@ -8,9 +8,9 @@ there is at most the w of which P(w + Z >= W | w + Z >= T) is 2.5 %.
 
 Intervals of statistics are those of draws around each cell's tilts. The variance of the bins is
 that of the noise, and SAMPLING / max(W, 1): weights of units are not those of records, and cells
-have few units. That of the tilts is multiplied by INFLATION, as shapes of cells are not exactly
-tilts of the pooled one. The constants were chosen on the tuning sets of
-`benchmarks/presence_shapes.py`.
+have few units; W is the expected weight (`expected_weights`). That of the tilts is multiplied by
+INFLATION, as shapes of cells are not exactly tilts of the pooled one. The constants were chosen on
+the tuning sets of `benchmarks/presence_shapes.py`.
 """
 
 from __future__ import annotations
@@ -21,24 +21,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution.tilted_shapes import TiltFit, fit_bins, legendre_terms, tilt
+from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
+from hexveil.mechanisms.distribution.tilted_shapes import TiltFit, legendre_terms, tilt
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantile, laplace_sum_tail
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import Floats, Outputs
+    from hexveil.mechanisms.contract import Floats, Ints, Outputs
     from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
     from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
 
 MISS = 0.05
-SAMPLING, INFLATION = 0.02, 2.5
+SAMPLING, INFLATION = 0.02, 3.25
 SHARE_ALLOWANCE = 0.02
 """Part of the limits by which intervals are widened: no tilt makes a share exactly 0 or 1."""
 N_DRAWS, CELLS_AT_ONCE, SEED = 200, 64, 20_261_123
-LEAST_WEIGHT = 1.0
-"""Least weight in divisions, in standard deviations of a cell's noisy weight."""
+LEAST_MEAN, LEAST_VARIATION, LEAST_WEIGHT = 0.05, 0.3, 0.25
+"""Least mean of weights, in deviations of their noise; least deviation and weight, in means."""
 HALVINGS = 50
 
 
@@ -65,8 +68,13 @@ class ShapeMap(ReadOnlyArrays):
     high: Floats
 
 
-def decode_shapes(plan: ShapeAllocation, outputs: Outputs, statistics: ShapeStatistics) -> ShapeMap:
-    """Return the map of a release's noisy numbers."""
+def decode_shapes(
+    plan: ShapeAllocation,
+    outputs: Outputs,
+    statistics: ShapeStatistics,
+    groups: Sequence[Ints] = (),
+) -> ShapeMap:
+    """Return the map of a release's noisy numbers; `groups` as in `fit_bins`, of all cells."""
     bins = plan.noisy_bins(outputs)
     weight, noise = bins.sum(axis=1), plan.fine_scale / PARTS
     is_open, threshold = plan.prices(outputs) > 0, plan.threshold(bins.shape[1])
@@ -75,7 +83,8 @@ def decode_shapes(plan: ShapeAllocation, outputs: Outputs, statistics: ShapeStat
     columns = np.full((3, weight.size, len(statistics.columns)), np.nan)
     if is_open.any():
         shares = plan.pooled_shares(outputs)
-        fit = fit_cells(shares, bins[is_open], plan.cell_place(outputs), noise)
+        own = [group[is_open] for group in groups]
+        fit = fit_cells(shares, bins[is_open], plan.cell_place(outputs), noise, own)
         columns[:, is_open] = _with_intervals(shares, fit, statistics)
     least = None if threshold is None else threshold / PARTS
     ends = weight_interval(weight, noise, bins.shape[1], least)
@@ -83,13 +92,30 @@ def decode_shapes(plan: ShapeAllocation, outputs: Outputs, statistics: ShapeStat
     return ShapeMap(is_open, *shown, *columns)
 
 
-def fit_cells(shares: Floats, bins: Floats, place: NDArray[np.int64], noise: float) -> TiltFit:
+def fit_cells(
+    shares: Floats,
+    bins: Floats,
+    place: NDArray[np.int64],
+    noise: float,
+    groups: Sequence[Ints] = (),
+) -> TiltFit:
     """Return the tilts of cells by their noisy bins; `noise` is b, in units."""
-    deviation = np.sqrt(2.0 * bins.shape[1]) * noise
-    weight = np.maximum(bins.sum(axis=1), LEAST_WEIGHT * deviation)
+    weight = expected_weights(bins.sum(axis=1), 2.0 * bins.shape[1] * noise**2)
     variance = 2.0 * (noise / weight) ** 2 + SAMPLING / np.maximum(weight, 1.0)
-    fit = fit_bins(shares, bins, place, weight, variance)
+    fit = fit_bins(shares, bins, place, weight, variance, groups)
     return TiltFit(fit.alpha, INFLATION * fit.covariance)
+
+
+def expected_weights(noisy: Floats, variance: float) -> Floats:
+    """Return the expected weights of cells, given noisy ones of one variance.
+
+    A cell's noisy weight in the place of its weight would shrink the tilts of cells of little
+    weight, and so the estimate of how much cells differ.
+    """
+    mean = max(float(noisy.mean()), LEAST_MEAN * variance**0.5)
+    between = max(float(noisy.var()) - variance, (LEAST_VARIATION * mean) ** 2)
+    expected = mean + between / (between + variance) * (noisy - mean)
+    return np.asarray(np.maximum(expected, LEAST_WEIGHT * mean))
 
 
 def weight_interval(

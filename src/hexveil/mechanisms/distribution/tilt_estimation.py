@@ -1,0 +1,218 @@
+"""Tilts of all cells from their noisy bins, by empirical Bayes. Post-processing, public.
+
+The likelihood of a cell's bins is normal with the noise's variance, and the tilts are
+
+    t_c = m + Σ_k a_k(g_k(c)) + η_c,    a_k ~ N(0, Λ_k),    η_c ~ N(0, Λ),
+
+g_k(c) the cell's place, slot or value of a label. So a cell of few records takes after its place at
+other times and its slot at other places. Each round linearises the likelihood at the tilts found so
+far: to first order it says J t_c = h. Effects, m and variances follow by expectations of each given
+the others (variational). Variances have floors, as pseudo-cells: without them they collapse to 0 on
+small grids. m stays near 0, where P would be the mean shape.
+
+Where noise hides how much cells differ, any Λ fits. So uncertainty is averaged over multiples of Λ,
+by their marginal likelihood and a prior that falls with the multiple: intervals of maps of mostly
+noise are wide, those of others as before.
+
+Source: empirical Bayes (Efron, 2016); random effects by iterated expectations (Dempster, Laird and
+Rubin, 1977); averaging over hyperparameters (Kass and Steffey, 1989).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.mechanisms.distribution.tilted_shapes import TiltFit, legendre_terms, tilt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hexveil.mechanisms.contract import Floats, Ints
+
+ROUNDS = 25
+PSEUDO_CELLS, PSEUDO_VARIANCE = 2.0, 0.5
+PSEUDO_LABELS, LABEL_VARIANCE = 1.0, 0.02
+"""The same of the effects of a grouping: without evidence they are small."""
+LABEL_START = 0.05
+"""Variance of these effects that is started from."""
+MEAN_VARIANCE = 0.05
+"""Prior variance of m."""
+ORDER = 1.0
+"""Power of the order with which prior variances of terms fall."""
+MULTIPLES = 2.0 ** np.arange(6)
+"""Multiples of Λ that uncertainty is averaged over, each doubling one deviation further off."""
+MOST_LABELS = 0.6
+"""Labels per cell up to which a grouping takes part: of more, nearly every cell has its own."""
+
+
+def fit_bins(
+    shares: Floats,
+    noisy: Floats,
+    place: Ints,
+    weight: Floats,
+    variance: Floats,
+    groups: Sequence[Ints] = (),
+) -> TiltFit:
+    """Return the tilts of cells from their noisy bins.
+
+    Parameters
+    ----------
+    shares : ndarray of float, shape (n_fine_bins,)
+        P.
+    noisy : ndarray of float, shape (n_cells, n_bins)
+        Noisy weights of bins.
+    place : ndarray of int64, shape (n_fine_bins,)
+        Bin of each fine bin.
+    weight : ndarray of float, shape (n_cells,)
+        Weight of each cell: the sum of its bins without noise.
+    variance : ndarray of float, shape (n_cells,)
+        Variance of a bin's share of the weight: noise, and weights that are not those of records.
+    groups : sequence of ndarray of int64, shape (n_cells,)
+        Label of each cell in each grouping: its place, its slot.
+    """
+    likelihood = _BinLikelihood.of(shares, noisy / weight[:, None], place, 1.0 / variance)
+    alpha = np.zeros((weight.size, likelihood.terms.shape[1]))
+    prior = _TiltPrior(*alpha.shape, groups)
+    for _ in range(ROUNDS):
+        information, score = likelihood.linearised(alpha)
+        prior.update_means(information, score)
+        step = prior.modes(information, score) - alpha
+        # A bounded step: far from the mode the curvature of one point misleads.
+        alpha = alpha + step / np.maximum(1.0, np.abs(step).max(axis=1, keepdims=True))
+        prior.update_spread(information, alpha)
+    return TiltFit(alpha, prior.covariance(*likelihood.linearised(alpha)))
+
+
+@dataclass(frozen=True, eq=False)
+class _BinLikelihood:
+    """Normal likelihood of the shares of bins: terms, bin of each fine bin, target, precision."""
+
+    shares: Floats
+    terms: Floats
+    gather: Floats
+    target: Floats
+    precision: Floats
+
+    @classmethod
+    def of(cls, shares: Floats, target: Floats, place: Ints, precision: Floats) -> _BinLikelihood:
+        gather = np.zeros((place.size, target.shape[1]))
+        gather[np.arange(place.size), place] = 1.0
+        return cls(shares, legendre_terms(shares), gather, target, precision)
+
+    def linearised(self, alpha: Floats) -> tuple[Floats, Floats]:
+        """Return J, shape (n_cells, n_terms, n_terms), and h, at these tilts."""
+        p = tilt(self.shares, self.terms, alpha)
+        centred = self.terms[None] - (p @ self.terms)[:, None, :]
+        slope = np.einsum("cx,cxk,xb->cbk", p, centred, self.gather, optimize=True)
+        weighted = self.precision[:, None, None] * slope
+        information = np.einsum("cbk,cbl->ckl", weighted, slope)
+        off = self.target - p @ self.gather
+        return information, np.einsum("cbk,cb->ck", weighted, off) + _times(information, alpha)
+
+
+class _LabelEffect:
+    """Effects a of one grouping, their covariances and their variance Λ."""
+
+    def __init__(self, group: Ints, n_terms: int) -> None:
+        self.group, n_labels = group, int(group.max()) + 1
+        self.effect = np.zeros((n_labels, n_terms))
+        self.covariance = np.zeros((n_labels, n_terms, n_terms))
+        self._spread = LABEL_START * _by_order(n_terms)
+
+    def update(self, information: Floats, score: Floats) -> None:
+        """Take the expectations of effects and variance, given what cells say of their sum."""
+        told, said = np.zeros_like(self.covariance), np.zeros_like(self.effect)
+        np.add.at(told, self.group, information)
+        np.add.at(said, self.group, score)
+        self.covariance = np.linalg.inv(told + np.linalg.inv(self._spread))
+        self.effect = _times(self.covariance, said)
+        self._spread = _spread(self.covariance, self.effect, PSEUDO_LABELS, LABEL_VARIANCE)
+
+
+class _TiltPrior:
+    """Prior of the tilts of all cells: m, effects of groupings, and Λ of single cells."""
+
+    def __init__(self, n_cells: int, n_terms: int, groups: Sequence[Ints]) -> None:
+        codes = [np.unique(group, return_inverse=True)[1] for group in groups]
+        self._effects = [
+            _LabelEffect(code, n_terms)
+            for code in codes
+            if 1 < code.max(initial=0) + 1 <= MOST_LABELS * n_cells
+        ]
+        self._unit = np.eye(n_terms)
+        self._mean, self._mean_covariance = np.zeros(n_terms), np.zeros((n_terms, n_terms))
+        self._spread = PSEUDO_VARIANCE * _by_order(n_terms)
+        self._mean_precision = np.linalg.inv(MEAN_VARIANCE * _by_order(n_terms))
+        self._none = np.zeros((n_cells, n_terms))
+
+    def _sum(self, *, without: _LabelEffect | None = None) -> Floats:
+        """Return the sum of effects of each cell, shape (n_cells, n_terms)."""
+        each = (one.effect[one.group] for one in self._effects if one is not without)
+        return np.asarray(sum(each, self._none))
+
+    def update_means(self, information: Floats, score: Floats) -> None:
+        """Update m and the effects by what J and h say of them, η integrated out."""
+        kept = np.linalg.inv(self._unit + information @ self._spread)
+        told, said = kept @ information, _times(kept, score)
+        self._mean_covariance = np.linalg.inv(told.sum(axis=0) + self._mean_precision)
+        # Twice, as each is given the others.
+        for _ in range(2):
+            rest = said - _times(told, self._sum())
+            self._mean = self._mean_covariance @ rest.sum(axis=0)
+            for effect in self._effects:
+                others = self._mean + self._sum(without=effect)
+                effect.update(told, said - _times(told, others))
+
+    def modes(self, information: Floats, score: Floats) -> Floats:
+        """Return the tilts that J, h and the prior lead to."""
+        inverse = np.linalg.inv(self._spread)
+        covariance = np.linalg.inv(information + inverse)
+        return _times(covariance, score + (self._mean + self._sum()) @ inverse)
+
+    def update_spread(self, information: Floats, alpha: Floats) -> None:
+        """Update Λ by the expectation of η ηᵀ."""
+        covariance = np.linalg.inv(information + np.linalg.inv(self._spread))
+        away = alpha - self._mean - self._sum()
+        self._spread = _spread(covariance, away, PSEUDO_CELLS, PSEUDO_VARIANCE)
+
+    def covariance(self, information: Floats, score: Floats) -> Floats:
+        """Return the covariance of each cell's tilts, averaged over multiples of Λ."""
+        score = score - _times(information, self._mean + self._sum())
+        around = self._mean_covariance + sum(
+            (one.covariance[one.group] for one in self._effects), np.zeros_like(information)
+        )
+        evidence, found = [], []
+        for multiple in MULTIPLES:
+            spread = multiple * self._spread
+            gain = np.linalg.inv(self._unit + spread @ information)
+            own = gain @ spread
+            fits = np.einsum("ck,ckl,cl->c", score, own, score) + np.linalg.slogdet(gain)[1]
+            evidence.append((fits.sum() - np.log2(multiple) ** 2) / 2.0)
+            found.append(own + gain @ around @ np.swapaxes(gain, 1, 2))
+        share = np.exp(np.array(evidence) - max(evidence))
+        mixed = np.tensordot(share / share.sum(), np.stack(found), axes=1)
+        # Products round: draws need it symmetric.
+        return np.asarray((mixed + np.swapaxes(mixed, 1, 2)) / 2.0)
+
+
+def _spread(covariance: Floats, effect: Floats, pseudo: float, variance: float) -> Floats:
+    """Return the mean of the squares of effects, with pseudo-effects of a variance beside them."""
+    prior = pseudo * variance * _by_order(effect.shape[1])
+    total = covariance.sum(axis=0) + effect.T @ effect + prior
+    return np.asarray(total / (len(effect) + pseudo))
+
+
+def _by_order(n_terms: int) -> Floats:
+    """Return how variances of the terms compare beforehand: higher ones are smaller.
+
+    Few bins hardly tell the third term, and with large variances it takes over from the others.
+    """
+    return np.diag(np.arange(1.0, n_terms + 1.0) ** -ORDER)
+
+
+def _times(matrix: Floats, vector: Floats) -> Floats:
+    """Return the products of one matrix and one vector for each cell."""
+    return np.asarray(np.einsum("ckl,cl->ck", matrix, vector))

@@ -114,6 +114,7 @@ def plan(
         declared_plan.plan_on_paper(run, unused=unused, as_json=as_json)
         return
     shared_steps.check_plan_options(run)
+    _refuse_comparison_with_delta(run, compare_methods=compare_methods, grids=bool(grids))
     if curve is not None:
         # Checked before the records are read, which may take minutes.
         curve = shared_steps.to_run_path(curve)
@@ -130,11 +131,6 @@ def plan(
     plan = shared_steps.plan_run(run, facts)
     assert isinstance(plan, Plan)  # noqa: S101  the other kind was planned above
     files = _write(plan, facts, curve, save)
-    if plan.delta and (compare_methods or grids):
-        raise InputError(
-            f"{'--compare' if compare_methods else '--grids'} compares pure plans; leave it out, "
-            "or delta."
-        )
     comparison = _compare(plan) if compare_methods else None
     # The comparison is long enough without a recommendation.
     wants_grids = grids or (grids is None and comparison is None and not plan.delta)
@@ -163,6 +159,15 @@ def plan(
         typer.echo("\n".join(formatting.wrapped("Grid", formatting.capital(table.sentence))))
     for line in file_lines(run, files):
         typer.echo(line)
+
+
+def _refuse_comparison_with_delta(run: Run, *, compare_methods: bool, grids: bool) -> None:
+    """Refuse options that compare pure plans, before records are read or files written."""
+    if run.privacy.delta and (compare_methods or grids):
+        raise InputError(
+            f"{'--compare' if compare_methods else '--grids'} compares pure plans; leave it out, "
+            "or delta."
+        )
 
 
 def _plan_distribution(

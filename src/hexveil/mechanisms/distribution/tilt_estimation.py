@@ -156,7 +156,8 @@ class _TiltPrior:
     def update_means(self, information: Floats, score: Floats) -> None:
         """Update m and the effects by what J and h say of them, η integrated out."""
         kept = np.linalg.inv(self._unit + information @ self._spread)
-        told, said = kept @ information, _times(kept, score)
+        told: Floats = np.asarray(kept @ information, dtype=np.float64)
+        said = _times(kept, score)
         self._mean_covariance = np.linalg.inv(told.sum(axis=0) + self._mean_precision)
         # Twice, as each is given the others.
         for _ in range(2):

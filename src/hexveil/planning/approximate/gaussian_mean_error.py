@@ -21,7 +21,7 @@ import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 from hexveil.accounting.noise_law import GAUSSIAN
-from hexveil.planning.blas_threads import single_blas_thread
+from hexveil.planning.optimizers.bounded_descent import descend
 from hexveil.planning.optimizers.mean_error import CONSTANT_ROUNDS, FULL_SEARCH, LOG_SCALE_RANGE
 
 if TYPE_CHECKING:
@@ -191,7 +191,6 @@ def _descend(
     problem: GaussianProblem, begin: Floats, live: Bools, effort: SearchLimits
 ) -> tuple[Floats, float]:
     """Return the rates that L-BFGS finds, and the error there."""
-    import scipy.optimize  # noqa: PLC0415  slow to import
 
     def unpack(logs: Floats) -> Floats:
         rate = np.zeros(live.size)
@@ -204,14 +203,5 @@ def _descend(
         return error, (slope * rate)[live]
 
     start = np.log(begin[live])
-    # Here, as scipy may have been loaded only just now.
-    with single_blas_thread():
-        converged = scipy.optimize.minimize(
-            value,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=np.stack((start - LOG_SCALE_RANGE, start + LOG_SCALE_RANGE), axis=1),
-            options=effort.options(),
-        )
-    return unpack(np.asarray(converged.x)), float(converged.fun)
+    found, error = descend(value, start, LOG_SCALE_RANGE, effort.stop_rule())
+    return unpack(found), error

@@ -22,6 +22,7 @@ from hexveil.planning.clipping_range.user_weights import (
     WeightProblem,
     search_rates,
 )
+from hexveil.planning.optimizers.pair_sums import PairFigureSums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,14 +48,12 @@ class GaussianWeightProblem(WeightProblem):
 
     def __init__(self, occupancy: LocalOccupancy, square: float, prior: UserMeanPrior) -> None:
         super().__init__(occupancy, math.sqrt(square), prior)
-        self.squared_shares = self.shares.copy()
-        self.squared_shares.data = self.share**2
-        self.user_squares = self.squared_shares.T
+        self.squared_shares = PairFigureSums(occupancy, self.share**2)
 
     def norms(self, rates: Floats) -> Floats:
         """Return √Σ (a p)² of each user."""
         # A user whose cells all have a rate near 0 must not divide by it.
-        return np.asarray(np.sqrt(np.maximum(self.user_squares @ rates**2, 1e-300)))
+        return np.asarray(np.sqrt(np.maximum(self.squared_shares.per_user(rates**2), 1e-300)))
 
     def _factors(self, rates: Floats) -> tuple[Floats, Floats]:
         """Return each user's factor, and its derivative by half the square of the norm."""
@@ -65,14 +64,14 @@ class GaussianWeightProblem(WeightProblem):
         """Return the objective and its slope in the logarithms of the rates."""
         rates = np.exp(logs)
         factor, fall = self._factors(rates)
-        total = self.shares @ factor
+        total = self.shares.per_cell(factor)
         noise = GAUSSIAN.mean_absolute / (self.loss * rates * total)
         bias = np.empty_like(total)
         for run in self.runs:
             bias[run.cells] = self._look(run, factor, total[run.cells], noise[run.cells])
-        through = fall * (self.user_slopes @ (1.0 / total))
+        through = fall * (self.slopes.per_user(1.0 / total))
         # Half the square of a norm rises with a rate as the rate times the squared share.
-        by_rate = rates * (self.squared_shares @ through) - noise / rates
+        by_rate = rates * (self.squared_shares.per_cell(through)) - noise / rates
         return float((noise + bias).mean()), by_rate * rates / rates.size
 
 

@@ -22,7 +22,7 @@ FEW_PAIRS = 2**13
 """So many pairs and fewer are added up without a matrix."""
 
 
-class PairSums:
+class PairFigureSums:
     """Sums of one figure per pair, times a figure per user or per cell.
 
     Parameters
@@ -57,10 +57,12 @@ class PairSums:
         """Return per cell the sum over its users of the pairs' figure times one of the user."""
         if not self._few:
             return np.asarray(self._matrix @ per_user)
-        return np.bincount(self._cell, self.figure * per_user[self._user], self._size[0])
+        summed = np.bincount(self._cell, self.figure * per_user[self._user], self._size[0])
+        return np.asarray(summed, dtype=np.float64)
 
     def per_user(self, per_cell: Floats) -> Floats:
         """Return per user the sum over its cells of the pairs' figure times one of the cell."""
         if not self._few:
             return np.asarray(self._transposed @ per_cell)
-        return np.bincount(self._user, self.figure * per_cell[self._cell], self._size[1])
+        summed = np.bincount(self._user, self.figure * per_cell[self._cell], self._size[1])
+        return np.asarray(summed, dtype=np.float64)

@@ -4,16 +4,16 @@ import numpy as np
 
 from fleets import fleet
 from hexveil.planning.optimizers import pair_sums
-from hexveil.planning.optimizers.pair_sums import PairSums
+from hexveil.planning.optimizers.pair_sums import PairFigureSums
 
 
 def test_sums_without_a_matrix_are_those_with_one(monkeypatch):
     """Both ways, and after the pairs' figures have changed in place."""
-    occupancy, draw = fleet(3), np.random.default_rng(2)
+    occupancy, draw = fleet(6).occupancy, np.random.default_rng(2)
     figure = draw.normal(size=occupancy.n_pairs)
-    few = PairSums(occupancy, figure.copy())
+    few = PairFigureSums(occupancy, figure.copy())
     monkeypatch.setattr(pair_sums, "FEW_PAIRS", 0)
-    many = PairSums(occupancy, figure.copy())
+    many = PairFigureSums(occupancy, figure.copy())
     by_user, by_cell = draw.normal(size=occupancy.n_users), draw.normal(size=occupancy.n_cells)
     for changed in (figure, draw.normal(size=figure.size)):
         few.figure[:], many.figure[:] = changed, changed

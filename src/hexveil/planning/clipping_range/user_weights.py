@@ -30,7 +30,7 @@ import numpy as np
 
 from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning.optimizers.bounded_descent import StopRule, descend
-from hexveil.planning.optimizers.pair_sums import PairSums
+from hexveil.planning.optimizers.pair_sums import PairFigureSums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,8 +137,8 @@ class _Problem:
         self.share = occupancy.n / np.repeat(
             occupancy.records_per_cell.astype(np.float64), occupancy.users_per_cell
         )
-        self.shares = PairSums(occupancy, self.share)
-        self.slopes = PairSums(occupancy, np.empty_like(self.share))
+        self.shares = PairFigureSums(occupancy, self.share)
+        self.slopes = PairFigureSums(occupancy, np.empty_like(self.share))
         self.runs = list(_runs(occupancy))
         self.squares = np.add.reduceat(self.share**2, occupancy.start[:-1])
 

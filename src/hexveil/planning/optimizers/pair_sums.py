@@ -22,7 +22,7 @@ FEW_PAIRS = 2**13
 """So many pairs and fewer are added up without a matrix."""
 
 
-class PairSums:
+class PairFigureSums:
     """Sums of one figure per pair, times a figure per user or per cell.
 
     Parameters

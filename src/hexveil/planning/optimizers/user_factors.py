@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting import contributions, privacy_loss
-from hexveil.planning.optimizers.pair_sums import PairSums
+from hexveil.planning.optimizers.pair_sums import PairFigureSums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,12 +72,12 @@ class ClippingProblem:
         return contributions.record_shares(occupancy, occupancy.records_per_cell)
 
     @cached_property
-    def _shares(self) -> PairSums:
-        return PairSums(self.occupancy.local(), self.share)
+    def _shares(self) -> PairFigureSums:
+        return PairFigureSums(self.occupancy.local(), self.share)
 
     @cached_property
-    def _squares(self) -> PairSums:
-        return PairSums(self.occupancy.local(), self.share**2)
+    def _squares(self) -> PairFigureSums:
+        return PairFigureSums(self.occupancy.local(), self.share**2)
 
     def sum_per_user(self, per_cell: Floats) -> Floats:
         """Return per user the sum over its cells of its share times a figure of the cell."""

@@ -9,7 +9,7 @@ from hexveil.planning.optimizers.pair_sums import PairFigureSums
 
 def test_sums_without_a_matrix_are_those_with_one(monkeypatch):
     """Both ways, and after the pairs' figures have changed in place."""
-    occupancy, draw = fleet(3), np.random.default_rng(2)
+    occupancy, draw = fleet(6).occupancy, np.random.default_rng(2)
     figure = draw.normal(size=occupancy.n_pairs)
     few = PairFigureSums(occupancy, figure.copy())
     monkeypatch.setattr(pair_sums, "FEW_PAIRS", 0)

@@ -83,7 +83,7 @@ def _read(path: str) -> pa.Table:
 
 
 @dataclass
-class _Run:
+class _NumberedRows:
     """Rows with their keys numbered by values of their own, and their sums."""
 
     values: list[pa.Array]
@@ -96,7 +96,7 @@ class _Run:
         return int(self.numbers[0].size)
 
     @classmethod
-    def of(cls, table: pa.Table, names: Sequence[str]) -> _Run:
+    def of(cls, table: pa.Table, names: Sequence[str]) -> _NumberedRows:
         """Return the rows of a table."""
         keys = [_encode(table[name]) for name in names]
         summed = [name for name in ("n", TOTAL, SQUARES) if name in table.column_names]
@@ -143,7 +143,7 @@ class _Merged:
     widths: list[int] = field(default_factory=list)
     pair: Whole = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     sums: dict[str, Whole] = field(default_factory=dict)
-    waiting: list[_Run] = field(default_factory=list)
+    waiting: list[_NumberedRows] = field(default_factory=list)
     n_rows: int = 0
 
     @property
@@ -155,7 +155,7 @@ class _Merged:
         """Add the rows of a table."""
         if not table.num_rows:
             return
-        self.waiting.append(_Run.of(table, self.names))
+        self.waiting.append(_NumberedRows.of(table, self.names))
         self.n_rows += table.num_rows
         # The largest is not sorted, and nothing is won by merging it before others wait.
         largest = max(self.pair.size, *(run.n_rows for run in self.waiting))
@@ -168,7 +168,7 @@ class _Merged:
         if not runs:
             return
         if self.pair.size:
-            runs.append(_Run(self.values, _unpack(self.pair, self.widths), self.sums))
+            runs.append(_NumberedRows(self.values, _unpack(self.pair, self.widths), self.sums))
         self.values = [
             _ordered([run.values[key] for run in runs]) for key in range(len(self.names))
         ]

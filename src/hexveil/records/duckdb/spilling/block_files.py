@@ -74,9 +74,8 @@ class ColumnFile:
         offset, size, kinds = self._blocks[number]
         self._file.seek(offset)
         columns = [np.empty(size, dtype=kind) for kind in kinds]
-        if sum(self._file.readinto(one.data.cast("B")) for one in columns) != sum(
-            one.nbytes for one in columns
-        ):
+        read = [self._file.readinto(column.data.cast("B")) for column in columns]
+        if read != [column.nbytes for column in columns]:
             raise StorageError("a temporary file of pairs was cut short; run again.")
         return [column.astype(np.int64) for column in columns]
 

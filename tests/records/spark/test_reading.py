@@ -234,6 +234,8 @@ def test_settings_are_obeyed(spark, monkeypatch):
     finally:
         spark.conf.unset("spark.hexveil.pairsOnDriver")
     (counted,) = asked
+    # Kept until the pairs are made: else the records would be read once more for these.
+    assert counted.tally.is_cached
     assert re.fullmatch(r"CountedRecords\(n_cells=\d+, n_pairs=\d+, private\)", repr(counted))
     pairs = counted.pairs.collect()
     assert len(pairs) == counted.n_pairs

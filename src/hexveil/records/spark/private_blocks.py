@@ -30,7 +30,13 @@ from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
 from hexveil.records.spark import tasks
-from hexveil.records.spark.counting import BINS, count_groups, persisted, raise_task_failure
+from hexveil.records.spark.counting import (
+    BINS,
+    ROOM_OF_BINS,
+    count_groups,
+    persisted,
+    raise_task_failure,
+)
 from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import checkpoint, collect, from_arrow, map_batches
 from hexveil.records.spark.source_rows import open_records
@@ -79,7 +85,8 @@ def read_private_blocks(
         )
         with persisted(count_groups(records, request, grouping)) as tally:
             left_out, repeats, n_groups = _summary(tally)
-            blocks = _packed(tally, facts, grouping, n_groups // BLOCK_PAIRS + 1)
+            room = BLOCK_PAIRS // (1 if facts.bins is None else ROOM_OF_BINS)
+            blocks = _packed(tally, facts, grouping, n_groups // room + 1)
         pairs = SparkPairBlocks(blocks, by_bin=facts.bins is not None)
         counts = rule_counts(request, left_out, repeats)
         return PrivateDataset(facts, pairs, ReadingCounts.of(counts, pairs))

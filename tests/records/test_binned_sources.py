@@ -141,7 +141,7 @@ def test_a_cache_keeps_counts_by_bin(days, expected, tmp_path, monkeypatch, way)
     assert bool(list(Path(cached["cache"]).glob("*.pack"))) == (way == "packs")
 
 
-@pytest.mark.parametrize("repeats", ["drop", "keep"])
+@pytest.mark.parametrize("repeats", ["drop", pytest.param("keep", marks=pytest.mark.slow)])
 def test_spark_counts_by_bin(spark, records, expected, repeats):
     """Tasks count their own records; a pair's lists are put together by its unit."""
     frame = spark.createDataFrame(records).repartition(3)
@@ -152,12 +152,13 @@ def test_spark_counts_by_bin_under_private_presence(spark, records, expected, mo
     """Blocks hold the bins of their units; too many pairs for the driver stop nothing."""
     from hexveil.records.spark import private_blocks  # noqa: PLC0415  only where Spark is
 
-    monkeypatch.setattr(private_blocks, "BLOCK_PAIRS", 9)
+    monkeypatch.setattr(private_blocks, "BLOCK_PAIRS", 9 * 8)
     there = read(records, **PRESENCE, engine=spark)
     assert units_of(there) == expected["presence", "drop"]
     there.close()
 
 
+@pytest.mark.slow
 def test_too_many_pairs_for_the_driver_are_refused(spark, records):
     """The sentence names what to do; without bins the same pairs stay in Spark."""
     name = "spark.hexveil.pairsOnDriver"

@@ -76,7 +76,7 @@ class PrivatePairs:
         unit: ArrayLike,
         n: ArrayLike,
         total: ArrayLike,
-        by_bin: Sequence[ArrayLike] | None = None,
+        by_bin: PairBins | Sequence[ArrayLike] | None = None,
     ) -> None:
         """Group pairs by unit; equal pairs are added up.
 
@@ -86,9 +86,9 @@ class PrivatePairs:
             Cell number in the grid, any number that identifies the unit, record count, and the sum
             of the values in quanta above the lower bound. Rows with a negative cell lie outside the
             grid and are dropped, as are rows without records.
-        by_bin : four of array_like of int, shape (n_binned,), optional
-            Cell, unit, fine bin and record count of the same records. Rows of pairs that are not
-            there are dropped.
+        by_bin : PairBins, or four of array_like of int, shape (n_binned,), optional
+            Counts by bin of the rows above; or cell, unit, fine bin and record count of the same
+            records, of which those of pairs that are not there are dropped.
         """
         cells, units, counts, totals = (
             np.asarray(array, dtype=np.int64) for array in (cell, unit, n, total)
@@ -105,7 +105,12 @@ class PrivatePairs:
         self.records = np.minimum(summed[0], MAX_RECORDS).astype(np.int64)
         self.mean = summed[1] / summed[0]
         self.begin = np.flatnonzero(np.diff(units[pair], prepend=units[:1] - 1))
-        self.bins = None if by_bin is None else self._binned(units[pair], by_bin)
+        if isinstance(by_bin, PairBins):
+            number = np.full(np.size(cell), -1)
+            number[inside] = np.cumsum(is_new) - 1
+            self.bins = _saturated(number[by_bin.pair], by_bin.bin, by_bin.count)
+        else:
+            self.bins = None if by_bin is None else self._binned(units[pair], by_bin)
 
     def _binned(self, unit: Ints, by_bin: Sequence[ArrayLike]) -> PairBins:
         """Return the counts by bin of pairs of these units. PRIVATE."""
@@ -118,9 +123,7 @@ class PrivatePairs:
         wanted = np.searchsorted(known, units[inside]) * width + cells[inside]
         pair = np.minimum(np.searchsorted(keys, wanted), max(keys.size - 1, 0))
         is_there = keys[pair] == wanted
-        rows = (places[inside][is_there], np.minimum(counts[inside][is_there], MAX_RECORDS))
-        binned = PairBins.of_rows(pair[is_there], *rows)
-        return PairBins(binned.pair, binned.bin, np.minimum(binned.count, MAX_RECORDS))
+        return _saturated(np.where(is_there, pair, -1), places[inside], counts[inside])
 
     def per_unit(self, numbers: Ints) -> Ints:
         """Return the sum of numbers of pairs over each unit's pairs. PRIVATE."""
@@ -149,6 +152,14 @@ class PrivatePairs:
 
     def __reduce__(self) -> NoReturn:
         raise HexveilError("private records are not pickled; read them where they are used.")
+
+
+def _saturated(pair: Ints, fine_bin: Ints, count: Ints) -> PairBins:
+    """Return the counts by bin of pairs, each at most `MAX_RECORDS`; of pair -1 there are none."""
+    rows = np.flatnonzero(pair >= 0)
+    # Before they are added up, too: no content may leave 64 bits.
+    binned = PairBins.of_rows(pair[rows], fine_bin[rows], np.minimum(count[rows], MAX_RECORDS))
+    return PairBins(binned.pair, binned.bin, np.minimum(binned.count, MAX_RECORDS))
 
 
 def _sums(numbers: NDArray, begin: Ints) -> NDArray:  # type: ignore[type-arg]

@@ -47,14 +47,24 @@ class Middle:
         return scores.argmax(axis=1).astype(np.int64)
 
 
-def test_spark_adds_up_what_one_machine_does(spark, tmp_path, monkeypatch):
+STATISTICS = {
+    ("mean",): {"user_cap": "private"},
+    ("mean", "p50", "share>30"): {},
+}
+
+
+@pytest.mark.parametrize(
+    "statistics",
+    [one if len(one) == 1 else pytest.param(one, marks=pytest.mark.slow) for one in STATISTICS],
+)
+def test_spark_adds_up_what_one_machine_does(spark, tmp_path, monkeypatch, statistics):
     """Every stage of a release measures the same numbers, whichever engine holds the pairs."""
     from hexveil.records.spark import private_blocks  # noqa: PLC0415  only where Spark is
 
     monkeypatch.setattr(private_blocks, "BLOCK_PAIRS", 200)
     monkeypatch.setattr(presence_release, "VettedNoise", Middle)
     days = hv.Select(dates=("2026-01-01", "2026-01-02"))
-    options = OPTIONS | {"privacy_unit": "user-day", "select": days}
+    options = OPTIONS | {"privacy_unit": "user-day", "select": days, "statistics": statistics}
     here = hv.read(records(), **options)
     there = hv.read(records(), engine=spark, **options)
     assert there.counts.lines() == here.counts.lines()
@@ -67,7 +77,8 @@ def test_spark_adds_up_what_one_machine_does(spark, tmp_path, monkeypatch):
     assert counts[0].all()
     # For stages that do not add up over units, all pairs come to the driver.
     assert np.array_equal(np.sort(there.pairs.collect().mean), np.sort(here.pairs.mean))
-    plan = hv.plan(here, epsilon=2, fleet=5000, user_cap="private", advise=False)
+    more = {"fleet": 5000, "advise": False, **STATISTICS[statistics]}
+    plan = hv.plan(here, statistics=statistics, epsilon=2, **more)
     tables = []
     for number, data in enumerate((here, there)):
         book = hv.Ledger(tmp_path / f"{number}.sqlite", dataset="cars", budget=9)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.model.cells import Labels
+from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.cached_reading import count_cached
@@ -78,7 +79,7 @@ class _FetchedRows:
     """PRIVATE. Rows of pairs: cell, unit, records and sum; and by bin, if that was asked for."""
 
     sums: tuple[Ints, ...]
-    by_bin: tuple[Ints, ...] | None
+    by_bin: PairBins | None
 
 
 def _declared_pairs(session: Session, stored: PairStore, facts: DeclaredFacts) -> _FetchedRows:
@@ -105,13 +106,11 @@ def _declared_pairs(session: Session, stored: PairStore, facts: DeclaredFacts) -
     pairs = rows(fetched, "unit", "n", aggregation.TOTAL)
     if facts.bins is None:
         return _FetchedRows(pairs, None)
-    binned = stored.fetch_bins(fetched)
-    row = binned.pair
-    return _FetchedRows(pairs, (pairs[0][row], pairs[1][row], binned.bin, binned.count))
+    return _FetchedRows(pairs, stored.fetch_bins(fetched))
 
 
 def _no_rows(facts: DeclaredFacts) -> _FetchedRows:
-    return _FetchedRows(_NOTHING, None if facts.bins is None else _NOTHING)
+    return _FetchedRows(_NOTHING, None if facts.bins is None else PairBins(*_NOTHING[:3]))
 
 
 def declared_table(cells: CellTable) -> pa.Table:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells
+from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.records.feasible_sums import LARGEST_SUM, project_totals
 from hexveil.records.private_presence.declared_reading import FIXED_COLUMNS, facts_of
@@ -112,7 +113,7 @@ def _placed(rows: pa.Table, facts: DeclaredFacts) -> tuple[PrivatePairs, dict[st
     if facts.bins is None:
         return PrivatePairs(cell, unit, records, total), left_out
     fine_bin = nearest_bins(doubles(rows["fine_bin"])[kept], facts.bins.n_bins)
-    binned = (cell, unit, fine_bin, records)
+    binned = PairBins(np.arange(kept.size), fine_bin, records)
     return PrivatePairs(cell, unit, records, total, by_bin=binned), left_out
 
 

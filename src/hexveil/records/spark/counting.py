@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 BINS = "bins"
 """Column of a pair's counts by bin, where records are counted by bin."""
+ROOM_OF_BINS = 8
+"""How many fewer pairs are held in one piece with their counts by bin."""
 _TAIL = [("n", pa.int64()), ("note", pa.string())]
 _RECORD = {
     "user_id": pa.string(),

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
 from hexveil.base.errors import HexveilError
+from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.records.bin_number import bins_of_lists
 from hexveil.records.duckdb import aggregation
@@ -29,7 +30,13 @@ from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
 from hexveil.records.spark import tasks
-from hexveil.records.spark.counting import BINS, count_groups, persisted, raise_task_failure
+from hexveil.records.spark.counting import (
+    BINS,
+    ROOM_OF_BINS,
+    count_groups,
+    persisted,
+    raise_task_failure,
+)
 from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import checkpoint, collect, from_arrow, map_batches
 from hexveil.records.spark.source_rows import open_records
@@ -78,7 +85,8 @@ def read_private_blocks(
         )
         with persisted(count_groups(records, request, grouping)) as tally:
             left_out, repeats, n_groups = _summary(tally)
-            blocks = _packed(tally, facts, grouping, n_groups // BLOCK_PAIRS + 1)
+            room = BLOCK_PAIRS // (1 if facts.bins is None else ROOM_OF_BINS)
+            blocks = _packed(tally, facts, grouping, n_groups // room + 1)
         pairs = SparkPairBlocks(blocks, by_bin=facts.bins is not None)
         counts = rule_counts(request, left_out, repeats)
         return PrivateDataset(facts, pairs, ReadingCounts.of(counts, pairs))
@@ -158,13 +166,15 @@ class SparkPairBlocks:
 
     def collect(self) -> PrivatePairs:
         """Return all pairs in memory, for stages that add up nothing. PRIVATE."""
-        empty = np.zeros((4, 0), dtype=np.int64)
-        parts, n_units = [[empty] * (1 + self._by_bin)], 0
+        parts, n_units, n_pairs = [_no_arrays(by_bin=self._by_bin)], 0, 0
         for block in collect(self._blocks)["pairs"].to_pylist():
             arrays = _unpacked(block)
-            for array in arrays:
-                array[1] += n_units  # units are numbered within their block
+            # Units and pairs are numbered within their block.
+            arrays[0][1] += n_units
             n_units = int(arrays[0][1].max(initial=n_units - 1)) + 1
+            for rows in arrays[1:]:
+                rows[0] += n_pairs
+            n_pairs += arrays[0].shape[1]
             parts.append(arrays)
         return _to_pairs([np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)])
 
@@ -174,13 +184,18 @@ class SparkPairBlocks:
 
 
 def _no_pairs(*, by_bin: bool) -> PrivatePairs:
-    return _to_pairs([np.zeros((4, 0), dtype=np.int64)] * (1 + by_bin))
+    return _to_pairs(_no_arrays(by_bin=by_bin))
+
+
+def _no_arrays(*, by_bin: bool) -> list[Ints]:
+    """Return the arrays of a block without pairs."""
+    return [np.zeros((n_columns, 0), dtype=np.int64) for n_columns in (4, 3)[: 1 + by_bin]]
 
 
 def _to_pairs(arrays: Sequence[Ints]) -> PrivatePairs:
-    """Return the pairs of columns as they are packed. PRIVATE."""
-    cell, unit, n, total = arrays[0]
-    return PrivatePairs(cell, unit, n, total, by_bin=tuple(arrays[1]) if arrays[1:] else None)
+    """Return the pairs of a block. PRIVATE."""
+    (cell, unit, n, total), *binned = arrays
+    return PrivatePairs(cell, unit, n, total, by_bin=PairBins(*binned[0]) if binned else None)
 
 
 def _pack_task(units: list[str]) -> Callable[[Batches], Batches]:
@@ -208,8 +223,8 @@ def _pack_task(units: list[str]) -> Callable[[Batches], Batches]:
         np.save(sink, columns[:, order], allow_pickle=False)
         if BINS in table.column_names:
             counted = bins_of_lists(table[BINS].take(pa.array(order)))
-            of_pair = columns[:2, order][:, counted.pair]
-            np.save(sink, np.vstack([of_pair, counted.bin, counted.count]), allow_pickle=False)
+            rows_of_bins = np.stack([counted.pair, counted.bin, counted.count])
+            np.save(sink, rows_of_bins, allow_pickle=False)
         yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue()], pa.binary())], schema=_PACKED)
 
     return _guarded(packed)
@@ -237,8 +252,8 @@ def _total_task(
 def _unpacked(block: bytes) -> list[Ints]:
     """Return the arrays of a block. PRIVATE.
 
-    Cell, unit, records and sum of each pair, shape (4, n_pairs); and cell, unit, fine bin and
-    records of each bin of a pair, where records are counted by bin.
+    Cell, unit, records and sum of each pair, shape (4, n_pairs); and pair, fine bin and records of
+    each bin of a pair, shape (3, n_rows), where records are counted by bin.
     """
     source, arrays = io.BytesIO(block), []
     while source.tell() < len(block):

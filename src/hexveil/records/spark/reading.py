@@ -12,7 +12,7 @@ from hexveil.records.bin_number import bins_of_lists
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation
 from hexveil.records.progress import READING, show_progress
-from hexveil.records.spark.counting import BINS, count_records
+from hexveil.records.spark.counting import BINS, ROOM_OF_BINS, count_records
 from hexveil.records.spark.distributed_dataset import distribute
 from hexveil.records.spark.frames import collect
 from hexveil.records.spark.regrid import SparkRegridder
@@ -75,7 +75,8 @@ def collect_dataset(counted: CountedRecords) -> Dataset:
 
 def fetch_pairs(counted: CountedRecords) -> pa.Table:
     """Return all pairs, in no order. PRIVATE."""
-    n_slices = counted.n_pairs // _MAX_FETCHED + 1
+    at_once = _MAX_FETCHED // (ROOM_OF_BINS if BINS in counted.pairs.columns else 1)
+    n_slices = counted.n_pairs // at_once + 1
     if n_slices == 1:
         return collect(counted.pairs)
     # Each slice would make all pairs anew.

@@ -20,7 +20,7 @@ from hexveil.base import atomic_files
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 from clipping_ranges import EPSILONS, RANGES, Row, load_rows
-from collection import COLLECTION, FIRST_JUDGES, GOALS
+from collection import COLLECTION, GOALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,8 +34,6 @@ DEFAULT = RANGES[-1]
 COVERAGE = (0.93, 0.98)
 """Average coverage of 95% intervals that the project set itself."""
 LEAST_COVERAGE, CAPTION = 0.90, 0.30
-MANY_RUNS = 50
-"""Runs from which the worst cell says something."""
 WAYS = {
     "best constant, from the truth": "best constant",
     "plain Laplace, equal split": "plain Laplace, equal split",
@@ -56,7 +54,7 @@ class Judged:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         """Take the rows of judging sets."""
-        self.rows = [row for row in rows if row.set in FIRST_JUDGES]
+        self.rows = [row for row in rows if COLLECTION[row.set].purpose == "judging"]
         self.at = {(row.set, row.epsilon, row.clipping_range): row for row in self.rows}
 
     def of(self, clipping_range: str) -> list[Row]:
@@ -104,14 +102,15 @@ def _is_near(row: Row) -> bool:
 
 def by_set(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a line for each judging set: the default's coverage and caption, over all epsilons."""
-    yield _line("set", "cells", "coverage at ε = " + ", ".join(EPSILONS), "average", "typical/true")
-    yield _line(*["---"] * 5)
+    yield _line("set", "cells", "ε", "coverage", "average", "typical/true")
+    yield _line(*["---"] * 6)
     for name, group in groupby(Judged(rows).of(DEFAULT), key=lambda row: row.set):
         mine = list(group)
+        at = ", ".join(row.epsilon for row in mine)
         held = [row.coverage for row in mine]
-        stated = [f"{row.stated_over_true:.2f}" for row in mine]
+        stated = ", ".join(f"{row.stated_over_true:.2f}" for row in mine)
         each = ", ".join(f"{one:.1%}" for one in held)
-        yield _line(name, str(mine[0].cells), each, f"{np.mean(held):.1%}", ", ".join(stated))
+        yield _line(name, str(mine[0].cells), at, each, f"{np.mean(held):.1%}", stated)
 
 
 def errors_at(rows: Sequence[Row], epsilon: str) -> Iterator[str]:
@@ -166,16 +165,6 @@ def goals(rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def worst_cells(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield a line for each judging set and epsilon with enough runs for single cells."""
-    yield _line("set", "ε", "cells", "runs", "covered", "worst cell")
-    yield _line(*["---"] * 6)
-    for row in Judged(rows).of(DEFAULT):
-        if row.runs >= MANY_RUNS:
-            figures = (f"{row.cells:,}", str(row.runs), f"{row.coverage:.1%}")
-            yield _line(row.set, row.epsilon, *figures, f"{row.worst_cell:.0%}")
-
-
 def losing() -> Iterator[str]:
     """Yield a line for each kind of simulated records, a column for each range."""
     with (FIGURES / "reach-losing.csv").open(encoding="utf-8", newline="") as lines:
@@ -228,7 +217,6 @@ def tables(rows: Sequence[Row]) -> dict[str, Iterator[str]]:
         "summary": summary(rows),
         "coverage by set": by_set(rows),
         "goals": goals(rows),
-        "worst cells": worst_cells(rows),
         "where maps lose": losing(),
     }
     made |= {f"errors at {epsilon}": errors_at(rows, epsilon) for epsilon in EPSILONS}

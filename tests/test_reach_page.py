@@ -41,15 +41,12 @@ def test_tables_of_the_page_are_those_of_the_files(reach_page, rows):
 
 
 def test_every_judging_set_has_its_rows(reach_page, rows):
-    """Each judging set of that version was measured at each epsilon and range and by default."""
-    measured = {(r.set, r.epsilon, r.clipping_range) for r in rows if r.purpose == "judging"}
-    judging = set(reach_page.FIRST_JUDGES)
-    assert measured == {
-        (name, epsilon, kind)
-        for name in judging
-        for epsilon in reach_page.EPSILONS
-        for kind in reach_page.RANGES
-    }
+    """Each judging set was measured, and wherever it was, with each range and by default."""
+    judged = reach_page.Judged(rows)
+    places = {(row.set, row.epsilon) for row in judged.rows}
+    assert set(judged.at) == {(*place, kind) for place in places for kind in reach_page.RANGES}
+    judging = [one.name for one in sys.modules["collection"].selected("judging")]
+    assert {(name, epsilon) for name in judging for epsilon in ("0.5", "1")} <= places
 
 
 def row_of(reach_page, **changes):
@@ -57,7 +54,23 @@ def row_of(reach_page, **changes):
     usual = dict(
         zip(
             [field.name for field in fields(reach_page.Row)],
-            ["ships", "judging", "kn", 9, "1", "auto", "bounds", 8, 4.0, 2.0, 3.0, 0.95, 0.5, 1, 0],
+            [
+                "aircraft",
+                "judging",
+                "kn",
+                9,
+                "1",
+                "auto",
+                "bounds",
+                8,
+                4.0,
+                2.0,
+                3.0,
+                0.95,
+                0.5,
+                1,
+                0,
+            ],
             strict=True,
         )
     )
@@ -100,8 +113,13 @@ def test_goals_say_what_was_not_met_or_measured(reach_page):
 def test_rows_measured_again_replace_those_of_the_file(reach_page, tmp_path):
     """Rows of other sets and epsilons stay, in the order of the collection."""
     merge = sys.modules["clipping_ranges"].merge
-    old = [row_of(reach_page, set="aircraft"), row_of(reach_page), row_of(reach_page, epsilon="2")]
-    new = [row_of(reach_page, runs=50)]
+    ships = {"set": "ships"}
+    old = [
+        row_of(reach_page),
+        row_of(reach_page, **ships),
+        row_of(reach_page, **ships, epsilon="2"),
+    ]
+    new = [row_of(reach_page, **ships, runs=50)]
     merged = merge(old, new)
     assert [(row.set, row.epsilon, row.runs) for row in merged] == [
         ("ships", "1", 50),

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import common
@@ -42,7 +43,9 @@ def averages(work: common.Work, *, cells: int, rows: int) -> NDArray[np.float64]
     return work.filled(found["cell"], found["mean"])
 
 
-def main() -> None:
+def main(
+    statistics: Callable[..., Any] = averages, write: Callable[..., None] = common.main
+) -> None:
     """Start Spark, and wait for its end, so that its CPU seconds are counted too."""
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers in this environment
     settings = {"driver.memory": "6g", "sql.shuffle.partitions": "8", "ui.enabled": "false"}
@@ -53,7 +56,7 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  no public way to it
     virtual_machine = gateway.proc
-    common.main(averages, itself=True)
+    write(statistics, itself=True)
     spark.stop()
     virtual_machine.stdin.close()
     virtual_machine.wait()

@@ -1,7 +1,8 @@
 """What the scripts of all libraries share: reading the work, cutting by hand, writing averages.
 
 It runs in each library's own environment, with numpy and pyarrow and nothing of hexveil. A script
-has one function from the work and settings to an average per cell, and passes it to `main`.
+has one function from the work and settings to an average per cell, and passes it to `main`; or to
+the quantiles and the share of `QUANTILES`, and passes it to `main_of_quantiles`.
 """
 
 from __future__ import annotations
@@ -17,12 +18,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
 EPSILON = 1.0
 """What a user may lose in all; less where a clipping range had a part of it before."""
+
+
+QUANTILES = {"p50": 0.5, "p85": 0.85}
+SHARE = "share"
+"""Name of the column for the share of records above a threshold."""
+QUERIES = 3
+"""Statistics that ε is divided among where a library answers each by itself."""
+CANDIDATES = 121
+"""Values among which a library that asks for candidates selects a quantile."""
 
 
 @dataclass(frozen=True)
@@ -134,3 +144,34 @@ def main(averages: Callable[..., ArrayLike], *, itself: bool = False) -> None:
             }
             parts.append(pa.table(columns))
     pq.write_table(pa.concat_tables(parts), given.out)
+
+
+def main_of_quantiles(
+    statistics: Callable[..., Mapping[str, ArrayLike]], *, itself: bool = False
+) -> None:
+    """Write quantiles and shares of the settings on the command line, within what they can be."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("work", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--settings", type=json.loads, default=[{}], help="a list, as JSON")
+    given = parser.parse_args()
+    work = Work.read(given.work, itself=itself)
+    parts = []
+    for settings in given.settings:
+        found = statistics(in_range(work, settings), **others(settings))
+        columns = {}
+        for name in (*QUANTILES, SHARE):
+            low, high = (0.0, 1.0) if name == SHARE else (work.lower, work.upper)
+            numbers = np.asarray(found[name], float)
+            columns[name] = np.clip(
+                np.where(np.isfinite(numbers), numbers, (low + high) / 2), low, high
+            )
+        parts.append(pa.table(columns))
+    pq.write_table(pa.concat_tables(parts), given.out)
+
+
+def filled_by(cells: int, cell: ArrayLike, number: ArrayLike) -> NDArray[np.float64]:
+    """Return a number for each cell from those of some, NaN elsewhere."""
+    found = np.full(cells, np.nan)
+    found[np.asarray(cell, int)] = np.asarray(number, float)
+    return found

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 RESULTS = Path(__file__).resolve().with_name("results.json")
 PAGE = RESULTS.parents[2] / "docs" / "understand" / "other-libraries.md"
 BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"
-KINDS = ("flights", "big", "surat-6", "warsaw-6", "code", "versions")
+KINDS = ("flights", "big", "surat-6", "warsaw-6", "quantiles", "code", "versions")
 CONSTANT = "one constant, the best there is"
 NOTHING: dict[str, Any] = {"sets": {}, "rows": []}
+NO_QUANTILES: dict[str, Any] = {"sets": {}, "rows": []}
+STATISTICS = ("p50", "p85", "share")
 
 Found = dict[str, Any]
 
@@ -37,7 +39,25 @@ def commit(sets: Mapping[str, Any], new: Found, order: Sequence[str]) -> None:
     merged = {
         "sets": {**results["sets"], **sets},
         "rows": [by_key[key] for key in ranked],
+        "quantiles": results.get("quantiles", NO_QUANTILES),
     }
+    _write(merged)
+
+
+def commit_quantiles(
+    which: str, constants: Mapping[str, float], new: Found, order: Sequence[str]
+) -> None:
+    """Put a new row of quantiles.py in the place of that of the same way and set; write both."""
+    results = load()
+    old = results.get("quantiles", NO_QUANTILES)
+    by_key = {(row["set"], row["name"]): row for row in (*old["rows"], new)}
+    ranked = sorted(by_key, key=lambda key: (KINDS.index(key[0]), order.index(key[1])))
+    sets = {**old["sets"], which: dict(constants)}
+    _write(results | {"quantiles": {"sets": sets, "rows": [by_key[key] for key in ranked]}})
+
+
+def _write(merged: Found) -> None:
+    """Write the file of results and the page."""
     atomic_files.write(RESULTS, (json.dumps(merged, indent=1) + "\n").encode())
     atomic_files.write(PAGE, filled(PAGE.read_text("utf-8"), merged).encode())
 
@@ -59,6 +79,9 @@ def lines(kind: str, results: Found) -> Iterator[str]:
         return
     if kind == "versions":
         yield from versions(results)
+        return
+    if kind == "quantiles":
+        yield from quantiles(results.get("quantiles", NO_QUANTILES))
         return
     about = results["sets"].get(kind)
     if not about:
@@ -100,10 +123,34 @@ def settings(row: Found) -> str:
     if "users" in given:
         return "private presence, by default"
     if given.get("cells"):
-        words = f"{given['cells']} cells, {given['rows']} record{'s' * (given['rows'] > 1)} in each"
+        words = f"{_many(given['cells'], 'cell')}, {_many(given['rows'], 'record')} in each"
     else:
-        words = f"{given['rows']} records"
+        words = _many(given["rows"], "record")
     return f"{words}, our private range at ε = 0.2" if given.get("is_ranged") else words
+
+
+def quantiles(found: Found) -> Iterator[str]:
+    """Yield the table of medians, 85th percentiles and shares, by set and promise."""
+    yield "| set | way | protects | settings | p50 | p85 | share | runs |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for which, constants in found["sets"].items():
+        figures = " | ".join(f"{constants[name]:.3g}" for name in STATISTICS)
+        yield f"| {which} | {CONSTANT} | | | {figures} | |"
+        rows = [row for row in found["rows"] if row["set"] == which]
+        for row in sorted(rows, key=lambda row: (row["promise"], *_means(row))):
+            means = " | ".join(f"{one:.3g}" for one in _means(row))
+            words = settings({"settings": row["settings"] | {"is_ranged": row["is_ranged"]}})
+            told = "by default" if "protect" in row["settings"] else words
+            shown = f"{row['name']} | {row['promise']} | {told} | {means} | {row['runs']}"
+            yield f"| {which} | {shown} |"
+
+
+def _means(row: Found) -> tuple[float, ...]:
+    return tuple(row["means"][name] for name in STATISTICS)
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number > 1)}"
 
 
 def versions(results: Found) -> Iterator[str]:

@@ -151,13 +151,12 @@ class _TiltPrior:
     def _sum(self, *, without: _LabelEffect | None = None) -> Floats:
         """Return the sum of effects of each cell, shape (n_cells, n_terms)."""
         each = (one.effect[one.group] for one in self._effects if one is not without)
-        return np.asarray(sum(each, self._none))
+        return np.asarray(sum(each, self._none), dtype=np.float64)
 
     def update_means(self, information: Floats, score: Floats) -> None:
         """Update m and the effects by what J and h say of them, η integrated out."""
-        kept = np.linalg.inv(self._unit + information @ self._spread)
-        told: Floats = np.asarray(kept @ information, dtype=np.float64)
-        said = _times(kept, score)
+        kept: Floats = np.linalg.inv(self._unit + information @ self._spread).astype(np.float64)
+        told, said = kept @ information, _times(kept, score)
         self._mean_covariance = np.linalg.inv(told.sum(axis=0) + self._mean_precision)
         # Twice, as each is given the others.
         for _ in range(2):

@@ -67,9 +67,7 @@ class SigningKey:
 
     def write(self, folder: Path) -> Path:
         """Write the signature of all files in a folder."""
-        files = {
-            path.name: receipt.file_digest(path) for path in folder.iterdir() if path.name != NAME
-        }
+        files = receipt.list_digests(folder)
         path = folder / NAME
         path.write_text(self.signature_text(files), "utf-8")
         return path

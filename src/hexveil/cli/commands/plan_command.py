@@ -15,6 +15,7 @@ from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import (
     clip_user_text,
+    column_text,
     distribution_text,
     formatting,
     mechanism_table,
@@ -27,6 +28,7 @@ from hexveil.cli.presence import declared_plan
 from hexveil.config import Run, arguments
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.allocation import (
     CellMechanisms,
@@ -35,6 +37,7 @@ from hexveil.planning.allocation import (
     TwoStageRange,
     WithinBounds,
 )
+from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.comparison.mechanism_comparison import explain_absence
 from hexveil.planning.comparison.method_comparison import Comparison, compare
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
@@ -45,7 +48,7 @@ from hexveil.report.promise import promise
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.model.column_facts import ColumnFacts
     from hexveil.planning import Capacity
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
@@ -114,10 +117,11 @@ def plan(
         # Checked before the records are read, which may take minutes.
         curve = shared_steps.to_run_path(curve)
         curves.check(curve)
-    if has_distribution(run.plan.statistics or ()):
+    several = len(arguments.value_columns_of(run)) > 1
+    if several or has_distribution(run.plan.statistics or ()):
         unused = {"--compare": compare_methods, "--grids": bool(grids)}
         unused |= {"--curve": curve is not None, "--save": save is not None}
-        _plan_distribution(run, unused, as_json=as_json)
+        _plan_in_parts(run, unused, several=several, as_json=as_json)
         return
     facts = shared_steps.read_facts(run)
     plan = shared_steps.plan_run(run, facts)
@@ -153,22 +157,24 @@ def plan(
         typer.echo(line)
 
 
-def _plan_distribution(run: Run, unused: dict[str, bool], *, as_json: bool) -> None:
-    """Print price and expected errors of quantiles, shares and histograms."""
+def _plan_in_parts(run: Run, unused: dict[str, bool], *, several: bool, as_json: bool) -> None:
+    """Print price and expected errors of several value columns, or quantiles and shares."""
     given = [name for name, used in unused.items() if used]
     if given:
-        raise InputError(
-            f"{given[0]} has no use with quantiles, shares and histograms; leave it out."
-        )
-    facts = shared_steps.read_facts(run)
+        beside = "several value columns" if several else "quantiles, shares and histograms"
+        raise InputError(f"{given[0]} has no use with {beside}; leave it out.")
+    facts = shared_steps.read_releasable(run).public
     plan = shared_steps.plan_run(run, facts)
-    assert isinstance(plan, DistributionPlan)  # noqa: S101  by its statistics
+    assert not isinstance(plan, Plan)  # noqa: S101  by its statistics and columns
     if as_json:
         typer.echo(json.dumps(shared_steps.plan_json(plan), indent=2))
         return
     warning = shared_steps.describe_infeasibility(plan)
-    lines = [*price_lines(plan, facts), *distribution_text.map_lines(plan, warning)]
-    typer.echo("\n".join(lines))
+    if isinstance(plan, ColumnPlans):
+        about = column_text.map_lines(plan, warning)
+    else:
+        about = distribution_text.map_lines(plan, warning)
+    typer.echo("\n".join([*price_lines(plan, facts), *about]))
 
 
 def _compare(plan: Plan) -> Comparison:
@@ -237,10 +243,13 @@ def file_lines(run: Run, files: Files) -> list[str]:
     return lines
 
 
-def price_lines(plan: ReleasablePlan, facts: PublicMetadata) -> list[str]:
+def price_lines(plan: ReleasablePlan, facts: PublicMetadata | ColumnFacts) -> list[str]:
     """Return lines about the cells, the privacy unit and the price."""
     if isinstance(plan, DistributionPlan):
         return distribution_text.price_lines(plan)
+    if isinstance(plan, ColumnPlans):
+        return column_text.price_lines(plan)
+    assert isinstance(facts, PublicMetadata)  # noqa: S101  of one value column
     records = plan.occupancy.n_records
     cells = formatting.wrapped(
         "Cells",
@@ -299,7 +308,7 @@ def _median_loss(plan: Plan, facts: PublicMetadata) -> str:
 
 def explain_missing_range(run: Run, plan: ReleasablePlan) -> list[str]:
     """Explain why clipping_range "auto" could not consider a private range."""
-    if isinstance(plan, DistributionPlan):
+    if not isinstance(plan, Plan):
         return []
     needs = plan.request.interval_needs
     if run.plan.clipping_range != "auto" or needs is None:

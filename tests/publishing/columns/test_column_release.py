@@ -257,6 +257,18 @@ def test_the_folder_comes_back_as_it_was_written(folder, made):
     assert loaded["no2_air_mean_raw"].size == len(rows)
 
 
+def test_a_signature_covers_the_whole(made, tmp_path):
+    """One key signs each part and the whole; without the signature of the whole it is refused."""
+    pytest.importorskip("cryptography")
+    from hexveil.publishing import signing  # noqa: PLC0415  an extra
+
+    public = signing.generate_key_pair(tmp_path / "key")
+    signed = made.write(tmp_path / "map", sign=tmp_path / "key")
+    assert find_problems(signed, key=public) == ()
+    (signed / "signature.json").unlink()
+    assert "the folder is unsigned" in " ".join(find_problems(signed, key=public))
+
+
 def test_each_part_names_the_whole(folder):
     """A part verifies alone, and its texts say that it is one of two, with the loss of both."""
     own = hv.verify(folder / "pm25")

@@ -290,7 +290,7 @@ def buses(
     columns: dict[str, Any] = {"user": "user_id", "value": "value"}
     if isinstance(cells, hv.Cells):
         columns |= {"lat": "lat", "lon": "lon", "time": "timestamp"}
-    return hv.read(
+    dataset: hv.Dataset = hv.read(
         folder / file,
         bounds=(0, top),
         cells=cells,
@@ -300,6 +300,7 @@ def buses(
         statistics=statistics,
         **columns,
     )
+    return dataset
 
 
 def city(cells: hv.Cells, min_users: int, statistics: tuple[str, ...] = ()) -> hv.Dataset:

@@ -177,7 +177,9 @@ def buses(file: str, top: int, proposed: hv.Cells) -> Callable[[argparse.Namespa
 
     def read(given: argparse.Namespace) -> hv.Dataset:
         finer = hv.Cells(given.resolution, timeslot=None) if given.resolution else proposed
-        return hv.read(given.data / file, bounds=(0, top), cells=finer, protect="values", **BUSES)
+        path, options = given.data / file, {"bounds": (0, top), "protect": "values", **BUSES}
+        dataset: hv.Dataset = hv.read(path, cells=finer, **options)
+        return dataset
 
     return read
 

@@ -35,6 +35,7 @@ FOLLOWED = {
     "README.md": "tests/test_docs.py",
     "docs/understand/other-libraries.md": "tests/test_docs.py",
     "docs/how-to/medians-and-shares.md": "tests/test_how_to.py",
+    "docs/how-to/several-sensors.md": "tests/test_how_to.py",
     "docs/how-to/compare-releases.md": "tests/test_how_to.py",
     "docs/how-to/notebook.md": "tests/test_how_to.py",
     "docs/how-to/read-a-release.md": "tests/test_how_to.py",

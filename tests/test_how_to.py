@@ -41,6 +41,7 @@ FOLLOWED = (
     "one-hat.md",
     "clip-user.md",
     "medians-and-shares.md",
+    "several-sensors.md",
 )
 
 

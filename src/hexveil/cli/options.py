@@ -47,6 +47,10 @@ SHAPES = (
     (field_types.RangeMode, "TEXT"),
     (field_types.Exact, "NUMBER"),
     (field_types.Goals, "[NAME=]NUMBER"),
+    (field_types.ColumnNames, "TEXT"),
+    (field_types.ColumnBounds, "[COLUMN=]NUMBER,..."),
+    (field_types.ColumnNumber, "[COLUMN=]NUMBER"),
+    (field_types.ColumnText, "[COLUMN=]TEXT"),
     (field_types.Weights, "NAME=NUMBER,..."),
     (field_types.EstimatorName, "TEXT"),
     (field_types.Integer, "NUMBER"),
@@ -56,6 +60,14 @@ SHAPES = (
     (field_types.Words, "TEXT,..."),
     (field_types.Lists, "TEXT,...;..."),
     (field_types.ProtectName, "TEXT"),
+)
+
+REPEATED = (
+    field_types.Goals,
+    field_types.ColumnNames,
+    field_types.ColumnBounds,
+    field_types.ColumnNumber,
+    field_types.ColumnText,
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
@@ -126,7 +138,8 @@ def _option_type(section: str, field: str, info: FieldInfo) -> object:
         return Annotated[bool | None, typer.Option(name, help=help_text, rich_help_panel=panel)]
     shape = next(word for kind, word in SHAPES if info.annotation == (kind | None))
     about = typer.Option(name, help=help_text, rich_help_panel=panel, metavar=shape)
-    if info.annotation == (field_types.Goals | None):  # may be repeated, once for each statistic
+    # May be repeated, once for each statistic or value column.
+    if info.annotation in [kind | None for kind in REPEATED]:
         return Annotated[list[str] | None, about]
     return Annotated[str | None, about]
 

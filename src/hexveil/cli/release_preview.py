@@ -13,20 +13,23 @@ from hexveil.cli.commands.plan_command import price_lines
 from hexveil.cli.output import formatting
 from hexveil.ledger import Ledger
 from hexveil.ledger.storage.databases import MEMORY
+from hexveil.publishing import signing
+from hexveil.publishing.columns.column_folder import FILES
+from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.folder import planned_files
 from hexveil.publishing.pipeline import preview_release
+from hexveil.records.column_datasets import ColumnDatasets
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.config import Run
-    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
-    from hexveil.records import Dataset
+    from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
 
 
 def show(
     run: Run,
-    dataset: Dataset,
+    dataset: ReleasableDataset,
     plan: ReleasablePlan,
     account: dict[str, Any],
     warning: str | None,
@@ -72,15 +75,20 @@ def _in_memory(account: dict[str, Any]) -> dict[str, Any]:
     return {name: given for name, given in account.items() if name != "key"} | {"url": MEMORY}
 
 
-def _files(run: Run, dataset: Dataset) -> list[str]:
-    """Return the paths of the files that a release would write."""
+def _files(run: Run, dataset: ReleasableDataset) -> list[str]:
+    """Return the paths of the files and folders that a release would write."""
+    folder = Path(str(run.release.out))
+    if isinstance(dataset, ColumnDatasets):
+        own = column_prefixes([*dataset.datasets]).values()
+        signed = (signing.NAME,) if run.release.sign is not None else ()
+        names = tuple(sorted((*FILES, *own, *signed)))
+        return [str(shared_steps.resolve_path(run, folder / name)) for name in names]
     names = planned_files(
         dataset.public,
         catalogue=folder_options.catalogue_of(run),
         tiles=run.release.tiles,
         signed=run.release.sign is not None,
     )
-    folder = Path(str(run.release.out))
     return [str(shared_steps.resolve_path(run, folder / name)) for name in names]
 
 

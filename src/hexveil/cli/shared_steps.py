@@ -6,7 +6,7 @@ import inspect
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import part_of_work
@@ -15,12 +15,12 @@ from hexveil.config import arguments
 from hexveil.config.run_file import Grid
 from hexveil.model.cells import Cells, OneCell
 from hexveil.planning.api import plan as make_plan
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.advice import advice
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grids import OTHER_GRIDS, KeptCounts
 from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
+from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
@@ -28,10 +28,11 @@ from hexveil.records.sql import sums_query
 
 if TYPE_CHECKING:
     from hexveil.config import Run
+    from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.planning import Capacity, Plan
+    from hexveil.planning import Capacity
     from hexveil.planning.feasibility.proposals import RunAdvice
-    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
+    from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
     from hexveil.records import Dataset
 
 
@@ -60,7 +61,20 @@ def only_raw() -> InputError:
 
 
 def read(run: Run) -> Dataset:
-    """Return the run's records, read into sums.
+    """Return the run's records of one value column, read into sums.
+
+    Raises
+    ------
+    InputError
+        If the run protects presence, or has several value columns, which the calling command does
+        not support.
+    """
+    arguments.refuse_several(run, "this command")
+    return cast("Dataset", read_releasable(run))
+
+
+def read_releasable(run: Run) -> ReleasableDataset:
+    """Return the run's records of one value column or several, read into sums.
 
     Raises
     ------
@@ -72,7 +86,7 @@ def read(run: Run) -> Dataset:
         raise InputError('this command has no use for protect = "presence".')
     # Missing fields are reported before the engine starts.
     source, options = arguments.source(run), arguments.read_arguments(run, read_records)
-    dataset: Dataset = read_records(source, **options)
+    dataset: ReleasableDataset = read_records(source, **options)
     return dataset
 
 
@@ -91,6 +105,7 @@ def read_cells(run: Run) -> Dataset:
 
 def build_query(run: Run, dialect: str) -> str:
     """Return the SQL that computes the run's sums elsewhere; nothing is read."""
+    arguments.refuse_several(run, "a query")
     source, options = arguments.source(run), arguments.read_arguments(run, read_records)
     if not isinstance(source, str):
         raise InputError("a query needs a single source; name one table or file.")
@@ -109,12 +124,12 @@ def check_plan_options(run: Run) -> None:
     arguments.plan_arguments(run, make_plan)
 
 
-def plan_run(run: Run, facts: PublicMetadata) -> ReleasablePlan:
+def plan_run(run: Run, facts: PublicMetadata | ColumnFacts) -> ReleasablePlan:
     """Return the run's plan for public metadata; nothing is spent."""
     return _plan_with(arguments.plan_arguments(run, make_plan), facts)
 
 
-def _plan_with(options: dict[str, Any], facts: PublicMetadata) -> ReleasablePlan:
+def _plan_with(options: dict[str, Any], facts: PublicMetadata | ColumnFacts) -> ReleasablePlan:
     with show_progress("Planning"):
         # Commands print the advice as a line of theirs, not as a warning of Python.
         made: ReleasablePlan = make_plan(facts, **options, advise=False)
@@ -140,13 +155,13 @@ def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
         # A coarser grid can leave every user in one cell: a second stage has nothing to compare.
         options["clipping_range"] = "private"
     coarse = _plan_with(options, coarse_facts)
-    assert not isinstance(coarse, DistributionPlan)  # noqa: S101  records are not counted by bin
+    assert isinstance(coarse, Plan)  # noqa: S101  records are not counted by bin
     return coarse
 
 
 def describe_infeasibility(plan: ReleasablePlan) -> str | None:
     """Return why the grid is too fine for the fleet, with advice; None if it is not."""
-    if isinstance(plan, DistributionPlan):
+    if not isinstance(plan, Plan):
         return plan.refusal
     if plan.support.beats_constant:
         return None
@@ -162,7 +177,7 @@ def certified(plan: Plan) -> Plan:
 
 def plan_json(plan: ReleasablePlan) -> dict[str, Any]:
     """Return the figures of a plan as JSON data; all of it is public."""
-    if isinstance(plan, DistributionPlan):
+    if not isinstance(plan, Plan):
         return plan.to_json()
     support, bounded = plan.support, certified(plan)
     return {

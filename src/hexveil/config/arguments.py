@@ -49,6 +49,7 @@ def read_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     if run.privacy.protect is not None:
         fields["protect"] = run.privacy.protect
     if is_presence_private(run):
+        refuse_several(run, 'protect = "presence"')
         _refuse_limits(run)
     check_places(run)
     fields["cells"] = cells(run)
@@ -62,6 +63,28 @@ def read_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     if run.format.explicit_fields():
         fields["format"] = record_format(run)
     return fields
+
+
+def value_columns_of(run: Run) -> tuple[str, ...]:
+    """Return the value columns of a run."""
+    value = run.columns.value
+    return (value,) if isinstance(value, str) else tuple(value or ())
+
+
+def value_unit_of(run: Run) -> str:
+    """Return the unit of measure of a run with one value column; "" where none is stated."""
+    stated = run.values.value_unit or ""
+    return stated if isinstance(stated, str) else stated.get(str(run.columns.value), "")
+
+
+def refuse_several(run: Run, where: str) -> None:
+    """Refuse several value columns where one is taken."""
+    columns = value_columns_of(run)
+    if len(columns) > 1:
+        raise InputError(
+            f"{where} takes one value column; name it, as in --value {columns[0]} (plan and "
+            'release take several, with protect = "values").'
+        )
 
 
 def source(run: Run) -> str | list[str]:

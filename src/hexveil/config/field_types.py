@@ -91,6 +91,48 @@ def _numbers(value: object) -> tuple[str, ...]:
     return tuple(_number(item) for item in _items(value))
 
 
+def _column_names(value: object) -> str | tuple[str, ...]:
+    """Return a column, or several; a comma is part of a name."""
+    names = _paths(value)
+    if len(set(names)) < len(names):
+        raise ValueError("names a column twice")
+    return names[0] if len(names) == 1 else names
+
+
+def _by_column(value: object, read: Callable[[object], object]) -> dict[str, object] | None:
+    """Return what is stated by value column, from a table or texts like "pm25=..."; else None."""
+    if isinstance(value, dict):
+        return {_text(name): read(stated) for name, stated in value.items()}
+    texts = [item for item in as_list(value) if isinstance(item, str) and "=" in item]
+    if not texts or len(texts) < len(as_list(value)):
+        return None
+    pairs = [text.rpartition("=") for text in texts]
+    names = [name.strip() for name, _, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ValueError("states one column twice")
+    return {name: read(stated.strip()) for name, (_, _, stated) in zip(names, pairs, strict=True)}
+
+
+def _single(value: object) -> object:
+    """Return the one value of an option that may be repeated, or a value as it is."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+def _column_bounds(value: object) -> object:
+    """Return bounds, or bounds by value column."""
+    return _by_column(value, _numbers) or _numbers(_single(value))
+
+
+def _column_number(value: object) -> object:
+    """Return a number, or one by value column."""
+    return _by_column(value, _number) or _number(_single(value))
+
+
+def _column_text(value: object) -> object:
+    """Return a text, or one by value column."""
+    return _by_column(value, _text) or _text(_single(value))
+
+
 def _names(value: object) -> tuple[str, ...]:
     return tuple(_text(item) for item in _items(value))
 
@@ -183,6 +225,12 @@ Switch = Annotated[bool, BeforeValidator(_switch)]
 Numbers = Annotated[tuple[str, ...], BeforeValidator(_numbers)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(_paths)]
+ColumnNames = Annotated[str | tuple[str, ...], BeforeValidator(_column_names)]
+ColumnBounds = Annotated[
+    tuple[str, ...] | dict[str, tuple[str, ...]], BeforeValidator(_column_bounds)
+]
+ColumnNumber = Annotated[str | dict[str, str], BeforeValidator(_column_number)]
+ColumnText = Annotated[str | dict[str, str], BeforeValidator(_column_text)]
 Goals = Annotated[str | dict[str, str], BeforeValidator(_goals)]
 Weights = Annotated[dict[str, str], BeforeValidator(_weights)]
 EstimatorName = Annotated[str, BeforeValidator(_one_of(get_args(Estimator)))]

@@ -13,6 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotations
     ClipUserName,
+    ColumnBounds,
+    ColumnNames,
+    ColumnNumber,
+    ColumnText,
     ErrorMode,
     EstimatorName,
     Exact,
@@ -60,7 +64,9 @@ class Columns(Section):
     """The meaning of the columns."""
 
     user: Text | None = _field("Column with the id of the user, for example the bus.")
-    value: Text | None = _field("Column with the value to average.")
+    value: ColumnNames | None = _field(
+        "Column with the value to average, or several to release together (repeat the option)."
+    )
     lat: Text | None = _field("Column with the latitude, in degrees.")
     lon: Text | None = _field("Column with the longitude, in degrees.")
     location: Text | None = _field("Column with [longitude, latitude], instead of lat and lon.")
@@ -70,9 +76,16 @@ class Columns(Section):
 class ValuesSection(Section):
     """The range of values."""
 
-    bounds: Numbers | None = _field("Smallest and largest value, such as 0,65; others are clamped.")
-    quantum: Exact | None = _field("Step to which values are rounded.", "0.001")
-    value_unit: Text | None = _field('Unit of measure, for example "km/h".')
+    bounds: ColumnBounds | None = _field(
+        "Smallest and largest value, such as 0,65; others are clamped. Of several value columns "
+        "one pair each: pm25=0,500 (repeat the option)."
+    )
+    quantum: ColumnNumber | None = _field(
+        "Step to which values are rounded, for all value columns or each.", "0.001"
+    )
+    value_unit: ColumnText | None = _field(
+        'Unit of measure, for example "km/h", for all value columns or each.'
+    )
 
 
 class Grid(Section):
@@ -188,7 +201,8 @@ class Planning(Section):
     )
     weights: Weights | None = _field(
         "Importance of errors of moments (means, variances) and of the distribution (quantiles, "
-        "shares) in the split of epsilon, such as moments=1,distribution=2; by default 1 each."
+        "shares) in the split of epsilon, such as moments=1,distribution=2, and of several value "
+        "columns by their names; by default 1 each."
     )
     estimator: EstimatorName | None = _field(
         'How quantiles and shares are measured: "ranks" or "bins"; by default the one with the '

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
     from hexveil.config.run_file import Run
 
+_EXACT = [
+    kind | None
+    for kind in (
+        field_types.Exact,
+        field_types.Numbers,
+        field_types.ColumnBounds,
+        field_types.ColumnNumber,
+    )
+]
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d+)?")
 
 
@@ -83,10 +92,10 @@ def to_toml(key: tuple[str, str], value: Any) -> str:  # noqa: ANN401  of any ki
     if isinstance(value, (int, float)):
         return repr(value)
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{quote(k)} = {quote(v)}" for k, v in value.items()) + " }"
+        return "{ " + ", ".join(f"{quote(k)} = {to_toml(key, v)}" for k, v in value.items()) + " }"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(to_toml(key, item) for item in value)}]"
-    exact = FIELDS[key].annotation in (field_types.Exact | None, field_types.Numbers | None)
+    exact = FIELDS[key].annotation in _EXACT
     return value if exact and _NUMBER.fullmatch(value) else quote(value)
 
 

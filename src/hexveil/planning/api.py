@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast, overload, runtime_checkable
 
 from hexveil.base.errors import InputError
+from hexveil.model.column_facts import ColumnFacts
 from hexveil.model.declared_facts import DeclaredFacts
 from hexveil.model.statistic_terms import has_distribution
+from hexveil.planning.columns.plan_columns import ColumnOptions, plan_columns, without_distribution
 from hexveil.planning.distribution.plan_distribution import plan_distribution
 from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.planning.moments.moment_options import MomentOptions, check_edition
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.model.statistic_terms import Estimator
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
+    from hexveil.planning.columns.column_plan import ColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.moments.public_source import HasPublicMetadata
     from hexveil.planning.plan import Plan
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     )
 
 Moment = Literal["mean", "variance", "sd"]
-Refusable = TypeVar("Refusable", "PresencePlan", "DistributionPlan")
+Refusable = TypeVar("Refusable", "PresencePlan", "DistributionPlan", "ColumnPlans")
 
 
 @runtime_checkable
@@ -47,6 +50,34 @@ class HasDeclaredFacts(Protocol):
     @property
     def public(self) -> DeclaredFacts:
         """All that a plan may see."""
+
+
+@runtime_checkable
+class HasColumnFacts(Protocol):
+    """Anything that carries facts of several value columns, such as their data sets."""
+
+    @property
+    def public(self) -> ColumnFacts:
+        """All that a plan may see."""
+
+
+@overload
+def plan(
+    source: ColumnFacts | HasColumnFacts,
+    *,
+    epsilon: Number | None = ...,
+    statistics: Sequence[str] | str | None = ...,
+    weights: Mapping[str, Number] | None = ...,
+    estimator: Estimator | None = ...,
+    method: Method = ...,
+    mechanism: ThresholdMechanism | CellMechanism | str | None = ...,
+    objective: Objective | None = ...,
+    split: Number | None = ...,
+    clipping_range: ClippingRangeMode = ...,
+    range_share: Number | None = ...,
+    edition: str | None = ...,
+    advise: bool = ...,
+) -> ColumnPlans: ...
 
 
 @overload
@@ -120,7 +151,13 @@ def plan(
 
 
 def plan(  # noqa: PLR0913  a public door; keyword-only
-    source: Occupancy | PublicMetadata | HasPublicMetadata | DeclaredFacts | HasDeclaredFacts,
+    source: Occupancy
+    | PublicMetadata
+    | HasPublicMetadata
+    | DeclaredFacts
+    | HasDeclaredFacts
+    | ColumnFacts
+    | HasColumnFacts,
     *,
     epsilon: Number | None = None,
     target_error: object = None,
@@ -144,13 +181,15 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     fleet: FleetDeclaration | int | None = None,
     user_cap: int | str | None = None,
     delta: Number | None = None,
-) -> Plan | PresencePlan | DistributionPlan:
+) -> Plan | PresencePlan | DistributionPlan | ColumnPlans:
     """Return a plan for all cells together: within a loss, or within planning errors.
 
     Only public facts enter: occupancy, bounds, the loss or the targets, and the prior. Nothing is
     spent. With quantiles, shares or histograms among the statistics the result is a
     `DistributionPlan`, for records that were read with the same statistics, and the arguments are
-    epsilon, statistics, weights, estimator and edition. Of records that were read with
+    epsilon, statistics, weights, estimator and edition. Of records that were read with several
+    value columns the result is a `ColumnPlans`: a plan of each column with all statistics, and one
+    loss over all of them within `epsilon`. Of records that were read with
     protect="presence" only what was declared enters, the result is a `PresencePlan`, and the
     arguments are epsilon, fleet, statistics ("mean" or "users"), user_cap, delta, baseline_error
     and edition.
@@ -174,7 +213,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     weights : mapping, optional
         Of quantiles, shares and histograms beside means or variances: how much errors of "moments"
         (as a part of the span) and of the "distribution" (of shares of records) count in the split
-        of ε between them; default 1 each.
+        of ε between them; of several value columns, by their names, how much errors of each (as a
+        part of its own span) count. Default 1 each.
     estimator : "auto", "ranks" or "bins", optional
         How a cell's distribution is measured: by the mean pooled rank of its records, or by few
         bins. "auto" takes the smaller predicted error; the share beyond a single threshold alone
@@ -273,6 +313,17 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             baseline_error=baseline_error, edition=check_edition(edition), delta=delta,
         )  # fmt: skip
         return _advised(made) if advise else made
+    several = _column_side(source)
+    if several is not None:
+        if delta is not None:
+            raise InputError(
+                "delta does not go with several value columns yet; leave it out, or release the "
+                "columns separately."
+            )
+        several_options = ColumnOptions(statistics, weights, estimator, edition, options)
+        unused = {"baseline_error": baseline_error, "fleet": fleet, "user_cap": user_cap}
+        of_columns = plan_columns(several, several_options, epsilon=epsilon, unused=unused)
+        return _advised(of_columns) if advise else of_columns
     if fleet is not None or user_cap is not None:
         raise InputError(
             'fleet and user_cap go with protect="presence"; leave them out, since the units are '
@@ -292,9 +343,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         )  # fmt: skip
         return _advised(of_terms) if advise else of_terms
     if weights is not None or estimator is not None:
-        raise InputError(
-            "weights and estimator go with quantiles, shares or histograms in statistics."
-        )
+        raise without_distribution()
     return plan_moments(
         public, epsilon=epsilon, statistics=statistics, options=options, edition=edition,
         baseline_error=baseline_error, advise=advise,
@@ -305,6 +354,12 @@ def _declared_side(source: object) -> DeclaredFacts | None:
     """Return the declared facts of records with private presence; None for other sources."""
     facts = getattr(source, "public", source)
     return facts if isinstance(facts, DeclaredFacts) else None
+
+
+def _column_side(source: object) -> ColumnFacts | None:
+    """Return the facts of records with several value columns; None for other sources."""
+    facts = getattr(source, "public", source)
+    return facts if isinstance(facts, ColumnFacts) else None
 
 
 def _refuse(options: MomentOptions, beside: str, **others: object) -> None:

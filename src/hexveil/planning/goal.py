@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.rational import decimal_text
+from hexveil.planning.columns.column_codec import columns_goal
+from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_codec import distribution_goal
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 
@@ -29,11 +31,13 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-def goal(plan: Plan | DistributionPlan) -> dict[str, str]:
+def goal(plan: Plan | DistributionPlan | ColumnPlans) -> dict[str, str]:
     """Return the goal of a plan as text by field: equal goals have equal text.
 
     The prior of a constant's error is left out: it judges a plan and decides nothing in it.
     """
+    if isinstance(plan, ColumnPlans):
+        return columns_goal(plan, {column: goal(own) for column, own in plan.plans.items()})
     if isinstance(plan, DistributionPlan):
         return distribution_goal(plan)
     requested = plan.request

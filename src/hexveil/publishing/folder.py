@@ -108,21 +108,30 @@ def write(  # noqa: PLR0913  keyword-only, an input of the folder per argument
     """
     # Key and context are read first: a mistake in either must not leave a folder behind.
     signer = None if sign is None else signing.read_signing_key(sign)
-    lines = None if context is None else report.read_context(context)
-    with_tiles = vector_tiles.wants_tiles(table, tiles)
-    page = page or PageOptions()
-    manifest = with_statements(manifest, catalogue, page)
+    files = ReleaseFiles.of(
+        table, manifest, context=context, catalogue=catalogue, tiles=tiles, page=page
+    )
+    with new_folder(folder) as temporary:
+        files.write(temporary, signer)
+    return Path(folder)
+
+
+@contextlib.contextmanager
+def new_folder(folder: str | Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes a release; nothing stays if a step fails.
+
+    Raises
+    ------
+    InputError, StorageError
+        See `write`.
+    """
     path = check_writable(folder)
     # Noted before the first is made, so that only our own empty folders are removed.
     missing = [above for above in path.absolute().parents if not above.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_files.folder(path) as temporary:
-            _write_files(
-                temporary, table, manifest, lines, geography=page.geography, tiles=with_tiles
-            )
-            if signer is not None:
-                signer.write(temporary)
+            yield temporary
     except OSError as error:
         raise StorageError(
             f"the release could not be written to {path} ({atomic_files.reason(error)}); nothing "
@@ -130,7 +139,61 @@ def write(  # noqa: PLR0913  keyword-only, an input of the folder per argument
         ) from None
     finally:
         _remove_empty(missing)
-    return path
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseFiles:
+    """Content of the files of a release of one value column, checked before a folder is made.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+    manifest : dict
+        With the titles and facts that the holder states.
+    context : dict or None
+        Lines and areas beneath the map.
+    geography, tiles : bool
+    """
+
+    table: pa.Table
+    manifest: dict[str, Any]
+    context: dict[str, Any] | None
+    geography: bool
+    tiles: bool
+
+    @classmethod
+    def of(
+        cls,
+        table: pa.Table,
+        manifest: dict[str, Any],
+        *,
+        context: str | Path | None,
+        catalogue: Catalogue | None,
+        tiles: bool | None,
+        page: PageOptions | None,
+    ) -> ReleaseFiles:
+        """Return the files of a release; see `write`."""
+        page = page or PageOptions()
+        return cls(
+            table,
+            with_statements(manifest, catalogue, page),
+            None if context is None else report.read_context(context),
+            page.geography,
+            vector_tiles.wants_tiles(table, tiles),
+        )
+
+    def write(self, folder: Path, signer: signing.SigningKey | None) -> None:
+        """Write all files into an empty folder."""
+        _write_files(
+            folder,
+            self.table,
+            self.manifest,
+            self.context,
+            geography=self.geography,
+            tiles=self.tiles,
+        )
+        if signer is not None:
+            signer.write(folder)
 
 
 def with_statements(

@@ -20,6 +20,7 @@ import numpy as np
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells
+from hexveil.model.column_facts import ColumnFacts
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import (
     CellMechanisms,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
+    from hexveil.planning.columns.column_plan import ColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.request import Request
     from hexveil.report.promise import Protect
@@ -71,13 +73,24 @@ def schema() -> dict[str, Any]:
 
 
 def request_of(
-    dataset: str, facts: PublicMetadata, plan: Plan | DistributionPlan
+    dataset: str,
+    facts: PublicMetadata | ColumnFacts,
+    plan: Plan | DistributionPlan | ColumnPlans,
 ) -> dict[str, str]:
     """Return the public request in words: its goal, and the records it is about.
 
     Equal requests replay, so it holds no file name, and no number that a solver found.
     """
-    return record_facts(dataset, facts) | {f"plan.{k}": v for k, v in sorted(goal(plan).items())}
+    if isinstance(facts, ColumnFacts):
+        columns = {name: record_facts(dataset, own) for name, own in facts.columns.items()}
+        records = {
+            "dataset": dataset,
+            "unit": facts.privacy_unit,
+            "columns": json.dumps(columns, sort_keys=True),
+        }
+    else:
+        records = record_facts(dataset, facts)
+    return records | {f"plan.{k}": v for k, v in sorted(goal(plan).items())}
 
 
 def record_facts(dataset: str, facts: PublicMetadata) -> dict[str, str]:

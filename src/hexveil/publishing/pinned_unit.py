@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
 
 _NO_CLOCK = ("none", "not usable")
 
 
-def unit_of(facts: PublicMetadata | DeclaredFacts) -> str:
+def unit_of(facts: PublicMetadata | DeclaredFacts | ColumnFacts) -> str:
     """Return the privacy unit as the text that an account pins.
 
     A day by one clock overlaps two days by another, and a reading may count in both: losses of

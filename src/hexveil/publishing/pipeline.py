@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import importlib.metadata
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hexveil.base.errors import InputError
 from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.square_meter import UnitSquareMeter
+from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.presence.presence_plan import PresencePlan
+from hexveil.publishing.columns.column_manifest import as_one_of_columns, build_columns_manifest
+from hexveil.publishing.columns.column_release import ColumnReleases
+from hexveil.publishing.columns.column_table import join_columns
 from hexveil.publishing.distribution.distribution_manifest import build_distribution_manifest
 from hexveil.publishing.distribution.distribution_table import decode_release
 from hexveil.publishing.distribution.releasable_plans import (
@@ -20,21 +24,29 @@ from hexveil.publishing.distribution.releasable_plans import (
     encode_decisions,
     encoding_version,
     stages_of,
+    sums_of,
 )
 from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import build_manifest, fingerprint, request_of
 from hexveil.publishing.pinned_unit import unit_of
 from hexveil.publishing.presence.presence_publication import publish_presence
-from hexveil.publishing.private_sums import binned_sums, private_sums
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_plan
 from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 if TYPE_CHECKING:
     from hexveil.ledger import Booking, Ledger
+    from hexveil.mechanisms.distribution.combined_stages import CombinedStages
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
-    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan, ReleasableStages
+    from hexveil.planning.columns.column_plan import SingleColumnPlan
+    from hexveil.publishing.distribution.releasable_plans import (
+        ReleasableDataset,
+        ReleasablePlan,
+        ReleasableStages,
+    )
+    from hexveil.records.column_datasets import ColumnDatasets
     from hexveil.records.dataset import Dataset
 
 
@@ -55,8 +67,8 @@ class _Draw:
 
 
 def release(
-    dataset: Dataset | PrivateDataset,
-    plan: Plan | DistributionPlan | PresencePlan,
+    dataset: Dataset | PrivateDataset | ColumnDatasets,
+    plan: Plan | DistributionPlan | PresencePlan | ColumnPlans,
     *,
     ledger: Ledger | None = None,
     estimates: tuple[str, ...] | str = ("raw",),
@@ -71,10 +83,11 @@ def release(
 
     Parameters
     ----------
-    dataset : Dataset or PrivateDataset
+    dataset : Dataset, PrivateDataset or ColumnDatasets
         The records that the plan was made for. If their presence is private, the loss is booked
-        for any unit, present or not.
-    plan : Plan, DistributionPlan or PresencePlan
+        for any unit, present or not. Of several value columns the loss of each unit over all of
+        them is booked, and the release is a `ColumnReleases`.
+    plan : Plan, DistributionPlan, PresencePlan or ColumnPlans
     ledger : Ledger
         Where the loss is booked before any noise is drawn.
     estimates : tuple of str
@@ -130,7 +143,7 @@ def release(
 
 
 def preview_release(
-    dataset: Dataset,
+    dataset: ReleasableDataset,
     plan: ReleasablePlan,
     *,
     ledger: Ledger,
@@ -156,7 +169,7 @@ def preview_release(
 
 
 def _find_stored(
-    dataset: Dataset, plan: ReleasablePlan, book: Ledger, request: dict[str, str]
+    dataset: ReleasableDataset, plan: ReleasablePlan, book: Ledger, request: dict[str, str]
 ) -> _Draw | None:
     """Return the stored outputs of a complete request; None if there are none."""
     booking = book.find(fingerprint(request))
@@ -171,7 +184,7 @@ def _replay(plan: ReleasablePlan, allocation: ReleasableStages, booking: Booking
 
 
 def _book_and_draw(
-    dataset: Dataset, plan: ReleasablePlan, book: Ledger, request: dict[str, str]
+    dataset: ReleasableDataset, plan: ReleasablePlan, book: Ledger, request: dict[str, str]
 ) -> _Draw:
     """Book the losses; then measure, noise and store stage by stage."""
     assert dataset.units is not None  # noqa: S101  see check_arguments
@@ -195,29 +208,82 @@ def _book_and_draw(
             return _replay(plan, allocation, booking)
         journal = LedgerJournal(book, name)
         # The vetted door is made here and nowhere else: no caller can give a release another one.
-        has_bins = isinstance(plan, DistributionPlan)
+        # Squares of mu add up where noise is Gaussian, losses elsewhere.
         meter = UnitSquareMeter(losses) if plan.delta else Meter(losses)
-        sums = binned_sums(dataset) if has_bins else private_sums(dataset)
-        outputs = execute(allocation, sums, VettedNoise(), journal, meter)
+        outputs = execute(allocation, sums_of(dataset, plan), VettedNoise(), journal, meter)
         book.complete(name)
     return _Draw(plan, allocation, outputs, replayed=False)
 
 
 def _decode(
-    dataset: Dataset, draw: _Draw, book: Ledger, request: dict[str, str], *, smoothing: bool
+    dataset: ReleasableDataset,
+    draw: _Draw,
+    book: Ledger,
+    request: dict[str, str],
+    *,
+    smoothing: bool,
 ) -> Release:
     """Return the release of stored outputs; post-processing, without sums."""
-    facts, name, plan = dataset.public, fingerprint(request), draw.plan
+    name = fingerprint(request)
     position = _ledger_position(book, name)
-    if isinstance(plan, DistributionPlan):
-        decoded = decode_release(plan, draw.outputs)
-        manifest = build_distribution_manifest(book.dataset, plan, decoded, name, position)
-        return Release(decoded.table, manifest, plan.epsilon, draw.replayed)
-    moments = decode_moments(plan, draw.allocation, draw.outputs, facts, smoothing=smoothing)
-    manifest = build_manifest(
-        book.dataset, facts, moments.plan, name, position, moments.smoothed, moments.accuracy
-    )
-    return Release(moments.table, manifest, plan.epsilon, draw.replayed)
+    decoding = _Decoding(book.dataset, name, position, smoothing, draw.replayed)
+    if not isinstance(draw.plan, ColumnPlans):
+        facts = cast("PublicMetadata", dataset.public)
+        return decoding.decode_column(facts, draw.plan, draw.allocation, draw.outputs)
+    manifest = build_columns_manifest(book.dataset, draw.plan, name, position)
+    releases = {}
+    for column, plan in draw.plan.plans.items():
+        component = cast("CombinedStages", draw.allocation).component(column)
+        stages, own = cast("ReleasableStages", component.plan), component.outputs(draw.outputs)
+        made = decoding.decode_column(draw.plan.facts.columns[column], plan, stages, own)
+        releases[column] = replace(made, manifest=as_one_of_columns(made.manifest, draw.plan))
+    table = join_columns({column: one.table for column, one in releases.items()})
+    return ColumnReleases(table, manifest, draw.plan.epsilon, draw.replayed, releases=releases)
+
+
+@dataclass(frozen=True)
+class _Decoding:
+    """Facts that all value columns of a release have in common.
+
+    Attributes
+    ----------
+    dataset, request : str
+        Name of the data set in the ledger, and fingerprint of the request.
+    position : dict or None
+        Entry of the ledger, of a request that cost something.
+    smoothing : bool
+        Whether to add smoothed estimates.
+    replayed : bool
+    """
+
+    dataset: str
+    request: str
+    position: dict[str, Any] | None
+    smoothing: bool
+    replayed: bool
+
+    def decode_column(
+        self,
+        facts: PublicMetadata,
+        plan: SingleColumnPlan,
+        stages: ReleasableStages,
+        outputs: Outputs,
+    ) -> Release:
+        """Return the release of one value column."""
+        # Constants alone cost nothing, whatever else was booked under the request.
+        position = self.position if plan.epsilon else None
+        if isinstance(plan, DistributionPlan):
+            decoded = decode_release(plan, outputs)
+            manifest = build_distribution_manifest(
+                self.dataset, plan, decoded, self.request, position
+            )
+            return Release(decoded.table, manifest, plan.epsilon, self.replayed)
+        moments = decode_moments(plan, stages, outputs, facts, smoothing=self.smoothing)
+        manifest = build_manifest(
+            self.dataset, facts, moments.plan, self.request, position, moments.smoothed,
+            moments.accuracy,
+        )  # fmt: skip
+        return Release(moments.table, manifest, plan.epsilon, self.replayed)
 
 
 def _ledger_position(book: Ledger, name: str) -> dict[str, Any] | None:
@@ -229,15 +295,17 @@ def _ledger_position(book: Ledger, name: str) -> dict[str, Any] | None:
 
 
 def _select_plan(
-    dataset: Dataset, plan: ReleasablePlan, book: Ledger
+    dataset: ReleasableDataset, plan: ReleasablePlan, book: Ledger
 ) -> tuple[ReleasablePlan, ReleasableStages]:
     """Return the plan that is booked for this goal, else this one, with its allocation."""
     # A new plan computes its figures anew, from the arrays as they are now.
     plan = booked_plan(dataset, plan, book) or replace(plan)
-    return plan, stages_of(dataset, plan)
+    return plan, stages_of(plan)
 
 
-def booked_plan(dataset: Dataset, plan: ReleasablePlan, ledger: Ledger) -> ReleasablePlan | None:
+def booked_plan(
+    dataset: ReleasableDataset, plan: ReleasablePlan, ledger: Ledger
+) -> ReleasablePlan | None:
     """Return the plan that was booked for this plan's goal, or None if none was.
 
     Raises

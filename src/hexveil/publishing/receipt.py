@@ -25,9 +25,19 @@ def write(folder: Path, manifest: dict[str, Any]) -> None:
         "dataset": manifest["dataset"]["name"],
         "request": manifest["request"],
         "ledger": manifest["ledger"],
-        "files": {path.name: file_digest(path) for path in sorted(folder.iterdir())},
+        "files": list_digests(folder),
     }
     (folder / NAME).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def list_digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file in a folder, and of the receipt of each folder in it."""
+    return {
+        f"{path.name}/{NAME}" if path.is_dir() else path.name: file_digest(
+            path / NAME if path.is_dir() else path
+        )
+        for path in sorted(folder.iterdir())
+    }
 
 
 def file_digest(path: Path) -> str:

@@ -9,25 +9,36 @@ from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
 from hexveil.planning import Plan
 from hexveil.planning.allocation import CellMechanisms
+from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_components import SCORE_LATTICE
 from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, DistributionPlan
 from hexveil.planning.feasibility.advice import advice
 from hexveil.planning.release_allocation import check_allocation
+from hexveil.publishing.columns.column_table import check_prefixes
 from hexveil.publishing.distribution.distribution_table import check_label_columns
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
 from hexveil.publishing.estimates.table import check_labels
+from hexveil.records.column_datasets import ColumnDatasets
 from hexveil.records.dataset import Dataset
 
 if TYPE_CHECKING:
+    from hexveil.mechanisms.distribution.combined_stages import CombinedStages
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.release_allocation import ReleaseAllocation
-    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan, ReleasableStages
+    from hexveil.publishing.distribution.releasable_plans import (
+        ReleasableDataset,
+        ReleasablePlan,
+        ReleasableStages,
+    )
 
 SMOOTHED = "smoothed"
 
 
 def check_arguments(
-    dataset: Dataset, plan: ReleasablePlan, ledger: Ledger | None, estimates: tuple[str, ...] | str
+    dataset: ReleasableDataset,
+    plan: ReleasablePlan,
+    ledger: Ledger | None,
+    estimates: tuple[str, ...] | str,
 ) -> Ledger:
     """Return the ledger of a release that can be made from these arguments.
 
@@ -36,6 +47,8 @@ def check_arguments(
     InputError
         See `release`.
     """
+    if isinstance(plan, ColumnPlans) or isinstance(dataset, ColumnDatasets):
+        return _check_columns(dataset, plan, ledger, estimates)
     if not isinstance(dataset, Dataset):
         raise InputError(f"a release needs the records as read, got {type(dataset).__name__}.")
     if not isinstance(ledger, Ledger):
@@ -54,6 +67,30 @@ def check_arguments(
         _check_bins(dataset.public, plan)
         check_label_columns(dataset.public, plan.terms)
     return ledger
+
+
+def _check_columns(
+    dataset: ReleasableDataset,
+    plan: ReleasablePlan,
+    ledger: Ledger | None,
+    estimates: tuple[str, ...] | str,
+) -> Ledger:
+    """Return the ledger of a release of several value columns, each checked as if alone."""
+    if (
+        not isinstance(plan, ColumnPlans)
+        or not isinstance(dataset, ColumnDatasets)
+        or set(plan.plans) != set(dataset.datasets)
+    ):
+        raise InputError(
+            "the plan was made for other records (the value columns differ); plan these records "
+            "again."
+        )
+    check_prefixes(dataset.public)
+    books = [
+        check_arguments(dataset.datasets[column], own, ledger, estimates)
+        for column, own in plan.plans.items()
+    ]
+    return books[0]
 
 
 def _check_estimates(estimates: tuple[str, ...] | str, facts: PublicMetadata) -> None:
@@ -152,7 +189,11 @@ def _check_bins(read: PublicMetadata, plan: DistributionPlan) -> None:
 
 
 def check_plan(
-    dataset: Dataset, plan: ReleasablePlan, stages: ReleasableStages, *, accept_noise: bool
+    dataset: ReleasableDataset,
+    plan: ReleasablePlan,
+    stages: ReleasableStages,
+    *,
+    accept_noise: bool,
 ) -> None:
     """Refuse plans that cannot be computed or noised, or that are no better than a constant.
 
@@ -161,7 +202,9 @@ def check_plan(
     InputError
         See `release`.
     """
-    if isinstance(plan, DistributionPlan):
+    if isinstance(dataset, ColumnDatasets):
+        useless = _check_column_plans(dataset, plan, stages)
+    elif isinstance(plan, DistributionPlan):
         useless = plan.refusal
         _check_moments(dataset, plan)
         if not plan.epsilon:
@@ -170,6 +213,7 @@ def check_plan(
                 "ask for larger cells or more epsilon."
             )
     else:
+        assert isinstance(plan, Plan)  # noqa: S101  see check_arguments
         allocation = cast("ReleaseAllocation", stages)
         check_allocation(allocation, plan, dataset.public.lattice, has_squares=dataset.has_squares)
         # The advice looks for grids, which takes longer than the plan.
@@ -180,6 +224,19 @@ def check_plan(
             f"nothing was spent: {useless.removesuffix('.')}; accept_noise=True releases the map "
             "anyway."
         )
+
+
+def _check_column_plans(
+    dataset: ColumnDatasets, plan: ReleasablePlan, stages: ReleasableStages
+) -> str | None:
+    """Refuse plans of value columns as if alone; return why a map has nothing to say."""
+    assert isinstance(plan, ColumnPlans)  # noqa: S101  see check_arguments
+    combined = cast("CombinedStages", stages)
+    for column, own in plan.plans.items():
+        own_stages = cast("ReleasableStages", combined.component(column).plan)
+        # Judged once for all columns, without looking for other grids.
+        check_plan(dataset.datasets[column], own, own_stages, accept_noise=True)
+    return plan.refusal
 
 
 def _check_moments(dataset: Dataset, plan: DistributionPlan) -> None:

@@ -67,9 +67,8 @@ class SigningKey:
 
     def write(self, folder: Path) -> Path:
         """Write the signature of all files in a folder."""
-        files = {
-            path.name: receipt.file_digest(path) for path in folder.iterdir() if path.name != NAME
-        }
+        digests = receipt.list_digests(folder)
+        files = {name: digest for name, digest in digests.items() if name != NAME}
         path = folder / NAME
         path.write_text(self.signature_text(files), "utf-8")
         return path

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
 from hexveil.model.public_metadata import Unit, ValueLattice
+from hexveil.records.column_datasets import ColumnDatasets
 from hexveil.records.private_presence.declared_reading import (
     FIXED_COLUMNS,
     Protect,
@@ -35,6 +36,7 @@ from hexveil.records.sources.source_files import (
     resolve_spark_source,
 )
 from hexveil.records.unambiguous_names import quoted
+from hexveil.records.value_columns import value_columns
 
 if TYPE_CHECKING:
     import os
@@ -113,11 +115,42 @@ def read(
 ) -> PrivateDataset: ...
 
 
+@overload
+def read(
+    source: object,
+    *,
+    user: str,
+    value: tuple[str, ...] | list[str],
+    bounds: object,
+    lat: str | None = ...,
+    lon: str | None = ...,
+    location: str | None = ...,
+    time: str | None = ...,
+    protect: Literal["values"] = ...,
+    privacy_unit: Unit = ...,
+    cells: Cells | Labels,
+    quantum: Number | Mapping[str, Number] = ...,
+    select: Select = ...,
+    repeats: Repeats = ...,
+    value_unit: str | Mapping[str, str] | None = ...,
+    max_bad_rows: float = ...,
+    accept_single_records: bool = ...,
+    memory: str = ...,
+    engine: object = ...,
+    version: Version | None = ...,
+    timezone: str | None = ...,
+    cache: None = ...,
+    scratch: str | os.PathLike[str] | None = ...,
+    format: RecordFormat = ...,
+    statistics: Sequence[str] | str = ...,
+) -> Dataset | ColumnDatasets: ...
+
+
 def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     source: object,
     *,
     user: str,
-    value: str,
+    value: str | Sequence[str],
     bounds: object,
     lat: str | None = None,
     lon: str | None = None,
@@ -126,10 +159,10 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     protect: Protect = "values",
     privacy_unit: Unit = "user",
     cells: Cells | Labels,
-    quantum: Number = "0.001",
+    quantum: Number | Mapping[str, Number] = "0.001",
     select: Select = _ALL,
     repeats: Repeats = "drop",
-    value_unit: str | None = None,
+    value_unit: str | Mapping[str, str] | None = None,
     max_bad_rows: float = 0.1,
     accept_single_records: bool = False,
     memory: str = "1GB",
@@ -140,7 +173,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     scratch: str | os.PathLike[str] | None = None,
     format: RecordFormat = PLAIN,  # noqa: A002  the field of a run, and what users look for
     statistics: Sequence[str] | str = (),
-) -> Dataset | PrivateDataset:
+) -> Dataset | PrivateDataset | ColumnDatasets:
     """Read the records of a source as public metadata and private sums per (cell, user).
 
     Sums are of values and of their squares, both exact. `Dataset.has_squares` says whether sums
@@ -164,6 +197,10 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         Column of the user id and of the value. Ids of text are kept apart byte for byte; numbers
         by their value: 7, 7.0 and 7.00 are one user. A float that is not whole, or so large that
         it is not exact, is refused as an id. The name of an NGSI-LD attribute means its value.
+        Several value columns are read in one pass, and planned and released together
+        (docs/how-to/several-sensors.md): bounds, quantum and value_unit then are mappings of column
+        to what is stated of it, or the same for all. A record counts for each column of which it
+        has a usable value. By DuckDB, with protect="values" and without `cache`.
     bounds : pair of numbers
         Values are clamped to these; both are multiples of `quantum`. Public.
     lat, lon : str, optional
@@ -227,7 +264,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
 
     Returns
     -------
-    Dataset or PrivateDataset
+    Dataset, PrivateDataset, or ColumnDatasets of several value columns
 
     Raises
     ------
@@ -253,13 +290,19 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     terms = terms_of(statistics, is_private=is_private)
     spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
     # All arguments are checked before a file is opened.
-    request = _request_of(
-        user=user, value=value, bounds=bounds, lat=lat, lon=lon, location=location, time=time,
-        privacy_unit=privacy_unit, cells=cells, quantum=quantum, select=select, repeats=repeats,
-        value_unit=value_unit, max_bad_rows=max_bad_rows,
-        accept_single_records=accept_single_records, memory=memory, version=version,
-        timezone=timezone, scratch=scratch, format=format, terms=terms,
-    )  # fmt: skip
+    requests = [
+        _request_of(
+            user=user, value=column.name, bounds=column.bounds, lat=lat, lon=lon, location=location,
+            time=time, privacy_unit=privacy_unit, cells=cells, quantum=column.quantum,
+            select=select, repeats=repeats, value_unit=column.value_unit, max_bad_rows=max_bad_rows,
+            accept_single_records=accept_single_records, memory=memory, version=version,
+            timezone=timezone, scratch=scratch, format=format, terms=terms,
+        )
+        for column in value_columns(value, bounds, quantum, value_unit)
+    ]  # fmt: skip
+    if len(requests) > 1:
+        return _read_columns(source, requests, is_private=is_private, spark=spark, cache=cache)
+    (request,) = requests
     if is_private:
         return _read_private(source, request, spark=spark, cache=cache, version=version)
     if spark is not None:
@@ -274,6 +317,49 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         for path in files.paths:
             check_compressed(path, files.paths)
     return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
+
+
+def _read_columns(
+    source: object,
+    requests: Sequence[ReadRequest],
+    *,
+    is_private: bool,
+    spark: Any,  # noqa: ANN401  pyspark is not loaded
+    cache: object,
+) -> ColumnDatasets:
+    """Read several value columns in one pass.
+
+    Raises
+    ------
+    InputError
+        Where columns can only be read one by one, or also if they differ in their clocks.
+    """
+    alone = {
+        'protect="presence"': is_private,
+        'engine="spark"': spark is not None,
+        "a cache": cache is not None,
+    }
+    if given := [name for name, used in alone.items() if used]:
+        raise InputError(
+            f"value names {len(requests)} columns, which are read by DuckDB, without a cache and "
+            f'with protect="values", not with {given[0]}; leave that out, or read and release the '
+            "columns one by one."
+        )
+    from hexveil.records.duckdb.reading import read_datasets  # noqa: PLC0415  the engine
+
+    files = resolve_source(source, unpack=False)
+    if isinstance(files, Files) and files.kind != "csv":
+        for path in files.paths:
+            check_compressed(path, files.paths)
+    made = read_datasets(files, requests)
+    by_column = {request.columns.value: one for request, one in zip(requests, made, strict=True)}
+    clocks = {one.public.identity.get("naive_times", "none") for one in made}
+    if requests[0].rules.two_clocks and len(clocks) > 1:
+        raise InputError(
+            "times without an offset stand in records of some value columns only, so that their "
+            "days would follow different clocks; release these columns one by one."
+        )
+    return ColumnDatasets.of(by_column)
 
 
 def declare(source: object = "", **options: Any) -> DeclaredFacts:  # noqa: ANN401  see `read`

@@ -19,7 +19,7 @@ from hexveil.base.rational import decimal_text, round_up
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Protect = Literal["values", "presence"]
 """Privacy models."""
@@ -156,6 +156,20 @@ def assumptions(
         texts.append(render_sentence(_TEMPLATE, "several_units", unit=unit))
     several = "several_ids_by_delta" if delta else "several_ids"
     return [*texts, render_sentence(_TEMPLATE, several)]
+
+
+def one_of_columns(columns: Sequence[str], epsilon: Fraction) -> str:
+    """Return the sentence on a release of one of several value columns.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        All value columns of the release.
+    epsilon : Fraction
+        Largest loss of a unit over all of them.
+    """
+    factor = factor_words(probability_factor(epsilon))
+    return render_sentence(_TEMPLATE, "one_of_columns", columns=list(columns), factor=factor)
 
 
 def probability_factor(epsilon: Fraction) -> float:

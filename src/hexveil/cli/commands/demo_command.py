@@ -20,7 +20,7 @@ from hexveil.cli.commands.plan_command import price_lines
 from hexveil.cli.demos import summary
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
-from hexveil.config import load
+from hexveil.config import arguments, load
 from hexveil.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def demo(*, city: InCity = False, as_json: AsJson = False) -> None:
         book = Ledger(**account)
         published = release_command.publish(run, dataset, plan, book)
         written = release_command.write(run, published, folder)
-    findings = summary.lines(published.to_arrow(), place_name, run.values.value_unit or "")
+    findings = summary.lines(published.to_arrow(), place_name, arguments.value_unit_of(run))
     if as_json:
         text = release_command.release_json(run, plan, published, written, book.spend())
         text |= {"found": findings}

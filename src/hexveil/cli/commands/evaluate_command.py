@@ -17,7 +17,7 @@ from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
-from hexveil.config import Run  # noqa: TC001  the parser reads annotations
+from hexveil.config import Run, arguments
 from hexveil.mechanisms import REGISTRY
 from hexveil.simulation import error_chart, figure_style, mechanism_text, private_study_output
 from hexveil.simulation.cell_counts import read_counts
@@ -121,7 +121,7 @@ def evaluate(  # noqa: PLR0913  the options of the command
     if as_json:
         typer.echo(json.dumps(table_json(table, files), indent=2))
         return
-    typer.echo("\n".join([*lines(table, run.values.value_unit or ""), *end_lines(table, files)]))
+    typer.echo("\n".join([*lines(table, arguments.value_unit_of(run)), *end_lines(table, files)]))
 
 
 def epsilons(run: Run, option_texts: list[str] | None) -> list[str]:
@@ -177,7 +177,7 @@ def write(table: pa.Table, out: Path, title: str, run: Run) -> list[Path]:
     text.seek(0, io.SEEK_END)
     pyarrow.csv.write_csv(table, text)
     files = {"evaluate.csv": text.getvalue()}
-    pictures = error_chart.images(table, title=title, value_unit=run.values.value_unit or "")
+    pictures = error_chart.images(table, title=title, value_unit=arguments.value_unit_of(run))
     files |= {f"evaluate.{kind}": content for kind, content in pictures.items()}
     return private_study_output.write_files(out, files, private=private)
 

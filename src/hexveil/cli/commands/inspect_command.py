@@ -171,7 +171,7 @@ def private_lines(run: Run, conflicting: Sequence[str]) -> list[str]:
     if known.get("timezone") is None and run.cells.timezone is not None:
         known["timezone"] = run.cells.timezone
     checks = value_checks.check_values(arguments.source(run), **known)
-    return value_check_text.private_lines(checks, run.values.value_unit or "")
+    return value_check_text.private_lines(checks, arguments.value_unit_of(run))
 
 
 def check_choice(propose: Path | None, choice: str | None) -> None:

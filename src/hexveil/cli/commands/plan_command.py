@@ -17,6 +17,7 @@ from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import (
     clip_user_text,
+    column_text,
     distribution_text,
     formatting,
     mechanism_table,
@@ -29,6 +30,7 @@ from hexveil.cli.presence import declared_plan
 from hexveil.config import Run, arguments
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.allocation import (
     CellMechanisms,
@@ -38,6 +40,7 @@ from hexveil.planning.allocation import (
     WithinBounds,
 )
 from hexveil.planning.approximate.delta_advice import describe_delta_gain
+from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.comparison.mechanism_comparison import explain_absence
 from hexveil.planning.comparison.method_comparison import Comparison, compare
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
@@ -49,7 +52,7 @@ from hexveil.report.promise import promise
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.model.column_facts import ColumnFacts
     from hexveil.planning import Capacity
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
@@ -119,13 +122,9 @@ def plan(
         # Checked before the records are read, which may take minutes.
         curve = shared_steps.to_run_path(curve)
         curves.check(curve)
-    if has_distribution(run.plan.statistics or ()):
-        if grids:
-            raise InputError(
-                "--grids compares grids by the error of means, not of quantiles, shares and "
-                "histograms; plan the mean alone with --grids, or leave it out."
-            )
-        _plan_distribution(run, compare_methods, curve, save, as_json=as_json)
+    several = len(arguments.value_columns_of(run)) > 1
+    if several or has_distribution(run.plan.statistics or ()):
+        _plan_in_parts(run, compare_methods, grids, curve, save, as_json=as_json)
         return
     facts = shared_steps.read_facts(run)
     plan = shared_steps.plan_run(run, facts)
@@ -168,6 +167,37 @@ def _refuse_comparison_with_delta(run: Run, *, compare_methods: bool, grids: boo
             f"{'--compare' if compare_methods else '--grids'} compares pure plans; leave it out, "
             "or delta."
         )
+
+
+def _plan_in_parts(  # noqa: PLR0913  options of the command
+    run: Run, compares: Compare, grids: Grids, curve: Curve, save: Save, *, as_json: bool
+) -> None:
+    """Print price and expected errors of several value columns, or quantiles and shares."""
+    if grids:
+        raise InputError(
+            "--grids compares grids by the error of the mean of one column; plan it alone with "
+            "--grids, or leave it out."
+        )
+    if len(arguments.value_columns_of(run)) > 1:
+        unused = {"--compare": compares, "--curve": curve is not None, "--save": save is not None}
+        _plan_columns(run, [name for name, given in unused.items() if given], as_json=as_json)
+    else:
+        _plan_distribution(run, compares, curve, save, as_json=as_json)
+
+
+def _plan_columns(run: Run, unused: list[str], *, as_json: bool) -> None:
+    """Print price and expected errors of several value columns."""
+    if unused:
+        raise InputError(f"{unused[0]} has no use with several value columns; leave it out.")
+    facts = shared_steps.read_releasable(run).public
+    plan = shared_steps.plan_run(run, facts)
+    assert isinstance(plan, ColumnPlans)  # noqa: S101  by its columns
+    if as_json:
+        typer.echo(json.dumps(shared_steps.plan_json(plan), indent=2))
+        return
+    warning = shared_steps.describe_infeasibility(plan)
+    lines = [*price_lines(plan, facts), *column_text.map_lines(plan, warning)]
+    typer.echo("\n".join(lines))
 
 
 def _plan_distribution(
@@ -262,10 +292,13 @@ def file_lines(run: Run, files: Files) -> list[str]:
     return lines
 
 
-def price_lines(plan: ReleasablePlan, facts: PublicMetadata) -> list[str]:
+def price_lines(plan: ReleasablePlan, facts: PublicMetadata | ColumnFacts) -> list[str]:
     """Return lines about the cells, the privacy unit and the price."""
     if isinstance(plan, DistributionPlan):
         return distribution_text.price_lines(plan)
+    if isinstance(plan, ColumnPlans):
+        return column_text.price_lines(plan)
+    assert isinstance(facts, PublicMetadata)  # noqa: S101  of one value column
     records = plan.occupancy.n_records
     cells = formatting.wrapped(
         "Cells",
@@ -325,7 +358,7 @@ def _median_loss(plan: Plan, facts: PublicMetadata) -> str:
 
 def explain_missing_range(run: Run, plan: ReleasablePlan) -> list[str]:
     """Explain why clipping_range "auto" could not consider a private range."""
-    if isinstance(plan, DistributionPlan):
+    if not isinstance(plan, Plan):
         return []
     needs = plan.request.interval_needs
     if run.plan.clipping_range != "auto" or needs is None:

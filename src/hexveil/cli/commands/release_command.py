@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -29,7 +29,7 @@ from hexveil.report import read_context
 if TYPE_CHECKING:
     from hexveil.ledger import Spend
     from hexveil.publishing import Release
-    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
+    from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
     from hexveil.records import Dataset
 
 
@@ -75,9 +75,11 @@ def release(
     if saved is not None and not needs_records:
         reviewed = Plan.load(saved)
     folder, account = destination(run, planned=saved is not None)
-    dataset = shared_steps.read(run)
+    if saved is not None and len(arguments.value_columns_of(run)) > 1:
+        raise InputError("--from-plan takes one value column; leave it out to plan several again.")
+    dataset = shared_steps.read_releasable(run)
     if saved is not None and needs_records:
-        reviewed = load_reviewed(saved, dataset)
+        reviewed = load_reviewed(saved, cast("Dataset", dataset))
     plan, warning = select_plan(run, dataset, reviewed)
     if dry_run:
         release_preview.show(run, dataset, plan, account, warning, as_json=as_json)
@@ -131,7 +133,7 @@ def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any
 
 
 def select_plan(
-    run: Run, dataset: Dataset, reviewed: ReleasablePlan | None = None
+    run: Run, dataset: ReleasableDataset, reviewed: ReleasablePlan | None = None
 ) -> tuple[ReleasablePlan, str | None]:
     """Return the plan, and a warning if the caller accepts a grid that is too fine.
 
@@ -150,7 +152,7 @@ def select_plan(
     return planned, warning
 
 
-def publish(run: Run, dataset: Dataset, plan: ReleasablePlan, book: Ledger) -> Release:
+def publish(run: Run, dataset: ReleasableDataset, plan: ReleasablePlan, book: Ledger) -> Release:
     """Book the price, then draw the noise; a repeated request costs nothing."""
     estimates = run.release.estimates or ("raw",)
     with show_progress("Releasing"):  # whoever comes here was warned of a grid that is too fine

@@ -1,13 +1,18 @@
 """Several mechanisms under one booking: their stages one after the other, their losses added.
 
-Each component is a plan of its own, on sums of values or on sums of public scores of fine bins. A
-component's scores may depend on the noisy outputs of components before it, never on sums.
+Each component is a plan of its own: on sums of values, on sums of public scores of fine bins, or on
+the sums of one of several value columns, where it may itself consist of components. A component's
+scores may depend on the noisy outputs of components before it, never on sums.
 
-Neighbours: one unit's values all change within the bounds.
+Neighbours: one unit's values all change within the bounds, in all value columns at once. In which
+columns a record has a usable value is public, and with it the units and the occupancy of each.
 Sensitivity: that of each component, stage by stage. A score is a public function of a record's bin,
 so that a pair's sum of scores lies from 0 to n times the largest score, as the component assumes of
-sums of values.
-Loss: the sum of the components' losses, for each unit.
+sums of values. A component of a column reads the sums of that column alone, which values of other
+columns do not move.
+Loss: the sum of the components' losses, for each unit; 0 of a column in which a unit has no record.
+The noise of components is independent and their values change freely, so that no smaller sum would
+do where each component's loss is attained.
 Source: adaptive composition (`hexveil.mechanisms.contract`).
 """
 
@@ -16,17 +21,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.contract import DONE, Outputs
+from hexveil.mechanisms.contract import DONE, Outputs, PrivateSums
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from hexveil.mechanisms.contract import (
         Floats,
         Ints,
         Measured,
         NoiseRequest,
-        PrivateSums,
         SensitivityReport,
         Stage,
         StagedPlan,
@@ -40,6 +48,50 @@ class BinScores(Protocol):
 
     def scores(self, earlier: Outputs) -> Ints:
         """Return the score of each fine bin, not negative."""
+
+
+class ColumnSums(PrivateSums):
+    """Sums of several value columns, each over its own pairs. PRIVATE.
+
+    Parameters
+    ----------
+    columns : mapping of str to PrivateSums
+    """
+
+    __slots__ = ("columns",)
+
+    def __init__(self, columns: Mapping[str, PrivateSums]) -> None:
+        super().__init__(np.zeros(0, dtype=np.int64))
+        self.columns = columns
+
+    def __repr__(self) -> str:
+        return f"ColumnSums({', '.join(self.columns)})"
+
+
+@dataclass(frozen=True, eq=False)
+class RenumberedUnits:
+    """Sensitivity by the numbers that units have in a release, from those of one column.
+
+    Attributes
+    ----------
+    report : SensitivityReport
+    units : ndarray of int64, shape (n_units of the column,)
+    """
+
+    report: SensitivityReport
+    units: Ints
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
+        """Return each unit's loss, rounded down: see `SensitivityReport`."""
+        own = self.report.loss_lower_bound(request, self.units.size)
+        return spread_losses(own, self.units, n_users)
+
+
+def spread_losses(losses: Floats, units: Ints, n_units: int) -> Floats:
+    """Return losses of a column's units by their numbers in a release; 0 for all others."""
+    spread = np.zeros(n_units)
+    spread[units] = losses
+    return spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +117,49 @@ class Component:
         own = {name: row for name, row in earlier.items() if name.startswith(prefix)}
         return Outputs({name.removeprefix(prefix): row for name, row in own.items()})
 
+    def losses(self, n_units: int) -> Floats:  # noqa: ARG002  see ColumnComponent
+        """Return the loss of each unit of the release in this component."""
+        return self.plan.losses()
+
+    def report(self, report: SensitivityReport) -> SensitivityReport:
+        """Return a sensitivity by the units of the release."""
+        return report
+
+    def sums(self, sums: PrivateSums, earlier: Outputs) -> PrivateSums:
+        """Return the sums that the component reads. PRIVATE."""
+        if self.scores is None:
+            return sums
+        if not isinstance(sums, BinnedSums):
+            raise HexveilError("scores need records by bin, which these sums lack.")
+        return sums.scored(self.scores.scores(earlier))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ColumnComponent(Component):
+    """All mechanisms of one of several value columns; its name is the column's.
+
+    Attributes
+    ----------
+    units : ndarray of int64, shape (n_units of the column,)
+        Number of each of its units in the release; each at most once.
+    """
+
+    units: Ints
+
+    def losses(self, n_units: int) -> Floats:
+        """Return the loss of each unit of the release, 0 of those without a record here."""
+        return spread_losses(self.plan.losses(), self.units, n_units)
+
+    def report(self, report: SensitivityReport) -> SensitivityReport:
+        """Return a sensitivity by the units of the release."""
+        return RenumberedUnits(report, self.units)
+
+    def sums(self, sums: PrivateSums, earlier: Outputs) -> PrivateSums:  # noqa: ARG002
+        """Return the sums of the column. PRIVATE."""
+        if not isinstance(sums, ColumnSums):
+            raise HexveilError("these sums are of a single value column.")
+        return sums.columns[self.name]
+
 
 @dataclass(frozen=True, eq=False)
 class ComponentStage:
@@ -89,15 +184,13 @@ class ComponentStage:
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
         """Return the sensitivity of the stage."""
-        return self.stage.sensitivity(self.component.outputs(earlier))
+        reports = self.stage.sensitivity(self.component.outputs(earlier))
+        return tuple(map(self.component.report, reports))
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:
         """Return the integers of the stage. PRIVATE."""
-        if self.component.scores is not None:
-            if not isinstance(sums, BinnedSums):
-                raise HexveilError("scores need records by bin, which these sums lack.")
-            sums = sums.scored(self.component.scores.scores(earlier))
-        return self.stage.measure(sums, self.component.outputs(earlier))
+        own = self.component.sums(sums, earlier)
+        return self.stage.measure(own, self.component.outputs(earlier))
 
     def row(self, drawn: Ints, earlier: Outputs) -> Ints:
         """Return the row that the stage stores."""
@@ -118,6 +211,18 @@ class CombinedStages:
     components: tuple[Component, ...]
     booked: Floats
     kind = "combined"
+
+    @classmethod
+    def of(cls, components: Sequence[Component], n_units: int) -> CombinedStages:
+        """Return the plan of components, with their losses added up."""
+        booked = np.zeros(n_units)
+        for component in components:
+            losses = component.losses(n_units)
+            # Rounded up after each sum: what is booked is never below the exact sum. Nothing is
+            # added to those whom a component costs nothing.
+            rounded_up = np.nextafter(booked + losses, np.inf)
+            booked = np.where(losses > 0.0, rounded_up, booked)
+        return cls(tuple(components), booked)
 
     def losses(self) -> Floats:
         """Return each unit's loss over all components: booked."""

@@ -269,14 +269,7 @@ class DistributionPlan:
     def allocation(self) -> CombinedStages:
         """Return the stages of all components."""
         components = [*self._moments(), *self._distribution()]
-        booked = np.zeros(self.occupancy.n_users)
-        for component in components:
-            losses = component.plan.losses()
-            # Rounded up after each sum: what is booked is never below the exact sum. Nothing is
-            # added to those whom a component costs nothing.
-            rounded_up = np.nextafter(booked + losses, np.inf)
-            booked = np.where(losses > 0.0, rounded_up, booked)
-        return CombinedStages(tuple(components), booked)
+        return CombinedStages.of(components, self.occupancy.n_users)
 
     def _moments(self) -> list[Component]:
         if self.moment_plan is None:

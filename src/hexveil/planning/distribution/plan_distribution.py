@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +13,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.binned_stage import check_room
 from hexveil.model.statistic_terms import Estimator, Share, fine_bins, parse_statistics
+from hexveil.planning.columns.epsilon_shares import divide_epsilon, round_part_down
 from hexveil.planning.distribution.cell_prices import choose_prices
 from hexveil.planning.distribution.distribution_components import (
     BinPlan,
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from hexveil.planning.plan import Plan
 
 KINDS = ("moments", "distribution")
-RESOLUTION = 2**40
-"""Parts of ε are rounded down to this part of 1, which leaves room for sums of doubles."""
 
 
 def plan_distribution(
@@ -142,16 +140,11 @@ class _Request:
         if self.moments == ("mean",):
             moment_error /= float(self.facts.lattice.span)
         share_error = predicted_share_error(self._component(half))
-        # Errors fall about as 1 / ε: Σ w e / x is least where x is as the root of w e.
-        roots = [
-            math.sqrt(float(self.weights[kind]) * max(error, 1e-9))
-            for kind, error in zip(KINDS, (moment_error, share_error), strict=True)
-        ]
-        part = min(max(roots[1] / sum(roots), 0.05), 0.95)
-        return Fraction(round(part * 64), 64)
+        weights = [self.weights[kind] for kind in KINDS]
+        return divide_epsilon(weights, [moment_error, share_error])[1]
 
     def _moment_plan(self, epsilon: Fraction) -> Plan:
-        return plan_moments(self.facts, epsilon=_rounded(epsilon), statistics=self.moments)
+        return plan_moments(self.facts, epsilon=round_part_down(epsilon), statistics=self.moments)
 
     def _component(self, epsilon: Fraction) -> DistributionComponent:
         only = self.terms[0]
@@ -166,21 +159,15 @@ class _Request:
 
     def _ranks(self, epsilon: Fraction) -> RankPlan:
         score_plan = self._score_plan(epsilon * (1 - SHAPE_SHARE))
-        return RankPlan(score_plan, _rounded(epsilon * SHAPE_SHARE))
+        return RankPlan(score_plan, round_part_down(epsilon * SHAPE_SHARE))
 
     def _bins(self, epsilon: Fraction) -> BinPlan:
-        bin_epsilon = _rounded(epsilon * (1 - SHAPE_SHARE))
+        bin_epsilon = round_part_down(epsilon * (1 - SHAPE_SHARE))
         priced = choose_prices(self.facts.occupancy.local(), float(bin_epsilon))
-        return BinPlan(priced, _rounded(epsilon * SHAPE_SHARE), bin_epsilon)
+        return BinPlan(priced, round_part_down(epsilon * SHAPE_SHARE), bin_epsilon)
 
     def _score_plan(self, epsilon: Fraction) -> Plan:
-        return plan_moments(score_metadata(self.facts), epsilon=_rounded(epsilon))
-
-
-def _rounded(epsilon: Fraction) -> Fraction:
-    """Return ε rounded down, so that sums of losses in doubles stay within the whole."""
-    # At least one step less: the sum of rounded parts must stay below the ε that was asked for.
-    return Fraction(math.floor(epsilon * RESOLUTION) - 1, RESOLUTION)
+        return plan_moments(score_metadata(self.facts), epsilon=round_part_down(epsilon))
 
 
 def _weights(asked: Mapping[str, Number] | None, moments: tuple[str, ...]) -> dict[str, Fraction]:

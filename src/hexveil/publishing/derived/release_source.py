@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.publishing import receipt
+from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.loaded_release import load
 
@@ -80,6 +81,11 @@ def open_source(release: Release | str | Path, *, key: str | Path | None = None)
 
 
 def _from_release(release: Release, checksum: str | None) -> ReleaseSource:
+    if isinstance(release, ColumnReleases):
+        raise InputError(
+            "a release of several value columns is compared and rolled up column by column; name "
+            "the folder of one inside it, or pass one of its .releases."
+        )
     manifest = release.manifest
     if manifest.get("model") == "presence":
         raise InputError(

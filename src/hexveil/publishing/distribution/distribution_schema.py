@@ -62,7 +62,7 @@ def distribution_schema() -> Json:
     section = _section_schema(parts)
     same = (
         *("schema_version", "software", "dataset", "bounds", "grid", "rules", "selection"),
-        *("title", "subtitle", "catalogue", "losses"),
+        *("title", "subtitle", "catalogue", "columns_together", "losses"),
         *("occupancy_fingerprint", "request", "ledger"),
     )
     properties = {name: parts[name] for name in same} | {
@@ -74,7 +74,7 @@ def distribution_schema() -> Json:
         "cells": _cells_schema(parts),
         "accuracy": accuracy,
     }
-    optional = {"title", "subtitle", "catalogue", MOMENTS, SCORES}
+    optional = {"title", "subtitle", "catalogue", "columns_together", MOMENTS, SCORES}
     return {
         "$schema": of_moments["$schema"],
         "title": "Manifest of a hexveil release with quantiles, shares or histograms",

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hexveil.base.errors import InputError
+from hexveil.publishing.columns.column_manifest import KIND as COLUMNS
 from hexveil.publishing.dossier import distribution_dossier, presence_dossier, release_facts
+from hexveil.publishing.dossier.verified_release import has_field
 from hexveil.publishing.dossier.wording import template_values
 from hexveil.publishing.markup import document
 
@@ -30,6 +33,11 @@ def dossier(folder: Path) -> DocumentSection:
     StorageError
         If the disk fails.
     """
+    if has_field(folder, "kind", COLUMNS):
+        raise InputError(
+            f"{folder} holds several value columns; name the folder of one of them, whose "
+            "dossier also states the loss over all of them."
+        )
     private = presence_dossier.find_values(folder)
     if private is not None:
         return document("presence/dossier.md", private)

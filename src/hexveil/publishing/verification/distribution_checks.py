@@ -199,7 +199,9 @@ def _check_guarantee(manifest: Json) -> Iterator[str]:
         yield "guarantee/probability_factor is not e to the power of epsilon_spent."
     if guarantee["promise"] != promise(unit, spent) or guarantee["neighbours"] != neighbours(unit):
         yield "guarantee/promise or guarantee/neighbours is not that of this loss."
-    if len(guarantee["assumptions"]) != len(assumptions(unit, "none")):
+    dropped = manifest["selection"].get("drop_values", "none")
+    n_own = len(assumptions(unit, dropped)) + ("columns_together" in manifest)
+    if len(guarantee["assumptions"]) != n_own:
         yield "guarantee/assumptions are not those of this model."
 
 

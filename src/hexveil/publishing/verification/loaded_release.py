@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from hexveil.publishing.columns.column_release import ColumnReleases
+from hexveil.publishing.columns.column_table import join_columns
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.published_numbers import Release
+from hexveil.publishing.verification.column_checks import has_columns
 from hexveil.publishing.verification.file_comparison import without_geometry
 from hexveil.publishing.verification.untrusted_files import TIME
-from hexveil.publishing.verification.verify import read_release
+from hexveil.publishing.verification.verify import read_columns, read_release
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from hexveil.publishing.verification.column_checks import ColumnsCheck
 
 
 def load(folder: str | Path, *, key: str | Path | None = None) -> Release:
@@ -33,7 +38,8 @@ def load(folder: str | Path, *, key: str | Path | None = None) -> Release:
     Returns
     -------
     Release
-        With `replayed` true: its numbers are those of an earlier release.
+        With `replayed` true: its numbers are those of an earlier release. `ColumnReleases` of
+        several value columns.
 
     Raises
     ------
@@ -41,7 +47,25 @@ def load(folder: str | Path, *, key: str | Path | None = None) -> Release:
         If there is no release in the folder, or if a file, a number, a statement or the signature
         is not as it was written; the message names each. Also if the key cannot be read.
     """
-    manifest, table = read_release(Path(folder), key=key)
+    path = Path(folder)
+    if has_columns(path):
+        return _load_columns(read_columns(path, key=key))
+    return _as_release(*read_release(path, key=key))
+
+
+def _load_columns(check: ColumnsCheck) -> ColumnReleases:
+    """Return the release of several value columns, as they were checked."""
+    releases = {
+        column: _as_release(check.columns[column].manifest, table)
+        for column, table in check.tables.items()
+    }
+    table = join_columns({column: one.table for column, one in releases.items()})
+    epsilon = Fraction(float(check.manifest["losses"]["max"]))
+    return ColumnReleases(table, check.manifest, epsilon, replayed=True, releases=releases)
+
+
+def _as_release(manifest: dict[str, Any], table: pa.Table) -> Release:
+    """Return the release of a manifest and a table."""
     if manifest.get("model") == MODEL:
         epsilon = Fraction(manifest["guarantee"]["epsilon_spent"])
     else:

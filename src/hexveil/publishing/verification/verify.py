@@ -34,6 +34,7 @@ from hexveil.publishing.markup import clean
 from hexveil.publishing.presence.presence_manifest import MODEL, presence_schema
 from hexveil.publishing.verification import (
     accuracy_checks,
+    column_checks,
     distribution_checks,
     file_comparison,
     presence_checks,
@@ -41,10 +42,13 @@ from hexveil.publishing.verification import (
     square_checks,
     untrusted_files,
 )
+from hexveil.publishing.verification.checked_files import NOT_SIGNED, CheckedFiles, read_json
 from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from hexveil.publishing.verification.column_checks import ColumnsCheck
 
     Json = dict[str, Any]
 
@@ -76,10 +80,6 @@ MAX_PROBLEM_LENGTH = 300
 """Letters of a problem: names in it are a stranger's."""
 MAX_MANIFEST_PARTS = 20_000
 """Lists, objects, names and numbers that a manifest has beside its cells, at most."""
-NOT_SIGNED = (
-    "none: the folder does not show who made it. Whoever changed its files could have written its "
-    "receipt anew."
-)
 TILES_UNREAD = f"the content of {TILES}: only its checksum was compared"
 NOT_IN_FOLDER = (
     "whether noise was drawn as stated, and whether the holder's ledger has this release"
@@ -132,12 +132,34 @@ def verify(folder: str | Path, *, key: str | Path | None = None) -> dict[str, An
         If there is no release in the folder, or if a file, a number, a statement or the signature
         is not as it was written; the message names each. Also if the key cannot be read.
     """
-    manifest, _ = read_release(Path(folder), key=key)
+    path = Path(folder)
+    if column_checks.has_columns(path):
+        return read_columns(path, key=key).manifest
+    manifest, _ = read_release(path, key=key)
     return manifest
+
+
+def read_columns(folder: Path, *, key: str | Path | None = None) -> ColumnsCheck:
+    """Return the value columns of a folder, as they were checked; see `verify`."""
+    check, issues = _examine_columns(folder, key)
+    if issues:
+        raise InputError(f"{folder} is not as it was written: {' '.join(issues)}")
+    return check
+
+
+def _examine_columns(folder: Path, key: str | Path | None) -> tuple[ColumnsCheck, tuple[str, ...]]:
+    """Return the check of a folder of several value columns, with its problems."""
+    reader = None if key is None else signing.read_verification_key(key)
+    check = column_checks.examine_columns(folder, reader, lambda path: _examine(path, key))
+    return check, tuple(_shorten([*check.issues]))
 
 
 def read_release(folder: Path, *, key: str | Path | None = None) -> tuple[Json, pa.Table]:
     """Return the manifest and the table of a folder, as they were checked; see `verify`."""
+    if column_checks.has_columns(folder):
+        raise InputError(
+            f"{folder} holds several value columns; name the folder of one of them inside it."
+        )
     check, issues = _examine(folder, key)
     if issues or check is None or check.table is None:
         raise InputError(f"{folder} is not as it was written: {' '.join(issues)}")
@@ -157,12 +179,16 @@ def find_problems(folder: Path, *, key: str | Path | None = None) -> tuple[str, 
 
 def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdict:
     """Check a release folder; see `find_problems`."""
+    if column_checks.has_columns(folder):
+        columns, problems = _examine_columns(folder, key)
+        known = ((), ()) if problems else columns.describe_losses()
+        return FolderVerdict(problems, *known, signature=clean(columns.signature))
     check, issues = _examine(folder, key)
     if check is None:
         return FolderVerdict(issues)
     # Figures of a folder with problems would be nobody's statement.
     described = ((), ()) if issues else check.describe_losses()
-    return FolderVerdict(issues, *described, signature=clean(check.signature))
+    return FolderVerdict(issues, *described, signature=clean(check.files.signature))
 
 
 def _examine(folder: Path, key: str | Path | None) -> tuple[_FolderCheck | None, tuple[str, ...]]:
@@ -200,25 +226,30 @@ class _FolderCheck:
     """One check of a folder: each file is read once, the table only if it is unchanged."""
 
     def __init__(self, folder: Path, names: set[str], key: signing.VerificationKey | None) -> None:
-        self.folder, self.names, self.key = folder, names, key
+        self.folder, self.names = folder, names
+        self.files = CheckedFiles(
+            folder,
+            names,
+            key,
+            required=frozenset(REQUIRED_FILES),
+            known=frozenset(KNOWN_FILES),
+        )
         self.manifest: Json = {}
         self.table: pa.Table | None = None
         self.stated: ReleaseStatements | None = None
-        self.signature = NOT_SIGNED
-        self.digests: dict[str, str] = {}
 
     def find_problems(self) -> list[str]:
         """Return the problems, in words that may contain a stranger's names."""
-        issues = [*self._regular()]
+        issues = [*self.files.find_irregular()]
         if issues:
             return issues
-        self.manifest, error = _read_json(self.folder / "manifest.json")
+        self.manifest, error = read_json(self.folder / "manifest.json")
         if error:
             return [error]
         issues = [*_check_manifest(self.manifest)]
         if issues:
             return issues
-        issues = [*self._files(), *self._signed()]
+        issues = [*self.files.compare_receipt(self.manifest), *self.files.check_signature()]
         # A changed table is not read: what it would say is nobody's statement.
         if any(issue.startswith((*TABLE_FILES, receipt.NAME)) for issue in issues):
             return issues
@@ -251,75 +282,6 @@ class _FolderCheck:
     def _is_distribution(self) -> bool:
         """Whether the release has quantiles, shares or histograms."""
         return self.manifest.get("kind") == KIND
-
-    def _regular(self) -> Iterator[str]:
-        """Yield the files that cannot be read or are too large."""
-        for name in sorted(self.names & KNOWN_FILES):
-            try:
-                with untrusted_files.open_file(self.folder / name) as file:
-                    self.digests[name] = receipt.stream_digest(file)
-            except untrusted_files.ImplausibleError as error:
-                yield f"{name} {error}."
-            except OSError as error:
-                yield f"{name} cannot be read ({type(error).__name__})."
-
-    def _files(self) -> Iterator[str]:
-        """Yield the differences of the files from their receipt."""
-        for name in sorted(self.names - KNOWN_FILES):
-            yield f"{name} was added: a release has no such file."
-        for name in sorted({*REQUIRED_FILES} - self.names):
-            yield f"{name} is missing."
-        if receipt.NAME not in self.names:
-            yield f"{receipt.NAME} is missing, so changed files cannot be detected."
-            return
-        content, error = _read_json(self.folder / receipt.NAME)
-        error = error or receipt.find_problem(content)
-        if error:
-            yield error
-            return
-        for field, stated_value in (
-            ("dataset", self.manifest["dataset"]["name"]),
-            ("request", self.manifest["request"]),
-            ("ledger", self.manifest["ledger"]),
-        ):
-            if content[field] != stated_value:
-                yield f"{receipt.NAME} and manifest.json name different values of {field}."
-        yield from self._compared(content["files"])
-
-    def _compared(self, checksums: dict[str, str]) -> Iterator[str]:
-        for name in sorted({*checksums} - self.names - {*REQUIRED_FILES}):
-            yield f"{name} is missing."
-        for name in sorted(self.digests.keys() - {*checksums, receipt.NAME, signing.NAME}):
-            yield f"{name} was added: it is not in {receipt.NAME}."
-        for name in sorted(self.digests.keys() & {*checksums}):
-            if self.digests[name] != checksums[name]:
-                yield f"{name} was changed: its checksum is not the one in {receipt.NAME}."
-
-    def _signed(self) -> Iterator[str]:
-        """Yield why the signature does not hold, or is missing where a key was given."""
-        if signing.NAME not in self.names:
-            if self.key is not None:
-                yield (
-                    f"{signing.NAME} is missing: the folder is unsigned, so it does not show that "
-                    "it is by the holder of the key."
-                )
-            return
-        if not signing.is_available():
-            self.signature = 'not checked: pip install "hexveil[signing]".'
-            return
-        content, error = _read_json(self.folder / signing.NAME)
-        files = {name: self.digests[name] for name in self.digests if name != signing.NAME}
-        error = error or signing.find_problem(content, files, self.key) or ""
-        if error:
-            self.signature = "does not hold."
-            yield error
-        elif self.key is not None:
-            self.signature = f"by the holder of the key given ({self.key.fingerprint})."
-        else:
-            self.signature = (
-                f"by the key {signing.stated_fingerprint(content)}, which anybody can have made: "
-                "give the holder's public key (--key) to know who signed."
-            )
 
     def _contents(self) -> list[str]:
         """Return the differences of tables and statements from each other."""
@@ -411,19 +373,6 @@ class _FolderCheck:
         self.stated, self.table = stated, table
 
 
-def _read_json(path: Path) -> tuple[Json, str]:
-    """Return a file's JSON object, or the problem with it."""
-    try:
-        content = untrusted_files.parse_json(untrusted_files.read_content(path))
-    except untrusted_files.ImplausibleError as error:
-        return {}, f"{path.name} {error}."
-    except (OSError, ValueError, RecursionError) as error:
-        return {}, f"{path.name} cannot be read as JSON ({type(error).__name__})."
-    return (
-        (content, "") if isinstance(content, dict) else ({}, f"{path.name} is not a JSON object.")
-    )
-
-
 def _check_manifest(manifest: Json) -> Iterator[str]:
     """Yield the places where the manifest breaks its schema."""
     version = manifest.get("schema_version")
@@ -453,7 +402,9 @@ def _check_manifest(manifest: Json) -> Iterator[str]:
         yield f"manifest.json breaks its schema at {place} ({error.validator})."
     if not is_private and not manifest.get("cells"):
         yield "manifest.json has no cells."
-    elif is_distribution:
+        return
+    yield from column_checks.check_together(manifest)
+    if is_distribution:
         # After the schema alone: what it composes must be there, and nothing else.
         yield from distribution_checks.check_statements(manifest)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
@@ -13,7 +13,7 @@ from hexveil.records.duckdb.cached_reading import count_cached
 from hexveil.records.duckdb.counting import check_offsets, count_source
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.source import open_source
+from hexveil.records.duckdb.source import Relation, open_source
 from hexveil.records.duckdb.spilling.blocked_pairs import BlockedPairs, block_pairs
 from hexveil.records.duckdb.validation import (
     BOX,
@@ -22,6 +22,7 @@ from hexveil.records.duckdb.validation import (
     HOURS,
     REASONS,
     UNUSABLE,
+    scan_once,
 )
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
 from hexveil.records.progress import READING, show_progress
@@ -30,7 +31,7 @@ from hexveil.records.sources.source_files import MemoryTable
 from hexveil.records.units import refuse_single_records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from hexveil.model.pair_bins import PairBins
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files
+    from hexveil.records.units import Units
 
 
 def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
@@ -51,47 +53,95 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
     InputError
         If the source, a column or the selection leaves nothing that can be used.
     """
+    (dataset,) = read_datasets(source, (request,))
+    return dataset
+
+
+def read_datasets(source: Files | MemoryTable, requests: Sequence[ReadRequest]) -> list[Dataset]:
+    """Read a source for requests that differ in the value column alone, a data set for each.
+
+    Text and documents are scanned once; of Parquet files and tables each column is scanned where it
+    is needed. A record counts for each column of which it has a usable value, as if the column were
+    read alone.
+
+    Raises
+    ------
+    InputError
+        See `read_dataset`.
+    """
+    leading = requests[0]
     with (
         show_progress(READING),
-        Session(request.memory, scratch=request.scratch) as session,
+        Session(leading.memory, scratch=leading.scratch) as session,
     ):
-        relation = open_source(session, source, request.column_names, request.format)
-        if request.cache is None or isinstance(source, MemoryTable):
-            counted = count_source(session, relation, request)
-        else:
-            counted = count_cached(session, source, relation, request, request.cache)
-        # From here on all checks are of public counts, and none has looked at a sum.
-        request, rules, stored = counted.request, counted.request.rules, counted.counts.pairs
-        left_out, repeats = counted.counts.left_out, counted.counts.repeats
-        refusals.refuse_unusable(session, counted.records, request, left_out)
-        refuse_overflow(left_out.get(0, 0), request)
-        if not rules.accept_single_records:
-            refuse_single_records(*stored.count_single_records(), request.columns.user)
-        request = check_offsets(session, counted.records, request)
-        stored.create_cells()
-        everything, enough, _ = aggregation.select_cells(session, stored.keys, rules.select)
-        refuse_no_cell(everything, enough, rules.select.min_users)
-        blocked = refusals.need_blocks(session, stored.keys, request, left_out.get(0, 0))
-        cells = aggregation.cell_table(session, rules.cells, stored.keys)
-        refusals.refuse_swapped(cells, request)
-        # By the fullest pair of any cell, selected or not: the selection must not decide it.
-        fit = squares_fit(stored.largest_count(), rules.scale)
-        sum_names = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
-        gathered: BlockedPairs | pa.Table
-        if blocked:
-            gathered = block_pairs(session, stored, sum_names, rules.scale, request.scratch)
-        else:
-            gathered = stored.fetch_pairs(sum_names)
-        bins: PairBins | None = None
-        if not isinstance(gathered, BlockedPairs) and rules.bins is not None:
-            bins = aggregation.to_pair_bins(stored.fetch_bins(gathered), gathered)
-        units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
+        names = frozenset().union(*(request.column_names for request in requests))
+        relation = open_source(session, source, names, leading.format)
+        if len(requests) > 1:
+            relation = scan_once(session, relation, requests)
+        fetched = [_fetch_pairs(session, source, relation, request) for request in requests]
     # The engine's memory is free before the pairs are put in order.
-    occupancy, private, used_units = _in_order(gathered, bins)
+    return [_build_dataset(source, pairs) for pairs in fetched]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _FetchedPairs:
+    """PRIVATE. What the engine found for one request; see `_build_dataset`."""
+
+    request: ReadRequest
+    pairs: BlockedPairs | pa.Table
+    bins: PairBins | None
+    units: Units
+    cells: CellTable
+    counts: dict[str, int]
+    everything: int
+
+
+def _fetch_pairs(
+    session: Session, source: Files | MemoryTable, relation: Relation, request: ReadRequest
+) -> _FetchedPairs:
+    """Count the records of a request, select its cells and fetch their sums."""
+    if request.cache is None or isinstance(source, MemoryTable):
+        counted = count_source(session, relation, request)
+    else:
+        counted = count_cached(session, source, relation, request, request.cache)
+    # From here on all checks are of public counts, and none has looked at a sum.
+    request, rules, stored = counted.request, counted.request.rules, counted.counts.pairs
+    left_out, repeats = counted.counts.left_out, counted.counts.repeats
+    refusals.refuse_unusable(session, counted.records, request, left_out)
+    refuse_overflow(left_out.get(0, 0), request)
+    if not rules.accept_single_records:
+        refuse_single_records(*stored.count_single_records(), request.columns.user)
+    request = check_offsets(session, counted.records, request)
+    stored.create_cells()
+    everything, enough, _ = aggregation.select_cells(session, stored.keys, rules.select)
+    refuse_no_cell(everything, enough, rules.select.min_users)
+    blocked = refusals.need_blocks(session, stored.keys, request, left_out.get(0, 0))
+    cells = aggregation.cell_table(session, rules.cells, stored.keys)
+    refusals.refuse_swapped(cells, request)
+    # By the fullest pair of any cell, selected or not: the selection must not decide it.
+    fit = squares_fit(stored.largest_count(), rules.scale)
+    sum_names = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
+    pairs: BlockedPairs | pa.Table
+    if blocked:
+        pairs = block_pairs(session, stored, sum_names, rules.scale, request.scratch)
+    else:
+        pairs = stored.fetch_pairs(sum_names)
+    bins: PairBins | None = None
+    if not isinstance(pairs, BlockedPairs) and rules.bins is not None:
+        bins = aggregation.to_pair_bins(stored.fetch_bins(pairs), pairs)
+    units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
     counts = rule_counts(request, left_out, repeats)
-    facts = public_metadata(source.label, request, occupancy, cells, counts, everything)
-    facts = replace(facts, recount=DuckDBRegridder(source, request, facts))
-    return Dataset(facts, private, units.take(used_units))
+    return _FetchedPairs(request, pairs, bins, units, cells, counts, everything)
+
+
+def _build_dataset(source: Files | MemoryTable, found: _FetchedPairs) -> Dataset:
+    """Return the data set of fetched pairs."""
+    occupancy, private, used_units = _in_order(found.pairs, found.bins)
+    facts = public_metadata(
+        source.label, found.request, occupancy, found.cells, found.counts, found.everything
+    )
+    facts = replace(facts, recount=DuckDBRegridder(source, found.request, facts))
+    return Dataset(facts, private, found.units.take(used_units))
 
 
 def _in_order(

@@ -13,7 +13,7 @@ Columns of the validating query: `reject_reason` (0 where the record is kept), `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
@@ -23,6 +23,7 @@ from hexveil.records.duckdb.expressions import (
     Instant,
     JsonFields,
     from_wall,
+    identifier,
     local_second,
     name_text,
     number_literal,
@@ -38,7 +39,7 @@ from hexveil.records.duckdb.formats.json_documents import DOCUMENT
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.duckdb.session import Session
@@ -68,6 +69,8 @@ INTEGER_KEY_PREFIX = "whole_"
 """Prefix of an integer column that stands for a text column: equal integers, equal texts."""
 PARSED = "parsed_records"
 """Temporary table: records that were text, parsed once."""
+SCANNED = "scanned_records"
+"""Temporary table: rows of text or documents, scanned once for several value columns."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,30 @@ def validate_records(
         query, raw.parsed, names, timed, local, bool(raw.labels), columnar, raw.twins, naive,
         raw.query,
     )  # fmt: skip
+
+
+def scan_once(session: Session, relation: Relation, requests: Sequence[ReadRequest]) -> Relation:
+    """Return the relation with rows of text or documents in a temporary table, scanned now.
+
+    Only the columns that some request needs are there.
+
+    Raises
+    ------
+    ColumnError, InputError
+        As `validate_records`.
+    """
+    relation.load_files()
+    if not (relation.documents or relation.skips):
+        return relation
+    columns = "*"
+    if not relation.documents:
+        used = [ref for one in requests for _, ref in _RawColumns(session, relation, one).used]
+        columns = ", ".join(identifier(name) for name in dict.fromkeys(ref.column for ref in used))
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {SCANNED} AS SELECT {columns} FROM ({relation.query})"
+    )
+    # Without first lines: the rows are text by now, and no file is read again.
+    return replace(relation, query=f"SELECT * FROM {SCANNED}", headers=(), load=None)
 
 
 def key_column(name: str, twins: Collection[str]) -> str:

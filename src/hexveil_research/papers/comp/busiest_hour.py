@@ -127,7 +127,7 @@ def dataset_of(source: object, hour: Hour) -> Dataset:
     hour : Hour
     """
     columns: dict[str, Any] = dict(hour.columns)
-    return read(
+    dataset: Dataset = read(
         source,
         protect="values",
         **columns,
@@ -136,6 +136,7 @@ def dataset_of(source: object, hour: Hour) -> Dataset:
         # The busiest cells count, as in the paper, however few users they have.
         select=Select(hours=(hour.hour,), dates=(hour.date, hour.date), top=TOP, min_users=1),
     )
+    return dataset
 
 
 @cache

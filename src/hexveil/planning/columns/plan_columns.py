@@ -1,0 +1,199 @@
+"""Division of ε among value columns, by what each is predicted to miss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import to_positive_fraction
+from hexveil.model.statistic_terms import has_distribution
+from hexveil.planning.columns.column_plan import ColumnPlans, SingleColumnPlan
+from hexveil.planning.columns.epsilon_shares import divide_epsilon, round_part_down
+from hexveil.planning.distribution.distribution_plan import DistributionPlan
+from hexveil.planning.distribution.plan_distribution import KINDS, plan_distribution
+from hexveil.planning.moments.moment_options import MomentOptions, check_edition
+from hexveil.planning.moments.plan_moments import plan_moments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hexveil.base.rational import Number
+    from hexveil.model.column_facts import ColumnFacts
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.model.statistic_terms import Estimator
+
+OF_ONE_COLUMN = (
+    *("target_error", "bounds", "error"),
+    *("cell_epsilon", "clip_user", "unfinished_stage"),
+)
+"""Options in the units of one column, or of the printed CLIP-USER, which has an ε of its own."""
+USED = Fraction(99, 100)
+"""Part of ε that the most exposed unit loses; below it ε is divided anew."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnOptions:
+    """Options of `hexveil.plan` that go with several value columns, the same for each.
+
+    Attributes
+    ----------
+    statistics, weights, estimator, edition
+        As `hexveil.plan` has them.
+    options : MomentOptions
+        Of means and variances.
+    """
+
+    statistics: Sequence[str] | str | None
+    weights: Mapping[str, Any] | None
+    estimator: Estimator | None
+    edition: str | None
+    options: MomentOptions
+
+    def check(self, unused: Mapping[str, object]) -> None:
+        """Refuse options in the units of one column, and others of `unused` that were given."""
+        given = [name for name in self.options.given() if name in OF_ONE_COLUMN]
+        given += [name for name, value in unused.items() if value is not None]
+        if given:
+            raise InputError(
+                f"{given[0]} goes with a single value column; leave it out, or plan and release "
+                "the columns one by one."
+            )
+        beside = [*self.options.given()] if self.has_distribution else []
+        if beside:
+            raise InputError(
+                f"{beside[0]} has no meaning with quantiles, shares and histograms; leave it out "
+                "(docs/how-to/medians-and-shares.md lists what can be chosen)."
+            )
+        check_edition(self.edition)
+
+    @property
+    def has_distribution(self) -> bool:
+        """Whether there are quantiles, shares or histograms among the statistics."""
+        return self.statistics is not None and has_distribution(self.statistics)
+
+    def plan_column(
+        self, facts: PublicMetadata, epsilon: Fraction, kinds: Mapping[str, Any] | None
+    ) -> SingleColumnPlan:
+        """Return the plan of one column within its part of ε, as it would be alone."""
+        if self.statistics is not None and self.has_distribution:
+            return plan_distribution(
+                facts,
+                statistics=self.statistics,
+                epsilon=epsilon,
+                weights=kinds,
+                estimator=self.estimator or "auto",
+                edition=self.edition,
+            )
+        if kinds is not None or self.estimator is not None:
+            raise without_distribution()
+        return plan_moments(
+            facts,
+            epsilon=epsilon,
+            statistics=self.statistics,
+            options=self.options,
+            edition=self.edition,
+        )
+
+
+def plan_columns(
+    facts: ColumnFacts,
+    options: ColumnOptions,
+    *,
+    epsilon: Number | None,
+    unused: Mapping[str, object] = MappingProxyType({}),
+) -> ColumnPlans:
+    """Return a plan of several value columns within one ε; nothing is spent.
+
+    ε is divided so that the weighted sum of predicted errors is least, each as a part of its
+    column's span (of its square for variances; errors of shares as they are). Where the units most
+    exposed in one column are less so in another, the exact sum of their losses leaves a rest, which
+    the columns get in the same proportion.
+
+    Parameters
+    ----------
+    facts : ColumnFacts
+    options : ColumnOptions
+    epsilon : number
+        Largest loss of any unit over all columns.
+    unused : mapping of str to object
+        Options of `hexveil.plan` that have no meaning here, and what was given for them.
+
+    Raises
+    ------
+    InputError
+        On a bad argument, named.
+    """
+    options.check(unused)
+    weights, kinds = split_weights(options.weights, facts)
+    if epsilon is None:
+        raise InputError("several value columns are planned within epsilon; name it.")
+    whole = to_positive_fraction(epsilon, "epsilon")
+    equal = round_part_down(whole / len(facts.columns))
+    errors = [
+        relative_error(options.plan_column(own, equal, kinds), own)
+        for own in facts.columns.values()
+    ]
+    shares = dict(zip(weights, divide_epsilon([*weights.values()], errors), strict=True))
+
+    def planned(total: Fraction) -> ColumnPlans:
+        plans = {
+            column: options.plan_column(own, round_part_down(shares[column] * total), kinds)
+            for column, own in facts.columns.items()
+        }
+        return ColumnPlans(facts, plans, whole, weights, options.edition)
+
+    made = planned(whole)
+    if not 0 < made.epsilon < USED * whole:
+        return made
+    # Losses are about proportional to ε, so that the rest can be used; never beyond the whole.
+    larger = planned(whole * (whole / made.epsilon) * Fraction(999, 1000))
+    return larger if larger.epsilon <= whole else made
+
+
+def relative_error(plan: SingleColumnPlan, facts: PublicMetadata) -> float:
+    """Return the predicted error of a column's statistics, without a unit of measure."""
+    moments = plan.moment_plan if isinstance(plan, DistributionPlan) else plan
+    error = 0.0
+    if moments is not None:
+        error = float(np.mean(moments.objective_errors()))
+        if len(moments.request.noised) == 1:
+            (noised,) = moments.request.noised
+            error /= float(facts.lattice.span) ** (2 if noised == "variance" else 1)
+    return error + (plan.expected_error["share"] if isinstance(plan, DistributionPlan) else 0.0)
+
+
+def split_weights(
+    asked: Mapping[str, Any] | None, facts: ColumnFacts
+) -> tuple[dict[str, Fraction], dict[str, Any] | None]:
+    """Return the weight of each column, default 1, and weights of kinds of statistics.
+
+    Raises
+    ------
+    InputError
+        If a weight is neither of a column nor of a kind, or not positive.
+    """
+    given = dict(asked or {})
+    unknown = set(given) - {*facts.columns, *KINDS}
+    if unknown:
+        raise InputError(
+            f"weights has {min(unknown)!r}, which is no value column; name some of "
+            f"{', '.join(facts.columns)}, or moments and distribution."
+        )
+    columns = {
+        column: to_positive_fraction(given.get(column, 1), "weights") for column in facts.columns
+    }
+    kinds = {name: weight for name, weight in given.items() if name not in facts.columns}
+    return columns, kinds or None
+
+
+def without_distribution() -> InputError:
+    """Return the error for options that go with quantiles, shares or histograms alone."""
+    return InputError(
+        "weights and estimator go with quantiles, shares or histograms in statistics, and weights "
+        "by column with several value columns."
+    )

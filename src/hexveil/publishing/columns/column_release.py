@@ -1,0 +1,82 @@
+"""Published numbers of several value columns in memory: one table, and a release of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hexveil.base.errors import InputError
+from hexveil.publishing.columns.column_folder import write_columns
+from hexveil.publishing.published_numbers import Release
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ColumnReleases(Release):
+    """Published numbers of several value columns under one booking.
+
+    The table has a row per cell of any value column, and the columns of each with its name before
+    them: `release["pm25_mean_estimate"]`. `releases["pm25"]` is the release of one value column,
+    with everything that a `Release` can do.
+
+    Attributes
+    ----------
+    table, manifest, epsilon, replayed
+        As `Release` has them; the loss is that over all value columns.
+    releases : mapping of str to Release
+    """
+
+    releases: Mapping[str, Release]
+
+    def plot(
+        self, column: str | None = None, *, slot: str | None = None, ax: Axes | None = None
+    ) -> Axes:
+        """Draw a value column, the first by default; see `Release.plot`.
+
+        Raises
+        ------
+        InputError
+            If there is no such value column.
+        """
+        name = column or next(iter(self.releases))
+        if name not in self.releases:
+            raise InputError(
+                f"plot draws one value column of {', '.join(self.releases)}, got {name!r}; "
+                f'.releases["{next(iter(self.releases))}"].plot(...) draws its statistics.'
+            )
+        return self.releases[name].plot(slot=slot, ax=ax)
+
+    def write(self, folder: str | Path, **options: Any) -> Path:  # noqa: ANN401  see Release.write
+        """Write the folder of all value columns and return it.
+
+        It has the release of each in a folder of its own, and beside them one table of all
+        (cells.csv), the manifest of the whole, README.txt, report.html and the receipt.
+
+        Parameters
+        ----------
+        folder : str or Path
+            New.
+        options : keyword arguments
+            As for `Release.write`.
+
+        Raises
+        ------
+        InputError, StorageError
+            As `Release.write`.
+        """
+        return write_columns(self.table, self.manifest, self.releases, folder, **options)
+
+    def __repr__(self) -> str:
+        return (
+            f"ColumnReleases({', '.join(self.releases)}, n_cells={self.table.num_rows}, "
+            f"epsilon={float(self.epsilon):.6g}, replayed={self.replayed})"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the summary of each value column for a notebook."""
+        return "".join(one._repr_html_() for one in self.releases.values())

@@ -1,0 +1,86 @@
+"""Data sets of several value columns of the same records, with their units numbered together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.base.arrow_numbers import to_arrow
+from hexveil.base.errors import HexveilError
+from hexveil.model.column_facts import ColumnFacts
+from hexveil.records.units import Units
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from hexveil.records.dataset import Dataset
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ColumnDatasets:
+    """Records aggregated into sums for each value column. A plan sees `public` alone.
+
+    Attributes
+    ----------
+    datasets : mapping of str to Dataset
+        By column, in the order in which the columns were named.
+    public : ColumnFacts
+    units : Units
+        Private. Units of all columns.
+    """
+
+    datasets: Mapping[str, Dataset]
+    public: ColumnFacts
+    units: Units
+
+    @classmethod
+    def of(cls, datasets: Mapping[str, Dataset]) -> ColumnDatasets:
+        """Return data sets of the same records as one, with a number for each unit."""
+        units, numbers = number_units([_units_of(one) for one in datasets.values()])
+        by_column = dict(zip(datasets, numbers, strict=True))
+        facts = ColumnFacts(
+            {column: one.public for column, one in datasets.items()},
+            by_column,
+            len(units.users),
+        )
+        return cls(dict(datasets), facts, units)
+
+    def __repr__(self) -> str:
+        columns = ", ".join(
+            f"{column!r}: {one.public.occupancy.n_cells} cells"
+            for column, one in self.datasets.items()
+        )
+        return (
+            f"ColumnDatasets({columns}, privacy_unit={self.public.privacy_unit!r}, "
+            f"n_users={self.public.n_units})"
+        )
+
+
+def _units_of(dataset: Dataset) -> Units:
+    if dataset.units is None:
+        raise HexveilError("records that were read have ids.")
+    return dataset.units
+
+
+def number_units(columns: list[Units]) -> tuple[Units, list[NDArray[np.int64]]]:
+    """Return the units of all columns, each once, and their numbers by column. PRIVATE.
+
+    A unit is a user, or a user and the first day: the same in each column.
+    """
+    users = pa.concat_arrays([one.users.cast(pa.string()) for one in columns])
+    codes = users.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    days = [np.zeros(len(one.users), np.int64) if one.days is None else one.days for one in columns]
+    keys = np.stack([codes, np.concatenate(days)])
+    _, first, numbers = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    together = Units(
+        users.take(to_arrow(first)),
+        None if columns[0].days is None else np.concatenate(days)[first],
+    )
+    ends = np.cumsum([len(one.users) for one in columns])[:-1]
+    # Inverse numbers have the shape of the keys in some versions of numpy.
+    return together, np.split(numbers.reshape(-1).astype(np.int64), ends)

@@ -1,0 +1,384 @@
+"""Several value columns in one release: read once, one loss of each unit, one folder."""
+
+import itertools
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import HexveilError, InputError, StorageError
+from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, PrivateSums, execute
+from hexveil.mechanisms.distribution.combined_stages import ColumnSums
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.planning.columns.column_codec import unpack_columns
+from hexveil.planning.columns.epsilon_shares import divide_epsilon
+from hexveil.publishing.columns.column_table import column_prefixes
+from hexveil.publishing.derived.release_source import open_source
+from hexveil.publishing.distribution.releasable_plans import encode_decisions
+from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.verification.verify import find_problems
+
+BOUNDS = {"pm25": (0, 100), "no2.air": (0, 200)}
+STATISTICS = ("mean", "p50")
+READ = {"user": "sensor", "time": "time", "cells": hv.Labels("ward"), "quantum": "0.01"}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """Return a CSV file of 80 sensors, of which some lack a value or the whole second column."""
+    rng = np.random.default_rng(7)
+    rows = [(u, k) for u in range(80) for k in range(30)]
+    pm25, no2 = rng.normal(20, 5, len(rows)).round(2), rng.normal(60, 9, len(rows)).round(2)
+    gaps = rng.random(len(rows)) < 0.05
+    has_no2 = np.array([u % 8 > 0 for u, _ in rows])
+    table = pa.table(
+        {
+            "sensor": [f"s{u}" for u, _ in rows],
+            "ward": [f"w{(u + k) % 3}" if k else f"w{3 + (u % 8 == 0)}" for u, k in rows],
+            "time": [f"2026-11-{1 + k:02d}T08:00:00Z" for _, k in rows],
+            "pm25": pa.array(pm25, mask=gaps),
+            "no2.air": pa.array(no2, mask=~has_no2),
+        }
+    )
+    path = tmp_path_factory.mktemp("air") / "air.csv"
+    pyarrow.csv.write_csv(table, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def dataset(source):
+    """Return both columns, with bins."""
+    return hv.read(
+        source, value=[*BOUNDS], bounds=BOUNDS, value_unit="ug/m3", statistics=STATISTICS,
+        max_bad_rows=0.2, **READ,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def plan(dataset):
+    """Return a plan of both columns."""
+    return hv.plan(dataset, epsilon=6, statistics=STATISTICS, advise=False)
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    """Return a ledger."""
+    path = tmp_path_factory.mktemp("ledger") / "ledger.sqlite"
+    return hv.Ledger(path, dataset="air", budget="20")
+
+
+@pytest.fixture(scope="module")
+def made(dataset, plan, book):
+    """Return the release of both columns."""
+    return hv.release(dataset, plan, ledger=book, accept_noise=True)
+
+
+@pytest.fixture(scope="module")
+def folder(made, tmp_path_factory):
+    """Return its folder."""
+    return made.write(tmp_path_factory.mktemp("out") / "map", title="Air")
+
+
+def test_each_column_counts_as_if_read_alone(source, dataset):
+    """Text is scanned once, and sums, counts and units are those of two readings."""
+    for column, bounds in BOUNDS.items():
+        alone = hv.read(
+            source, value=column, bounds=bounds, statistics=STATISTICS, max_bad_rows=0.2, **READ
+        )
+        both = dataset.datasets[column]
+        assert both.public.occupancy.fingerprint == alone.public.occupancy.fingerprint
+        assert np.array_equal(both.sums.total, alone.sums.total)
+        assert np.array_equal(both.sums.bins.count, alone.sums.bins.count)
+        assert dict(both.public.rules) == dict(alone.public.rules)
+        numbers = dataset.public.units[column]
+        assert alone.units.users.to_pylist() == dataset.units.take(numbers).users.to_pylist()
+    first, second = dataset.datasets.values()
+    assert first.public.occupancy.n_users == dataset.public.n_units == 80
+    assert second.public.occupancy.n_users == 70
+
+
+def test_days_of_a_user_are_units_of_their_own(source):
+    """Units of days have the same number in both columns only if user and day are the same."""
+    both = hv.read(
+        source, value=[*BOUNDS], bounds=BOUNDS, max_bad_rows=0.2, privacy_unit="user-day",
+        timezone="UTC", accept_single_records=True, **READ,
+    )  # fmt: skip
+    keys = list(zip(both.units.users.to_pylist(), both.units.periods(), strict=True))
+    assert len(set(keys)) == len(keys) == both.public.n_units
+    for column, one in both.datasets.items():
+        own = list(zip(one.units.users.to_pylist(), one.units.periods(), strict=True))
+        assert own == [keys[number] for number in both.public.units[column]]
+
+
+def test_losses_of_all_columns_add_up(plan, dataset):
+    """A unit's loss is the sum of its losses in the columns where it has records, within ε."""
+    total = np.zeros(dataset.public.n_units)
+    for column, own in plan.plans.items():
+        np.add.at(total, dataset.public.units[column], own.losses())
+    assert np.all(plan.losses() >= total)
+    assert np.allclose(plan.losses(), total, rtol=1e-12)
+    assert 0.98 * 6 < plan.epsilon <= 6
+
+
+def test_weights_move_epsilon_to_a_column(dataset):
+    """More weight, more ε; an unknown name is refused."""
+    weights = {"pm25": 9}
+    heavier = hv.plan(
+        dataset, epsilon=6, weights=weights, clipping_range="bounds", advise=False
+    ).column_epsilons()
+    assert heavier["pm25"] > 2 * heavier["no2.air"]
+    with pytest.raises(InputError, match="weights has 'pm10', which is no value column"):
+        hv.plan(dataset, epsilon=6, weights={"pm10": 2})
+    shares = divide_epsilon([1, 1, 1], [0.0, 9.0, 1.0])
+    assert sum(shares) == 1
+    assert min(shares) > 0
+
+
+def test_one_booking_pays_for_all_columns(dataset, plan, made, book, source):
+    """The largest total is booked once; other orders and a booked split of ε are replayed."""
+    assert made.epsilon == plan.epsilon
+    assert float(book.remaining) == pytest.approx(20 - float(plan.epsilon), abs=1e-9)
+    order = [*BOUNDS][::-1]
+    other = hv.read(
+        source, value=order, bounds=BOUNDS, value_unit="ug/m3", statistics=STATISTICS,
+        max_bad_rows=0.2, **READ,
+    )  # fmt: skip
+    # Another processor may divide ε otherwise: what was booked counts.
+    split = hv.plan(other, epsilon=5, statistics=STATISTICS, advise=False)
+    again = hv.release(
+        other, replace(split, requested_epsilon=plan.requested_epsilon), ledger=book,
+        accept_noise=True,
+    )  # fmt: skip
+    assert again.replayed
+    for column in BOUNDS:
+        assert again.releases[column].table.equals(made.releases[column].table)
+
+
+def test_a_damaged_plan_is_refused(plan):
+    """Bytes of other columns, or cut ones, are no plan."""
+    encoded = encode_decisions(plan)
+    assert set(unpack_columns(encoded, plan)) == set(BOUNDS)
+    for wrong in (encoded[:60], encoded.replace(b"no2.air", b"no2.sea"), b"x" + encoded):
+        with pytest.raises(StorageError, match="damaged"):
+            unpack_columns(wrong, plan)
+
+
+# ---- the exact law ----
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """Return two columns of whole values 0, 1 and 2 of few records, and a plan within bounds."""
+    table = pa.table(
+        {
+            "sensor": ["a", "a", "b", "b", "c"],
+            "ward": ["x", "y", "x", "x", "y"],
+            "p": pa.array([1, 2, 0, 1, 2], pa.float64()),
+            "q": pa.array([None, 1, 2, None, 0], pa.float64()),
+        }
+    )
+    both = hv.read(
+        table, user="sensor", value=("p", "q"), bounds=(0, 2), quantum=1, cells=hv.Labels("ward"),
+        select=hv.Select(min_users=1), accept_single_records=True, max_bad_rows=0.9,
+    )  # fmt: skip
+    return both, hv.plan(both, epsilon=4, clipping_range="bounds", advise=False)
+
+
+def exact_losses(both, plan):
+    """Return each unit's largest log-ratio of chances, from what the stages themselves noise.
+
+    Discrete Laplace noise attains exp(|change| / scale), and columns change freely: the law of
+    all outputs is the product over columns, so the largest ratios multiply.
+    """
+    losses = np.zeros(both.public.n_units)
+    for column, one in both.datasets.items():
+        component = plan.allocation().component(column)
+        occupancy = both.public.columns[column].occupancy
+        for user, number in enumerate(both.public.units[column]):
+            mine = np.flatnonzero(occupancy.user == user)
+            ranges = [range(2 * int(n) + 1) for n in occupancy.n[mine]]
+            rows = []
+            for sums in itertools.product(*ranges):
+                total = one.sums.total.copy()
+                total[mine] = sums
+                (stage,) = [component.plan.next_stage(Outputs())]
+                (measured,) = stage.measure(PrivateSums(total), Outputs())
+                (request,) = stage.noise(Outputs())
+                rows.append(measured.integers[0] / np.atleast_2d(request.scales)[0])
+            changes = np.abs(np.array(rows)[:, None] - np.array(rows)[None]).sum(axis=2)
+            losses[number] += changes.max()
+    return losses
+
+
+def test_booked_losses_are_the_exact_ones_over_both_columns(tiny):
+    """Booked is at least the true loss, at most a tenth more; one column alone is too little."""
+    both, plan = tiny
+    exact, booked = exact_losses(both, plan), plan.losses()
+    assert np.all(booked >= exact * (1 - 1e-12))
+    assert np.all(exact >= 0.9 * booked)
+    first = plan.with_stages({"p": plan.allocation().component("p").plan}).losses()
+    assert np.any(first < 0.9 * exact)
+    # The meter of a release would refuse to draw the second column under that booking.
+    sums = ColumnSums({name: PrivateSums(one.sums.total) for name, one in both.datasets.items()})
+    source = SimulatedNoise(np.random.default_rng(1), 1)
+    execute(plan.allocation(), sums, source, MemoryJournal(), Meter(booked))
+    with pytest.raises(HexveilError, match="more than was booked"):
+        execute(plan.allocation(), sums, source, MemoryJournal(), Meter(first))
+
+
+def test_a_column_is_charged_to_its_own_units(tiny):
+    """A twin that charges other units for the second column is caught."""
+    both, plan = tiny
+    units = {**both.public.units, "q": np.array([1, 2, 0])}
+    wrong = replace(plan, facts=replace(plan.facts, units=units))
+    assert np.any(wrong.losses() < exact_losses(both, plan) * (1 - 1e-6))
+
+
+# ---- the folder ----
+
+
+def test_the_folder_comes_back_as_it_was_written(folder, made):
+    """The folder is verified as a whole, and loaded with the same numbers."""
+    assert find_problems(folder) == ()
+    assert hv.verify(folder)["columns"][1]["folder"] == "no2_air"
+    loaded = hv.load(folder)
+    assert loaded.replayed
+    assert loaded.epsilon == made.epsilon
+    assert loaded.table.to_pylist() == made.table.to_pylist()
+    # The ward where no sensor has the second column is there, with nulls.
+    rows = {row["cell"]: row for row in loaded}
+    alone = [row for row in rows.values() if row["no2_air_users"] is None]
+    assert [row["pm25_users"] for row in alone] == [10]
+    assert loaded["no2_air_mean_raw"].size == len(rows)
+
+
+def test_a_signature_covers_the_whole(made, tmp_path):
+    """One key signs each part and the whole; without the signature of the whole it is refused."""
+    pytest.importorskip("cryptography")
+    from hexveil.publishing import signing  # noqa: PLC0415  an extra
+
+    public = signing.generate_key_pair(tmp_path / "key")
+    signed = made.write(tmp_path / "map", sign=tmp_path / "key")
+    assert find_problems(signed, key=public) == ()
+    (signed / "signature.json").unlink()
+    assert "the folder is unsigned" in " ".join(find_problems(signed, key=public))
+
+
+def test_each_part_names_the_whole(folder):
+    """A part verifies alone, and its texts say that it is one of two, with the loss of both."""
+    own = hv.verify(folder / "pm25")
+    whole = hv.verify(folder)
+    assert own["columns_together"]["epsilon_spent"] == whole["guarantee"]["epsilon_spent"]
+    for text in ((folder / "pm25" / "README.txt"), (folder / "pm25" / "report.html")):
+        assert "value columns that were released together" in " ".join(text.read_text().split())
+    assert "released together (pm25, no2.air)" in dossier(folder / "pm25").to_text().replace(
+        "\n", " "
+    )
+    with pytest.raises(InputError, match="several value columns"):
+        dossier(folder)
+    with pytest.raises(InputError, match="several value columns"):
+        open_source(folder)
+    assert open_source(folder / "pm25").statistics == STATISTICS
+    page = (folder / "report.html").read_text()
+    assert 'href="pm25/report.html"' in page
+    assert 'href="no2_air/report.html"' in page
+
+
+def changed_manifest(folder, path, change):
+    """Change a manifest, and make the receipts anew, as a forger would."""
+    from hexveil.publishing import receipt  # noqa: PLC0415  as a forger would
+
+    file = folder / path / "manifest.json"
+    manifest = json.loads(file.read_text())
+    change(manifest)
+    file.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+    for place in dict.fromkeys((folder / path, folder)):
+        (place / "receipt.json").unlink()
+        receipt.write(place, json.loads((place / "manifest.json").read_text()))
+
+
+def less_loss(manifest):
+    manifest["losses"]["mean"] /= 2
+
+
+def other_request(manifest):
+    manifest["request"] = "0" * 64
+
+
+def other_sentence(manifest):
+    manifest["guarantee"]["assumptions"].pop()
+
+
+def test_changed_folders_are_refused(folder, tmp_path):
+    """Files, parts and statements that were changed, added or removed are named."""
+
+    def problems(number, spoil):
+        copy = tmp_path / str(number)
+        shutil.copytree(folder, copy)
+        spoil(copy)
+        return " ".join(find_problems(copy))
+
+    spoilers = (
+        (lambda to: shutil.rmtree(to / "pm25"), "pm25/receipt.json is missing"),
+        (lambda to: (to / "x").mkdir(), "x was added"),
+        (lambda to: (to / "cells.csv").write_text("a"), "cells.csv was changed"),
+        (lambda to: (to / "pm25" / "cells.csv").write_text("a"), "pm25: cells.csv was changed"),
+        (lambda to: changed_manifest(to, ".", less_loss), "losses/mean is not that"),
+        (lambda to: changed_manifest(to, ".", other_request), "request is not that"),
+        (lambda to: changed_manifest(to, "pm25", other_sentence), "assumptions"),
+    )
+    for number, (spoil, message) in enumerate(spoilers):
+        assert message in problems(number, spoil)
+
+
+def test_prefixes_differ_and_are_folder_names():
+    """Two columns never share a folder, in any case of letters."""
+    names = ["a b", "a_b", "A-B", "", "é", "../x", "." * 300, "x" * 300]
+    prefixes = column_prefixes(names)
+    assert len({one.casefold() for one in prefixes.values()}) == len(names)
+    assert all(one.replace("_", "").isalnum() and len(one) < 70 for one in prefixes.values())
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bounds": {"pm25": (0, 100)}}, "bounds leaves out the value column 'no2.air'"),
+        ({"value": ["pm25", "pm25"]}, "names a column twice"),
+        ({"value": ["pm25", "sensor"], "bounds": (0, 9)}, "value and user cannot be the same"),
+        ({"protect": "presence", "cells": hv.Labels("ward", values=["w0"])}, "not with protect="),
+        ({"cache": "folder"}, "not with a cache"),
+    ],
+)
+def test_readings_that_take_one_column_are_refused(source, options, message):
+    """The sentence says what to do."""
+    given = {"value": [*BOUNDS], "bounds": BOUNDS} | READ | options
+    with pytest.raises(InputError, match=message):
+        hv.read(source, **given)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"target_error": 2}, {"bounds": (0, 50)}, {"baseline_error": 1}, {"fleet": 90}],
+)
+def test_options_of_one_column_are_refused(dataset, options):
+    """Errors and bounds are in the units of one column."""
+    with pytest.raises(InputError, match="goes with a single value column"):
+        hv.plan(dataset, **({"epsilon": 1} | options))
+
+
+def test_a_plan_of_other_columns_is_refused(dataset, plan, book):
+    """A plan of one column does not release several, nor the other way round."""
+    with pytest.raises(InputError, match="value columns differ"):
+        hv.release(dataset, plan.plans["pm25"], ledger=book)
+    with pytest.raises(InputError, match="value columns differ"):
+        hv.release(dataset.datasets["pm25"], plan, ledger=book)
+    with pytest.raises(InputError, match="within epsilon; name it"):
+        hv.plan(dataset)

@@ -57,12 +57,12 @@ class PairFigureSums:
         """Return per cell the sum over its users of the pairs' figure times one of the user."""
         if not self._few:
             return np.asarray(self._matrix @ per_user)
-        summed = np.bincount(self._cell, self.figure * per_user[self._user], self._size[0])
-        return np.asarray(summed, dtype=np.float64)
+        sums = np.bincount(self._cell, self.figure * per_user[self._user], self._size[0])
+        return np.asarray(sums, dtype=np.float64)
 
     def per_user(self, per_cell: Floats) -> Floats:
         """Return per user the sum over its cells of the pairs' figure times one of the cell."""
         if not self._few:
             return np.asarray(self._transposed @ per_cell)
-        summed = np.bincount(self._user, self.figure * per_cell[self._cell], self._size[1])
-        return np.asarray(summed, dtype=np.float64)
+        sums = np.bincount(self._user, self.figure * per_cell[self._cell], self._size[1])
+        return np.asarray(sums, dtype=np.float64)

@@ -17,8 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -127,7 +128,7 @@ def measure(
             "adviser",
             lambda: hv.capacity(data, epsilon=epsilon, resolutions=RESOLUTIONS, search=False),
         )
-    ways: dict[str, dict[str, str]] = {
+    ways: dict[str, dict[str, Any]] = {
         'plan "equal-split"': {"method": "equal-split", "clipping_range": "bounds"},
         'plan "per-cell"': {"method": "per-cell", "clipping_range": "bounds"},
         'plan "joint", bounds': {"clipping_range": "bounds"},
@@ -135,9 +136,7 @@ def measure(
     }
     made = None
     for name, options in list(ways.items())[-1 if brief else 0 :]:
-        made = steps.run(
-            name, lambda given=options: hv.plan(facts, epsilon=epsilon, advise=False, **given)
-        )
+        made = steps.run(name, partial(hv.plan, facts, epsilon=epsilon, advise=False, **options))
     assert isinstance(made, hv.Plan)
     plan = made
     book = hv.Ledger(folder / "book.sqlite", dataset="pairs", budget=10)

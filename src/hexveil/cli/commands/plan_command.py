@@ -169,7 +169,7 @@ def _refuse_comparison_with_delta(run: Run, *, compare_methods: bool, grids: boo
         )
 
 
-def _plan_in_parts(  # noqa: PLR0913  options of the command
+def _plan_in_parts(
     run: Run, compares: Compare, grids: Grids, curve: Curve, save: Save, *, as_json: bool
 ) -> None:
     """Print price and expected errors of several value columns, or quantiles and shares."""

@@ -92,6 +92,16 @@ class ColumnPlans:
         return Fraction(float(self.user_losses.max(initial=0.0)))
 
     @property
+    def delta(self) -> Fraction:
+        """δ of the promise: 0, since every column's is pure."""
+        return Fraction(0)
+
+    @property
+    def booked_limit(self) -> Fraction:
+        """Most that the ledger books for a unit."""
+        return self.epsilon
+
+    @property
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None where each column's has."""
         for column, plan in self.plans.items():

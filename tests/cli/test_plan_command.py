@@ -53,6 +53,24 @@ def test_a_plan_stays_short_when_it_warns(here, call, unit, epsilon):
     assert said.err == ""
 
 
+def test_a_promise_with_a_delta_is_said_and_released(here, call):
+    """Its sentence has the delta; a release verifies, and what compares pure plans is refused."""
+    promise = ("run.toml", "--delta", "1e-6", "--clipping-range", "bounds", "--epsilon", "8")
+    said = call("plan", *promise)
+    assert said.code == 0, said.err
+    assert "0.000001" in said.out
+    refused = call("plan", *promise, "--compare", "--save", "saved")
+    assert refused.code == 2
+    assert "--compare compares pure plans; leave it out, or delta." in " ".join(refused.err.split())
+    assert not (here / "saved").exists()
+    ledger = ("--ledger", "delta.sqlite", "--budget", "9")
+    done = call("release", *promise, *ledger, "--accept-noise", "--out", "map")
+    assert done.code == 0, done.err
+    assert call("verify", "map").code == 0
+    manifest = json.loads((here / "map" / "manifest.json").read_text())
+    assert "0.000001" in json.dumps(manifest["guarantee"])
+
+
 def test_a_private_interval_is_said_and_released(here, call):
     """Its price and what is assumed of it; a release finds it, and the folder verifies."""
     said = call("plan", "run.toml", "--clipping-range", "private", "--epsilon", "8")

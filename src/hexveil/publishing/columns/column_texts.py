@@ -56,6 +56,7 @@ def _values(manifest: Json, columns: Sequence[Json]) -> Json:
         "heading": format_heading(manifest["statistics"], names),
         "dataset": manifest["dataset"]["name"],
         "guarantee": manifest["guarantee"],
+        "epsilon": format_rounded_up(float(Fraction(manifest["guarantee"]["epsilon_spent"])), 4),
         "losses": rounded | {"units": f"{losses['units']:,}"},
         "columns": [
             _column(stated, own) for stated, own in zip(manifest["columns"], columns, strict=True)

@@ -6,7 +6,8 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.publishing.verification import file_comparison, verify
+from hexveil.publishing.verification import verify
+from hexveil.publishing.verification.files import file_comparison
 from publishing.releases import (
     forge_json,
     forge_manifest,
@@ -132,7 +133,7 @@ def test_words_of_another_version_are_not_compared(folders, tmp_path):
 
 def test_every_column_of_a_release_has_a_type(folders):
     """The types that are expected of columns are those that releases have."""
-    from hexveil.publishing.verification import untrusted_files  # noqa: PLC0415  beside what it is about
+    from hexveil.publishing.verification.files import untrusted_files  # noqa: PLC0415  beside what it is about
 
     for place in folders.values():
         for field in pq.read_schema(place / "cells.parquet"):

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.publishing.verification import untrusted_files
-from hexveil.publishing.verification.parquet_pages import read_pages
-from hexveil.publishing.verification.untrusted_files import ImplausibleError
+from hexveil.publishing.verification.files import untrusted_files
+from hexveil.publishing.verification.files.parquet_pages import read_pages
+from hexveil.publishing.verification.files.untrusted_files import ImplausibleError
 
 
 def good(rows=100):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from hexveil.cli import folder_options, receipts, shared_steps
-from hexveil.cli.commands.plan_command import price_lines
 from hexveil.cli.output import formatting
+from hexveil.cli.output.plan_text import price_lines
 from hexveil.ledger import Ledger
 from hexveil.ledger.storage.databases import MEMORY
 from hexveil.publishing import signing
@@ -18,7 +18,7 @@ from hexveil.publishing.columns.column_folder import FILES
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.folder import planned_files
 from hexveil.publishing.pipeline import preview_release
-from hexveil.records.column_datasets import ColumnDatasets
+from hexveil.records.columns.column_datasets import ColumnDatasets
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         ReleasablePlan,
         ReleasableStages,
     )
-    from hexveil.records.column_datasets import ColumnDatasets
+    from hexveil.records.columns.column_datasets import ColumnDatasets
     from hexveil.records.dataset import Dataset
 
 

@@ -18,7 +18,7 @@ from hexveil.publishing.columns.column_table import check_prefixes
 from hexveil.publishing.distribution.distribution_table import check_label_columns
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
 from hexveil.publishing.estimates.table import check_labels
-from hexveil.records.column_datasets import ColumnDatasets
+from hexveil.records.columns.column_datasets import ColumnDatasets
 from hexveil.records.dataset import Dataset
 
 if TYPE_CHECKING:

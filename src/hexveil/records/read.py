@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
 from hexveil.model.public_metadata import Unit, ValueLattice
-from hexveil.records.column_datasets import ColumnDatasets
+from hexveil.records.columns.column_datasets import ColumnDatasets
+from hexveil.records.columns.value_columns import value_columns
 from hexveil.records.private_presence.declared_reading import (
     FIXED_COLUMNS,
     Protect,
@@ -36,7 +37,6 @@ from hexveil.records.sources.source_files import (
     resolve_spark_source,
 )
 from hexveil.records.unambiguous_names import quoted
-from hexveil.records.value_columns import value_columns
 
 if TYPE_CHECKING:
     import os

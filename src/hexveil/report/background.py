@@ -15,15 +15,15 @@ import numpy as np
 from hexveil.report.context import lines_of, named_lines, named_positions
 from hexveil.report.geography import world
 from hexveil.report.geography.location import describe_location, locate
+from hexveil.report.geography.projection import align_with
 from hexveil.report.geography.street_names import streets_through
-from hexveil.report.projection import align_with
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from hexveil.report.projection import Projection
+    from hexveil.report.geography.projection import Projection
 
     Steps = NDArray[np.int64]
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from hexveil.report.background import background, encode
 from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.geography.projection import Ring, centred_projection, unwrapped_rings
 from hexveil.report.palette import palette
-from hexveil.report.projection import Ring, centred_projection, unwrapped_rings
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from hexveil.report.geography.projection import Projection
     from hexveil.report.manifest_view import ManifestView
-    from hexveil.report.projection import Projection
 
 QUALITIES = ("good", "caution", CUT_OFF, "noise")
 GRADES = (*QUALITIES, "closed", "higher", "lower", "cannot be told")

@@ -16,10 +16,10 @@ import typer
 from hexveil.base.errors import InputError, StorageError
 from hexveil.cli import shared_steps
 from hexveil.cli.commands import release_command
-from hexveil.cli.commands.plan_command import price_lines
 from hexveil.cli.demos import summary
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
+from hexveil.cli.output.plan_text import price_lines
 from hexveil.config import arguments, load
 from hexveil.ledger import Ledger
 

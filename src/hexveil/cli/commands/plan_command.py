@@ -7,39 +7,24 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.errors import InputError
-from hexveil.base.rational import decimal_text
 from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import (
-    clip_user_text,
     column_text,
     distribution_text,
     formatting,
     mechanism_table,
     method_table,
-    stage_text,
 )
 from hexveil.cli.output import error_curve as curves
 from hexveil.cli.output import grid_table as tables
+from hexveil.cli.output.plan_text import explain_missing_range, map_lines, price_lines
 from hexveil.cli.presence import declared_plan
 from hexveil.config import Run, arguments
-from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
-from hexveil.model.cells import Cells
-from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
-from hexveil.planning.allocation import (
-    CellMechanisms,
-    PerCellRange,
-    PrivateRange,
-    TwoStageRange,
-    WithinBounds,
-)
-from hexveil.planning.approximate.delta_advice import describe_delta_gain
 from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.comparison.mechanism_comparison import explain_absence
 from hexveil.planning.comparison.method_comparison import Comparison, compare
@@ -47,21 +32,13 @@ from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.estimator_comparison import compare_estimators
 from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
-from hexveil.report.promise import promise
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from hexveil.model.column_facts import ColumnFacts
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity
-    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
-    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
-    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
 
     Files = dict[str, list[Path]]
 
-MONTH = 30
 _NO_COMPARISON = {"methods": None, "clipping_ranges": None, "mechanisms": None}
 
 Compare = Annotated[
@@ -290,284 +267,3 @@ def file_lines(run: Run, files: Files) -> list[str]:
     if paths["drawn"]:
         lines += formatting.wrapped("Curve", ", ".join(paths["drawn"]))
     return lines
-
-
-def price_lines(plan: ReleasablePlan, facts: PublicMetadata | ColumnFacts) -> list[str]:
-    """Return lines about the cells, the privacy unit and the price."""
-    if isinstance(plan, DistributionPlan):
-        return distribution_text.price_lines(plan)
-    if isinstance(plan, ColumnPlans):
-        return column_text.price_lines(plan)
-    assert isinstance(facts, PublicMetadata)  # noqa: S101  of one value column
-    records = plan.occupancy.n_records
-    cells = formatting.wrapped(
-        "Cells",
-        f"{plan.support.cells:,}: {formatting.grid_words(facts.cells.grid)}; "
-        f"{records:,} records of {plan.support.users:,} {facts.privacy_unit}s.",
-    )
-    return [
-        *cells,
-        *(_price_with_noise(plan, facts) if plan.epsilon else _price_of_constants(plan, facts)),
-    ]
-
-
-def _price_of_constants(plan: Plan, facts: PublicMetadata) -> list[str]:
-    """Return the price line of a plan of constants, with the reason."""
-    if plan.request.target is None:
-        epsilon = formatting.number_text(float(plan.requested_epsilon))
-        why = f"noise at epsilon {epsilon} would cause a larger error"
-    else:
-        why = "constants meet the target errors"
-    return formatting.wrapped(
-        "Price",
-        f"0 (epsilon): every cell publishes a constant, because {why}. "
-        f"{promise(facts.privacy_unit, plan.epsilon, delta=plan.delta)}",
-    )
-
-
-def _price_with_noise(plan: Plan, facts: PublicMetadata) -> list[str]:
-    """Return the price of a plan with noise, and the price under naive accounting."""
-    price, claimed = float(plan.epsilon), float(plan.l0_epsilon)
-    at = f" at delta {decimal_text(plan.delta)}" if plan.delta else ""
-    stated = promise(facts.privacy_unit, plan.epsilon, delta=plan.delta)
-    lines = formatting.wrapped(
-        "Price",
-        f"{formatting.price(price)} (epsilon){at}. {stated} {_median_loss(plan, facts)}",
-    )
-    if plan.request.clip_user == "printed":
-        return [*lines, *clip_user_text.clip_user_lines(plan)]
-    # Of one cell there is nothing to count.
-    if plan.occupancy.n_cells == 1:
-        return lines
-    return [
-        *lines,
-        *formatting.wrapped(
-            "Naive accounting",
-            f"counting cells would have charged {formatting.price(claimed)} for this noise "
-            f"(probability factor {formatting.factor(claimed)}); each user is charged its exact "
-            "loss instead.",
-        ),
-    ]
-
-
-def _median_loss(plan: Plan, facts: PublicMetadata) -> str:
-    """Return a sentence with the median privacy loss of the units."""
-    median_loss = formatting.price(float(np.median(plan.losses())))
-    return f"Half of the {facts.privacy_unit}s lose at most {median_loss}."
-
-
-def explain_missing_range(run: Run, plan: ReleasablePlan) -> list[str]:
-    """Explain why clipping_range "auto" could not consider a private range."""
-    if not isinstance(plan, Plan):
-        return []
-    needs = plan.request.interval_needs
-    if run.plan.clipping_range != "auto" or needs is None:
-        return []
-    text = f'the bounds, although clipping_range is "auto": a private range needs {needs}.'
-    return formatting.wrapped("Clipping range", text)
-
-
-def map_lines(
-    plan: Plan, facts: PublicMetadata, coarse: Plan | None, warning: str | None
-) -> list[str]:
-    """Return lines about the expected error, a coarser grid and the price of a month."""
-    unit = facts.value_unit
-    lines = [
-        *formatting.wrapped(
-            "Expected error",
-            f"{_errors(plan, unit)} (without clipping the noise alone would average at least "
-            f"{formatting.measured(plan.support.floor, unit)}).",
-        ),
-        *_interval(plan),
-        *stage_text.mechanism_lines(plan),
-        *_certificate(plan),
-        *formatting.wrapped(
-            "Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)
-        ),
-    ]
-    if coarse is not None:
-        lines += formatting.wrapped("One step coarser", _coarser(coarse, unit))
-    gain = describe_delta_gain(plan)
-    if gain is not None:
-        lines += formatting.wrapped("With a delta", gain)
-    if plan.epsilon:
-        lines += formatting.wrapped("A month", _month(plan, facts))
-    if warning is not None:
-        lines += formatting.wrapped("Warning", warning)
-    return lines
-
-
-def _errors(plan: Plan, unit: str) -> str:
-    """Return the average and the largest planning error of each statistic."""
-    sentences = []
-    for name, statistic in plan.error_models.items():
-        measure, error = formatting.unit_of(name, unit), statistic.error
-        prefix = f"the {name}: " if len(plan.error_models) > 1 or name != "mean" else ""
-        average, largest = (
-            formatting.measured(float(of(error)), measure) for of in (np.mean, np.max)
-        )
-        is_map = error.size > 1
-        sentences.append(
-            f"{prefix}{average} on average, {largest} in the worst cell"
-            if is_map
-            else f"{prefix}{largest}"
-        )
-    return "; ".join(sentences)
-
-
-def _interval(plan: Plan) -> list[str]:
-    """Return the price and the assumptions of the private clipping range."""
-    match plan.allocation.clipping:
-        case WithinBounds() | CellMechanisms():
-            return []
-        case PerCellRange(cell_ranges):
-            return _cell_ranges(plan, cell_ranges)
-        case PrivateRange(clipping_range):
-            second_stage = ""
-        case TwoStageRange(clipping_range, stages):
-            second_stage = _stages_text(plan, stages)
-    low, high = (f"{float(quantile):.0%}" for quantile in clipping_range.quantiles)
-    wider = (
-        ""
-        if clipping_range.widening == 1
-        else f" and widened {float(clipping_range.widening):g} times"
-    )
-    return formatting.wrapped(
-        "Clipping range",
-        f"users' averages are clipped to their quantiles {low} and {high}, estimated privately at "
-        f"{_epsilon_share(plan, clipping_range.epsilon)}{wider}; assumed width: "
-        f"{clipping_range.width:.0%} of the span.{_variance_text(plan, clipping_range)}"
-        f"{second_stage} The expected error is a prediction from these assumptions, not a "
-        "bound.",
-    )
-
-
-def _cell_ranges(plan: Plan, cell_ranges: CellRangePlan) -> list[str]:
-    """Return the price of the stages before the cells, and the inputs of each cell's range."""
-    low, *_, high = (f"{float(quantile):.0%}" for quantile in cell_ranges.quantiles)
-    median = ", the median" if len(cell_ranges.quantiles) > 2 else ""
-    spread = (
-        f" The spread of users' averages within cells is estimated at "
-        f"{_epsilon_share(plan, cell_ranges.spread_epsilon)}."
-        if cell_ranges.measures_spread
-        else ""
-    )
-    return formatting.wrapped(
-        "Clipping range",
-        f"one for each cell. The quantiles {low}{median} and {high} of users' averages are "
-        f"estimated privately at {_epsilon_share(plan, cell_ranges.quantile_epsilon)}; they give "
-        f"the range, {float(cell_ranges.half_width):g} deviations either way, of a "
-        "first noisy look at every cell. "
-        "A cell then keeps that range, or is measured anew in a range around what was seen, with "
-        f"the {float(1 - cell_ranges.first_share):.0%} of its loss that are left: nobody loses "
-        f"more by either.{spread} The expected error is a prediction from counts and a stated "
-        "prior, not a bound.",
-    )
-
-
-def _epsilon_share(plan: Plan, epsilon: Fraction) -> str:
-    """Return the epsilon of a step and its share of the total."""
-    percent = 100 * float(epsilon / plan.requested_epsilon)
-    return f"epsilon {formatting.price(float(epsilon))} ({percent:.3g}%)"
-
-
-def _variance_text(plan: Plan, clipping_range: PrivateClippingRange) -> str:
-    """Return a sentence about variances under a private clipping range."""
-    if clipping_range.radius is None:
-        return ""
-    # The scales of both are the same in every cell but for a factor: their losses have one ratio.
-    mean, square = float(plan.mean_noise[0]), float(plan.allocation.variance_noise[0])
-    return (
-        f" Second moments are clipped at {float(clipping_range.radius):g} half-widths from its "
-        f"centre; the mean takes {square / (mean + square):.0%} of a cell's loss."
-    )
-
-
-def _stages_text(plan: Plan, stages: TwoStagePlan) -> str:
-    """Return sentences about the second stage and its price."""
-    in_classes, in_cells = (float(losses.max()) for losses in stages.losses(plan.occupancy.local()))
-    size = stages.cluster_noise.size
-    classes = f"averages of {size} user clusters" if size > 1 else "the average of all users"
-    return (
-        f" The {float(RESIDUAL_QUANTILE):.0%} quantile of the distances from users' own averages "
-        f"is estimated at {_epsilon_share(plan, stages.epsilon)}. The remaining epsilon is spent "
-        f"by the strategy with the lowest predicted error: this range alone; {classes} (at most "
-        f"{formatting.price(in_classes)} of a user's loss) and distances from users' own averages "
-        f"(at most {formatting.price(in_cells)}); or a first average of each cell "
-        f"({float(FIRST_STAGE_SHARE):.0%} of the remainder) and distances from it."
-    )
-
-
-def _certificate(plan: Plan) -> list[str]:
-    """Return the optimality gap of the plan within its class, if known."""
-    gap = shared_steps.certified(plan).gap
-    if gap is None:
-        return []
-    figure_names = {"loss": "price", "max error": "largest error", "mean error": "average error"}
-    figure = figure_names[str(plan.bound_kind)]
-    lower = f"more than {formatting.price(100 * gap)}% lower" if gap else "lower"
-    article = "an" if figure.startswith("a") else "a"
-    text = f"no plan of this class has {article} {figure} that is {lower}."
-    return formatting.wrapped("Near-optimal" if gap else "Optimal", text)
-
-
-def _useful_cells(plan: Plan, unit: str) -> str:
-    support, measure = plan.support, formatting.unit_of(plan.primary_statistic.name, unit)
-    if support.cells == 1:
-        verdict = "the cell is" if support.better else "the cell is not"
-        assumed = formatting.measured(support.baseline_error, measure)
-        return (
-            f"{verdict} expected to beat a number named without records (assumed error {assumed})."
-        )
-    return (
-        f"{support.better:,} of {support.cells:,} are expected to beat a single number for all "
-        f"cells (assumed error {formatting.measured(support.baseline_error, measure)})."
-    )
-
-
-def _coarser(coarse: Plan, unit: str) -> str:
-    facts = coarse.facts
-    grid = facts.cells.grid if facts is not None else None
-    name = f"resolution {grid.resolution}: " if isinstance(grid, Cells) else ""
-    support = coarse.support
-    priced = (
-        f" at a price of {formatting.price(float(coarse.epsilon))}" if coarse.request.target else ""
-    )
-    error = formatting.measured(
-        support.mean_error, formatting.unit_of(coarse.primary_statistic.name, unit)
-    )
-    return (
-        f"{name}{support.cells:,} cells{priced}, expected error {error} on average, "
-        f"{support.better:,} useful cells."
-    )
-
-
-def _month(plan: Plan, facts: PublicMetadata) -> str:
-    daily = float(plan.epsilon)
-    if plan.delta:
-        return _month_with_delta(plan)
-    month = (
-        f"{formatting.price(MONTH * daily)} (probability factor {formatting.factor(MONTH * daily)})"
-    )
-    issue = "map" if plan.occupancy.n_cells > 1 else "release"
-    if facts.privacy_unit == "user":
-        return (
-            f"if you publish every day, a user present in all {MONTH} {issue}s loses {month}; with "
-            'privacy_unit = "user-day" any one day of a user would stay at the price of one '
-            f"{issue}."
-        )
-    period = facts.privacy_unit.removeprefix("user-")
-    return (
-        f"if you publish every day, any one {period} of a user stays within its price, but a user "
-        f"present in {MONTH} {issue}s can lose {month} in total."
-    )
-
-
-def _month_with_delta(plan: Plan) -> str:
-    """Return the price of a month of releases under a δ: squares of μ add up."""
-    square = MONTH * plan.booked_limit
-    month = formatting.price(square_epsilon(square, plan.delta))
-    return (
-        f"if you publish every day, a user present on all {MONTH} days loses {month} at delta "
-        f"{decimal_text(plan.delta)} in total: squares of mu add up, and not epsilons."
-    )

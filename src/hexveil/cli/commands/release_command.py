@@ -10,10 +10,10 @@ import typer
 
 from hexveil.base.errors import InputError
 from hexveil.cli import folder_options, release_preview, shared_steps
-from hexveil.cli.commands.plan_command import explain_missing_range, price_lines
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.cli.output.ledger_text import spend_json
+from hexveil.cli.output.plan_text import explain_missing_range, price_lines
 from hexveil.cli.presence import declared_plan, declared_release
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger

@@ -14,7 +14,7 @@ from hexveil.planning.plan import Plan
 from hexveil.planning.release_allocation import ReleaseAllocation, allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.private_sums import binned_sums, private_sums
-from hexveil.records.column_datasets import ColumnDatasets
+from hexveil.records.columns.column_datasets import ColumnDatasets
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.contract import PrivateSums

@@ -25,8 +25,8 @@ from hexveil.publishing.columns.column_table import column_prefixes, join_column
 from hexveil.publishing.columns.column_texts import render_columns_readme
 from hexveil.publishing.manifest import SCHEMA_VERSION, epsilon_text
 from hexveil.publishing.receipt import NAME as RECEIPT
-from hexveil.publishing.verification import file_comparison, untrusted_files
-from hexveil.publishing.verification.checked_files import CheckedFiles, read_json
+from hexveil.publishing.verification.files import file_comparison, untrusted_files
+from hexveil.publishing.verification.files.checked_files import CheckedFiles, read_json
 from hexveil.report.promise import (
     assumptions,
     neighbours,

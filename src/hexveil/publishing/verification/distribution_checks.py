@@ -35,8 +35,9 @@ from hexveil.publishing.distribution.distribution_table import (
 )
 from hexveil.publishing.estimates.quality_grades import deviation_of_estimates
 from hexveil.publishing.manifest import epsilon_text
-from hexveil.publishing.verification import accuracy_checks, file_comparison, recomputed_losses
-from hexveil.publishing.verification.file_comparison import TOLERANCE
+from hexveil.publishing.verification import accuracy_checks, recomputed_losses
+from hexveil.publishing.verification.files import file_comparison
+from hexveil.publishing.verification.files.file_comparison import TOLERANCE
 from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
 from hexveil.report.promise import assumptions, neighbours, probability_factor, promise
 

@@ -11,8 +11,8 @@ from hexveil.publishing.columns.column_table import join_columns
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.column_checks import has_columns
-from hexveil.publishing.verification.file_comparison import without_geometry
-from hexveil.publishing.verification.untrusted_files import TIME
+from hexveil.publishing.verification.files.file_comparison import without_geometry
+from hexveil.publishing.verification.files.untrusted_files import TIME
 from hexveil.publishing.verification.verify import read_columns, read_release
 
 if TYPE_CHECKING:

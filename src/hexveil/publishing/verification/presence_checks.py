@@ -37,7 +37,7 @@ from hexveil.publishing.presence.presence_table import (
 )
 from hexveil.publishing.presence.shape_table import has_shapes
 from hexveil.publishing.verification import shape_checks
-from hexveil.publishing.verification.file_comparison import TOLERANCE, check_outlines
+from hexveil.publishing.verification.files.file_comparison import TOLERANCE, check_outlines
 from hexveil.report.promise import (
     assumptions,
     neighbours,

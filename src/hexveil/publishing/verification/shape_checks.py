@@ -21,7 +21,7 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, parse_statistics
 from hexveil.publishing.presence.presence_table import grade_shapes
 from hexveil.publishing.presence.shape_table import has_shapes, limits_of
-from hexveil.publishing.verification.file_comparison import TOLERANCE
+from hexveil.publishing.verification.files.file_comparison import TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -36,13 +36,12 @@ from hexveil.publishing.verification import (
     accuracy_checks,
     column_checks,
     distribution_checks,
-    file_comparison,
     presence_checks,
     recomputed_losses,
     square_checks,
-    untrusted_files,
 )
-from hexveil.publishing.verification.checked_files import NOT_SIGNED, CheckedFiles, read_json
+from hexveil.publishing.verification.files import file_comparison, untrusted_files
+from hexveil.publishing.verification.files.checked_files import NOT_SIGNED, CheckedFiles, read_json
 from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.geography.projection import centred_projection, unwrapped_rings
 from hexveil.report.payload import round_ends, slot_text
-from hexveil.report.projection import centred_projection, unwrapped_rings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

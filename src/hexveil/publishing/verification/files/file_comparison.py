@@ -28,7 +28,7 @@ from hexveil.publishing.estimates.quality_grades import grade
 from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, POSTERIOR, STATISTICS
 from hexveil.publishing.estimates.table import cells_cut_off
 from hexveil.publishing.readme import render_readme
-from hexveil.publishing.verification import untrusted_files
+from hexveil.publishing.verification.files import untrusted_files
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.page import structured_data
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing import receipt, signing
-from hexveil.publishing.verification import untrusted_files
+from hexveil.publishing.verification.files import untrusted_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,7 +27,7 @@ import pyarrow.parquet
 
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.presence.shape_table import is_shape_column
-from hexveil.publishing.verification.parquet_pages import Chunk, parse_footer, read_pages
+from hexveil.publishing.verification.files.parquet_pages import Chunk, parse_footer, read_pages
 
 if TYPE_CHECKING:
     from pathlib import Path

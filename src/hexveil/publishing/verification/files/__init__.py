@@ -1,0 +1,1 @@
+"""Files of a release that a stranger may have changed: reading and comparing them."""

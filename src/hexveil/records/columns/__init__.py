@@ -1,0 +1,1 @@
+"""Several value columns of one reading."""

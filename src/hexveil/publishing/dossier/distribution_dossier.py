@@ -49,6 +49,8 @@ def distribution_values(folder: Path) -> dict[str, Any] | None:
         "nothing_read": False,
         "promise": guarantee["promise"],
         "epsilon": decimal_text(loss),
+        # Quantiles and shares are purely private.
+        "delta": "",
         "exact_counts": exact_counts(),
         "in_common": in_common(),
         "repeated": repeated,

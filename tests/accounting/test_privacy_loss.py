@@ -281,7 +281,7 @@ def test_distributed_pairs_lose_the_same(drawn, room):
         loss = theory.privacy_loss(occupancy, *scales, 2.0)
         assert theory.privacy_loss(apart, *scales, 2.0).tolist() == loss.tolist()
     stated = np.ones(occupancy.n_pairs)
-    with pytest.raises(InputError, match="on one machine"):
+    with pytest.raises(InputError, match="in one machine's memory"):
         theory.privacy_loss(apart, mean_scale, None, 2.0, mean_sensitivity=stated)
 
 

@@ -26,7 +26,7 @@ def failing(error):
 )
 def test_exit_codes(here, call, monkeypatch, error, code, line):
     """A failing machine is 1, an interruption 130; each is one line."""
-    monkeypatch.setattr(shared_steps, "read", failing(error))
+    monkeypatch.setattr(shared_steps, "read_releasable", failing(error))
     said = call("release", "run.toml")
     assert (said.code, said.err) == (code, line + "\n")
     assert not (here / "map").exists()
@@ -70,7 +70,7 @@ def test_an_interruption_that_an_engine_swallows_is_one(here, call, monkeypatch)
             raise RuntimeError("query interrupted") from None
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(shared_steps, "read", engine)
+    monkeypatch.setattr(shared_steps, "read_releasable", engine)
     said = call("release", "run.toml")
     assert (said.code, said.err) == (130, "hexveil: interrupted.\n")
     assert sorted(path.name for path in here.iterdir()) == ["buses.parquet", "run.toml"]

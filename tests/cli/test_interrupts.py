@@ -67,7 +67,8 @@ def raising(number, error=None):
 @pytest.mark.parametrize("command", ["plan", "release"])
 def test_every_signal_is_130(here, call, monkeypatch, command, number, error):
     """Ctrl-C, a stop by a scheduler and a lost terminal, whatever a library makes of them."""
-    monkeypatch.setattr(shared_steps, "read", raising(number, error))
+    reader = {"plan": "read", "release": "read_releasable"}[command]
+    monkeypatch.setattr(shared_steps, reader, raising(number, error))
     before = signal.getsignal(number)
     said = call(command, "run.toml")
     assert (said.code, said.err) == (130, "hexveil: interrupted.\n")
@@ -160,7 +161,7 @@ def test_what_is_ignored_stays_ignored(here, call, monkeypatch):
 @pytest.mark.usefixtures("default_signals")
 def test_finished_work_keeps_its_code(here, call, monkeypatch):
     """A signal that came too late to stop anything does not make finished work a failure."""
-    real = shared_steps.read
+    real = shared_steps.read_releasable
 
     def step(run):
         made = real(run)
@@ -168,7 +169,7 @@ def test_finished_work_keeps_its_code(here, call, monkeypatch):
             signal.raise_signal(signal.SIGTERM)
         return made
 
-    monkeypatch.setattr(shared_steps, "read", step)
+    monkeypatch.setattr(shared_steps, "read_releasable", step)
     assert call("release", "run.toml").code == 0
     assert (here / "map").is_dir()
 

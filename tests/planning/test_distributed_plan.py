@@ -188,7 +188,6 @@ def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding
     [
         {"method": "clip-user"},
         {"method": "per-cell", "mechanism": hv.Levy()},
-        {"clipping_range": "private", "statistics": BOTH},
         {"clipping_range": "two-stage"},
     ],
 )

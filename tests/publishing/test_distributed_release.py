@@ -312,5 +312,5 @@ def test_dropped_pairs_are_refused():
     whole = records()
     made = hv.plan(whole, advise=False, epsilon=2, method="clip-user")
     there = distributed_dataset(whole, 30)
-    with pytest.raises(InputError, match="on one machine"):
+    with pytest.raises(InputError, match="in one machine's memory"):
         replace(made, occupancy=there.occupancy, facts=there.public)

@@ -413,7 +413,7 @@ def test_a_replay_does_not_look_at_values(flock, book, monkeypatch):
 
     monkeypatch.setattr(map_quantiles.MapQuantiles, "measure", looked)
     monkeypatch.setattr(weighted_mean.WeightedMean, "measure", looked)
-    monkeypatch.setattr(pipeline, "private_sums", looked)
+    monkeypatch.setattr(pipeline, "sums_of", looked)
     other = dataset_of(
         counts_of(dataset), 0, scale=dataset.public.lattice, cells=dataset.public.cells
     )

@@ -159,5 +159,5 @@ def _fails(pairs, total, _squares):
 def test_what_needs_pairs_at_hand_says_so(elsewhere):
     """Two stages and suppression of pairs are refused in one sentence each."""
     for asked in ({"clipping_range": "two-stage"}, {"method": "clip-user"}):
-        with pytest.raises(InputError, match="on one machine"):
+        with pytest.raises(InputError, match="in one machine's memory"):
             hv.plan(elsewhere, epsilon=1, advise=False, **asked)

@@ -152,8 +152,9 @@ def _plan_in_parts(
     """Print price and expected errors of several value columns, or quantiles and shares."""
     if grids:
         raise InputError(
-            "--grids compares grids by the error of the mean of one column; plan it alone with "
-            "--grids, or leave it out."
+            "--grids compares grids by the error of means, not of quantiles, shares and "
+            "histograms, and of one value column; plan its mean alone with --grids, or leave it "
+            "out."
         )
     if len(arguments.value_columns_of(run)) > 1:
         unused = {"--compare": compares, "--curve": curve is not None, "--save": save is not None}

@@ -91,7 +91,7 @@ def weighted_pair_squares(
 
 
 def sum_of_squares(pairs: Pairs, squares: tuple[Floats, Floats], shared: float = 0.0) -> Floats:
-    """Return what is booked for each unit as a square of μ, rounded up.
+    """Return the booked square of μ of each unit, rounded up.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def sum_of_squares(pairs: Pairs, squares: tuple[Floats, Floats], shared: float =
 def clipped_user_squares(
     pairs: Pairs, cap: Ints, noise: Floats, span_quanta: Floats, factor: Floats
 ) -> Floats:
-    """Return what means within bounds cost each unit, as a square of μ, rounded up."""
+    """Return the square of μ that means within bounds cost each unit, rounded up."""
     return sum_of_squares(pairs, clipped_pair_squares(pairs, cap, noise, span_quanta, factor))
 
 

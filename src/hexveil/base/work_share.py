@@ -80,7 +80,7 @@ def tell_share(activity: str, share: float) -> None:
 
 @contextmanager
 def part_of_work(activity: str, number: int, parts: int) -> Iterator[None]:
-    """Make what is told inside the share of one of equal parts, counted from 0."""
+    """Scale progress reported inside to one of equal parts, counted from 0."""
     works = [(work, work.window) for work in _shown if work.activity == activity]
     for work, (begin, end) in works:
         size = (end - begin) / parts

@@ -100,7 +100,7 @@ def _column_names(value: object) -> str | tuple[str, ...]:
 
 
 def _by_column(value: object, read: Callable[[object], object]) -> dict[str, object] | None:
-    """Return what is stated by value column, from a table or texts like "pm25=..."; else None."""
+    """Return the statements by value column, from a table or texts like "pm25=..."; else None."""
     if isinstance(value, dict):
         return {_text(name): read(stated) for name, stated in value.items()}
     texts = [item for item in as_list(value) if isinstance(item, str) and "=" in item]

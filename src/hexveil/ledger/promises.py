@@ -56,7 +56,7 @@ class BudgetText:
 
     @property
     def parts(self) -> int:
-        """The budget in 10^-12 of what the account adds up, rounded down."""
+        """The budget in 10^-12 of the account's unit, rounded down."""
         # Down, whereas losses round up: a spend is never allowed that exceeds the exact budget.
         limit = calibrated_square(self.epsilon, self.delta) if self.delta else self.epsilon
         return min(int(limit * PICO_EPSILON), MAX_PICO_EPSILON)

@@ -131,7 +131,7 @@ class SquaredMoves:
         return np.full(n_users, np.inf)
 
     def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return what each user is charged as a square of μ, rounded down (unit_squares)."""
+        """Return each user's charge as a square of μ, rounded down (unit_squares)."""
         deviations, moves = request.deviations[self.moves.entry], self.moves
         if not (np.isfinite(deviations) & (deviations >= MIN_DEVIATION)).all():
             return np.full(n_users, np.inf)

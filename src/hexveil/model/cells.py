@@ -236,7 +236,7 @@ class CellTable:
         return tuple("/".join(p) for p in zip(*parts, strict=True))
 
     def groupings(self) -> tuple[NDArray[np.int64], ...]:
-        """Return what cells share, coded: place and slot, or each label; none where that is one.
+        """Return codes of shared attributes: place and slot, or each label; none of a single one.
 
         Examples
         --------

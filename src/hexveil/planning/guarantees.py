@@ -360,7 +360,7 @@ def choices_square(plan: CellRangePlan) -> float:
 def booked_per_user(
     problem: PlanningProblem, allocation: PlanAllocation, parameters: Parameters | None = None
 ) -> Floats:
-    """Return what the ledger books for each user, rounded up: ε, or a square of μ under a δ."""
+    """Return the booking of each user, rounded up: ε, or a square of μ under a δ."""
     if not problem.request.delta:
         return losses_per_user(problem, allocation, parameters)
     squares = squares_per_pair(problem, allocation)
@@ -370,7 +370,7 @@ def booked_per_user(
 
 
 def _claimed_square(problem: PlanningProblem, allocation: PlanAllocation) -> float:
-    """Return the largest square of μ if each cell costs all of its users what it costs most."""
+    """Return the largest square of μ if each cell costs all of its users its largest cost."""
     local = problem.occupancy.local()
     squares = squares_per_pair(problem, allocation)
     claimed = [

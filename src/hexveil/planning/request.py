@@ -51,7 +51,7 @@ class WithinErrors(ReadOnlyArrays):
 
 @dataclass(frozen=True)
 class WithinCellEpsilon:
-    """Every cell has a given privacy loss; what users lose over all cells follows."""
+    """Every cell has a given privacy loss; the loss over all cells follows."""
 
     cell_epsilon: Fraction
 

@@ -229,7 +229,7 @@ def name_slots(table: pa.Table, slots: Sequence[str]) -> list[str]:
 def extra_column(
     key: str, name: str, decimals: int | None = 0, *, spare: bool = False
 ) -> dict[str, Any]:
-    """Return the description of a further column, whose numbers the card can name.
+    """Return the description of a further column that the card can name.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class StatisticChoice:
         grades_of: Callable[[ManifestView], Sequence[str]],
         legend_grades: Sequence[str],
     ) -> dict[str, Any]:
-        """Return what the page's scripts need to show another statistic.
+        """Return the data that the page's scripts need to show another statistic.
 
         Parameters
         ----------

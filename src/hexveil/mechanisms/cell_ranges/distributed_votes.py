@@ -1,4 +1,4 @@
-"""Votes of pairs that stay elsewhere, and tallies of what they vote for.
+"""Votes of pairs that stay elsewhere, and their tallies.
 
 The votes are those of mechanisms/cell_ranges/pooled_spread.py, computed in each block from weights,
 cells and users; so are the values. Of each block comes a row of votes per candidate, and the rows
@@ -65,7 +65,7 @@ class WeightedVotes(ReadOnlyArrays):
 
     @property
     def distance_user_votes(self) -> Ints:
-        """Votes of which each user moves distances, at most; shape (n_users,)."""
+        """Largest number of votes by which each user moves distances; shape (n_users,)."""
         shared = self.weights.occupancy.users_per_cell > 1
         return self.weights.once("votes moved in distances", lambda: self._of_users(shared))
 

@@ -1,4 +1,4 @@
-"""Means with a clipping range per cell under (ε, δ): two looks, whose precisions add up.
+"""Means with a clipping range per cell under (ε, δ): two looks with additive precisions.
 
 The stages are those of `cell_range_allocation`, but for the looks. With f the share of first looks,
 R a cell's range in quanta, ΣW its sum of weights and r its deviation for a range of width 1 and

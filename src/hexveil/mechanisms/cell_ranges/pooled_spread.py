@@ -257,7 +257,7 @@ def within_cell_spread(
 
 
 def distance_vote_ratio(occupancy: Occupancy, weight: Weights) -> Fraction:
-    """Return the votes of all distances relative to what a user moves; 0 if there are none."""
+    """Return the votes of all distances relative to the sensitivity; 0 if there are none."""
     choice = within_cell_spread(occupancy, weight, _ANY_SPREAD, Fraction(1))
     if choice is None:
         return Fraction(0)

@@ -123,7 +123,7 @@ class _LabelEffect:
         self._spread = LABEL_START * _by_order(n_terms)
 
     def update(self, information: Floats, score: Floats) -> None:
-        """Take the expectations of effects and variance, given what cells say of their sum."""
+        """Update expectations of effects and variance from the cells' information on their sum.
         told, said = np.zeros_like(self.covariance), np.zeros_like(self.effect)
         np.add.at(told, self.group, information)
         np.add.at(said, self.group, score)
@@ -154,7 +154,7 @@ class _TiltPrior:
         return np.asarray(sum(each, self._none), dtype=np.float64)
 
     def update_means(self, information: Floats, score: Floats) -> None:
-        """Update m and the effects by what J and h say of them, η integrated out."""
+        """Update m and the effects from J and h, η integrated out."""
         kept: Floats = np.linalg.inv(self._unit + information @ self._spread).astype(np.float64)
         told, said = kept @ information, _times(kept, score)
         self._mean_covariance = np.linalg.inv(told.sum(axis=0) + self._mean_precision)

@@ -139,7 +139,7 @@ class CountAllocation:
 
     @property
     def shares(self) -> LossShares:
-        """The loss, of which the map has all."""
+        """The loss; the map has all of it."""
         return loss_shares(self.epsilon, self.delta)
 
     @property

@@ -100,7 +100,7 @@ class PresenceAllocation:
 
     @property
     def shares(self) -> LossShares:
-        """The loss, of which each stage has a share."""
+        """The loss; each stage has a share of it."""
         return loss_shares(self.epsilon, self.delta)
 
     def losses(self) -> Floats:

@@ -1,4 +1,4 @@
-"""What a δ would gain, in one sentence: predicted errors of the plan as it is, and with a δ.
+"""Gain of a δ, in one sentence: predicted errors of the plan as it is, and with a δ.
 
 Public, and at no cost. A plan never takes a δ by itself: it is another promise.
 """
@@ -23,7 +23,7 @@ MOST_PAIRS = 200_000
 
 
 def describe_delta_gain(plan: Plan) -> str | None:
-    """Return what a δ would gain; None where a plan has one, can have none, or is large.
+    """Return the gain of a δ; None where a plan has one, can have none, or is large.
 
     Parameters
     ----------

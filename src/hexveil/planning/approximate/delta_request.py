@@ -1,4 +1,4 @@
-"""What a δ goes with where occupancy is public, and the square of μ that a request may spend."""
+"""Requests with a δ where occupancy is public, and the square of μ that they may spend."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORKS = 'delta works for the mean, by method "joint" within epsilon; leave out d
 
 
 def check_delta_request(request: Request) -> None:
-    """Refuse what Gaussian noise is not proved or built for.
+    """Refuse options for which Gaussian noise is not proved or built.
 
     Raises
     ------

@@ -146,7 +146,7 @@ class _RangeBudget:
 
 
 def _budget(problem: PlanningProblem, square: Fraction, quantile: Fraction) -> _RangeBudget:
-    """Return what the choice of a range with this outer quantile spends."""
+    """Return the loss of choosing a range with this outer quantile."""
     request, n_users = problem.request, problem.occupancy.n_users
     assert request.epsilon is not None  # noqa: S101  see check_delta_request
     if request.range_share is None:

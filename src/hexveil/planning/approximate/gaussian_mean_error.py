@@ -162,7 +162,7 @@ def _live_cells(n_cells: int) -> list[Floats]:
 
 
 def _typical_norms(problem: GaussianProblem, live: Floats) -> list[float]:
-    """Return what users in these cells cost at equal rates, at some quantiles."""
+    """Return quantiles of the norms of users in these cells at equal rates."""
     norms = problem.norms(live)
     typical: list[float] = np.unique(np.quantile(norms[norms > 0], START_QUANTILES)).tolist()
     return typical

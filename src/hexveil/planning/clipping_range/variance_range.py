@@ -270,7 +270,7 @@ def _without_noise_elsewhere(occupancy: Occupancy, interval: PrivateClippingRang
 
 
 def _excess(pairs: Pairs, weight: Ints, totals: Ints, k: float) -> Floats:
-    """Return what the radius k cuts of each cell of some, in squared deviations of user means."""
+    """Return the clipping error of radius k per cell, in squared deviations of user means."""
     counts, which = np.unique(pairs.n, return_inverse=True)
     terms = weight / totals[pairs.cell] * expected_excess(k, counts.astype(np.float64))[which]
     return np.asarray(np.add.reduceat(terms, pairs.start[:-1]))

@@ -1,4 +1,4 @@
-"""Division of ε among value columns, by what each is predicted to miss."""
+"""Division of ε among value columns by their predicted errors."""
 
 from __future__ import annotations
 

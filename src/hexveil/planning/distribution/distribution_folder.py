@@ -56,7 +56,7 @@ GOES_WITH = (
 
 
 class SavablePlan(Protocol):
-    """What a folder holds of a `DistributionPlan`."""
+    """Attributes of a `DistributionPlan` that a folder holds."""
 
     @property
     def facts(self) -> PublicMetadata:
@@ -188,7 +188,7 @@ def _words(plan: SavablePlan) -> Words:
 
 
 def _record_words(facts: PublicMetadata) -> Words:
-    """Return what identifies the records of a plan."""
+    """Return the identity of the records of a plan."""
     names = json.dumps(list(facts.cells.names())).encode()
     return {
         "fingerprint": facts.occupancy.fingerprint,

@@ -63,7 +63,7 @@ def check_allocation(allocation: PlanAllocation, occupancy: Occupancy) -> None:
 
 
 def _check_contributions(allocation: PlanAllocation, occupancy: Occupancy) -> None:
-    """Refuse sums divided by what contributes where that is nothing, or is not whole."""
+    """Refuse sums divided by contributing samples where these are none, or not whole."""
     pairs = occupancy.local()
     stays = np.ones(pairs.n_pairs, dtype=bool)
     for suppressed in allocation.suppressed:

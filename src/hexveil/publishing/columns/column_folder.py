@@ -1,4 +1,4 @@
-"""The folder of several value columns: a release of each, and what holds for all together."""
+"""The folder of several value columns: a release of each, and their joint statements."""
 
 from __future__ import annotations
 

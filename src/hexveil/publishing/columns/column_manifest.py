@@ -1,4 +1,4 @@
-"""Manifest of a release of several value columns: what holds for all together. Public facts only.
+"""Manifest of a release of several value columns: their joint promise. Public facts only.
 
 Each column has a manifest of its own, in its own folder.
 """

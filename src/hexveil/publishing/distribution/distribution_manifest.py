@@ -161,7 +161,7 @@ def _stages(component: Component, outputs: Outputs) -> Iterator[Json]:
 
 
 def _cells(plan: DistributionPlan, decoded: DecodedDistribution) -> list[Json]:
-    """Return what the loss of each component follows from in each cell."""
+    """Return the figures of each cell that determine the loss of each component."""
     names = plan.names
     rows: list[Json] = [{"cell": name} for name in names]
     facts = plan.facts

@@ -98,7 +98,7 @@ def _section_schema(parts: Json) -> Json:
 
 
 def _cells_schema(parts: Json) -> Json:
-    """Return the schema of what losses follow from in each cell."""
+    """Return the schema of the figures of each cell that determine losses."""
     cell = copy.deepcopy(parts["cells"]["items"])
     del cell["properties"]["cell"]
     cell["required"] = [name for name in cell["required"] if name != "cell"]

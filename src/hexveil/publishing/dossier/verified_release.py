@@ -25,7 +25,7 @@ NAME = "manifest.json"
 
 @dataclass(frozen=True, eq=False)
 class VerifiedRelease:
-    """A booked release whose folder is as it was written.
+    """A booked release with an unchanged folder.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Recomputation of losses under (ε, δ), as squares of μ, from what a folder shows.
+"""Recomputation of losses under (ε, δ), as squares of μ, from a folder alone.
 
 Per cell a folder has the units n, the records N, the width U of the bounds, the deviation r of the
 noise, the bias B and the threshold t. A unit that contributes k of its samples to a cell costs
@@ -116,7 +116,7 @@ def square_limits(stated: ReleaseStatements) -> tuple[Limits, Limits]:
 
 
 def _range_square(stated: ReleaseStatements) -> float:
-    """Return what the choices of a range cost every unit."""
+    """Return the cost of choosing a range, for every unit."""
     return sum(
         range_square(Fraction(step["epsilon"]), len(step.get("quantiles", [0])))
         for name, step in stated.steps.items()

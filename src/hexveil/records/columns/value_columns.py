@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ValueColumn:
-    """A value column, with what is declared of its values; see `hexveil.records.read`."""
+    """A value column and the declarations of its values; see `hexveil.records.read`."""
 
     name: str
     bounds: object

@@ -310,7 +310,7 @@ class _CachedReading:
         return found
 
     def _is_whole(self, group: FileGroup, entry: CacheEntry, packed: set[str]) -> bool:
-        """Return whether what is needed of an entry is as it was written."""
+        """Return whether the needed files of an entry are unchanged."""
         return group.outside or entry.digest in packed or self._store.is_intact(entry)
 
     @cached_property

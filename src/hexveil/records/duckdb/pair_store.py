@@ -62,7 +62,7 @@ class PairStore(Protocol):
         """
 
     def number_pairs(self, sums: Sequence[str]) -> None:
-        """Create the relation of what `fetch_pairs` returns, for the engine to put in order.
+        """Create the relation of fetched pairs, for the engine to put in order.
 
         Pairs themselves are used up.
         """
@@ -135,7 +135,7 @@ class PairTable:
         return self.session.arrow(self._numbered_query(sums))
 
     def number_pairs(self, sums: Sequence[str]) -> None:
-        """Create the relation of what `fetch_pairs` returns; pairs themselves are used up."""
+        """Create the relation of fetched pairs; pairs themselves are used up."""
         query = self._numbered_query(sums)
         self.session.run(f"CREATE OR REPLACE TEMP TABLE {NUMBERED_PAIRS} AS {query}")
         self.session.run(f"DROP TABLE {PAIRS}")
@@ -218,7 +218,7 @@ class PackedPairStore:
         return self.packed.pairs(self._selected_rows(), sums)
 
     def number_pairs(self, sums: Sequence[str]) -> None:
-        """Create the relation of what `fetch_pairs` returns."""
+        """Create the relation of fetched pairs."""
         self.session.register(NUMBERED_PAIRS, self.fetch_pairs(sums))
 
     def fetch_units(self) -> pa.Table:

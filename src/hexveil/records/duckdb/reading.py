@@ -85,7 +85,7 @@ def read_datasets(source: Files | MemoryTable, requests: Sequence[ReadRequest]) 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _FetchedPairs:
-    """PRIVATE. What the engine found for one request; see `_build_dataset`."""
+    """PRIVATE. Pairs, units, cells and counts of one request; see `_build_dataset`."""
 
     request: ReadRequest
     pairs: BlockedPairs | pa.Table

@@ -160,7 +160,7 @@ def deduplicate_by_user(
 
 
 def as_parted(frame: DataFrame, task_records: TaskRecords) -> DataFrame:
-    """Return what was made of all records in as many parts as tasks read them, or fewer.
+    """Return a frame made of all records in as many parts as tasks read them, or fewer.
 
     Counts are fewer than records. What Spark keeps has as many parts as its shuffles make, whatever
     their size, and each part is a task of every job that follows.

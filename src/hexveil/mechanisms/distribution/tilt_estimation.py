@@ -123,7 +123,7 @@ class _LabelEffect:
         self._spread = LABEL_START * _by_order(n_terms)
 
     def update(self, information: Floats, score: Floats) -> None:
-        """Update expectations of effects and variance from the cells' information on their sum.
+        """Update expectations of effects and variance from the cells' information on their sum."""
         told, said = np.zeros_like(self.covariance), np.zeros_like(self.effect)
         np.add.at(told, self.group, information)
         np.add.at(said, self.group, score)

@@ -175,7 +175,7 @@ def statistics(asked: Sequence[str] | str | None, error: ErrorKind) -> tuple[str
         got = ", ".join(map(repr, names)) or "none"
         raise InputError(
             f"statistics must be one or more of {', '.join(STATISTICS)}, each once, got {got}; or "
-            'quantiles, shares and histograms, like "p50", "share<10" and "histogram".'
+            'quantiles, shares and histograms, like "p50" (the median), "share<10" and "histogram".'
         )
     return tuple(name for name in STATISTICS if name in names)
 

@@ -593,7 +593,7 @@ def test_the_reader_chooses_light_or_dark(request, show, kind):
     page.reload()
     page.wait_for_selector("body[data-ready=true]")
     assert kept == "dark"
-    assert page.evaluate(ground) != light
+    page.wait_for_function(f"light => {ground} != light", arg=light)
     page.get_by_role("radio", name="System").check()
     assert page.evaluate(ground) == light
     page.emulate_media(color_scheme="dark")

@@ -137,7 +137,7 @@ def epsilons_of_squares(squares: Floats, delta: Fraction) -> Floats:
     Examples
     --------
     >>> epsilons_of_squares(np.array([0.0, 0.014, 0.056]), Fraction("1e-6")).round(2)
-    array([0.  , 0.44, 1.  ])
+    array([0.  , 0.48, 1.  ])
     """
     largest = float(squares.max(initial=0.0))
     roots = np.linspace(0.0, math.sqrt(largest), FIGURE_POINTS)

@@ -70,7 +70,7 @@ def root_down(share: Fraction) -> Fraction:
 
     Examples
     --------
-    >>> float(root_down(Fraction(9, 100)))
+    >>> round(float(root_down(Fraction(9, 100))), 9)
     0.3
     """
     square = share.numerator * _DENOMINATOR**2 // share.denominator

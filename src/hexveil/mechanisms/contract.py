@@ -246,12 +246,17 @@ class Meter:
         for request, report in zip(requests, reports, strict=True):
             loss = report.loss_lower_bound(request, self._booked.size)
             self._spent = (self._spent + loss) * (1.0 - ULP)  # a sum of doubles, rounded down
-        # Not (spent <= booked): a loss that is not a number is refused, too.
-        if not (self._spent <= self._booked).all():
-            raise HexveilError(
-                "this release would cost a unit more than was booked for it, so no noise was "
-                "drawn: its plan was changed after its loss was computed. Plan again."
-            )
+        refuse_overspending(self._spent, self._booked)
+
+
+def refuse_overspending(spent: Floats, booked: Floats) -> None:
+    """Raise HexveilError if a unit would certainly lose more than was booked for it."""
+    # Not (spent > booked): a loss that is not a number is refused, too.
+    if not (spent <= booked).all():
+        raise HexveilError(
+            "this release would cost a unit more than was booked for it, so no noise was "
+            "drawn: its plan was changed after its loss was computed. Plan again."
+        )
 
 
 class Unmetered:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import square_of_pure
-from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.contract import GaussianNoise
+from hexveil.mechanisms.contract import GaussianNoise, refuse_overspending
 from hexveil.mechanisms.sensitivity_report import SquaredMoves
 
 if TYPE_CHECKING:
@@ -49,12 +48,7 @@ class UnitSquareMeter:
         """
         for request, report in zip(requests, reports, strict=True):
             self._spent += _squares(request, report, self._booked.size) * (1.0 - ROUNDED)
-        # Not (spent <= booked): a loss that is not a number is refused, too.
-        if not (self._spent <= self._booked).all():
-            raise HexveilError(
-                "this release would cost a unit more than was booked for it, so no noise was "
-                "drawn: its plan was changed after its loss was computed. Plan again."
-            )
+        refuse_overspending(self._spent, self._booked)
 
 
 def _squares(request: NoiseRequest, report: SensitivityReport, n_users: int) -> Floats:

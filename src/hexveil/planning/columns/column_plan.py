@@ -8,19 +8,18 @@ recomputes from the scales that go to the noise library.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from hexveil.base.read_only import read_only
 from hexveil.mechanisms.distribution.combined_stages import ColumnComponent, CombinedStages
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
+from hexveil.planning.distribution.pure_booking import PureBooking
 from hexveil.planning.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -47,7 +46,7 @@ def stages_of_column(
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnPlans:
+class ColumnPlans(PureBooking):
     """Plan of a release of several value columns. Public; nothing is spent.
 
     Attributes
@@ -75,31 +74,6 @@ class ColumnPlans:
     def statistics(self) -> tuple[str, ...]:
         """Statistics of each column."""
         return next(iter(self.plans.values())).statistics
-
-    @cached_property
-    def user_losses(self) -> Floats:
-        """Loss of each unit over all columns, rounded up; shape (n_units,)."""
-        losses: Floats = read_only(self.allocation().losses())
-        return losses
-
-    def losses(self) -> Floats:
-        """Return the loss of each unit over all columns, rounded up."""
-        return self.user_losses
-
-    @property
-    def epsilon(self) -> Fraction:
-        """Privacy loss of the most exposed unit: the cost of the release."""
-        return Fraction(float(self.user_losses.max(initial=0.0)))
-
-    @property
-    def delta(self) -> Fraction:
-        """δ of the promise: 0, since every column's is pure."""
-        return Fraction(0)
-
-    @property
-    def booked_limit(self) -> Fraction:
-        """Most that the ledger books for a unit."""
-        return self.epsilon
 
     @property
     def refusal(self) -> str | None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,6 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
-from hexveil.base.read_only import read_only
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.fine_bin_scores import (
@@ -39,6 +37,7 @@ from hexveil.planning.distribution.distribution_components import (
     RankPlan,
     predicted_share_error,
 )
+from hexveil.planning.distribution.pure_booking import PureBooking
 from hexveil.planning.moments.public_source import public_side
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ USELESS_ERROR = 0.115
 
 
 @dataclass(frozen=True, eq=False)
-class DistributionPlan:
+class DistributionPlan(PureBooking):
     """Plan of a release with quantiles, shares or histograms. Public; nothing is spent.
 
     Attributes
@@ -131,31 +130,6 @@ class DistributionPlan:
         """Edges of all thresholds, in quanta, rising."""
         edges = [t.edge(self.facts.lattice) for t in self.terms if isinstance(t, Share)]
         return np.unique(np.array(edges, dtype=np.int64))
-
-    @cached_property
-    def user_losses(self) -> Floats:
-        """Loss of each unit over all statistics, rounded up."""
-        losses: Floats = read_only(self.allocation().losses())
-        return losses
-
-    def losses(self) -> Floats:
-        """Return the loss of each unit over all statistics, rounded up."""
-        return self.user_losses
-
-    @property
-    def epsilon(self) -> Fraction:
-        """Privacy loss of the most exposed unit: the cost of the release."""
-        return Fraction(float(self.user_losses.max(initial=0.0)))
-
-    @property
-    def delta(self) -> Fraction:
-        """δ of the promise: 0, since quantiles and shares are purely private."""
-        return Fraction(0)
-
-    @property
-    def booked_limit(self) -> Fraction:
-        """Most that the ledger books for a unit."""
-        return self.epsilon
 
     @property
     def refusal(self) -> str | None:

@@ -23,6 +23,7 @@ from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.planning.optimizers.bounded_descent import descend
 from hexveil.planning.optimizers.mean_error import CONSTANT_ROUNDS, FULL_SEARCH, LOG_SCALE_RANGE
+from hexveil.planning.optimizers.pair_sums import PairFigureSums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,20 +71,14 @@ class GaussianProblem:
     """
 
     def __init__(self, occupancy: LocalOccupancy, weight: Floats, square: float) -> None:
-        import scipy.sparse  # noqa: PLC0415  slow to import
-
         self.weight, self.root = weight, math.sqrt(square)
         share = occupancy.n / occupancy.records_per_cell[occupancy.cell]
-        shape = occupancy.n_cells, occupancy.n_users
-        self.shares = scipy.sparse.csr_array((share, occupancy.user, occupancy.start), shape=shape)
-        self.squares = scipy.sparse.csr_array(
-            (share**2, occupancy.user, occupancy.start), shape=shape
-        )
-        self.user_shares, self.user_squares = self.shares.T.tocsr(), self.squares.T.tocsr()
+        self.shares = PairFigureSums(occupancy, share)
+        self.squares = PairFigureSums(occupancy, share**2)
 
     def norms(self, rate: Floats) -> Floats:
         """Return √Σ (a p)² of each user."""
-        return np.asarray(np.sqrt(self.user_squares @ rate**2))
+        return np.asarray(np.sqrt(self.squares.per_user(rate**2)))
 
     def factors(self, rate: Floats) -> Floats:
         """Return the largest factor of each user."""
@@ -94,7 +89,7 @@ class GaussianProblem:
         """Return each cell's error, for bounds of width 1."""
         live = rate > 0
         noise = np.divide(GAUSSIAN.mean_absolute, rate, out=np.zeros_like(rate), where=live)
-        bias = (1.0 - self.shares @ factor) / 2.0
+        bias = (1.0 - self.shares.per_cell(factor)) / 2.0
         return np.where(live, np.maximum(bias, 0.0) + noise, MAX_CONSTANT_ERROR["mean"])
 
     def value(self, rate: Floats) -> tuple[float, Floats]:
@@ -104,12 +99,11 @@ class GaussianProblem:
         factor = np.where(held, self.root / np.maximum(norms, 1e-300), 1.0)
         error = float((self.weight * self.cell_errors(rate, factor)).sum())
         # What a factor is worth, and how fast it falls with the square of its norm.
-        worth = self.user_shares @ np.where(live, self.weight / 2.0, 0.0)
+        worth = self.shares.per_user(np.where(live, self.weight / 2.0, 0.0))
         fall = np.where(held, self.root / np.maximum(norms, 1e-90) ** 3, 0.0)
         noise = np.divide(1.0, rate**2, out=np.zeros_like(rate), where=live)
-        slope = rate * (self.squares @ (worth * fall)) - GAUSSIAN.mean_absolute * (
-            self.weight * noise
-        )
+        slope = rate * self.squares.per_cell(worth * fall)
+        slope -= GAUSSIAN.mean_absolute * self.weight * noise
         return error, np.where(live, slope, 0.0)
 
 

@@ -33,8 +33,10 @@ BINDING_SHARE = 0.99
 """Part of the allowed loss from which a user who is not reduced counts as held by it."""
 ASCENT_STEPS, ASCENT_PAIRS = 300, 2e7
 """Steps towards the best lower bound, and how many pairs they may look at in all."""
-SAMPLED_RUNS, LOG_MULTIPLIER_RANGE = 2, (-4.0, 1.0)
-"""Runs of cells that show the scale at which they begin, and between which logarithms it is."""
+SAMPLED_RUNS = 2
+"""Runs of cells that show the scale at which the multipliers begin."""
+LOG_SCALES, LOG_REFINEMENTS = np.linspace(-4.0, 1.0, 6), np.linspace(-0.6, 0.6, 7)
+"""Logarithms of scales that are looked at first, and around the best of them."""
 BLOCK_PAIRS = 2**18
 """Pairs that the answer of the cells looks at together."""
 
@@ -78,23 +80,23 @@ def mean_error_lower_bound(
 def _scaled(
     exposure: ClippingProblem, weights: ObjectiveWeights, loss: float, multiplier: Floats
 ) -> Floats:
-    """Return the multipliers scaled to about the largest bound, judged by some cells."""
-    import scipy.optimize  # noqa: PLC0415  slow to import
+    """Return the multipliers scaled to about the largest bound, judged by some cells.
 
+    The bound is concave in the scale. Its largest value is looked for at scales a factor e apart,
+    then at closer ones around the best: steps towards the best multipliers follow in any case.
+    """
     occupancy = exposure.occupancy.local()
     runs = list(_blocks(occupancy.start))
     sample = runs[:: max(len(runs) // SAMPLED_RUNS, 1)]
     pairs = sum(int(np.diff(occupancy.start[[run.start, run.stop]])[0]) for run in sample)
     price = loss * float(multiplier.sum()) * pairs / occupancy.n_pairs
 
-    def below(log: float) -> float:
+    def bound(log: float) -> float:
         times = float(np.exp(log))
-        return times * price - _answer(exposure, weights, multiplier * times, sample)[0]
+        return _answer(exposure, weights, multiplier * times, sample)[0] - times * price
 
-    scaled = scipy.optimize.minimize_scalar(
-        below, bounds=LOG_MULTIPLIER_RANGE, method="bounded", options={"xatol": 0.1}
-    )
-    return multiplier * float(np.exp(scaled.x))
+    coarse = max(LOG_SCALES, key=bound)
+    return multiplier * float(np.exp(max(coarse + LOG_REFINEMENTS, key=bound)))
 
 
 def _answer(

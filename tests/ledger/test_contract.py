@@ -11,9 +11,8 @@ import pytest
 
 from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.ledger import journal, windows
-from hexveil.ledger.accounts import check_key
+from hexveil.ledger.accounts import Spend, check_key
 from hexveil.ledger.events import TRANSITIONS
-from hexveil.ledger.ledger import Spend
 from ledger.books import draw, losses, publish, spend, tables
 
 HALF, PART = Fraction(1, 2), Fraction(1, 10**12)

@@ -18,19 +18,19 @@ enter the ledger.
 
 from __future__ import annotations
 
-from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.rational import Number, decimal_text, to_positive_fraction
-from hexveil.ledger import accounts, events, journal, odometer, windows
-from hexveil.ledger.accounts import Account, Spend
+from hexveil.base.rational import Number, to_positive_fraction
+from hexveil.ledger import accounts, events, journal, windows
+from hexveil.ledger.account_terms import (
+    account_terms,
+    holder_key,
+    holder_key_file,
+    open_with_terms,
+)
 from hexveil.ledger.bookings import (
     Booking,
-    booked_losses,
-    budget_error,
     check_rebookable,
     check_same_booking,
     last_reservation,
@@ -39,21 +39,24 @@ from hexveil.ledger.bookings import (
 from hexveil.ledger.integrity import soundness
 from hexveil.ledger.integrity.verification import verify
 from hexveil.ledger.promises import PURE, check_same_promise, cost_fields
+from hexveil.ledger.spending import pin_unit, refund_losses, spend_losses
 from hexveil.ledger.storage import disk_space, draw_lock
-from hexveil.ledger.storage.databases import MEMORY, connect, describe_address, transaction
-from hexveil.ledger.unit_losses import Key, make_key, read_key
+from hexveil.ledger.storage.databases import connect, describe_address, transaction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
+    from fractions import Fraction
+    from pathlib import Path
 
     import numpy as np
     import sqlalchemy as sa
     from numpy.typing import NDArray
 
+    from hexveil.ledger.accounts import Account, Spend
     from hexveil.ledger.events import Event
     from hexveil.ledger.integrity.verification import Verdict
-    from hexveil.ledger.unit_losses import Losses
+    from hexveil.ledger.unit_losses import Key, Losses
 
 
 class Ledger:
@@ -102,99 +105,18 @@ class Ledger:
         account: str | None = None,
         delta: Number | None = None,
     ) -> None:
-        for name, text in (
-            ("dataset", dataset),
-            ("account", dataset if account is None else account),
-        ):
-            if not (isinstance(text, str) and text.strip()):
-                raise InputError(f"{name} must be a name, under which releases add up.")
-        new_budget = None if budget is None else to_positive_fraction(budget, "budget")
-        new_window = None if window is None else windows.check(window)
-        new_delta = None if delta is None else to_delta(delta)
+        terms = account_terms(dataset, budget, window, account, delta)
         self.dataset = dataset
         self._engine = connect(url)
+        self._key_file = holder_key_file(self._engine, url, key)
         self._reserved_space: dict[int, disk_space.ReservedSpace | None] = {}
         """Disk space reserved for the results of draws that began, by their entries."""
         # One transaction: two processes that open a new ledger must not both make its key.
         with transaction(self._engine) as connection:
             existing = accounts.find(connection, dataset)
-            self._key = self._key_of(
-                url, key, new=existing is None and not events.read_head(connection).entry
-            )
-            if existing is None:
-                existing = self._opened(connection, new_budget, new_window, account, new_delta)
-            self._check_same(existing, new_budget, new_window, account, new_delta)
-        self._account = existing.name
-
-    def _opened(
-        self,
-        connection: sa.Connection,
-        budget: Fraction | None,
-        window: str | None,
-        name: str | None,
-        delta: Fraction | None,
-    ) -> Account:
-        """Return the account of a data set that the ledger does not know yet."""
-        # Another data set may have opened the account before: then its budget is the shared one.
-        existing = accounts.find_by_name(connection, name or self.dataset)
-        if existing is None and budget is None:
-            raise InputError(
-                f"the ledger does not know {self.dataset!r} yet: name its budget, the largest "
-                "total loss of one unit over all its releases, in epsilon."
-            )
-        account = existing or Account(
-            name or self.dataset,
-            "",
-            window or "lifetime",
-            budget or Fraction(0),
-            self._key.fingerprint,
-            delta=delta or PURE,
-        )
-        accounts.check_key(account, self._key)
-        return accounts.open_account(connection, account, self.dataset)
-
-    def _check_same(
-        self,
-        pinned: Account,
-        budget: Fraction | None,
-        window: str | None,
-        name: str | None,
-        delta: Fraction | None,
-    ) -> None:
-        """Refuse arguments that differ from the pinned ones."""
-        accounts.check_key(pinned, self._key)
-        if name is not None and name != pinned.name:
-            raise InputError(
-                f"{self.dataset!r} spends from the account {pinned.name!r} of this ledger, and not "
-                f"from {name!r}; it cannot change."
-            )
-        if delta is not None:
-            check_same_promise(pinned.name, pinned.delta, delta)
-        if budget is not None and budget != pinned.budget:
-            raise InputError(
-                f"the ledger's budget of {pinned.name!r} is {decimal_text(pinned.budget)}, and not "
-                f"{decimal_text(budget)}; hexveil ledger set-budget changes it, and is on record."
-            )
-        if window is not None and window != pinned.window:
-            raise InputError(
-                f"the ledger's budget of {pinned.name!r} is for a {pinned.window}, and not for a "
-                f"{window}; that cannot change: begin a new account."
-            )
-
-    def _key_of(self, url: str | Path, key: str | Path | None, *, new: bool) -> Key:
-        """Return the holder's key; created if the ledger is new and has none."""
-        self._key_file: Path | None = None
-        if str(url) == MEMORY and key is None:
-            return Key(b"forgotten with its ledger")
-        if key is None and self._engine.dialect.name != "sqlite":
-            raise InputError(
-                "a ledger on a server needs the file of the holder's key: key (in [ledger], or "
-                "--key)."
-            )
-        file = (Path(key) if key is not None else Path(f"{self.address}.key")).absolute()
-        self._key_file = file
-        # Never a new key for a ledger with entries: under it all units would look new, and unspent.
-        return make_key(file) if new and not file.exists() else read_key(file)
+            is_new = existing is None and not events.read_head(connection).entry
+            self._key = holder_key(self._key_file, new=is_new)
+            self._account = open_with_terms(connection, existing, terms, self._key).name
 
     def __repr__(self) -> str:
         return f"Ledger(dataset={self.dataset!r}, account={self._account!r})"
@@ -309,11 +231,12 @@ class Ledger:
                     check_same_booking(history, losses, plan)
                 return existing
             check_rebookable(history)
-            check_same_promise(self._account, self._read_account(connection).delta, delta)
-            account = self._with_unit(connection, privacy_unit)
+            account = self._read_account(connection)
+            check_same_promise(self._account, account.delta, delta)
+            account = pin_unit(connection, account, privacy_unit)
             # Read once: the window that is charged must be that of the event's own time.
             moment = windows.now(events.read_head(connection).at)
-            self._spend(connection, account, losses, moment, is_repeated=bool(history))
+            spend_losses(connection, account, losses, moment, is_repeated=bool(history))
             reserved = events.append(
                 connection,
                 "reserved",
@@ -419,13 +342,8 @@ class Ledger:
         with transaction(self._engine) as connection:
             history = events.request_events(connection, self.dataset, request)
             events.check_transition(history, "returned")
-            account, reserved = self._read_account(connection), history[-1]
-            losses = booked_losses(reserved)
-            for window in {reserved.body["window"], windows.LIFETIME}:
-                # A set, for the window of a lifetime account is the lifetime itself. Only the
-                # account's own window has a limit.
-                line = account.pico_epsilons if window == reserved.body["window"] else None
-                odometer.unbook(connection, account.name, window, losses, line)
+            account = self._read_account(connection)
+            refund_losses(connection, account, history[-1])
             events.append(
                 connection, "returned", account=account.name, dataset=self.dataset, request=request
             )
@@ -472,39 +390,3 @@ class Ledger:
         if account is None:
             raise InputError(f"the ledger does not know {self.dataset!r} any more.")
         return account
-
-    def _with_unit(self, connection: sa.Connection, unit: str) -> Account:
-        """Return the account, its unit pinned; refuse another."""
-        account = self._read_account(connection)
-        if not account.unit:
-            return accounts.set_unit(connection, account, unit)
-        if account.unit != unit:
-            raise InputError(
-                f"the ledger's releases of {account.name!r} protect a {account.unit}, this one a "
-                f"{unit}; losses of different units do not add up: use another account."
-            )
-        return account
-
-    def _spend(
-        self,
-        connection: sa.Connection,
-        account: Account,
-        losses: Losses,
-        moment: str,
-        *,
-        is_repeated: bool,
-    ) -> None:
-        """Book losses in the window and for the lifetime, or refuse them."""
-        window = windows.label(account.window, moment)
-        # Read and added in one transaction under the write lock: no other booking comes between.
-        balances = odometer.read_balances(connection, account.name, window, losses.hashes)
-        if (balances + losses.pico_epsilons > account.pico_epsilons).any():
-            raise budget_error(account, losses, balances, is_repeated=is_repeated)
-        odometer.add(connection, account.name, window, losses, balances, account.pico_epsilons)
-        # Recorded beside a window that is refilled: a spend also states the loss since the account
-        # began.
-        if window != windows.LIFETIME:
-            lifetime = odometer.read_balances(
-                connection, account.name, windows.LIFETIME, losses.hashes
-            )
-            odometer.add(connection, account.name, windows.LIFETIME, losses, lifetime, None)

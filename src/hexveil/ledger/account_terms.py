@@ -1,0 +1,154 @@
+"""Terms of an account as they are stated when a ledger is opened: pinned once, checked later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hexveil.accounting.gaussian_composition import to_delta
+from hexveil.base.errors import InputError
+from hexveil.base.rational import Number, decimal_text, to_positive_fraction
+from hexveil.ledger import accounts, windows
+from hexveil.ledger.accounts import Account
+from hexveil.ledger.promises import PURE, check_same_promise
+from hexveil.ledger.storage.databases import MEMORY, describe_address
+from hexveil.ledger.unit_losses import Key, make_key, read_key
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+
+@dataclass(frozen=True)
+class AccountTerms:
+    """What is stated of a data set's account; None where it is left to what is pinned.
+
+    Attributes
+    ----------
+    dataset : str
+    budget : Fraction or None
+    window : str or None
+    name : str or None
+        Of the account; of a new one the data set's, by default.
+    delta : Fraction or None
+    """
+
+    dataset: str
+    budget: Fraction | None
+    window: str | None
+    name: str | None
+    delta: Fraction | None
+
+
+def account_terms(
+    dataset: str,
+    budget: Number | None,
+    window: str | None,
+    name: str | None,
+    delta: Number | None,
+) -> AccountTerms:
+    """Return the terms, checked; see `Ledger` for the parameters.
+
+    Raises
+    ------
+    InputError
+        On a name that is empty, a budget that is not positive, an unknown window, or a δ that is
+        no probability.
+    """
+    for field, text in (("dataset", dataset), ("account", dataset if name is None else name)):
+        if not (isinstance(text, str) and text.strip()):
+            raise InputError(f"{field} must be a name, under which releases add up.")
+    return AccountTerms(
+        dataset,
+        None if budget is None else to_positive_fraction(budget, "budget"),
+        None if window is None else windows.check(window),
+        name,
+        None if delta is None else to_delta(delta),
+    )
+
+
+def open_with_terms(
+    connection: sa.Connection, existing: Account | None, terms: AccountTerms, key: Key
+) -> Account:
+    """Return the data set's account, opened if the ledger does not know it yet.
+
+    Raises
+    ------
+    InputError
+        If the terms differ from the pinned ones, or a new account has no budget.
+    """
+    account = _open(connection, terms, key) if existing is None else existing
+    _check_same(account, terms, key)
+    return account
+
+
+def _open(connection: sa.Connection, terms: AccountTerms, key: Key) -> Account:
+    """Return the account of a data set that the ledger does not know yet."""
+    name = terms.name or terms.dataset
+    # Another data set may have opened the account before: then its budget is the shared one.
+    shared = accounts.find_by_name(connection, name)
+    if shared is None and terms.budget is None:
+        raise InputError(
+            f"the ledger does not know {terms.dataset!r} yet: name its budget, the largest "
+            "total loss of one unit over all its releases, in epsilon."
+        )
+    account = shared or Account(
+        name,
+        "",
+        terms.window or "lifetime",
+        terms.budget or Fraction(0),
+        key.fingerprint,
+        delta=terms.delta or PURE,
+    )
+    accounts.check_key(account, key)
+    return accounts.open_account(connection, account, terms.dataset)
+
+
+def _check_same(pinned: Account, terms: AccountTerms, key: Key) -> None:
+    """Refuse terms that differ from the pinned ones."""
+    accounts.check_key(pinned, key)
+    if terms.name is not None and terms.name != pinned.name:
+        raise InputError(
+            f"{terms.dataset!r} spends from the account {pinned.name!r} of this ledger, and not "
+            f"from {terms.name!r}; it cannot change."
+        )
+    if terms.delta is not None:
+        check_same_promise(pinned.name, pinned.delta, terms.delta)
+    if terms.budget is not None and terms.budget != pinned.budget:
+        raise InputError(
+            f"the ledger's budget of {pinned.name!r} is {decimal_text(pinned.budget)}, and not "
+            f"{decimal_text(terms.budget)}; hexveil ledger set-budget changes it, and is on record."
+        )
+    if terms.window is not None and terms.window != pinned.window:
+        raise InputError(
+            f"the ledger's budget of {pinned.name!r} is for a {pinned.window}, and not for a "
+            f"{terms.window}; that cannot change: begin a new account."
+        )
+
+
+def holder_key_file(engine: sa.Engine, url: str | Path, key: str | Path | None) -> Path | None:
+    """Return the full path of the holder's key; None for a ledger in memory that has its own.
+
+    Raises
+    ------
+    InputError
+        If a server's ledger comes without one.
+    """
+    if key is not None:
+        return Path(key).absolute()
+    if str(url) == MEMORY:
+        return None
+    if engine.dialect.name != "sqlite":
+        raise InputError(
+            "a ledger on a server needs the file of the holder's key: key (in [ledger], or --key)."
+        )
+    return Path(f"{describe_address(engine)}.key").absolute()
+
+
+def holder_key(file: Path | None, *, new: bool) -> Key:
+    """Return the holder's key; created if the ledger is new and has none."""
+    if file is None:
+        return Key(b"forgotten with its ledger")
+    # Never a new key for a ledger with entries: under it all units would look new, and unspent.
+    return make_key(file) if new and not file.exists() else read_key(file)

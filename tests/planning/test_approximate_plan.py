@@ -55,8 +55,8 @@ from hexveil.planning.goal import goal
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.publishing import pipeline
 from hexveil.publishing.dossier.dossier import dossier as render_dossier
-from hexveil.publishing.verification import recomputed_losses, square_checks
-from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
+from hexveil.publishing.verification import loss_checks, square_checks
+from hexveil.publishing.verification.release_statements import ReleaseStatements
 from publishing.setting import dataset_of
 from stage_laws import selection_law
 
@@ -547,7 +547,7 @@ def test_a_release_books_squares_and_its_folder_is_checked(tmp_path):
         forged = copy.deepcopy(manifest)
         edit(forged)
         stated = ReleaseStatements.from_release(forged, table)
-        found = recomputed_losses.find_problems(stated, square_checks.check_squares)
+        found = loss_checks.find_problems(stated, square_checks.check_squares)
         assert message in " ".join(found), name
     pure = hv.plan(dataset, epsilon=1, clipping_range="bounds", advise=False)
     with pytest.raises(InputError, match="opened with delta"):

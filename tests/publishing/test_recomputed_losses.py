@@ -7,8 +7,9 @@ from fractions import Fraction
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.publishing.verification import recomputed_losses, verify
-from hexveil.publishing.verification.recomputed_losses import LossRange, ReleaseStatements
+from hexveil.publishing.verification import loss_checks, recomputed_losses, verify
+from hexveil.publishing.verification.recomputed_losses import LossRange
+from hexveil.publishing.verification.release_statements import ReleaseStatements
 from publishing.releases import (
     PLANS,
     forge_manifest,
@@ -105,10 +106,10 @@ def cheaper(place):
         for key in ("max", "p99", "p90", "median", "mean"):
             half[key] /= 2
         spent = half["max"]
-        text = recomputed_losses.epsilon_text(Fraction(spent))
+        text = loss_checks.epsilon_text(Fraction(spent))
         manifest["guarantee"] |= {
             "epsilon_spent": text,
-            recomputed_losses.FACTOR_FIELD: math.exp(spent),
+            loss_checks.FACTOR_FIELD: math.exp(spent),
         }
         for step in manifest["plan"]["privacy_steps"]:
             step["epsilon"] = str(float(step["epsilon"]) / 2)
@@ -133,7 +134,7 @@ FORGED = {
     ),
     "another factor": (
         "means",
-        stated("guarantee", recomputed_losses.FACTOR_FIELD, to=lambda x: x / 2),
+        stated("guarantee", loss_checks.FACTOR_FIELD, to=lambda x: x / 2),
         "not e to the power",
     ),
     "less spent": (

@@ -35,10 +35,10 @@ from hexveil.publishing.distribution.distribution_table import (
 )
 from hexveil.publishing.estimates.quality_grades import deviation_of_estimates
 from hexveil.publishing.manifest import epsilon_text
-from hexveil.publishing.verification import accuracy_checks, recomputed_losses
+from hexveil.publishing.verification import accuracy_checks, loss_checks
 from hexveil.publishing.verification.files import file_comparison
 from hexveil.publishing.verification.files.file_comparison import TOLERANCE
-from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
+from hexveil.publishing.verification.release_statements import ReleaseStatements
 from hexveil.report.promise import assumptions, neighbours, probability_factor, promise
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def check_distribution_losses(table: pa.Table, manifest: Json) -> Iterator[str]:
     for name in (MOMENTS, SCORES):
         if name in manifest:
             stated = ReleaseStatements.from_release(nested_manifest(manifest, name), table)
-            for problem in recomputed_losses.find_problems(stated):
+            for problem in loss_checks.find_problems(stated):
                 yield f"{name}: {problem}"
     components = {one["name"]: one for one in manifest["plan"]["components"]}
     for name, component in components.items():

@@ -28,7 +28,7 @@ from hexveil.publishing.verification import cell_range_checks as cell_ranges
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexveil.publishing.verification.recomputed_losses import (
+    from hexveil.publishing.verification.release_statements import (
         ReleaseStatements,
         StatedStatistic,
     )

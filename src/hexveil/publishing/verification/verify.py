@@ -36,13 +36,14 @@ from hexveil.publishing.verification import (
     accuracy_checks,
     column_checks,
     distribution_checks,
+    loss_checks,
     presence_checks,
     recomputed_losses,
     square_checks,
 )
 from hexveil.publishing.verification.files import file_comparison, untrusted_files
 from hexveil.publishing.verification.files.checked_files import NOT_SIGNED, CheckedFiles, read_json
-from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
+from hexveil.publishing.verification.release_statements import ReleaseStatements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -366,7 +367,7 @@ class _FolderCheck:
         issues.extend(file_comparison.check_numbers(table, stated))
         issues.extend(file_comparison.check_cut_off(table, self.manifest))
         issues.extend(accuracy_checks.check_accuracy(table, self.manifest))
-        issues.extend(recomputed_losses.find_problems(stated, square_checks.check_squares))
+        issues.extend(loss_checks.find_problems(stated, square_checks.check_squares))
         issues.extend(file_comparison.compare_readme(self.folder, table, self.manifest))
         issues.extend(file_comparison.compare_metadata(self.folder, table, self.manifest))
         self.stated, self.table = stated, table

@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.publishing.verification.recomputed_losses import ReleaseStatements, StatedStatistic
+    from hexveil.publishing.verification.release_statements import (
+        ReleaseStatements,
+        StatedStatistic,
+    )
 
     Floats = NDArray[np.float64]
     Json = dict[str, Any]

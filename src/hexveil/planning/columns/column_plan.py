@@ -129,8 +129,8 @@ class ColumnPlans(PlansByColumn):
     facts : ColumnFacts
     plans : mapping of str to Plan or DistributionPlan
         By column, in the order of the facts.
-    requested_epsilon, weights, edition
-        As `PlansByColumn` has them.
+
+    The others are those of `PlansByColumn`.
     """
 
     facts: ColumnFacts
@@ -168,8 +168,8 @@ class DeclaredColumnPlans(PlansByColumn):
     facts : DeclaredColumns
     plans : mapping of str to PresencePlan
         By column, in the order of the facts.
-    requested_epsilon, weights, edition
-        As `PlansByColumn` has them.
+
+    The others are those of `PlansByColumn`.
     """
 
     facts: DeclaredColumns

@@ -145,8 +145,8 @@ def columns_schema(model: object = None) -> Json:
         "version": {"type": ["string", "null"]},
         "sources": {"type": "array", "items": text},
     }
-    same = ("schema_version", "software", "request", "ledger")
-    same += () if is_private else ("losses",)
+    losses = [] if is_private else ["losses"]
+    same = ["schema_version", "software", "request", "ledger", *losses]
     properties = {name: parts[name] for name in same} | {
         "kind": {"const": KIND},
         **({"model": {"const": PRESENCE}} if is_private else {}),

@@ -279,8 +279,9 @@ def test_each_part_names_the_whole(folder):
     assert "released together (pm25, no2.air)" in dossier(folder / "pm25").to_text().replace(
         "\n", " "
     )
-    with pytest.raises(InputError, match="several value columns"):
-        dossier(folder)
+    together = dossier(folder)
+    assert [one.title for one in together.sections[-2:]] == [f"Value column {c}" for c in BOUNDS]
+    assert f"epsilon {whole['guarantee']['epsilon_spent']}" in together.to_markdown()
     with pytest.raises(InputError, match="several value columns"):
         open_source(folder)
     assert open_source(folder / "pm25").statistics == STATISTICS

@@ -265,6 +265,9 @@ def test_each_part_names_the_whole(folder):
         words = " ".join(text.split())
         assert "one privacy unit not been in the records of any of them" in words
         assert "is protected, too" in words
+    together = dossier(folder).to_markdown()
+    assert "# Value column no2.air" in together.replace("\\", "")
+    assert "the loss over all columns is the sum of these" in " ".join(together.split())
     readme = " ".join((folder / "README.txt").read_text().split())
     assert "in all value columns at once: all records of one user" in readme
     assert 'href="no2_air/report.html"' in (folder / "report.html").read_text()

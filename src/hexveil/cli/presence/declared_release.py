@@ -152,7 +152,7 @@ def _open_cells(published: Release) -> int | dict[str, int]:
             column: sum(one.table["is_open"].to_pylist())
             for column, one in published.releases.items()
         }
-    return sum(published.table["is_open"].to_pylist())
+    return int(sum(published.table["is_open"].to_pylist()))
 
 
 def release_json(

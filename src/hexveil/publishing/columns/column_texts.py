@@ -56,14 +56,14 @@ def _values(manifest: Json, columns: Sequence[Json]) -> Json:
         "guarantee": manifest["guarantee"],
         "epsilon": format_rounded_up(float(Fraction(manifest["guarantee"]["epsilon_spent"])), 4),
         "is_private": manifest.get("model") == "presence",
-        "losses": _losses(manifest.get("losses")),
+        "losses": describe_losses(manifest.get("losses")),
         "columns": [
             _column(stated, own) for stated, own in zip(manifest["columns"], columns, strict=True)
         ],
     }
 
 
-def _losses(losses: Json | None) -> dict[str, str]:
+def describe_losses(losses: Json | None) -> dict[str, str]:
     """Return quantiles of the losses of units; nothing where no unit's own loss is stated."""
     if losses is None:
         return {}

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hexveil.mechanisms.contract import DONE, LaplaceNoise, Meter, NoisyMax, Outputs
+from hexveil.mechanisms.contract import (
+    DONE,
+    LaplaceNoise,
+    Meter,
+    NoisyMax,
+    Outputs,
+    PrivateSums,
+)
+from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.model.private_pairs import PrivatePairs
 from stage_laws import TINY, selection_law
@@ -54,6 +62,26 @@ class PresenceWorld:
         return made
 
 
+@dataclass(frozen=True)
+class ColumnWorld:
+    """Worlds of several value columns, in all of which one more unit may have records at once.
+
+    Attributes
+    ----------
+    columns : dict of str to PresenceWorld
+    """
+
+    columns: dict
+
+    def data_sets(self):
+        """Return the sums of each data set, the one without the new unit first."""
+        every = itertools.product(*(world.data_sets() for world in self.columns.values()))
+        return [
+            ColumnSums(dict(zip(self.columns, map(PresenceSums, one), strict=True)))
+            for one in every
+        ]
+
+
 class ExactPresenceLoss:
     """The largest log-ratio between the data set without a unit and those with it.
 
@@ -73,7 +101,8 @@ class ExactPresenceLoss:
 
     def __init__(self, world, allocate):
         pairs = world.data_sets()
-        self.sums = [PresenceSums(one) for one in pairs]
+        # Of several value columns a data set comes as sums.
+        self.sums = [one if isinstance(one, PrivateSums) else PresenceSums(one) for one in pairs]
         allocations = [allocate(one) for one in pairs]
         # A sound plan looks at no records: one for all data sets, whose stages are asked once.
         self.allocations = list({id(one): one for one in allocations}.values())
@@ -109,7 +138,9 @@ class ExactPresenceLoss:
 
     def _choose(self, rows, ratio, metered, stage, request, measured):
         scores = np.array([one.scores[0] for one in measured])
-        stated = int(stage.sensitivity(Outputs())[0].by.max())
+        (report,) = stage.sensitivity(Outputs())
+        # A column's report stands behind the numbers of units of the whole release.
+        stated = int(getattr(report, "report", report).by.max())
         assert np.abs(scores - scores[0]).max() <= stated, "a score moves by more than is stated"
         laws = np.array([self._law(one.scores[0], request.scale) for one in measured])
         logs = np.log(np.maximum(laws, TINY))

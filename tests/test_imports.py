@@ -114,6 +114,7 @@ TABLE = {
 PRIVATE_PRESENCE = {
     *("PrivatePairs", "PairBlocks", "PresenceSums", "private_pairs", "total_over_units"),
     *("PrivateDataset", "private_dataset", "read_private", "private_reading"),
+    *("PrivateColumns", "read_private_columns"),
     *("SparkPairBlocks", "private_blocks", "read_private_sums", "declared_sums"),
 }
 """Names through which records of private presence can be had."""

@@ -4,6 +4,7 @@ Noise that ignores the records stands in for the door where outputs are compared
 records must leave the same bytes everywhere.
 """
 
+import itertools
 import json
 import re
 import sqlite3
@@ -313,30 +314,42 @@ NEIGHBOURS = {
 def left_behind(folder, call, text, *options):
     """Return what a release of these records leaves behind: output, files, facts of the ledger."""
     folder.mkdir()
-    (folder / "cars.csv").write_text(text)
+    (folder / "cars.csv").write_text(with_load(text) if "load" in options else text)
     (folder / "run.toml").write_text(RUN)
     said = call("release", folder / "run.toml", *options)
+    written = sorted(path for path in (folder / "map").rglob("*") if path.is_file())
     files = {
-        path.name: path.read_bytes()
-        for path in sorted((folder / "map").iterdir())
+        path.relative_to(folder): path.read_bytes()
+        for path in written
         # They name the ledger's hash, which holds the time.
         if path.name not in ("manifest.json", "receipt.json")
     }
-    manifest = json.loads((folder / "map" / "manifest.json").read_text())
-    manifest["ledger"] = manifest["ledger"]["entry"]
+    manifests = [json.loads(path.read_text()) for path in written if path.name == "manifest.json"]
+    for manifest in manifests:
+        manifest["ledger"] = manifest["ledger"]["entry"]
     ledger = hv.Ledger(folder / "ledger.sqlite", dataset="cars")
     booked = [(one.request, dict(one.facts)) for one in ledger.entries()], ledger.spend()
     output = (said.code, said.err, said.out.replace(str(folder), "."))
     names = sorted(path.name for path in folder.rglob("*"))
-    return output, files, manifest, booked, names
+    return output, files, manifests, booked, names
+
+
+def with_load(text):
+    """Return records with a second value column, which every other row lacks."""
+    first, *rows = text.splitlines()
+    return "\n".join([f"{first},load", *(f"{row},{'4' * (k % 2)}" for k, row in enumerate(rows))])
 
 
 SHAPES = ("--statistics", "p50,share<30")
+SEVERAL = ("--value", "speed", "--value", "load")
 
 
 @pytest.mark.parametrize(
     ("changed", "options"),
-    [*((name, ()) for name in NEIGHBOURS), ("one user more", SHAPES), ("nobody", SHAPES)],
+    [
+        *((name, ()) for name in NEIGHBOURS),
+        *itertools.product(("one user more", "nobody"), (SHAPES, SEVERAL)),
+    ],
 )
 def test_nothing_but_noise_depends_on_the_records(changed, options, tmp_path, call, monkeypatch):
     """With noise that ignores records, neighbours leave the same bytes, messages and exit code."""

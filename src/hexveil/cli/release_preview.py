@@ -13,9 +13,7 @@ from hexveil.cli.output import formatting
 from hexveil.cli.output.plan_text import price_lines
 from hexveil.ledger import Ledger
 from hexveil.ledger.storage.databases import MEMORY
-from hexveil.publishing import signing
-from hexveil.publishing.columns.column_folder import FILES
-from hexveil.publishing.columns.column_table import column_prefixes
+from hexveil.publishing.columns.column_folder import planned_names
 from hexveil.publishing.folder import planned_files
 from hexveil.publishing.pipeline import preview_release
 from hexveil.records.columns.column_datasets import ColumnDatasets
@@ -79,9 +77,7 @@ def _files(run: Run, dataset: ReleasableDataset) -> list[str]:
     """Return the paths of the files and folders that a release would write."""
     folder = Path(str(run.release.out))
     if isinstance(dataset, ColumnDatasets):
-        own = column_prefixes([*dataset.datasets]).values()
-        signed = (signing.NAME,) if run.release.sign is not None else ()
-        names = tuple(sorted((*FILES, *own, *signed)))
+        names = planned_names([*dataset.datasets], signed=run.release.sign is not None)
         return [str(shared_steps.resolve_path(run, folder / name)) for name in names]
     names = planned_files(
         dataset.public,

@@ -49,7 +49,6 @@ def read_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     if run.privacy.protect is not None:
         fields["protect"] = run.privacy.protect
     if is_presence_private(run):
-        refuse_several(run, 'protect = "presence"')
         _refuse_limits(run)
     check_places(run)
     fields["cells"] = cells(run)
@@ -83,7 +82,7 @@ def refuse_several(run: Run, where: str) -> None:
     if len(columns) > 1:
         raise InputError(
             f"{where} takes one value column; name it, as in --value {columns[0]} (plan and "
-            'release take several, with protect = "values").'
+            "release take several)."
         )
 
 
@@ -203,7 +202,8 @@ def presence_arguments(run: Run) -> Arguments:
         If a declaration is missing, or [plan] has a field without meaning here.
     """
     fields = run.plan.explicit_fields()
-    strange = sorted(fields.keys() - _PRESENCE_FIELDS)
+    known = _PRESENCE_FIELDS | ({"weights"} if len(value_columns_of(run)) > 1 else set())
+    strange = sorted(fields.keys() - known)
     if strange:
         raise InputError(
             f'{strange[0]} (in [plan]) has no meaning with protect = "presence"; leave it out.'

@@ -1,26 +1,61 @@
-"""Public facts of several value columns of the same records.
+"""Facts of several value columns of the same records, counted or declared.
 
-Each column has its own: whether a record carries a usable value of a column is public, so that
-units, counts and cells of one column may differ from those of another. Units of all columns are
-numbered together, since what one unit loses in all columns adds up.
+Where occupancy is public each column has its own: whether a record carries a usable value of a
+column is public, so that units, counts and cells of one column may differ from those of another.
+Units of all columns are numbered together, since what one unit loses in all columns adds up. Where
+presence is private everything is declared, and any unit may be in any column.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+
+from hexveil.model.declared_facts import DeclaredFacts
+from hexveil.model.public_metadata import PublicMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from hexveil.model.public_metadata import PublicMetadata, Unit
+    from hexveil.model.public_metadata import Unit
+
+Facts = TypeVar("Facts", PublicMetadata, DeclaredFacts)
+"""Facts of one value column, by privacy model."""
+
+
+class FactsByColumn(Generic[Facts]):
+    """Facts of each value column, and what they have in common.
+
+    Attributes
+    ----------
+    columns : mapping of str to PublicMetadata or DeclaredFacts
+        By the column's name, in the order in which the columns were named.
+    """
+
+    columns: Mapping[str, Facts]
+
+    @property
+    def leading(self) -> Facts:
+        """Facts of the first column, for all that columns have in common."""
+        return next(iter(self.columns.values()))
+
+    @property
+    def privacy_unit(self) -> Unit:
+        """Privacy unit of all columns."""
+        return self.leading.privacy_unit
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """Request of the first column; clocks and selection are common to all."""
+        return self.leading.identity
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnFacts:
+class ColumnFacts(FactsByColumn[PublicMetadata]):
     """Public facts of each value column, and the numbers of their units.
 
     Attributes
@@ -37,17 +72,25 @@ class ColumnFacts:
     units: Mapping[str, NDArray[np.int64]]
     n_units: int
 
-    @property
-    def leading(self) -> PublicMetadata:
-        """Facts of the first column, for all that columns have in common."""
-        return next(iter(self.columns.values()))
+
+@dataclass(frozen=True, eq=False)
+class DeclaredColumns(FactsByColumn[DeclaredFacts]):
+    """Declared facts of each value column under private presence; no record decided them.
+
+    Attributes
+    ----------
+    columns : mapping of str to DeclaredFacts
+        By the column's name, in the order in which the columns were named.
+    """
+
+    columns: Mapping[str, DeclaredFacts]
 
     @property
-    def privacy_unit(self) -> Unit:
-        """Privacy unit of all columns."""
-        return self.leading.privacy_unit
+    def units(self) -> Mapping[str, NDArray[np.int64]]:
+        """Number of each column's one entry of losses, that of any unit, in the release."""
+        return dict.fromkeys(self.columns, np.zeros(1, dtype=np.int64))
 
     @property
-    def identity(self) -> Mapping[str, str]:
-        """Public request of the first column; clocks and selection are common to all."""
-        return self.leading.identity
+    def n_units(self) -> int:
+        """Entries of losses: one, of any unit, present or not."""
+        return 1

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast, overload, runtime_checkable
 
 from hexveil.base.errors import InputError
-from hexveil.model.column_facts import ColumnFacts
+from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.model.declared_facts import DeclaredFacts
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.columns.plan_columns import ColumnOptions, plan_columns, without_distribution
+from hexveil.planning.columns.plan_declared import plan_declared_columns
 from hexveil.planning.distribution.plan_distribution import plan_distribution
 from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.planning.moments.moment_options import MomentOptions, check_edition
@@ -18,7 +20,7 @@ from hexveil.planning.moments.plan_moments import plan_moments
 from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from hexveil.base.rational import Number
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.model.statistic_terms import Estimator
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
-    from hexveil.planning.columns.column_plan import ColumnPlans
+    from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.moments.public_source import HasPublicMetadata
     from hexveil.planning.plan import Plan
@@ -40,7 +42,9 @@ if TYPE_CHECKING:
     )
 
 Moment = Literal["mean", "variance", "sd"]
-Refusable = TypeVar("Refusable", "PresencePlan", "DistributionPlan", "ColumnPlans")
+Refusable = TypeVar(
+    "Refusable", "PresencePlan", "DistributionPlan", "ColumnPlans", "DeclaredColumnPlans"
+)
 
 
 @runtime_checkable
@@ -59,6 +63,29 @@ class HasColumnFacts(Protocol):
     @property
     def public(self) -> ColumnFacts:
         """All that a plan may see."""
+
+
+@runtime_checkable
+class HasDeclaredColumns(Protocol):
+    """Anything that carries declared facts of several value columns, such as their data sets."""
+
+    @property
+    def public(self) -> DeclaredColumns:
+        """All that a plan may see."""
+
+
+@overload
+def plan(
+    source: DeclaredColumns | HasDeclaredColumns,
+    *,
+    epsilon: Number | None = ...,
+    statistics: Sequence[str] | str | None = ...,
+    weights: Mapping[str, Number] | None = ...,
+    edition: str | None = ...,
+    advise: bool = ...,
+    fleet: FleetDeclaration | int | Mapping[str, FleetDeclaration | int] | None = ...,
+    user_cap: int | str | None = ...,
+) -> DeclaredColumnPlans: ...
 
 
 @overload
@@ -157,7 +184,9 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     | DeclaredFacts
     | HasDeclaredFacts
     | ColumnFacts
-    | HasColumnFacts,
+    | HasColumnFacts
+    | DeclaredColumns
+    | HasDeclaredColumns,
     *,
     epsilon: Number | None = None,
     target_error: object = None,
@@ -178,10 +207,10 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     edition: str | None = None,
     baseline_error: Number | None = None,
     advise: bool = True,
-    fleet: FleetDeclaration | int | None = None,
+    fleet: FleetDeclaration | int | Mapping[str, FleetDeclaration | int] | None = None,
     user_cap: int | str | None = None,
     delta: Number | None = None,
-) -> Plan | PresencePlan | DistributionPlan | ColumnPlans:
+) -> Plan | PresencePlan | DistributionPlan | ColumnPlans | DeclaredColumnPlans:
     """Return a plan for all cells together: within a loss, or within planning errors.
 
     Only public facts enter: occupancy, bounds, the loss or the targets, and the prior. Nothing is
@@ -192,7 +221,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     loss over all of them within `epsilon`. Of records that were read with
     protect="presence" only what was declared enters, the result is a `PresencePlan`, and the
     arguments are epsilon, fleet, statistics ("mean" or "users"), user_cap, delta, baseline_error
-    and edition.
+    and edition; of several value columns a `DeclaredColumnPlans`, with weights, and without delta
+    and baseline_error.
 
     Parameters
     ----------
@@ -271,7 +301,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         Warn when the grid is too fine, with an epsilon that is enough. `hv.capacity` finds grids
         that are not.
     fleet : int or FleetDeclaration, optional
-        For private presence: the declared number of units, which no record decides.
+        For private presence: the declared number of units, which no record decides; of several
+        value columns perhaps a mapping with that of each.
     user_cap : int, "private" or "none", optional
         For private presence: records from which on a unit has its full weight; declared, or found
         privately for large fleets. Default none.
@@ -305,9 +336,19 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         range_share, clip_user, cell_epsilon, unfinished_stage, delta,
     )  # fmt: skip
     declared = _declared_side(source)
+    if isinstance(declared, DeclaredColumns):
+        _refuse(replace(options, delta=None), 'protect="presence"', estimator=estimator)
+        on_paper = plan_declared_columns(
+            declared, epsilon=epsilon, fleet=fleet, statistics=statistics, weights=weights,
+            user_cap=user_cap, baseline_error=baseline_error, edition=check_edition(edition),
+            delta=delta,
+        )  # fmt: skip
+        return _advised(on_paper) if advise else on_paper
     if declared is not None:
         options = replace(options, delta=None)
         _refuse(options, 'protect="presence"', weights=weights, estimator=estimator)
+        if isinstance(fleet, Mapping):
+            raise InputError("fleet states one number, since there is one value column.")
         made = plan_presence(
             declared, epsilon=epsilon, fleet=fleet, statistics=statistics, user_cap=user_cap,
             baseline_error=baseline_error, edition=check_edition(edition), delta=delta,
@@ -350,10 +391,10 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     )  # fmt: skip
 
 
-def _declared_side(source: object) -> DeclaredFacts | None:
+def _declared_side(source: object) -> DeclaredFacts | DeclaredColumns | None:
     """Return the declared facts of records with private presence; None for other sources."""
     facts = getattr(source, "public", source)
-    return facts if isinstance(facts, DeclaredFacts) else None
+    return facts if isinstance(facts, (DeclaredFacts, DeclaredColumns)) else None
 
 
 def _column_side(source: object) -> ColumnFacts | None:

@@ -11,12 +11,11 @@ from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.square_meter import UnitSquareMeter
-from hexveil.planning.columns.column_plan import ColumnPlans
+from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.presence.presence_plan import PresencePlan
-from hexveil.publishing.columns.column_manifest import as_one_of_columns, build_columns_manifest
+from hexveil.publishing.columns.column_manifest import build_columns_manifest
 from hexveil.publishing.columns.column_release import ColumnReleases
-from hexveil.publishing.columns.column_table import join_columns
 from hexveil.publishing.distribution.distribution_manifest import build_distribution_manifest
 from hexveil.publishing.distribution.distribution_table import decode_release
 from hexveil.publishing.distribution.releasable_plans import (
@@ -33,6 +32,7 @@ from hexveil.publishing.pinned_unit import unit_of
 from hexveil.publishing.presence.presence_publication import publish_presence
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_plan
+from hexveil.records.columns.column_datasets import PrivateColumns
 from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ class _Draw:
 
 
 def release(
-    dataset: Dataset | PrivateDataset | ColumnDatasets,
-    plan: Plan | DistributionPlan | PresencePlan | ColumnPlans,
+    dataset: Dataset | PrivateDataset | ColumnDatasets | PrivateColumns,
+    plan: Plan | DistributionPlan | PresencePlan | ColumnPlans | DeclaredColumnPlans,
     *,
     ledger: Ledger | None = None,
     estimates: tuple[str, ...] | str = ("raw",),
@@ -83,11 +83,11 @@ def release(
 
     Parameters
     ----------
-    dataset : Dataset, PrivateDataset or ColumnDatasets
+    dataset : Dataset, PrivateDataset, ColumnDatasets or PrivateColumns
         The records that the plan was made for. If their presence is private, the loss is booked
         for any unit, present or not. Of several value columns the loss of each unit over all of
         them is booked, and the release is a `ColumnReleases`.
-    plan : Plan, DistributionPlan, PresencePlan or ColumnPlans
+    plan : Plan, DistributionPlan, PresencePlan, ColumnPlans or DeclaredColumnPlans
     ledger : Ledger
         Where the loss is booked before any noise is drawn.
     estimates : tuple of str
@@ -122,11 +122,11 @@ def release(
     mechanisms/noise.py alone. The result of each private stage is stored before the next is
     computed, nothing is drawn twice under one booking, and only what the ledger stored is shown.
     """
-    if isinstance(dataset, PrivateDataset):
+    if isinstance(dataset, (PrivateDataset, PrivateColumns)):
         if estimates not in ("raw", ("raw",)):
             raise InputError('estimates under private presence are ("raw",): leave them out.')
         return publish_presence(dataset, plan, ledger=ledger, accept_noise=accept_noise)
-    if isinstance(plan, PresencePlan):
+    if isinstance(plan, (PresencePlan, DeclaredColumnPlans)):
         raise InputError('the plan is for records read with protect="presence".')
     book = check_arguments(dataset, plan, ledger, estimates)
     request = request_of(book.dataset, dataset.public, plan)
@@ -235,10 +235,9 @@ def _decode(
     for column, plan in draw.plan.plans.items():
         component = cast("CombinedStages", draw.allocation).component(column)
         stages, own = cast("ReleasableStages", component.plan), component.outputs(draw.outputs)
-        made = decoding.decode_column(draw.plan.facts.columns[column], plan, stages, own)
-        releases[column] = replace(made, manifest=as_one_of_columns(made.manifest, draw.plan))
-    table = join_columns({column: one.table for column, one in releases.items()})
-    return ColumnReleases(table, manifest, draw.plan.epsilon, draw.replayed, releases=releases)
+        facts = draw.plan.facts.columns[column]
+        releases[column] = decoding.decode_column(facts, plan, stages, own)
+    return ColumnReleases.of(releases, draw.plan, manifest, replayed=draw.replayed)
 
 
 @dataclass(frozen=True)

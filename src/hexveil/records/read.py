@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
+from hexveil.model.column_facts import DeclaredColumns
 from hexveil.model.public_metadata import Unit, ValueLattice
-from hexveil.records.columns.column_datasets import ColumnDatasets
+from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
 from hexveil.records.columns.value_columns import value_columns
 from hexveil.records.private_presence.declared_reading import (
     FIXED_COLUMNS,
@@ -146,6 +147,35 @@ def read(
 ) -> Dataset | ColumnDatasets: ...
 
 
+@overload
+def read(
+    source: object,
+    *,
+    user: str,
+    value: tuple[str, ...] | list[str],
+    bounds: object,
+    lat: str | None = ...,
+    lon: str | None = ...,
+    location: str | None = ...,
+    time: str | None = ...,
+    protect: Literal["presence"],
+    privacy_unit: Unit = ...,
+    cells: Cells | Labels,
+    quantum: Number | Mapping[str, Number] = ...,
+    select: Select = ...,
+    repeats: Repeats = ...,
+    value_unit: str | Mapping[str, str] | None = ...,
+    memory: str = ...,
+    engine: object = ...,
+    version: Version | None = ...,
+    timezone: str | None = ...,
+    cache: None = ...,
+    scratch: str | os.PathLike[str] | None = ...,
+    format: RecordFormat = ...,
+    statistics: Sequence[str] | str = ...,
+) -> PrivateDataset | PrivateColumns: ...
+
+
 def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     source: object,
     *,
@@ -173,7 +203,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     scratch: str | os.PathLike[str] | None = None,
     format: RecordFormat = PLAIN,  # noqa: A002  the field of a run, and what users look for
     statistics: Sequence[str] | str = (),
-) -> Dataset | PrivateDataset | ColumnDatasets:
+) -> Dataset | PrivateDataset | ColumnDatasets | PrivateColumns:
     """Read the records of a source as public metadata and private sums per (cell, user).
 
     Sums are of values and of their squares, both exact. `Dataset.has_squares` says whether sums
@@ -200,7 +230,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         Several value columns are read in one pass, and planned and released together
         (docs/how-to/several-sensors.md): bounds, quantum and value_unit then are mappings of column
         to what is stated of it, or the same for all. A record counts for each column of which it
-        has a usable value. By DuckDB, with protect="values" and without `cache`.
+        has a usable value. By DuckDB, and without `cache`.
     bounds : pair of numbers
         Values are clamped to these; both are multiples of `quantum`. Public.
     lat, lon : str, optional
@@ -264,7 +294,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
 
     Returns
     -------
-    Dataset, PrivateDataset, or ColumnDatasets of several value columns
+    Dataset or PrivateDataset; of several value columns ColumnDatasets or PrivateColumns
 
     Raises
     ------
@@ -301,7 +331,10 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         for column in value_columns(value, bounds, quantum, value_unit)
     ]  # fmt: skip
     if len(requests) > 1:
-        return _read_columns(source, requests, is_private=is_private, spark=spark, cache=cache)
+        _refuse_several(len(requests), spark=spark, cache=cache)
+        if is_private:
+            return _read_private_columns(source, requests, version)
+        return _read_columns(source, requests)
     (request,) = requests
     if is_private:
         return _read_private(source, request, spark=spark, cache=cache, version=version)
@@ -319,32 +352,29 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
 
 
-def _read_columns(
-    source: object,
-    requests: Sequence[ReadRequest],
+def _refuse_several(
+    n_columns: int,
     *,
-    is_private: bool,
     spark: Any,  # noqa: ANN401  pyspark is not loaded
     cache: object,
-) -> ColumnDatasets:
+) -> None:
+    """Refuse several value columns where columns can only be read one by one."""
+    alone = {'engine="spark"': spark is not None, "a cache": cache is not None}
+    if given := [name for name, used in alone.items() if used]:
+        raise InputError(
+            f"value names {n_columns} columns, which are read by DuckDB and without a cache, not "
+            f"with {given[0]}; leave that out, or read and release the columns one by one."
+        )
+
+
+def _read_columns(source: object, requests: Sequence[ReadRequest]) -> ColumnDatasets:
     """Read several value columns in one pass.
 
     Raises
     ------
     InputError
-        Where columns can only be read one by one, or also if they differ in their clocks.
+        If the columns differ in their clocks, or also as `read`.
     """
-    alone = {
-        'protect="presence"': is_private,
-        'engine="spark"': spark is not None,
-        "a cache": cache is not None,
-    }
-    if given := [name for name, used in alone.items() if used]:
-        raise InputError(
-            f"value names {len(requests)} columns, which are read by DuckDB, without a cache and "
-            f'with protect="values", not with {given[0]}; leave that out, or read and release the '
-            "columns one by one."
-        )
     from hexveil.records.duckdb.reading import read_datasets  # noqa: PLC0415  the engine
 
     files = resolve_source(source, unpack=False)
@@ -362,10 +392,52 @@ def _read_columns(
     return ColumnDatasets.of(by_column)
 
 
-def declare(source: object = "", **options: Any) -> DeclaredFacts:  # noqa: ANN401  see `read`
+def _read_private_columns(
+    source: object, requests: Sequence[ReadRequest], version: Version | None
+) -> PrivateColumns:
+    """Read several value columns with private presence in one pass.
+
+    Clocks are not compared: whether times lack an offset would tell who is in the records.
+    """
+    from hexveil.records.duckdb.private_reading import (  # noqa: PLC0415  the engine
+        read_private_columns,
+    )
+
+    refuse_versions_by_file(version)
+    declared = [declare_facts(request) for request in requests]
+    files = resolve_source(source)
+    _refuse_documents(files)
+    named = [replace(one, identity={**one.identity, "source": files.label}) for one in declared]
+    made = read_private_columns(files, list(zip(requests, named, strict=True)))
+    return PrivateColumns({one.public.value: one for one in made})
+
+
+@overload
+def declare(
+    source: object = ...,
+    *,
+    value: str,
+    **options: Any,  # noqa: ANN401  see `read`
+) -> DeclaredFacts: ...
+
+
+@overload
+def declare(
+    source: object = ...,
+    *,
+    value: tuple[str, ...] | list[str],
+    **options: Any,  # noqa: ANN401  see `read`
+) -> DeclaredFacts | DeclaredColumns: ...
+
+
+def declare(
+    source: object = "",
+    **options: Any,
+) -> DeclaredFacts | DeclaredColumns:
     """Return the declared facts of a reading with private presence; no record is read.
 
-    A plan needs nothing else, so that it can be made before there are any records.
+    A plan needs nothing else, so that it can be made before there are any records. Of several
+    value columns they are `DeclaredColumns`.
 
     Parameters
     ----------
@@ -393,9 +465,19 @@ def declare(source: object = "", **options: Any) -> DeclaredFacts:  # noqa: ANN4
         raise InputError('declare is for protect="presence"; otherwise read the records.')
     terms = terms_of(named["statistics"], is_private=True)
     refuse_versions_by_file(named["version"])
+    stated = [named.pop(name) for name in ("value", "bounds", "quantum", "value_unit")]
     for name in ("source", "protect", "engine", "cache", "statistics"):
         del named[name]
-    return declare_facts(_request_of(**named, terms=terms))
+    facts = {
+        column.name: declare_facts(
+            _request_of(
+                **named, value=column.name, bounds=column.bounds, quantum=column.quantum,
+                value_unit=column.value_unit, terms=terms,
+            )
+        )
+        for column in value_columns(*stated)
+    }  # fmt: skip
+    return DeclaredColumns(facts) if len(facts) > 1 else next(iter(facts.values()))
 
 
 def _request_of(  # noqa: PLR0913  an argument of `read` each

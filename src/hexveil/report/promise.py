@@ -158,7 +158,9 @@ def assumptions(
     return [*texts, render_sentence(_TEMPLATE, several)]
 
 
-def one_of_columns(columns: Sequence[str], epsilon: Fraction) -> str:
+def one_of_columns(
+    columns: Sequence[str], epsilon: Fraction, *, protect: Protect = "values"
+) -> str:
     """Return the sentence on a release of one of several value columns.
 
     Parameters
@@ -167,9 +169,13 @@ def one_of_columns(columns: Sequence[str], epsilon: Fraction) -> str:
         All value columns of the release.
     epsilon : Fraction
         Largest loss of a unit over all of them.
+    protect : str
+        The privacy model.
     """
     factor = factor_words(probability_factor(epsilon))
-    return render_sentence(_TEMPLATE, "one_of_columns", columns=list(columns), factor=factor)
+    return render_sentence(
+        _TEMPLATE, "one_of_columns", protect=protect, columns=list(columns), factor=factor
+    )
 
 
 def probability_factor(epsilon: Fraction) -> float:

@@ -12,6 +12,7 @@ import typer
 from hexveil.base.errors import InputError
 from hexveil.cli.output import formatting
 from hexveil.cli.presence import declared_steps
+from hexveil.config import arguments
 from hexveil.model.cells import Cells, slot_seconds
 from hexveil.planning.presence.presence_prediction import UnitCountPrediction
 from hexveil.planning.presence.shape_prediction import ShapePrediction
@@ -44,6 +45,7 @@ def inspect_declared(
 ) -> None:
     """Print the grids that the declared fleet supports; counts of records on request alone."""
     refuse_unused(unused)
+    arguments.refuse_several(run, "inspect")
     if from_records and run.privacy.quiet_records:
         raise InputError("--from-records and quiet_records cannot be combined.")
     if from_records and (as_json or not sys.stderr.isatty()):
@@ -54,8 +56,7 @@ def inspect_declared(
     if run.plan.epsilon is None:
         run = run.model_copy(update={"plan": run.plan.model_copy(update={"epsilon": COMPARED_AT})})
         run.plan.model_fields_set.add("epsilon")
-    facts = declared_steps.declare_run(run)
-    declared = declared_steps.plan_declared(run, facts)
+    declared = declared_steps.plan_declared(run, declared_steps.declare_run(run))
     plans = list(comparable_plans(run))
     if as_json:
         grids = [_row_json(plan) for plan in plans]
@@ -96,7 +97,7 @@ def comparable_plans(run: Run) -> Iterator[PresencePlan]:
             other = replace(cells, resolution=resolution, timeslot=slot)
             try:
                 facts = declare(**options | {"cells": other})
-                yield declared_steps.plan_declared(run, facts)
+                yield declared_steps.plan_declared_column(run, facts)
             except InputError:
                 continue  # too fine to be declared, or too coarse for a cell
 

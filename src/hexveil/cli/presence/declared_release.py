@@ -16,7 +16,10 @@ from hexveil.cli.presence import declared_steps
 from hexveil.config import arguments
 from hexveil.ledger import Ledger
 from hexveil.ledger.storage.databases import MEMORY
+from hexveil.planning.columns.column_plan import DeclaredColumnPlans
 from hexveil.publishing import check_writable
+from hexveil.publishing.columns.column_folder import planned_names
+from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.folder import list_files
 from hexveil.publishing.pipeline import release as publish_numbers
@@ -30,8 +33,8 @@ if TYPE_CHECKING:
 
     from hexveil.config import Run
     from hexveil.ledger import Spend
-    from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.publishing import Release
+    from hexveil.publishing.presence.presence_publication import DeclaredPlan
 
 
 def release_declared(run: Run, *, dry_run: bool, as_json: bool) -> None:
@@ -57,7 +60,7 @@ def release_declared(run: Run, *, dry_run: bool, as_json: bool) -> None:
 
 
 def publish_declared(
-    run: Run, plan: PresencePlan, account: dict[str, Any]
+    run: Run, plan: DeclaredPlan, account: dict[str, Any]
 ) -> tuple[Release, Ledger]:
     """Return the release, and its ledger; records are read only where noise is to be drawn."""
     if receipts.known_spend(account) is not None:
@@ -88,7 +91,7 @@ def check_destination(run: Run) -> tuple[Path, dict[str, Any]]:
     return folder, account
 
 
-def preview(run: Run, plan: PresencePlan, account: dict[str, Any], *, as_json: bool) -> None:
+def preview(run: Run, plan: DeclaredPlan, account: dict[str, Any], *, as_json: bool) -> None:
     """Print the booking and the files of a release; no record is read."""
     spend = receipts.known_spend(account)
     in_memory = {name: one for name, one in account.items() if name != "key"} | {"url": MEMORY}
@@ -97,13 +100,7 @@ def preview(run: Run, plan: PresencePlan, account: dict[str, Any], *, as_json: b
     check_presence(plan.facts, plan, book, accept_noise=True)
     replayed, remaining = replay_presence(plan, book) is not None, book.remaining
     price = 0 * plan.epsilon if replayed else plan.epsilon
-    names = list_files(
-        pa.table(name_columns(plan.facts.cells)),
-        presence_sections(plan.facts),
-        catalogue=folder_options.catalogue_of(run),
-        tiles=run.release.tiles,
-        signed=run.release.sign is not None,
-    )
+    names = _file_names(run, plan)
     place = shared_steps.resolve_path(run, Path(str(run.release.out)))
     if as_json:
         content = declared_steps.plan_json(plan) | {
@@ -125,6 +122,20 @@ def preview(run: Run, plan: PresencePlan, account: dict[str, Any], *, as_json: b
     typer.echo("\n".join(lines))
 
 
+def _file_names(run: Run, plan: DeclaredPlan) -> tuple[str, ...]:
+    """Return the files, and folders of value columns, that a release would write."""
+    signed = run.release.sign is not None
+    if isinstance(plan, DeclaredColumnPlans):
+        return planned_names([*plan.plans], signed=signed)
+    return list_files(
+        pa.table(name_columns(plan.facts.cells)),
+        presence_sections(plan.facts),
+        catalogue=folder_options.catalogue_of(run),
+        tiles=run.release.tiles,
+        signed=signed,
+    )
+
+
 def _booking_text(price: Fraction, remaining: Fraction, *, replayed: bool) -> str:
     """Describe the booking that a release would make."""
     if replayed:
@@ -134,23 +145,38 @@ def _booking_text(price: Fraction, remaining: Fraction, *, replayed: bool) -> st
     return f"{booked}." if price <= remaining else f"{booked}, which is too little."
 
 
+def _open_cells(published: Release) -> int | dict[str, int]:
+    """Return the number of open cells, of several value columns by column."""
+    if isinstance(published, ColumnReleases):
+        return {
+            column: sum(one.table["is_open"].to_pylist())
+            for column, one in published.releases.items()
+        }
+    return int(sum(published.table["is_open"].to_pylist()))
+
+
 def release_json(
-    run: Run, plan: PresencePlan, published: Release, written: list[Path], spend: Spend
+    run: Run, plan: DeclaredPlan, published: Release, written: list[Path], spend: Spend
 ) -> dict[str, Any]:
     """Return the release and the spending as JSON data."""
     return declared_steps.plan_json(plan) | {
         "replayed": published.replayed,
-        "open_cells": sum(published.table["is_open"].to_pylist()),
+        "open_cells": _open_cells(published),
         "ledger": spend_json(spend),
         "files": [str(shared_steps.resolve_path(run, path)) for path in written],
     }
 
 
 def end_lines(
-    run: Run, plan: PresencePlan, published: Release, written: list[Path], spend: Spend
+    run: Run, plan: DeclaredPlan, published: Release, written: list[Path], spend: Spend
 ) -> list[str]:
     """Return lines about the map, the booking and the files; made from noisy numbers."""
-    n_open = sum(published.table["is_open"].to_pylist())
+    n_open = _open_cells(published)
+    counts = {"": n_open} if isinstance(n_open, int) else n_open
+    opened = "; ".join(
+        f"{column}: {count:,} of {published.table.num_rows:,} cells are open".removeprefix(": ")
+        for column, count in counts.items()
+    )
     if published.replayed:
         summary = "this request was answered before: the same numbers again, at no cost."
     else:
@@ -158,9 +184,7 @@ def end_lines(
         summary = f"{price} was booked for any unit before any noise was drawn."
     names = ", ".join(path.name for path in written)
     return [
-        *formatting.wrapped(
-            "Released", f"{n_open:,} of {published.table.num_rows:,} cells are open."
-        ),
+        *formatting.wrapped("Released", f"{opened}."),
         *formatting.wrapped("Ledger", f"{summary} In total: {formatting.spent(spend)}"),
         *formatting.wrapped(
             "Written", f"{shared_steps.resolve_path(run, written[0].parent)}: {names}"

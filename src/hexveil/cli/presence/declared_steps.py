@@ -16,22 +16,27 @@ from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
 from hexveil.config import arguments
 from hexveil.planning.api import plan as make_plan
+from hexveil.planning.columns.column_plan import DeclaredColumnPlans
 from hexveil.planning.presence.presence_prediction import UnitCountPrediction
 from hexveil.planning.presence.shape_prediction import ShapePrediction
+from hexveil.records.columns.column_datasets import PrivateColumns
 from hexveil.records.read import declare
 from hexveil.records.read import read as read_records
 from hexveil.report.promise import promise
 
 if TYPE_CHECKING:
     from hexveil.config import Run
+    from hexveil.model.column_facts import DeclaredColumns
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.planning.presence.presence_plan import PresencePlan
+    from hexveil.publishing.presence.presence_publication import DeclaredPlan
     from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 
-def declare_run(run: Run) -> DeclaredFacts:
+def declare_run(run: Run) -> DeclaredFacts | DeclaredColumns:
     """Return the declared facts of the run; no record is read."""
-    return declare(**read_options(run))
+    facts: DeclaredFacts | DeclaredColumns = declare(**read_options(run))
+    return facts
 
 
 def read_options(run: Run) -> arguments.Arguments:
@@ -42,12 +47,18 @@ def read_options(run: Run) -> arguments.Arguments:
     return options
 
 
-def plan_declared(run: Run, facts: DeclaredFacts) -> PresencePlan:
+def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> DeclaredPlan:
     """Return the plan of the run, made from declarations alone."""
+    plan: DeclaredPlan = make_plan(facts, **arguments.presence_arguments(run), advise=False)
+    return plan
+
+
+def plan_declared_column(run: Run, facts: DeclaredFacts) -> PresencePlan:
+    """Return the plan of a run of one value column, made from declarations alone."""
     return make_plan(facts, **arguments.presence_arguments(run), advise=False)
 
 
-def refuse_noise(run: Run, plan: PresencePlan) -> None:
+def refuse_noise(run: Run, plan: DeclaredPlan) -> None:
     """Raise InputError for a map that is predicted to say nothing, unless the noise is accepted.
 
     Raises
@@ -62,17 +73,29 @@ def refuse_noise(run: Run, plan: PresencePlan) -> None:
         )
 
 
-def read_private_records(run: Run) -> PrivateDataset:
+def read_private_records(run: Run) -> PrivateDataset | PrivateColumns:
     """Return the run's records; show their counts on the holder's terminal. PRIVATE."""
     source = arguments.source(run)
     options = read_options(run)
     del options["protect"]  # named below, where the type of the data set depends on it
+    dataset: PrivateDataset | PrivateColumns
     dataset = read_records(source, protect="presence", **options)
     # Only on a terminal: a file or a log of another's must not have them.
     if sys.stderr.isatty() and not run.privacy.quiet_records:
-        for line in dataset.counts.lines():
+        for line in _count_lines(dataset):
             typer.echo(line, err=True)
     return dataset
+
+
+def _count_lines(dataset: PrivateDataset | PrivateColumns) -> list[str]:
+    """Return the counts of a reading as text, each line marked. PRIVATE."""
+    if not isinstance(dataset, PrivateColumns):
+        return dataset.counts.lines()
+    return [
+        line
+        for column, one in dataset.datasets.items()
+        for line in (f"PRIVATE  {column}:", *one.counts.lines())
+    ]
 
 
 def declared_lines(facts: DeclaredFacts) -> list[str]:
@@ -85,20 +108,16 @@ def declared_lines(facts: DeclaredFacts) -> list[str]:
     )
 
 
-def plan_lines(plan: PresencePlan) -> list[str]:
+def plan_lines(plan: DeclaredPlan) -> list[str]:
     """Return cells, price, promise and prediction of a plan as text."""
-    unit, fleet = plan.facts.privacy_unit, plan.request.fleet
-    price = formatting.price(float(plan.epsilon))
-    sentence = promise(unit, plan.epsilon, protect="presence", delta=plan.delta)
+    if isinstance(plan, DeclaredColumnPlans):
+        return _column_lines(plan)
+    price, unit = formatting.price(float(plan.epsilon)), plan.facts.privacy_unit
     at = f" at delta {decimal_text(plan.delta)}" if plan.delta else ""
     lines = [
         *declared_lines(plan.facts),
-        *formatting.wrapped(
-            "Fleet",
-            f"{fleet.units:,} {unit}s declared, typically {fleet.records_per_unit:,} records and "
-            f"{fleet.cells_per_unit:,} cells each.",
-        ),
-        *formatting.wrapped("Price", f"{price} (epsilon){at}, for any {unit}. {sentence}"),
+        *_fleet_lines(plan),
+        *formatting.wrapped("Price", f"{price} (epsilon){at}, for any {unit}. {_promise(plan)}"),
         *_prediction_lines(plan),
     ]
     gain = plan.delta_gain
@@ -109,14 +128,54 @@ def plan_lines(plan: PresencePlan) -> list[str]:
     return lines
 
 
-def _prediction_lines(plan: PresencePlan) -> list[str]:
+def _column_lines(plan: DeclaredColumnPlans) -> list[str]:
+    """Return cells, price and promise of several value columns, and the prediction of each."""
+    price, unit = formatting.price(float(plan.epsilon)), plan.facts.privacy_unit
+    leading, *others = plan.plans.values()
+    is_same = all(one.request.fleet == leading.request.fleet for one in others)
+    parts = ", ".join(
+        f"{column} {formatting.price(loss)}" for column, loss in plan.column_epsilons().items()
+    )
+    lines = [
+        *declared_lines(leading.facts),
+        *(_fleet_lines(leading) if is_same else []),
+        *formatting.wrapped(
+            "Price",
+            f"{price} (epsilon) for all value columns together, for any {unit}. {_promise(plan)}",
+        ),
+        *formatting.wrapped("Parts", f"{parts} (epsilon)."),
+    ]
+    for column, own in plan.plans.items():
+        lines += [] if is_same else _fleet_lines(own, f"{column}: ")
+        lines += _prediction_lines(own, f"{column}: ")
+    if plan.refusal is not None:
+        lines += formatting.wrapped("Warning", plan.refusal)
+    return lines
+
+
+def _fleet_lines(plan: PresencePlan, about: str = "") -> list[str]:
+    """Return the declared fleet as text."""
+    fleet = plan.request.fleet
+    return formatting.wrapped(
+        "Fleet",
+        f"{about}{fleet.units:,} {plan.facts.privacy_unit}s declared, typically "
+        f"{fleet.records_per_unit:,} records and {fleet.cells_per_unit:,} cells each.",
+    )
+
+
+def _promise(plan: DeclaredPlan) -> str:
+    unit = plan.facts.privacy_unit
+    return promise(unit, plan.epsilon, protect="presence", delta=plan.delta)
+
+
+def _prediction_lines(plan: PresencePlan, about: str = "") -> list[str]:
     """Return the expected accuracy as text: on paper, from declarations."""
     prediction, unit = plan.prediction, plan.facts.privacy_unit
     label = "On paper"
     if isinstance(prediction, UnitCountPrediction):
         return formatting.wrapped(
             label,
-            f"the number of {unit}s in a cell is expected to be off by "
+            f"{about}the number of {unit}s in a cell is expected to be off by "
             f"{prediction.count_error:.3g}, where typically {prediction.typical_count:.3g} are.",
         )
     measure = f" {plan.facts.value_unit}" if plan.facts.value_unit else ""
@@ -129,7 +188,7 @@ def _prediction_lines(plan: PresencePlan) -> list[str]:
         low, high = prediction.mean_error_low, prediction.mean_error_high
     return formatting.wrapped(
         label,
-        f"{named} of open cells are expected to be off by {error:.2g}{measure} "
+        f"{about}{named} of open cells are expected to be off by {error:.2g}{measure} "
         f"({low:.2g} to {high:.2g}, by how values "
         f"spread; one number for all cells: {prediction.baseline_error:.2g}{measure}); {shares}"
         "weights by "
@@ -139,8 +198,6 @@ def _prediction_lines(plan: PresencePlan) -> list[str]:
     )
 
 
-def plan_json(plan: PresencePlan) -> dict[str, Any]:
+def plan_json(plan: DeclaredPlan) -> dict[str, Any]:
     """Return a plan as JSON data, with its promise."""
-    unit = plan.facts.privacy_unit
-    sentence = promise(unit, plan.epsilon, protect="presence", delta=plan.delta)
-    return plan.to_json() | {"promise": sentence}
+    return plan.to_json() | {"promise": _promise(plan)}

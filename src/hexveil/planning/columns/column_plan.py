@@ -1,13 +1,16 @@
 """Plan of several value columns: a plan of its own for each, and one loss over all of them.
 
-Neighbours: one unit's values all change within the bounds, in all columns at once. Loss of a unit:
-the sum of its losses in the columns in which it has records (`combined_stages`), which `release`
-recomputes from the scales that go to the noise library.
+Neighbours: one unit's values all change within the bounds, in all columns at once; under private
+presence all records of one unit are added or removed, with their values in all columns. Loss of a
+unit: the sum of its losses in the columns in which it has records (`combined_stages`), which
+`release` recomputes from the scales that go to the noise library. Under private presence any unit
+may have records in every column, so it is the sum over all of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -16,27 +19,30 @@ from hexveil.mechanisms.distribution.combined_stages import ColumnComponent, Com
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.pure_booking import PureBooking
 from hexveil.planning.plan import Plan
+from hexveil.planning.presence.presence_plan import PresencePlan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from fractions import Fraction
 
     from numpy.typing import NDArray
 
-    from hexveil.model.column_facts import ColumnFacts
+    from hexveil.mechanisms.contract import StagedPlan
+    from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+    from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.release_allocation import ReleaseAllocation
 
     Floats = NDArray[np.float64]
 
 SingleColumnPlan: TypeAlias = Plan | DistributionPlan
-"""Plan of one value column."""
+"""Plan of one value column where occupancy is public."""
 
 
 def stages_of_column(
-    plan: SingleColumnPlan, facts: PublicMetadata
-) -> ReleaseAllocation | CombinedStages:
+    plan: SingleColumnPlan | PresencePlan, facts: PublicMetadata | DeclaredFacts
+) -> StagedPlan:
     """Return the stages of the plan of one value column."""
+    if isinstance(plan, PresencePlan):
+        return plan.request.allocation()
     if isinstance(plan, DistributionPlan):
         return plan.allocation()
     # Loaded with the stages of a release, not with every plan: it loads the noise library.
@@ -46,13 +52,13 @@ def stages_of_column(
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnPlans(PureBooking):
-    """Plan of a release of several value columns. Public; nothing is spent.
+class PlansByColumn(PureBooking):
+    """Plan of a release of several value columns, in either privacy model.
 
     Attributes
     ----------
-    facts : ColumnFacts
-    plans : mapping of str to Plan or DistributionPlan
+    facts : ColumnFacts or DeclaredColumns
+    plans : mapping of str to Plan, DistributionPlan or PresencePlan
         By column, in the order of the facts.
     requested_epsilon : Fraction
         Largest loss of a unit over all columns.
@@ -61,14 +67,15 @@ class ColumnPlans(PureBooking):
     edition : str or None
     """
 
-    facts: ColumnFacts
-    plans: Mapping[str, SingleColumnPlan]
+    facts: ColumnFacts | DeclaredColumns
+    plans: Mapping[str, SingleColumnPlan | PresencePlan]
     requested_epsilon: Fraction
     weights: Mapping[str, Fraction] = field(default_factory=dict)
     edition: str | None = None
 
     def __repr__(self) -> str:
-        return f"ColumnPlans({', '.join(self.plans)}, epsilon={float(self.epsilon):.6g})"
+        columns = ", ".join(self.plans)
+        return f"{type(self).__name__}({columns}, epsilon={float(self.epsilon):.6g})"
 
     @property
     def statistics(self) -> tuple[str, ...]:
@@ -79,14 +86,14 @@ class ColumnPlans(PureBooking):
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None where each column's has."""
         for column, plan in self.plans.items():
-            if isinstance(plan, DistributionPlan):
-                reason = plan.refusal
-            else:
+            if isinstance(plan, Plan):
                 useless = not plan.support.beats_constant
                 reason = (
                     "the map would say no more than one constant for all cells; ask for larger "
                     "cells or more epsilon, or leave the column out."
                 ) * useless
+            else:
+                reason = plan.refusal or ""
             if reason:
                 return f"{column}: {reason}"
         return None
@@ -100,9 +107,7 @@ class ColumnPlans(PureBooking):
             }
         )
 
-    def with_stages(
-        self, stages: Mapping[str, ReleaseAllocation | CombinedStages]
-    ) -> CombinedStages:
+    def with_stages(self, stages: Mapping[str, StagedPlan]) -> CombinedStages:
         """Return stages of each column as those of one release."""
         components = [
             ColumnComponent(column, own, units=self.facts.units[column])
@@ -113,6 +118,23 @@ class ColumnPlans(PureBooking):
     def column_epsilons(self) -> dict[str, float]:
         """Return the largest loss of a unit in each column."""
         return {column: float(plan.epsilon) for column, plan in self.plans.items()}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ColumnPlans(PlansByColumn):
+    """Plan of several value columns where occupancy is public. Nothing is spent.
+
+    Attributes
+    ----------
+    facts : ColumnFacts
+    plans : mapping of str to Plan or DistributionPlan
+        By column, in the order of the facts.
+
+    The others are those of `PlansByColumn`.
+    """
+
+    facts: ColumnFacts
+    plans: Mapping[str, SingleColumnPlan]
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan's figures as JSON data; all of it is public."""
@@ -133,5 +155,42 @@ class ColumnPlans(PureBooking):
                     "expected_error": self.plans[column].expected_error,
                 }
                 for column, facts in self.facts.columns.items()
+            },
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DeclaredColumnPlans(PlansByColumn):
+    """Plan of several value columns under private presence, made before a record is read.
+
+    Attributes
+    ----------
+    facts : DeclaredColumns
+    plans : mapping of str to PresencePlan
+        By column, in the order of the facts.
+
+    The others are those of `PlansByColumn`.
+    """
+
+    facts: DeclaredColumns
+    plans: Mapping[str, PresencePlan]
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Loss of any unit, present or not: the exact sum over all columns."""
+        return sum((plan.epsilon for plan in self.plans.values()), Fraction(0))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan's figures as JSON data; all of it was declared."""
+        return {
+            "protect": "presence",
+            "statistics": list(self.statistics),
+            "epsilon": float(self.epsilon),
+            "weights": {name: float(weight) for name, weight in self.weights.items()},
+            "refusal": self.refusal,
+            "columns": {
+                # Columns have a pure promise alone, so no gain of a δ is told.
+                column: plan.to_json() | {"with_delta": None}
+                for column, plan in self.plans.items()
             },
         }

@@ -56,13 +56,8 @@ class ColumnOptions:
 
     def check(self, unused: Mapping[str, object]) -> None:
         """Refuse options in the units of one column, and others of `unused` that were given."""
-        given = [name for name in self.options.given() if name in OF_ONE_COLUMN]
-        given += [name for name, value in unused.items() if value is not None]
-        if given:
-            raise InputError(
-                f"{given[0]} goes with a single value column; leave it out, or plan and release "
-                "the columns one by one."
-            )
+        given = (name for name in self.options.given() if name in OF_ONE_COLUMN)
+        refuse_of_one_column(dict.fromkeys(given, True) | dict(unused))
         beside = [*self.options.given()] if self.has_distribution else []
         if beside:
             raise InputError(
@@ -129,10 +124,8 @@ def plan_columns(
         On a bad argument, named.
     """
     options.check(unused)
-    weights, kinds = split_weights(options.weights, facts)
-    if epsilon is None:
-        raise InputError("several value columns are planned within epsilon; name it.")
-    whole = to_positive_fraction(epsilon, "epsilon")
+    weights, kinds = split_weights(options.weights, [*facts.columns])
+    whole = whole_epsilon(epsilon)
     equal = round_part_down(whole / len(facts.columns))
     errors = [
         relative_error(options.plan_column(own, equal, kinds), own)
@@ -167,10 +160,33 @@ def relative_error(plan: SingleColumnPlan, facts: PublicMetadata) -> float:
     return error + (plan.expected_error["share"] if isinstance(plan, DistributionPlan) else 0.0)
 
 
+def refuse_of_one_column(given: Mapping[str, object]) -> None:
+    """Refuse options in the units of one column: the first that is not None."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"{name} goes with a single value column; leave it out, or plan and release the "
+                "columns one by one."
+            )
+
+
+def whole_epsilon(epsilon: Number | None) -> Fraction:
+    """Return ε of all columns together."""
+    if epsilon is None:
+        raise InputError("several value columns are planned within epsilon; name it.")
+    return to_positive_fraction(epsilon, "epsilon")
+
+
 def split_weights(
-    asked: Mapping[str, Any] | None, facts: ColumnFacts
+    asked: Mapping[str, Any] | None, names: Sequence[str]
 ) -> tuple[dict[str, Fraction], dict[str, Any] | None]:
     """Return the weight of each column, default 1, and weights of kinds of statistics.
+
+    Parameters
+    ----------
+    asked : mapping or None
+    names : sequence of str
+        Value columns.
 
     Raises
     ------
@@ -178,16 +194,14 @@ def split_weights(
         If a weight is neither of a column nor of a kind, or not positive.
     """
     given = dict(asked or {})
-    unknown = set(given) - {*facts.columns, *KINDS}
+    unknown = set(given) - {*names, *KINDS}
     if unknown:
         raise InputError(
             f"weights has {min(unknown)!r}, which is no value column; name some of "
-            f"{', '.join(facts.columns)}, or moments and distribution."
+            f"{', '.join(names)}, or moments and distribution."
         )
-    columns = {
-        column: to_positive_fraction(given.get(column, 1), "weights") for column in facts.columns
-    }
-    kinds = {name: weight for name, weight in given.items() if name not in facts.columns}
+    columns = {column: to_positive_fraction(given.get(column, 1), "weights") for column in names}
+    kinds = {name: weight for name, weight in given.items() if name not in names}
     return columns, kinds or None
 
 

@@ -13,7 +13,7 @@ from hexveil.publishing.columns.column_texts import render_columns_page, render_
 from hexveil.publishing.folder import PAGE, PageOptions, ReleaseFiles, new_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 FILES = ("README.txt", "cells.csv", "manifest.json", receipt.NAME, PAGE)
 """Files beside the folders of the value columns, and perhaps a signature."""
+
+
+def planned_names(columns: Sequence[str], *, signed: bool) -> tuple[str, ...]:
+    """Return the names of files and folders of a release of value columns, in order."""
+    own = column_prefixes(columns).values()
+    return tuple(sorted((*FILES, *own, *((signing.NAME,) if signed else ()))))
 
 
 def write_columns(  # noqa: PLR0913  keyword-only, as Release.write

@@ -9,6 +9,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.rational import decimal_text
+from hexveil.model.public_metadata import PublicMetadata
+from hexveil.planning.columns.column_plan import DeclaredColumnPlans
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
@@ -18,12 +20,16 @@ from hexveil.publishing.manifest import (
     schema,
     software_versions,
 )
+from hexveil.publishing.presence.presence_manifest import MODEL as PRESENCE
+from hexveil.publishing.presence.presence_manifest import presence_schema
 from hexveil.report.promise import one_of_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hexveil.planning.columns.column_plan import ColumnPlans
+    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.planning.columns.column_plan import PlansByColumn
+    from hexveil.report.promise import Protect
 
     Json = dict[str, Any]
 
@@ -33,7 +39,7 @@ _EPSILON = {"type": "string", "pattern": "^[0-9]{1,400}(\\.[0-9]{1,400})?$"}
 
 
 def build_columns_manifest(
-    dataset: str, plan: ColumnPlans, request: str, ledger: Mapping[str, Any] | None
+    dataset: str, plan: PlansByColumn, request: str, ledger: Mapping[str, Any] | None
 ) -> Json:
     """Return the manifest as it is written to `manifest.json`.
 
@@ -41,16 +47,22 @@ def build_columns_manifest(
     ----------
     dataset : str
         Name of the data set in the ledger.
-    plan : ColumnPlans
+    plan : ColumnPlans or DeclaredColumnPlans
+        Under private presence nothing of a record is stated, and no loss of a single unit.
     request : str
         Fingerprint of the request.
     ledger : mapping or None
         Position of the release in the ledger.
     """
-    facts = plan.facts
+    facts, is_private = plan.facts, isinstance(plan, DeclaredColumnPlans)
     prefixes = column_prefixes([*facts.columns])
+    guarantee = guarantee_section(
+        facts.leading, plan.requested_epsilon, plan.epsilon,
+        protect=PRESENCE if is_private else "values",
+    )  # fmt: skip
     return {
         "kind": KIND,
+        **({"model": PRESENCE} if is_private else {}),
         "schema_version": SCHEMA_VERSION,
         "software": software_versions(),
         "dataset": {
@@ -58,7 +70,7 @@ def build_columns_manifest(
             "version": facts.identity.get("version"),
             "sources": [facts.identity.get("source", "not named")],
         },
-        "guarantee": guarantee_section(facts.leading, plan.requested_epsilon, plan.epsilon),
+        "guarantee": {**({"protect": PRESENCE} if is_private else {}), **guarantee},
         "statistics": list(plan.statistics),
         "columns": [
             {
@@ -67,24 +79,33 @@ def build_columns_manifest(
                 "value_unit": own.value_unit,
                 "weight": decimal_text(plan.weights[column]),
                 "epsilon": epsilon_text(plan.plans[column].epsilon),
-                "users": own.occupancy.n_users,
-                "records": own.occupancy.n_records,
-                "cells": own.occupancy.n_cells,
+                **_counts(own),
             }
             for column, own in facts.columns.items()
         ],
-        "losses": loss_section(plan.losses()),
+        **({} if is_private else {"losses": loss_section(plan.losses())}),
         "request": request,
         "ledger": None if ledger is None else dict(ledger),
     }
 
 
-def as_one_of_columns(manifest: Json, plan: ColumnPlans) -> Json:
+def _counts(facts: PublicMetadata | DeclaredFacts) -> Json:
+    """Return the counts of a column that are public: of declared ones the cells alone."""
+    if isinstance(facts, PublicMetadata):
+        occupancy = facts.occupancy
+        users, records = occupancy.n_users, occupancy.n_records
+        return {"users": users, "records": records, "cells": occupancy.n_cells}
+    return {"cells": facts.grid.n_cells}
+
+
+def as_one_of_columns(manifest: Json, plan: PlansByColumn) -> Json:
     """Return the manifest of one column with the sentence on the release that it belongs to."""
     guarantee = dict(manifest["guarantee"])
-    sentence = one_of_columns([*plan.plans], Fraction(epsilon_text(plan.epsilon)))
+    protect: Protect = PRESENCE if isinstance(plan, DeclaredColumnPlans) else "values"
+    spent = Fraction(epsilon_text(plan.epsilon))
+    sentence = one_of_columns([*plan.plans], spent, protect=protect)
     guarantee["assumptions"] = [*guarantee["assumptions"], sentence]
-    together = together_section([*plan.plans], Fraction(epsilon_text(plan.epsilon)))
+    together = together_section([*plan.plans], spent)
     return manifest | {"guarantee": guarantee, "columns_together": together}
 
 
@@ -93,30 +114,42 @@ def together_section(columns: Sequence[str], epsilon: Fraction) -> Json:
     return {"columns": list(columns), "epsilon_spent": decimal_text(epsilon)}
 
 
-def columns_schema() -> Json:
-    """Return the JSON Schema of a manifest of this kind, composed of that of every manifest."""
+def columns_schema(model: object = None) -> Json:
+    """Return the JSON Schema of a manifest of this kind, composed of that of every manifest.
+
+    Parameters
+    ----------
+    model : str, optional
+        "presence" under private presence.
+    """
     of_moments = schema()
     parts = of_moments["properties"]
     text, count = {"type": "string"}, {"type": "integer", "minimum": 0}
     guarantee = parts["guarantee"] | {
         "required": [name for name in parts["guarantee"]["required"] if name != "l0_epsilon"]
     }
+    is_private = model == PRESENCE
+    counts = ("cells",) if is_private else ("users", "records", "cells")
+    if is_private:
+        guarantee = presence_schema()["properties"]["guarantee"]
     column = {
         "column": text,
         "folder": {"type": "string", "pattern": "^[A-Za-z0-9_]{1,80}$"},
         "value_unit": text,
         "weight": text,
         "epsilon": _EPSILON,
-        **dict.fromkeys(("users", "records", "cells"), count),
+        **dict.fromkeys(counts, count),
     }
     dataset = {
         "name": text,
         "version": {"type": ["string", "null"]},
         "sources": {"type": "array", "items": text},
     }
-    same = ("schema_version", "software", "losses", "request", "ledger")
+    losses = [] if is_private else ["losses"]
+    same = ["schema_version", "software", "request", "ledger", *losses]
     properties = {name: parts[name] for name in same} | {
         "kind": {"const": KIND},
+        **({"model": {"const": PRESENCE}} if is_private else {}),
         "title": parts["title"],
         "subtitle": parts["subtitle"],
         "dataset": _object(dataset),

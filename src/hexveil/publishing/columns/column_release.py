@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.publishing.columns.column_folder import write_columns
+from hexveil.publishing.columns.column_manifest import as_one_of_columns
+from hexveil.publishing.columns.column_table import join_columns
 from hexveil.publishing.published_numbers import Release
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
+
+    from hexveil.planning.columns.column_plan import PlansByColumn
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,6 +36,23 @@ class ColumnReleases(Release):
     """
 
     releases: Mapping[str, Release]
+
+    @classmethod
+    def of(
+        cls,
+        made: Mapping[str, Release],
+        plan: PlansByColumn,
+        manifest: dict[str, Any],
+        *,
+        replayed: bool,
+    ) -> ColumnReleases:
+        """Return releases of each value column as one; each then names the whole."""
+        releases = {
+            column: replace(one, manifest=as_one_of_columns(one.manifest, plan))
+            for column, one in made.items()
+        }
+        table = join_columns({column: one.table for column, one in releases.items()})
+        return cls(table, manifest, plan.epsilon, replayed, releases=releases)
 
     def plot(
         self, column: str | None = None, *, slot: str | None = None, ax: Axes | None = None

@@ -12,11 +12,12 @@ from hexveil.base.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hexveil.model.column_facts import ColumnFacts
+    from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 
 MAX_PREFIX = 60
-COUNTS = "users"
-"""First column of a release that depends on the value column; those before it name the cell."""
+COUNTS, OPEN = "users", "is_open"
+"""First column of a release that depends on the value column, by privacy model; those before it
+name the cell."""
 
 
 def column_prefixes(columns: Sequence[str]) -> dict[str, str]:
@@ -42,7 +43,7 @@ def column_prefixes(columns: Sequence[str]) -> dict[str, str]:
     return prefixes
 
 
-def check_prefixes(facts: ColumnFacts) -> None:
+def check_prefixes(facts: ColumnFacts | DeclaredColumns) -> None:
     """Refuse label columns with names that begin like the columns of a value column."""
     for prefix in column_prefixes([*facts.columns]).values():
         for label in facts.leading.cells.labels:
@@ -66,7 +67,7 @@ def join_columns(tables: Mapping[str, pa.Table]) -> pa.Table:
     """
     prefixes = column_prefixes([*tables])
     leading = next(iter(tables.values()))
-    naming = leading.column_names[: leading.column_names.index(COUNTS)]
+    naming = _naming_columns(leading)
     rows = {column: _rows_by_cell(table) for column, table in tables.items()}
     cells = list(dict.fromkeys(cell for by_cell in rows.values() for cell in by_cell))
     columns, fields = _name_rows(tables, rows, naming, cells)
@@ -77,6 +78,14 @@ def join_columns(tables: Mapping[str, pa.Table]) -> pa.Table:
                 columns.append(table[field.name].combine_chunks().take(own))
                 fields.append(_prefixed(field, column, prefixes[column]))
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _naming_columns(table: pa.Table) -> list[str]:
+    """Return the columns that name a cell: those before the first that is of a value column."""
+    names: list[str] = table.column_names
+    # A label may be named like the mark of open cells, but labels are texts.
+    is_private = OPEN in names and pa.types.is_boolean(table.schema.field(OPEN).type)
+    return names[: names.index(OPEN if is_private else COUNTS)]
 
 
 def _rows_by_cell(table: pa.Table) -> dict[str, int]:

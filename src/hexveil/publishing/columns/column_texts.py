@@ -47,8 +47,6 @@ def render_columns_page(manifest: Json, columns: Sequence[Json]) -> str:
 
 
 def _values(manifest: Json, columns: Sequence[Json]) -> Json:
-    losses = manifest["losses"]
-    rounded = {key: format_rounded_up(losses[key], 4) for key in LOSSES}
     names = ", ".join(column["column"] for column in manifest["columns"])
     return {
         "title": manifest.get("title", ""),
@@ -57,17 +55,27 @@ def _values(manifest: Json, columns: Sequence[Json]) -> Json:
         "dataset": manifest["dataset"]["name"],
         "guarantee": manifest["guarantee"],
         "epsilon": format_rounded_up(float(Fraction(manifest["guarantee"]["epsilon_spent"])), 4),
-        "losses": rounded | {"units": f"{losses['units']:,}"},
+        "is_private": manifest.get("model") == "presence",
+        "losses": describe_losses(manifest.get("losses")),
         "columns": [
             _column(stated, own) for stated, own in zip(manifest["columns"], columns, strict=True)
         ],
     }
 
 
+def describe_losses(losses: Json | None) -> dict[str, str]:
+    """Return quantiles of the losses of units; nothing where no unit's own loss is stated."""
+    if losses is None:
+        return {}
+    rounded = {key: format_rounded_up(losses[key], 4) for key in LOSSES}
+    return rounded | {"units": f"{losses['units']:,}"}
+
+
 def _column(stated: Json, own: Json) -> Json:
     """Return the facts about a value column, with its numbers formatted."""
     # Bins of a histogram each have their own statement, which is too many for a text.
-    accuracy = [one for one in own["accuracy"] if not one["statistic"].startswith("histogram_")]
+    all_accuracy = own.get("accuracy", ())
+    accuracy = [one for one in all_accuracy if not one["statistic"].startswith("histogram_")]
     texts = describe_accuracy(
         accuracy, stated["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
     )
@@ -76,8 +84,8 @@ def _column(stated: Json, own: Json) -> Json:
         "folder": stated["folder"],
         "value_unit": stated["value_unit"],
         "cells": stated["cells"],
-        "users": f"{stated['users']:,}",
-        "records": f"{stated['records']:,}",
+        # Counted facts: declared ones have no such numbers.
+        **{name: f"{stated[name]:,}" for name in ("users", "records") if name in stated},
         "epsilon": format_rounded_up(float(Fraction(stated["epsilon"])), 4),
         "accuracy": texts,
     }

@@ -8,11 +8,16 @@ templates/dossier.md and the templates that it includes.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hexveil.base.errors import InputError
 from hexveil.publishing.columns.column_manifest import KIND as COLUMNS
-from hexveil.publishing.dossier import distribution_dossier, presence_dossier, release_facts
+from hexveil.publishing.dossier import (
+    column_dossier,
+    distribution_dossier,
+    presence_dossier,
+    release_facts,
+)
 from hexveil.publishing.dossier.verified_release import has_field
 from hexveil.publishing.dossier.wording import template_values
 from hexveil.publishing.markup import document
@@ -34,10 +39,7 @@ def dossier(folder: Path) -> DocumentSection:
         If the disk fails.
     """
     if has_field(folder, "kind", COLUMNS):
-        raise InputError(
-            f"{folder} holds several value columns; name the folder of one of them, whose "
-            "dossier also states the loss over all of them."
-        )
+        return _of_columns(folder)
     private = presence_dossier.find_values(folder)
     if private is not None:
         return document("presence/dossier.md", private)
@@ -46,3 +48,14 @@ def dossier(folder: Path) -> DocumentSection:
         return document("dossier.md", distribution)
     # The facts are checked first: nobody signs a text made from a changed manifest.
     return document("dossier.md", template_values(release_facts.read_facts(folder)))
+
+
+def _of_columns(folder: Path) -> DocumentSection:
+    """Return the dossier of several value columns: of the whole, then of each as a section."""
+    values = column_dossier.joint_values(folder)
+    whole = document("columns/dossier.md", values)
+    parts = [
+        replace(dossier(folder / column["folder"]), title=f"Value column {column['column']}")
+        for column in values["manifest"]["columns"]
+    ]
+    return replace(whole, sections=(*whole.sections, *parts))

@@ -1,45 +1,69 @@
 """From records with private presence and a plan to a release: the door of this privacy model.
 
+Of several value columns it books the sum of their losses for any unit: all records of one unit may
+be added or removed, with their values in all columns (`mechanisms.distribution.combined_stages`).
+
 Checks come first and look at declarations alone; then `presence_release` books, draws and stores;
 what is returned is made from stored noisy numbers.
 """
 
 from __future__ import annotations
 
+import json
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
 from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
 from hexveil.mechanisms.contract import replay
+from hexveil.mechanisms.distribution.combined_stages import ColumnSums
+from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence.loss_shares import PureShares
+from hexveil.model.column_facts import DeclaredColumns
+from hexveil.planning.columns.column_plan import DeclaredColumnPlans
 from hexveil.planning.presence.presence_plan import PresencePlan
+from hexveil.publishing.columns.column_manifest import build_columns_manifest
+from hexveil.publishing.columns.column_release import ColumnReleases
+from hexveil.publishing.columns.column_table import check_prefixes
 from hexveil.publishing.ledger_journal import rows_of
 from hexveil.publishing.pinned_unit import unit_of
 from hexveil.publishing.presence.presence_manifest import presence_manifest
-from hexveil.publishing.presence.presence_release import BalanceKey, book_and_draw
+from hexveil.publishing.presence.presence_release import (
+    BalanceKey,
+    BookedStages,
+    book_and_draw,
+)
 from hexveil.publishing.presence.presence_table import (
     check_label_names,
     decode_outputs,
     released_table,
 )
-from hexveil.publishing.presence.request_identity import PRIVATE, identify, request_name
+from hexveil.publishing.presence.request_identity import MODEL, PRIVATE, identify, request_name
 from hexveil.publishing.published_numbers import Release
+from hexveil.records.columns.column_datasets import PrivateColumns
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from hexveil.mechanisms.contract import Outputs
+    from hexveil.mechanisms.contract import Outputs, PrivateSums
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.records.private_presence.private_dataset import PrivateDataset
 
+DeclaredPlan: TypeAlias = PresencePlan | DeclaredColumnPlans
+"""Plan of one value column, or of several."""
 _EPOCH = date(1970, 1, 1)
 _THURSDAY = 3
 """Days from the Monday before 1970-01-01 to it."""
 
 
 def publish_presence(
-    dataset: PrivateDataset, plan: object, *, ledger: Ledger | None, accept_noise: bool
+    dataset: PrivateDataset | PrivateColumns,
+    plan: object,
+    *,
+    ledger: Ledger | None,
+    accept_noise: bool,
 ) -> Release:
     """Publish a plan's numbers: book the loss of any unit, draw once, return the release.
 
@@ -52,22 +76,40 @@ def publish_presence(
     -------
     Neighbours, sensitivity and loss: mechanisms/presence/contribution.py (the maps),
     mechanisms/presence/population_quantile.py (the choices), mechanisms/presence/count_map.py and
-    mechanisms/presence/shapes/binned_weights.py (medians, shares and histograms).
+    mechanisms/presence/shapes/binned_weights.py (medians, shares and histograms); of several value
+    columns mechanisms/distribution/combined_stages.py.
     ε is booked for any unit, present or not, before anything is measured.
     """
-    if not isinstance(plan, PresencePlan):
+    if not isinstance(plan, (PresencePlan, DeclaredColumnPlans)):
         raise InputError(
             f"records with private presence need a plan made for them, got {type(plan).__name__}."
         )
     book = check_presence(dataset.public, plan, ledger, accept_noise=accept_noise)
     facts = presence_request(book.dataset, plan)
     outputs, replayed = book_and_draw(
-        dataset.pairs, plan.request.allocation(), facts, book, balance_of(dataset.public)
+        _sums_of(dataset), booked_stages(plan), facts, book, balance_of(dataset.public)
     )
     return _decode(plan, outputs, book, replayed=replayed)
 
 
-def replay_presence(plan: PresencePlan, ledger: Ledger) -> Release | None:
+def _sums_of(dataset: PrivateDataset | PrivateColumns) -> PrivateSums:
+    """Return the sums that the stages of a plan measure. PRIVATE."""
+    if isinstance(dataset, PrivateColumns):
+        return ColumnSums(
+            {column: PresenceSums(one.pairs) for column, one in dataset.datasets.items()}
+        )
+    return PresenceSums(dataset.pairs)
+
+
+def booked_stages(plan: DeclaredPlan) -> BookedStages:
+    """Return the stages of a plan, and what is booked for them."""
+    if isinstance(plan, DeclaredColumnPlans):
+        return BookedStages(plan.allocation(), PureShares(plan.epsilon), plan.delta)
+    stages = plan.request.allocation()
+    return BookedStages(stages, stages.shares, stages.delta)
+
+
+def replay_presence(plan: DeclaredPlan, ledger: Ledger) -> Release | None:
     """Return the release of a request that the ledger has all numbers of; None if it has not.
 
     No record is read for it, and nothing is spent.
@@ -75,21 +117,39 @@ def replay_presence(plan: PresencePlan, ledger: Ledger) -> Release | None:
     booking = ledger.find(request_name(presence_request(ledger.dataset, plan)))
     if booking is None or not booking.complete:
         return None
-    outputs = replay(plan.request.allocation(), rows_of(booking.stages))
+    outputs = replay(booked_stages(plan).stages, rows_of(booking.stages))
     return _decode(plan, outputs, ledger, replayed=True)
 
 
-def _decode(plan: PresencePlan, outputs: Outputs, book: Ledger, *, replayed: bool) -> Release:
+def _decode(plan: DeclaredPlan, outputs: Outputs, book: Ledger, *, replayed: bool) -> Release:
     """Return the release of stored outputs; post-processing, without records."""
-    declared, name = plan.facts, request_name(presence_request(book.dataset, plan))
-    decoded = decode_outputs(plan.request, outputs)
+    name = request_name(presence_request(book.dataset, plan))
+    if isinstance(plan, PresencePlan):
+        return _decode_column(plan, outputs, book, name, replayed=replayed)
+    stages, releases = plan.allocation(), {}
+    for column, own in plan.plans.items():
+        own_outputs = stages.component(column).outputs(outputs)
+        releases[column] = _decode_column(own, own_outputs, book, name, replayed=replayed)
+    manifest = build_columns_manifest(book.dataset, plan, name, _position(book, name))
+    return ColumnReleases.of(releases, plan, manifest, replayed=replayed)
+
+
+def _decode_column(
+    plan: PresencePlan, outputs: Outputs, book: Ledger, name: str, *, replayed: bool
+) -> Release:
+    """Return the release of one value column, stored under the name of a request."""
+    declared, decoded = plan.facts, decode_outputs(plan.request, outputs)
     table = released_table(plan.request, decoded, declared.value, declared.value_unit)
     manifest = presence_manifest(book.dataset, plan, outputs, name, _position(book, name))
     return Release(table, manifest, plan.epsilon, replayed)
 
 
 def check_presence(
-    facts: DeclaredFacts, plan: PresencePlan, ledger: Ledger | None, *, accept_noise: bool = False
+    facts: DeclaredFacts | DeclaredColumns,
+    plan: DeclaredPlan,
+    ledger: Ledger | None,
+    *,
+    accept_noise: bool = False,
 ) -> Ledger:
     """Return the ledger of a release that can be made; declarations alone are looked at.
 
@@ -104,6 +164,34 @@ def check_presence(
             "a release needs a ledger with a budget, where its privacy loss is booked first: "
             'ledger=hv.Ledger("ledger.sqlite", dataset="cars", budget="5").'
         )
+    if isinstance(plan, DeclaredColumnPlans) or isinstance(facts, DeclaredColumns):
+        _check_columns(facts, plan, ledger)
+    else:
+        _check_column(facts, plan, ledger)
+    if plan.refusal is not None and not accept_noise:
+        raise InputError(f"{plan.refusal} Or accept the noise (accept_noise=True).")
+    return ledger
+
+
+def _check_columns(
+    facts: DeclaredFacts | DeclaredColumns, plan: DeclaredPlan, ledger: Ledger
+) -> None:
+    """Refuse a plan of other value columns; check each as if alone."""
+    if (
+        not isinstance(plan, DeclaredColumnPlans)
+        or not isinstance(facts, DeclaredColumns)
+        or set(plan.plans) != set(facts.columns)
+    ):
+        raise InputError(
+            "the plan was made for another declared reading (the value columns differ); plan again."
+        )
+    check_prefixes(facts)
+    for column, own in plan.plans.items():
+        _check_column(facts.columns[column], own, ledger)
+
+
+def _check_column(facts: DeclaredFacts, plan: PresencePlan, ledger: Ledger) -> None:
+    """Refuse a plan of another reading, or of another promise than the account's."""
     same = (
         facts.grid.fingerprint() == plan.facts.grid.fingerprint()
         and facts.lattice == plan.facts.lattice
@@ -115,9 +203,6 @@ def check_presence(
     account = ledger.account
     check_same_promise(account.name, account.delta, plan.delta)
     check_label_names(facts.cells)
-    if plan.refusal is not None and not accept_noise:
-        raise InputError(f"{plan.refusal} Or accept the noise (accept_noise=True).")
-    return ledger
 
 
 def _reading(facts: DeclaredFacts) -> dict[str, str]:
@@ -130,19 +215,31 @@ def _fine_bins(facts: DeclaredFacts) -> str:
     return "" if facts.bins is None else facts.bins.identity()
 
 
-def presence_request(dataset: str, plan: PresencePlan) -> dict[str, str]:
+def presence_request(dataset: str, plan: DeclaredPlan) -> dict[str, str]:
     """Return the request in words: declared facts, so that equal requests replay."""
+    if isinstance(plan, DeclaredColumnPlans):
+        own = {column: presence_request(dataset, one) for column, one in plan.plans.items()}
+        return {
+            "model": MODEL,
+            "source": dataset,
+            "epsilon": decimal_text(plan.epsilon),
+            # In whichever order columns are named, the request is the same. Each has its part of ε.
+            "columns": json.dumps(own, sort_keys=True),
+            "unit": plan.facts.privacy_unit,
+        }
     facts = plan.facts
     identity = identify(plan.request, dataset, facts.identity)
     edition = {} if plan.edition is None else {"edition": plan.edition}
     return identity | {"value": facts.value, "unit": facts.privacy_unit} | edition
 
 
-def balance_of(facts: DeclaredFacts) -> BalanceKey:
+def balance_of(facts: DeclaredFacts | DeclaredColumns) -> BalanceKey:
     """Return the units of a booking: any unit, on its declared days or weeks.
 
     Units of a day begin by a clock, which is part of what the account pins (`pinned_unit`).
     """
+    if isinstance(facts, DeclaredColumns):
+        return balance_of(facts.leading)  # days and clock are common to all columns
     unit = f"{unit_of(facts)}; {PRIVATE}"
     if facts.privacy_unit == "user" or facts.days is None:
         return BalanceKey(unit)

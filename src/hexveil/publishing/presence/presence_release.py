@@ -31,10 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hexveil.ledger import Ledger
-    from hexveil.mechanisms.contract import Outputs
-    from hexveil.mechanisms.presence.count_map import CountAllocation
-    from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
-    from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
+    from hexveil.mechanisms.contract import Outputs, PrivateSums, StagedPlan
+    from hexveil.mechanisms.presence.loss_shares import LossShares
     from hexveil.model.private_pairs import PairBlocks
     from hexveil.planning.presence.presence_request import PresenceRequest, UnitCountRequest
     from hexveil.planning.presence.shape_request import ShapeRequest
@@ -58,6 +56,25 @@ class BalanceKey:
 
     unit: str = PRIVACY_UNIT
     periods: tuple[str, ...] = ("",)
+
+
+@dataclass(frozen=True, eq=False)
+class BookedStages:
+    """Stages of a release with what is booked for any unit, and what they are metered by.
+
+    Attributes
+    ----------
+    stages : StagedPlan
+        Losses have one entry: that of any unit.
+    shares : LossShares
+        Of all stages together.
+    delta : Fraction
+        0 for a pure promise.
+    """
+
+    stages: StagedPlan
+    shares: LossShares
+    delta: Fraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,14 +134,15 @@ def release_with_presence(
     if refusal is not None and not accept_noise:
         raise InputError(f"{refusal} Or accept the noise (accept_noise=True).")
     facts, plan = identify(request, source), request.allocation()
-    outputs, is_replay = book_and_draw(pairs, plan, facts, ledger)
+    booked = BookedStages(plan, plan.shares, plan.delta)
+    outputs, is_replay = book_and_draw(PresenceSums(pairs), booked, facts, ledger)
     table = released_table(request, decode_outputs(request, outputs))
     return PresenceRelease(table, facts, request.epsilon, is_replay)
 
 
 def book_and_draw(
-    pairs: PairBlocks,
-    plan: PresenceAllocation | CountAllocation | ShapeAllocation,
+    sums: PrivateSums,
+    plan: BookedStages,
     facts: dict[str, str],
     ledger: Ledger,
     account: BalanceKey | None = None,
@@ -132,8 +150,9 @@ def book_and_draw(
     """Book the loss; then measure, noise and store stage by stage. Also whether it was there.
 
     A unit of a day or a week is booked on each declared day or week: any unit of it may be there.
+    `sums` are PRIVATE: `PresenceSums`, or those of each value column.
     """
-    name, losses = request_name(facts), plan.losses()
+    name, losses = request_name(facts), plan.stages.losses()
     account = account or BalanceKey()
     booked = hash_losses(
         [ANY_UNIT] * len(account.periods), np.repeat(losses, len(account.periods)), ledger.key,
@@ -145,11 +164,9 @@ def book_and_draw(
             name, booked, privacy_unit=account.unit, facts=facts, plan=encoded, delta=plan.delta
         )
         if booking.complete:
-            return replay(plan, rows_of(booking.stages)), True
+            return replay(plan.stages, rows_of(booking.stages)), True
         journal = LedgerJournal(ledger, name)
         # The vetted door is made here: no caller can give a release another one.
-        outputs = execute(
-            plan, PresenceSums(pairs), VettedNoise(), journal, plan.shares.meter(losses)
-        )
+        outputs = execute(plan.stages, sums, VettedNoise(), journal, plan.shares.meter(losses))
         ledger.complete(name)
     return outputs, False

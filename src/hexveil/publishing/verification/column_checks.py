@@ -3,7 +3,8 @@
 Checked beyond what is checked of each column: that no column is missing or added; that manifest,
 receipt and signature of the whole are of these columns; that all were released by one request under
 one booking; that the losses of the whole are those of the columns together, as far as these
-determine them; and that cells.csv and README.txt are what the columns give.
+determine them (under private presence exactly: any unit loses their sum); and that cells.csv and
+README.txt are what the columns give.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from hexveil.base.rational import decimal_text
 from hexveil.publishing import signing
 from hexveil.publishing.columns.column_folder import FILES
 from hexveil.publishing.columns.column_manifest import KIND, columns_schema, together_section
 from hexveil.publishing.columns.column_table import column_prefixes, join_columns
 from hexveil.publishing.columns.column_texts import render_columns_readme
 from hexveil.publishing.manifest import SCHEMA_VERSION, epsilon_text
+from hexveil.publishing.presence.presence_manifest import MODEL as PRESENCE
 from hexveil.publishing.receipt import NAME as RECEIPT
 from hexveil.publishing.verification.files import file_comparison, untrusted_files
 from hexveil.publishing.verification.files.checked_files import CheckedFiles, read_json
 from hexveil.report.promise import (
     assumptions,
     neighbours,
+    not_protected,
     one_of_columns,
     probability_factor,
     promise,
@@ -38,6 +42,8 @@ from hexveil.report.promise import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
+
+    from hexveil.report.promise import Protect
 
     Json = dict[str, Any]
 
@@ -89,6 +95,8 @@ class ColumnsCheck:
 
     def describe_losses(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the figures that were recomputed, and those that could not be."""
+        if _is_private(self.manifest):
+            return self._describe_private_losses()
         losses = self.manifest["losses"]
         total = (
             f"sum of the losses of {losses['units']:,} units over all value columns: "
@@ -99,7 +107,22 @@ class ColumnsCheck:
             "the largest loss over all value columns: it lies between the largest of a column and "
             "the sum of these"
         )
-        known, unknown = [total], [largest]
+        return self._with_columns([total], [largest])
+
+    def _describe_private_losses(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the same under private presence, where the loss of any unit is the exact sum."""
+        guarantee = self.manifest["guarantee"]
+        total = (
+            f"loss of any {guarantee['privacy_unit']}, present or not, over all value columns: "
+            f"{decimal_text(_sum_of_parts(self.columns))} by the columns, "
+            f"{guarantee['epsilon_spent']} as stated"
+        )
+        return self._with_columns([total], [])
+
+    def _with_columns(
+        self, known: list[str], unknown: list[str]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return figures of the whole, followed by those of each column."""
         for column, one in self.columns.items():
             recomputed, left = one.describe_losses()
             known += [f"{column}: {text}" for text in recomputed]
@@ -111,6 +134,16 @@ def has_columns(folder: Path) -> bool:
     """Return whether a folder states that it holds several value columns."""
     content, error = read_json(folder / "manifest.json")
     return not error and content.get("kind") == KIND
+
+
+def _is_private(manifest: Json) -> bool:
+    """Return whether presence is private in a release."""
+    return manifest.get("model") == PRESENCE
+
+
+def _protected(manifest: Json) -> Protect:
+    """Return the privacy model of a release."""
+    return PRESENCE if _is_private(manifest) else "values"
 
 
 def examine_columns(
@@ -156,7 +189,8 @@ def check_together(manifest: Json) -> Iterator[str]:
     """Yield if a column's manifest has another sentence on its release than its figures say."""
     stated, texts = manifest.get("columns_together"), manifest["guarantee"]["assumptions"]
     if stated is not None:
-        sentence = one_of_columns(stated["columns"], Fraction(stated["epsilon_spent"]))
+        spent, protect = Fraction(stated["epsilon_spent"]), _protected(manifest)
+        sentence = one_of_columns(stated["columns"], spent, protect=protect)
         if not texts or texts[-1] != sentence:
             yield "guarantee/assumptions does not end with the sentence on all value columns."
 
@@ -171,7 +205,8 @@ def _check_schema(manifest: Json) -> Iterator[str]:
         return
     from jsonschema import Draft202012Validator  # noqa: PLC0415  only checking needs it
 
-    errors = Draft202012Validator(columns_schema()).iter_errors(manifest)
+    schema = columns_schema(manifest.get("model"))
+    errors = Draft202012Validator(schema).iter_errors(manifest)
     for error in itertools.islice(errors, 10):
         place = "/".join(map(str, error.absolute_path)) or "its top"
         yield f"manifest.json breaks its schema at {place} ({error.validator})."
@@ -201,7 +236,8 @@ def _check_whole(
     """Yield where the columns are no whole, or not the one that is stated."""
     with contextlib.suppress(*_READ_ERRORS):
         issues = [*_check_columns(manifest, columns)]
-        issues += _check_losses(manifest, columns)
+        private = _is_private(manifest)
+        issues += (_check_private_losses if private else _check_losses)(manifest, columns)
         tables = {
             column: file_comparison.without_geometry(one.table) for column, one in columns.items()
         }
@@ -220,23 +256,60 @@ def _check_columns(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Iter
     together = together_section([*columns], Fraction(manifest["guarantee"]["epsilon_spent"]))
     for stated in manifest["columns"]:
         name, own = stated["column"], columns[stated["column"]].manifest
-        spent, guarantee = own["losses"]["max"] > 0, own["guarantee"]
+        guarantee = own["guarantee"]
         pairs = {
+            "model": (own.get("model"), manifest.get("model")),
             "dataset": (own["dataset"]["name"], manifest["dataset"]["name"]),
             "value": (own["dataset"]["value"], name),
             "value_unit": (own["dataset"]["value_unit"], stated["value_unit"]),
             "request": (own["request"], manifest["request"]),
-            "ledger": (own["ledger"], manifest["ledger"] if spent else None),
             "privacy_unit": (guarantee["privacy_unit"], manifest["guarantee"]["privacy_unit"]),
             "epsilon_spent": (guarantee["epsilon_spent"], stated["epsilon"]),
             "statistics": (own["plan"]["statistics"], manifest["statistics"]),
-            "users": (own["losses"]["units"], stated["users"]),
-            "cells": (len(own["cells"]), stated["cells"]),
             "columns_together": (own.get("columns_together"), together),
         }
+        if not _is_private(manifest) and not _is_private(own):
+            pairs |= _counted_pairs(manifest, stated, own)
+        elif _is_private(manifest) and _is_private(own):
+            pairs |= _declared_pairs(manifest, stated, own)
         for field, (one, other) in pairs.items():
             if one != other:
                 yield f"{stated['folder']}: {field} is not that of the release of all columns."
+
+
+def _counted_pairs(manifest: Json, stated: Json, own: Json) -> dict[str, tuple[Any, Any]]:
+    """Return what must agree where occupancy is public: counts, and what was booked."""
+    ledger = manifest["ledger"] if own["losses"]["max"] > 0 else None
+    return {
+        "ledger": (own["ledger"], ledger),
+        "users": (own["losses"]["units"], stated["users"]),
+        "cells": (len(own["cells"]), stated["cells"]),
+    }
+
+
+def _declared_pairs(manifest: Json, stated: Json, own: Json) -> dict[str, tuple[Any, Any]]:
+    """Return what must agree under private presence: declarations, and what was booked."""
+    return {
+        "ledger": (own["ledger"], manifest["ledger"]),
+        "cells": (own["grid"]["cells"], stated["cells"]),
+    }
+
+
+def _check_private_losses(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Iterator[str]:
+    """Yield if the loss of any unit is not the sum of its losses in all columns."""
+    guarantee = manifest["guarantee"]
+    spent = Fraction(guarantee["epsilon_spent"])
+    if spent != _sum_of_parts(columns):
+        yield "epsilon_spent is not the sum of the losses of the columns."
+    if "delta" in guarantee:
+        yield "guarantee/delta is stated, but releases of several columns have a pure promise."
+    yield from _check_words(manifest, columns, spent)
+
+
+def _sum_of_parts(columns: Mapping[str, CheckedColumn]) -> Fraction:
+    """Return the sum of the losses that the columns state."""
+    stated = (one.manifest["guarantee"]["epsilon_spent"] for one in columns.values())
+    return sum(map(Fraction, stated), Fraction(0))
 
 
 def _check_losses(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Iterator[str]:
@@ -256,10 +329,19 @@ def _check_losses(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Itera
     spent = Fraction(guarantee["epsilon_spent"])
     if guarantee["epsilon_spent"] != epsilon_text(Fraction(losses["max"])):
         yield "epsilon_spent is not the largest loss, rounded up."
+    yield from _check_words(manifest, columns, spent)
+
+
+def _check_words(
+    manifest: Json, columns: Mapping[str, CheckedColumn], spent: Fraction
+) -> Iterator[str]:
+    """Yield statements of the whole that are not those of its model and loss."""
+    guarantee, protect = manifest["guarantee"], _protected(manifest)
     if spent > Fraction(guarantee["epsilon_requested"]) + Fraction(1, 10**11):
         yield "more was spent than asked for."
     unit, factor = guarantee["privacy_unit"], probability_factor(spent)
-    if guarantee["promise"] != promise(unit, spent) or guarantee["neighbours"] != neighbours(unit):
+    words = promise(unit, spent, protect=protect), neighbours(unit, protect=protect)
+    if (guarantee["promise"], guarantee["neighbours"]) != words:
         yield "guarantee/promise or guarantee/neighbours is not that of this loss."
     stated = guarantee["probability_factor"]
     if (stated is None) == math.isfinite(factor) or (
@@ -268,8 +350,10 @@ def _check_losses(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Itera
         yield "guarantee/probability_factor is not e to the power of epsilon_spent."
     leading = next(iter(columns.values())).manifest
     dropped = leading["selection"].get("drop_values", "none")
-    if guarantee["assumptions"] != assumptions(unit, dropped):
+    if guarantee["assumptions"] != assumptions(unit, dropped, protect=protect):
         yield "guarantee/assumptions are not those of this model."
+    if guarantee["not_protected"] != not_protected(protect=protect):
+        yield "guarantee/not_protected is not that of this model."
 
 
 def _total(columns: Any) -> float:  # noqa: ANN401  checks of columns

@@ -60,18 +60,21 @@ def _load_columns(check: ColumnsCheck) -> ColumnReleases:
         for column, table in check.tables.items()
     }
     table = join_columns({column: one.table for column, one in releases.items()})
-    epsilon = Fraction(float(check.manifest["losses"]["max"]))
+    epsilon = _spent(check.manifest)
     return ColumnReleases(table, check.manifest, epsilon, replayed=True, releases=releases)
 
 
 def _as_release(manifest: dict[str, Any], table: pa.Table) -> Release:
     """Return the release of a manifest and a table."""
+    return Release(_as_released(table), manifest, _spent(manifest), replayed=True)
+
+
+def _spent(manifest: dict[str, Any]) -> Fraction:
+    """Return the loss of the most exposed unit, or of any unit under private presence."""
     if manifest.get("model") == MODEL:
-        epsilon = Fraction(manifest["guarantee"]["epsilon_spent"])
-    else:
-        # Verification compares the stated losses with the noise scales of the table.
-        epsilon = Fraction(float(manifest["losses"]["max"]))
-    return Release(_as_released(table), manifest, epsilon, replayed=True)
+        return Fraction(manifest["guarantee"]["epsilon_spent"])
+    # Verification compares the stated losses with the noise scales of the table.
+    return Fraction(float(manifest["losses"]["max"]))
 
 
 def _as_released(table: pa.Table) -> pa.Table:

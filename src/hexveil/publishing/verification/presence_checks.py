@@ -129,7 +129,11 @@ def check_presence_losses(manifest: Json) -> Iterator[str]:
     words = {
         "promise": promise(unit, spent, protect="presence", delta=delta),
         "neighbours": neighbours(unit, protect="presence"),
-        "assumptions": assumptions(unit, protect="presence", delta=delta),
+        "assumptions": [
+            *assumptions(unit, protect="presence", delta=delta),
+            # Its words are checked with the manifest (`column_checks.check_together`).
+            *guarantee["assumptions"][-1:] * ("columns_together" in manifest),
+        ],
         "not_protected": not_protected(protect="presence"),
     }
     for key, text in words.items():

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hexveil.base.arrow_numbers import to_arrow
 from hexveil.base.errors import HexveilError
-from hexveil.model.column_facts import ColumnFacts
+from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.records.units import Units
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.records.dataset import Dataset
+    from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,6 +59,37 @@ class ColumnDatasets:
         return (
             f"ColumnDatasets({columns}, privacy_unit={self.public.privacy_unit!r}, "
             f"n_users={self.public.n_units})"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateColumns:
+    """Pairs of private presence for each value column. A plan sees `public` alone.
+
+    Attributes
+    ----------
+    datasets : mapping of str to PrivateDataset
+        By column, in the order in which the columns were named.
+    """
+
+    datasets: Mapping[str, PrivateDataset]
+
+    @property
+    def public(self) -> DeclaredColumns:
+        """Declared facts of each column."""
+        return DeclaredColumns({column: one.public for column, one in self.datasets.items()})
+
+    def close(self) -> None:
+        """Release resources kept elsewhere."""
+        for one in self.datasets.values():
+            one.close()
+
+    def __repr__(self) -> str:
+        facts = self.public
+        return (
+            f"PrivateColumns({', '.join(map(repr, self.datasets))}, "
+            f"privacy_unit={facts.privacy_unit!r}, n_cells={facts.leading.grid.n_cells} declared, "
+            "records private)"
         )
 
 

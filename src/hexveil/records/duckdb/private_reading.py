@@ -21,12 +21,15 @@ from hexveil.records.duckdb.cached_reading import count_cached
 from hexveil.records.duckdb.counting import count_source
 from hexveil.records.duckdb.reading import rule_counts
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.source import open_source
+from hexveil.records.duckdb.source import Relation, open_source
+from hexveil.records.duckdb.validation import scan_once
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
 from hexveil.records.sources.source_files import MemoryTable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from hexveil.model.cells import CellTable
@@ -53,25 +56,66 @@ def read_private(
     InputError
         If the source or a column cannot be used, whatever the records are.
     """
+    (dataset,) = read_private_columns(source, [(request, facts)])
+    return dataset
+
+
+def read_private_columns(
+    source: Files | MemoryTable, requests: Sequence[tuple[ReadRequest, DeclaredFacts]]
+) -> list[PrivateDataset]:
+    """Read a source for requests that differ in the value column alone. PRIVATE.
+
+    A record counts for each column of which it has a usable value, as if the column were read
+    alone. Of which columns it has one is as private as the record.
+
+    Raises
+    ------
+    InputError
+        See `read_private`.
+    """
+    leading, _ = requests[0]
     with (
         show_progress("Reading records"),
-        Session(request.memory, scratch=request.scratch) as session,
+        Session(leading.memory, scratch=leading.scratch) as session,
     ):
-        relation = open_source(session, source, request.column_names, request.format)
-        if request.cache is None or isinstance(source, MemoryTable):
-            counted = count_source(session, relation, request)
-        else:
-            cache = request.cache
-            counted = count_cached(session, source, relation, request, cache, is_private=True)
-        # A cache without any kept record has no table of pairs.
-        is_empty = not counted.counts.left_out.get(0, 0)
-        pairs = (
-            _no_rows(facts) if is_empty else _declared_pairs(session, counted.counts.pairs, facts)
-        )
-        counts = rule_counts(request, counted.counts.left_out, counted.counts.repeats)
-    cell, unit, n, total = pairs.sums
-    private = PrivatePairs(cell, unit, n, total, by_bin=pairs.by_bin)
-    return PrivateDataset(facts, private, ReadingCounts.of(counts, private))
+        names = frozenset().union(*(request.column_names for request, _ in requests))
+        relation = open_source(session, source, names, leading.format)
+        if len(requests) > 1:
+            relation = scan_once(session, relation, [request for request, _ in requests])
+        fetched = [
+            _fetch_declared(session, source, relation, request, facts)
+            for request, facts in requests
+        ]
+    # The engine's memory is free before the pairs are put in order.
+    return [
+        _private_dataset(facts, rows) for (_, facts), rows in zip(requests, fetched, strict=True)
+    ]
+
+
+def _fetch_declared(
+    session: Session,
+    source: Files | MemoryTable,
+    relation: Relation,
+    request: ReadRequest,
+    facts: DeclaredFacts,
+) -> _FetchedRows:
+    """Count the records of a request, and fetch their sums on the declared grid. PRIVATE."""
+    if request.cache is None or isinstance(source, MemoryTable):
+        counted = count_source(session, relation, request)
+    else:
+        cache = request.cache
+        counted = count_cached(session, source, relation, request, cache, is_private=True)
+    counts = rule_counts(request, counted.counts.left_out, counted.counts.repeats)
+    # A cache without any kept record has no table of pairs.
+    if not counted.counts.left_out.get(0, 0):
+        return _no_rows(facts, counts)
+    return _declared_pairs(session, counted.counts.pairs, facts, counts)
+
+
+def _private_dataset(facts: DeclaredFacts, rows: _FetchedRows) -> PrivateDataset:
+    cell, unit, n, total = rows.sums
+    private = PrivatePairs(cell, unit, n, total, by_bin=rows.by_bin)
+    return PrivateDataset(facts, private, ReadingCounts.of(rows.counts, private))
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,9 +124,12 @@ class _FetchedRows:
 
     sums: tuple[Ints, ...]
     by_bin: PairBins | None
+    counts: dict[str, int]
 
 
-def _declared_pairs(session: Session, stored: PairStore, facts: DeclaredFacts) -> _FetchedRows:
+def _declared_pairs(
+    session: Session, stored: PairStore, facts: DeclaredFacts, counts: dict[str, int]
+) -> _FetchedRows:
     """Return the pairs on the declared grid, by the number of the cell. PRIVATE."""
     names = ", ".join(stored.keys.cell)
     session.register(DECLARED_CELLS, declared_table(facts.cells))
@@ -101,16 +148,17 @@ def _declared_pairs(session: Session, stored: PairStore, facts: DeclaredFacts) -
         return number[cell], *others
 
     if not number.size:
-        return _no_rows(facts)
+        return _no_rows(facts, counts)
     fetched = stored.fetch_pairs((aggregation.TOTAL,))
     pairs = rows(fetched, "unit", "n", aggregation.TOTAL)
     if facts.bins is None:
-        return _FetchedRows(pairs, None)
-    return _FetchedRows(pairs, stored.fetch_bins(fetched))
+        return _FetchedRows(pairs, None, counts)
+    return _FetchedRows(pairs, stored.fetch_bins(fetched), counts)
 
 
-def _no_rows(facts: DeclaredFacts) -> _FetchedRows:
-    return _FetchedRows(_NOTHING, None if facts.bins is None else PairBins(*_NOTHING[:3]))
+def _no_rows(facts: DeclaredFacts, counts: dict[str, int]) -> _FetchedRows:
+    by_bin = None if facts.bins is None else PairBins(*_NOTHING[:3])
+    return _FetchedRows(_NOTHING, by_bin, counts)
 
 
 def declared_table(cells: CellTable) -> pa.Table:

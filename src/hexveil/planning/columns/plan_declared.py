@@ -1,0 +1,138 @@
+"""Division of ε among value columns under private presence, on paper: from declarations alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from hexveil.base.errors import InputError
+from hexveil.planning.columns.column_plan import DeclaredColumnPlans
+from hexveil.planning.columns.epsilon_shares import divide_epsilon
+from hexveil.planning.columns.plan_columns import (
+    refuse_of_one_column,
+    split_weights,
+    whole_epsilon,
+)
+from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
+from hexveil.planning.presence.presence_prediction import UnitCountPrediction
+from hexveil.planning.presence.shape_prediction import ShapePrediction
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hexveil.base.rational import Number
+    from hexveil.model.column_facts import DeclaredColumns
+    from hexveil.planning.presence.presence_request import FleetDeclaration
+
+DECIMALS = 10**12
+"""Parts of ε are stated with 12 decimals."""
+
+
+def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
+    facts: DeclaredColumns,
+    *,
+    epsilon: Number | None,
+    fleet: FleetDeclaration | int | Mapping[str, FleetDeclaration | int] | None,
+    statistics: Sequence[str] | str | None = None,
+    weights: Mapping[str, Any] | None = None,
+    user_cap: int | str | None = None,
+    baseline_error: Number | None = None,
+    edition: str | None = None,
+    delta: Number | None = None,
+) -> DeclaredColumnPlans:
+    """Return a plan of several value columns with private presence; see `hexveil.plan`.
+
+    The parts of ε add up to it exactly: any unit may have records in every column.
+
+    Parameters
+    ----------
+    facts : DeclaredColumns
+    fleet : FleetDeclaration, int, or mapping of column to either
+        Of each column, where not every unit measures everything.
+    weights : mapping of str to number, optional
+        Importance of each column, default 1.
+    epsilon, statistics, user_cap, edition
+        As `hexveil.plan` has them; statistics and cap are those of each column.
+    baseline_error, delta
+        Refused: in the units of one column, and not composed over columns yet.
+
+    Raises
+    ------
+    InputError
+        On an argument that is missing or has no meaning here.
+    """
+    refuse_of_one_column({"baseline_error": baseline_error, "delta": delta})
+    importance, kinds = split_weights(weights, [*facts.columns])
+    if kinds:
+        raise InputError(
+            f'weights: {min(kinds)!r} has no meaning with protect="presence", where all '
+            "statistics of a column come from one measurement; name value columns."
+        )
+    whole, declared = whole_epsilon(epsilon), fleet_by_column(fleet, [*facts.columns])
+
+    def planned(column: str, part: Fraction) -> PresencePlan:
+        return plan_presence(
+            facts.columns[column], epsilon=part, fleet=declared[column], statistics=statistics,
+            user_cap=user_cap, edition=edition,
+        )  # fmt: skip
+
+    equal = whole / len(facts.columns)
+    errors = [relative_error_on_paper(planned(column, equal)) for column in importance]
+    # Shares are of few digits: another processor divides ε alike, so that its request is the same.
+    shares = divide_epsilon([*importance.values()], errors)
+    parts = dict(zip(importance, parts_of_epsilon(whole, shares), strict=True))
+    plans = {column: planned(column, part) for column, part in parts.items()}
+    return DeclaredColumnPlans(facts, plans, whole, importance, edition)
+
+
+def parts_of_epsilon(whole: Fraction, shares: Sequence[Fraction]) -> list[Fraction]:
+    """Return parts that add up to the whole exactly, all but the first of at most 12 decimals.
+
+    As texts of 12 decimals, rounded up, they then add up exactly, too.
+
+    Examples
+    --------
+    >>> [str(part) for part in parts_of_epsilon(Fraction(1), [Fraction(3, 4), Fraction(1, 4)])]
+    ['3/4', '1/4']
+    """
+    later = [Fraction(math.floor(share * whole * DECIMALS), DECIMALS) for share in shares[1:]]
+    return [whole - sum(later, Fraction(0)), *later]
+
+
+def fleet_by_column(
+    fleet: FleetDeclaration | int | Mapping[str, FleetDeclaration | int] | None,
+    columns: Sequence[str],
+) -> dict[str, FleetDeclaration | int | None]:
+    """Return the declared fleet of each column: one for all, or one for each.
+
+    Raises
+    ------
+    InputError
+        If a mapping leaves a column out, or names another.
+    """
+    if not isinstance(fleet, Mapping):
+        return dict.fromkeys(columns, fleet)
+    if strange := set(columns) ^ set(fleet):
+        raise InputError(
+            f"fleet must be one number for all value columns, or one for each of "
+            f"{', '.join(columns)}; {min(strange)!r} is missing or none of them."
+        )
+    return dict(fleet)
+
+
+def relative_error_on_paper(plan: PresencePlan) -> float:
+    """Return the predicted error of a column's statistics, without a unit of measure.
+
+    Of averages and medians as a part of the span, of shares as they are, of numbers of units as a
+    part of what a cell typically has.
+    """
+    prediction, span = plan.prediction, float(plan.facts.lattice.span)
+    match prediction:
+        case UnitCountPrediction():
+            return prediction.count_error / prediction.typical_count
+        case ShapePrediction():
+            return prediction.quantile_error / span + prediction.share_error
+        case _:
+            return prediction.mean_error / span

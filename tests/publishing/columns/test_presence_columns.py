@@ -1,0 +1,317 @@
+"""Several value columns under private presence: one loss of any unit, one folder."""
+
+import itertools
+import shutil
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import hexveil as hv
+from forged_columns import changed_manifest
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.mechanisms.distribution.combined_stages import CombinedStages
+from hexveil.mechanisms.presence.count_map import CountAllocation
+from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
+from hexveil.mechanisms.presence.presence_design import OneShot, RangeDesign
+from hexveil.planning.columns.plan_declared import parts_of_epsilon
+from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.presence.presence_publication import balance_of
+from hexveil.publishing.verification.verify import check_folder, find_problems
+from presence_laws import ColumnWorld, ExactPresenceLoss, PresenceWorld
+
+BOUNDS = {"pm25": (0, 100), "no2.air": (0, 200)}
+STATISTICS = ("mean", "p50", "share<20")
+WARDS = ("w0", "w1", "w2", "w3")
+READ = {
+    "user": "sensor", "value": (*BOUNDS,), "bounds": BOUNDS, "quantum": "0.1", "time": "time",
+    "timezone": "UTC", "cells": hv.Labels("ward", values=WARDS), "protect": "presence",
+    "value_unit": "ug/m3", "statistics": STATISTICS,
+}  # fmt: skip
+
+
+def records(n_sensors=200, but=None):
+    """Return records of sensors, every eighth without a value of the second column."""
+    rows = [(u, k) for u in range(n_sensors) for k in range(6) if u != but]
+    return pa.table(
+        {
+            "sensor": [f"s{u}" for u, _ in rows],
+            "ward": [WARDS[(u + k) % 3] for u, k in rows],
+            "time": [f"2026-11-20T{k:02d}:00:00Z" for _, k in rows],
+            "pm25": [15.0 + (7 * u + 3 * k) % 11 for u, k in rows],
+            "no2.air": [None if u % 8 == 0 else 40.0 + (5 * u + k) % 31 for u, k in rows],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """Return a CSV file of records."""
+    path = tmp_path_factory.mktemp("air") / "air.csv"
+    pyarrow.csv.write_csv(records(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def dataset(source):
+    """Return both columns, with bins."""
+    return hv.read(source, **READ)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    """Return a plan of both columns, from declarations alone."""
+    return hv.plan(
+        hv.declare(**READ), epsilon=3, fleet=400, statistics=STATISTICS, weights={"pm25": 2},
+        advise=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    """Return a ledger."""
+    path = tmp_path_factory.mktemp("ledger") / "ledger.sqlite"
+    return hv.Ledger(path, dataset="air", budget="9")
+
+
+@pytest.fixture(scope="module")
+def made(dataset, plan, book):
+    """Return the release of both columns."""
+    return hv.release(dataset, plan, ledger=book, accept_noise=True)
+
+
+@pytest.fixture(scope="module")
+def folder(made, tmp_path_factory):
+    """Return its folder."""
+    return made.write(tmp_path_factory.mktemp("out") / "map", title="Air")
+
+
+def rows_of(pairs):
+    """Return the records of each unit, as a sorted list of rows."""
+    units = np.repeat(np.arange(pairs.begin.size), np.diff(pairs.begin, append=pairs.cell.size))
+    rows = zip(units, pairs.cell, pairs.records, pairs.mean, strict=True)
+    grouped = itertools.groupby(rows, key=lambda row: row[0])
+    return sorted([tuple(map(float, row[1:])) for row in own] for _, own in grouped)
+
+
+def test_each_column_counts_as_if_read_alone(source, dataset):
+    """Text is scanned once, and pairs and bins are those of two readings; repr shows none."""
+    for column, bounds in BOUNDS.items():
+        alone = hv.read(source, **READ | {"value": column, "bounds": bounds})
+        both = dataset.datasets[column]
+        assert rows_of(both.pairs) == rows_of(alone.pairs)
+        assert np.array_equal(both.pairs.bins.count, alone.pairs.bins.count)
+        assert both.counts.lines() == alone.counts.lines()
+        declared = {**alone.public.identity}
+        assert dict(both.public.identity) == declared
+    assert "200" not in repr(dataset)
+
+
+def test_neighbours_differ_in_one_unit_in_all_columns():
+    """Without one unit's records exactly one unit is missing, in every column at once."""
+    every, fewer = (hv.read(records(30, but), **READ).datasets for but in (None, 9))
+    for column in BOUNDS:
+        left = rows_of(every[column].pairs)
+        for one in rows_of(fewer[column].pairs):
+            left.remove(one)
+        assert len(left) == 1
+
+
+# ---- the exact law ----
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """Return a world of two columns, and stages of both: averages, and numbers of units."""
+    options = {"user": "u", "bounds": (0, 2), "quantum": 1, "protect": "presence"}
+    cells = hv.Labels("ward", values=["x"])
+    facts = hv.declare(value=("p", "q"), cells=cells, **options)
+    plan = hv.plan(facts, epsilon=2, fleet=9, advise=False)
+    form = OneShot(range_share=Fraction("0.02"))
+    design = RangeDesign(n_centres=2, n_radii=2)
+    stages = {
+        "p": PresenceAllocation(1, 2, Fraction(1), form, None, design),
+        "q": CountAllocation(1, 1, Fraction(1), None),
+    }
+    base = ((0, 0, 1, 1), (0, 1, 1, 2))
+    world = ColumnWorld({name: PresenceWorld.of(base, 1, 2, max_n=1) for name in stages})
+    return world, plan, stages
+
+
+def test_booked_is_the_exact_loss_of_a_unit_in_both_columns(tiny):
+    """Over all sets of records in both columns no unit loses more than booked, nor far less."""
+    world, plan, stages = tiny
+    both = plan.with_stages(stages)
+    found = ExactPresenceLoss(world, lambda _: both)
+    (booked,) = both.losses()
+    assert booked == pytest.approx(2, rel=1e-12)
+    assert 0.9 * booked <= found.worst <= booked
+
+
+def test_booking_one_of_two_columns_is_caught(tiny):
+    """The meter refuses a twin that books the first column alone; its true loss is larger."""
+    world, plan, stages = tiny
+    both, first = plan.with_stages(stages), plan.with_stages({"p": stages["p"]})
+    with pytest.raises(HexveilError, match="more than was booked"):
+        ExactPresenceLoss(world, lambda _: CombinedStages(both.components, first.losses()))
+    assert first.losses() < 0.9 * ExactPresenceLoss(world, lambda _: both).worst
+
+
+# ---- the plan ----
+
+
+def test_parts_add_up_exactly(plan):
+    """ε is the sum of the parts as fractions and as stated texts; weights move it."""
+    assert plan.epsilon == sum(own.epsilon for own in plan.plans.values()) == 3
+    assert plan.losses() >= 3
+    parts = plan.column_epsilons()
+    assert parts["pm25"] > 1.2 * parts["no2.air"]
+    thirds = parts_of_epsilon(Fraction(1, 3), [Fraction(1, 3)] * 3)
+    assert sum(thirds) == Fraction(1, 3)
+    assert min(thirds) > 0
+
+
+def test_a_declared_fleet_of_each_column_divides_epsilon():
+    """A column that fewer units measure is harder, and gets more of ε."""
+    facts = hv.declare(**READ)
+    options = {"epsilon": 3, "statistics": "users", "advise": False}
+    parts = hv.plan(facts, fleet={"pm25": 4000, "no2.air": 400}, **options).column_epsilons()
+    assert parts["no2.air"] > 1.5 * parts["pm25"]
+    with pytest.raises(InputError, match=r"'no2\.air' is missing"):
+        hv.plan(facts, fleet={"pm25": 9}, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"baseline_error": 2}, "baseline_error goes with a single value column"),
+        ({"delta": "1e-6"}, "delta goes with a single value column"),
+        ({"weights": {"moments": 2}}, "'moments' has no meaning"),
+        ({"weights": {"pm10": 2}}, "no value column"),
+        ({"epsilon": None}, "name it"),
+        ({"fleet": None}, "fleet .* is needed"),
+    ],
+)
+def test_options_without_meaning_are_refused(options, message):
+    """The sentence says what to do."""
+    with pytest.raises(InputError, match=message):
+        hv.plan(hv.declare(**READ), **{"epsilon": 1, "fleet": 9, "advise": False} | options)
+
+
+def test_days_are_booked_as_for_one_column():
+    """Any unit of each declared day, once for all columns together."""
+    dated = READ | {"privacy_unit": "user-day", "statistics": ()}
+    dated["select"] = hv.Select(dates=("2026-11-20", "2026-11-22"))
+    alone = hv.declare(**dated | {"value": "pm25", "bounds": (0, 100)})
+    assert balance_of(hv.declare(**dated)) == balance_of(alone)
+    assert len(balance_of(alone).periods) == 3
+
+
+# ---- the release ----
+
+
+def test_one_booking_pays_for_all_columns(source, made, book, plan):
+    """ε is booked once; another order of the columns is the same request."""
+    assert made.epsilon == plan.epsilon == 3
+    assert book.remaining == 6
+    order = READ | {"value": [*BOUNDS][::-1]}
+    again = hv.plan(
+        hv.declare(**order), epsilon=3, fleet=400, statistics=STATISTICS, weights={"pm25": 2},
+        advise=False,
+    )  # fmt: skip
+    replayed = hv.release(hv.read(source, **order), again, ledger=book, accept_noise=True)
+    assert replayed.replayed
+    assert book.remaining == 6
+    for column in BOUNDS:
+        assert replayed.releases[column].table.equals(made.releases[column].table)
+
+
+def test_a_plan_of_other_columns_is_refused(dataset, plan, book):
+    """A plan of one column does not release several, nor the other way round."""
+    with pytest.raises(InputError, match="value columns differ"):
+        hv.release(dataset, plan.plans["pm25"], ledger=book)
+    with pytest.raises(InputError, match="value columns differ"):
+        hv.release(dataset.datasets["pm25"], plan, ledger=book)
+
+
+def test_the_folder_comes_back_as_it_was_written(folder, made):
+    """The folder is verified as a whole, and loaded with the same numbers; no count is in it."""
+    assert find_problems(folder) == ()
+    loaded = hv.load(folder)
+    assert loaded.replayed
+    assert loaded.epsilon == made.epsilon
+    assert loaded.table.to_pylist() == made.table.to_pylist()
+    assert loaded.table["cell"].to_pylist() == [*WARDS]
+    whole = hv.verify(folder)
+    assert "losses" not in whole
+    assert not {"users", "records"} & set(whole["columns"][0])
+    assert (
+        "over all value columns: 3 by the columns, 3 as stated"
+        in check_folder(folder).recomputed[0]
+    )
+
+
+def test_each_part_names_the_whole(folder):
+    """A part verifies alone, and its texts state the promise over both columns."""
+    own = hv.verify(folder / "no2_air")
+    assert own["columns_together"] == {"columns": [*BOUNDS], "epsilon_spent": "3"}
+    for text in (
+        (folder / "no2_air" / "README.txt").read_text(),
+        (folder / "no2_air" / "report.html").read_text(),
+        dossier(folder / "no2_air").to_text(),
+    ):
+        words = " ".join(text.split())
+        assert "one privacy unit not been in the records of any of them" in words
+        assert "is protected, too" in words
+    together = dossier(folder).to_markdown()
+    assert "# Value column no2.air" in together.replace("\\", "")
+    assert "the loss over all columns is the sum of these" in " ".join(together.split())
+    readme = " ".join((folder / "README.txt").read_text().split())
+    assert "in all value columns at once: all records of one user" in readme
+    assert 'href="no2_air/report.html"' in (folder / "report.html").read_text()
+
+
+def less_loss(manifest):
+    manifest["guarantee"]["epsilon_spent"] = "2"
+
+
+def other_model(manifest):
+    del manifest["model"]
+
+
+def other_sentence(manifest):
+    manifest["guarantee"]["assumptions"][-1] = "Nothing is lost in other columns."
+
+
+def counted(manifest):
+    manifest["columns"][0]["users"] = 200
+
+
+def other_cells(manifest):
+    manifest["columns"][0]["cells"] = 3
+
+
+def test_changed_folders_are_refused(folder, tmp_path):
+    """Losses, models, counts and sentences that contradict the columns are named."""
+    spoilers = (
+        (".", less_loss, "not the sum of the losses"),
+        (".", other_model, "breaks its schema"),
+        (".", counted, "breaks its schema at columns/0"),
+        (".", other_cells, "cells is not that"),
+        ("pm25", other_sentence, "assumptions"),
+        ("pm25", lambda manifest: manifest.pop("columns_together"), "assumptions"),
+    )
+    for number, (path, change, message) in enumerate(spoilers):
+        copy = tmp_path / str(number)
+        shutil.copytree(folder, copy)
+        changed_manifest(copy, path, change)
+        assert message in " ".join(find_problems(copy))
+
+
+def test_a_part_of_another_model_is_refused(folder, tmp_path):
+    """A folder of a column that does not state private presence is not of the whole."""
+    shutil.copytree(folder, tmp_path / "map")
+    changed_manifest(tmp_path / "map", "pm25", other_model)
+    assert "breaks its schema" in " ".join(find_problems(tmp_path / "map"))

@@ -13,9 +13,7 @@ from hexveil.cli.output import formatting
 from hexveil.cli.output.plan_text import price_lines
 from hexveil.ledger import Ledger
 from hexveil.ledger.storage.databases import MEMORY
-from hexveil.publishing import signing
-from hexveil.publishing.columns.column_folder import FILES
-from hexveil.publishing.columns.column_table import column_prefixes
+from hexveil.publishing.columns.column_folder import planned_parts
 from hexveil.publishing.folder import planned_files
 from hexveil.publishing.pipeline import preview_release
 from hexveil.records.columns.column_datasets import ColumnDatasets
@@ -78,17 +76,13 @@ def _in_memory(account: dict[str, Any]) -> dict[str, Any]:
 def _files(run: Run, dataset: ReleasableDataset) -> list[str]:
     """Return the paths of the files and folders that a release would write."""
     folder = Path(str(run.release.out))
+    catalogue, signed = folder_options.catalogue_of(run), run.release.sign is not None
     if isinstance(dataset, ColumnDatasets):
-        own = column_prefixes([*dataset.datasets]).values()
-        signed = (signing.NAME,) if run.release.sign is not None else ()
-        names = tuple(sorted((*FILES, *own, *signed)))
-        return [str(shared_steps.resolve_path(run, folder / name)) for name in names]
-    names = planned_files(
-        dataset.public,
-        catalogue=folder_options.catalogue_of(run),
-        tiles=run.release.tiles,
-        signed=run.release.sign is not None,
-    )
+        names = planned_parts(dataset.public, catalogue=catalogue, signed=signed)
+    else:
+        names = planned_files(
+            dataset.public, catalogue=catalogue, tiles=run.release.tiles, signed=signed
+        )
     return [str(shared_steps.resolve_path(run, folder / name)) for name in names]
 
 

@@ -119,6 +119,7 @@ def columns_schema() -> Json:
         "kind": {"const": KIND},
         "title": parts["title"],
         "subtitle": parts["subtitle"],
+        "catalogue": parts["catalogue"],
         "dataset": _object(dataset),
         "guarantee": guarantee,
         "statistics": {"type": "array", "minItems": 1, "maxItems": 43, "items": text},
@@ -129,7 +130,7 @@ def columns_schema() -> Json:
         "title": "Manifest of a hexveil release of several value columns",
         "type": "object",
         "properties": properties,
-        "required": sorted(properties.keys() - {"title", "subtitle"}),
+        "required": sorted(properties.keys() - {"title", "subtitle", "catalogue"}),
         "additionalProperties": False,
     }
 

@@ -15,16 +15,11 @@ import numpy as np
 from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars, name_cell
 from hexveil.report.manifest_view import ManifestView, with_unit
 from hexveil.report.page import frame_values
-from hexveil.report.palette import palette
 from hexveil.report.payload import (
-    code_texts,
-    column_texts,
     describe_numbers,
-    draw_map,
     extra_column,
+    frame_data,
     label_texts,
-    name_slots,
-    opening_slot,
     round_numbers,
 )
 from hexveil.report.promise import delta_in_words
@@ -116,24 +111,12 @@ def _payload(
     table: pa.Table, view: ManifestView, context: dict[str, Any] | None, *, geography: bool
 ) -> dict[str, Any]:
     """Return everything that the page's scripts need."""
-    places, place = code_texts(column_texts(table, "hexagon"))
-    slots, slot = code_texts(column_texts(table, "slot"), in_order=True)
     shown = describe_numbers(view, _numbers(table, view), _grades(table, view))
-    drawn = draw_map(places, context, geography=geography)
     return {
         **shown,
         "columns": {**label_texts(table, view), **shown["columns"], **_weights(table)},
         **_weight_words(table),
-        "hexagon": place,
-        "slot": slot,
-        "slots": name_slots(table, slots),
-        "slot_starts": slots,
-        "start": opening_slot(slot, shown["columns"]["quality"]),
-        "map": drawn,
-        "names": places,
-        "labels": list(view.label_columns),
-        "unit": view.unit,
-        "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
+        **frame_data(table, view, shown["columns"]["quality"], context, geography=geography),
     }
 
 

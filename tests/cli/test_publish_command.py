@@ -14,7 +14,7 @@ from cli.conftest import city
 from hexveil.base.errors import StorageError
 from hexveil.cli.commands import publish_command, release_command
 from hexveil.ledger import Ledger
-from hexveil.publishing.verification import verify
+from hexveil.publishing.verification import archive_checks, verify
 
 DAYS = ("2022-01-01", "2022-01-02", "2022-01-03")
 RUN = run_text(cells='timezone = "Asia/Kolkata"', release='out = "maps"\naccept_noise = true')
@@ -420,3 +420,31 @@ def test_a_catalogue_lists_what_was_published(daily, call):
     assert call("verify", "maps/buses", "--json").code == 2
     call("publish", "run.toml", "--date", DAYS[0], *facts)
     assert call("verify", "maps/buses").code == 0
+
+
+@pytest.mark.slow
+def test_days_of_several_value_columns_are_published(daily, call):
+    """A day is one booking and one folder, listed once; a file of a column is made good."""
+    table = pq.read_table(daily / "buses.parquet")
+    pq.write_table(table.append_column("delay", table["speed"]), daily / "buses.parquet")
+    run = (daily / "run.toml").read_text().replace('"speed"', '["speed", "delay"]')
+    (daily / "run.toml").write_text(run)
+    days = ("--from", DAYS[0], "--to", DAYS[1], "--json")
+    dry = json.loads(call("publish", "run.toml", *days, "--dry-run").out)
+    assert [one["state"] for one in dry] == ["planned"] * 2
+    assert not (daily / "ledger.sqlite").exists()
+    said = json.loads(call("publish", "run.toml", *days).out)
+    assert [one["state"] for one in said] == ["published"] * 2
+    assert spent() == pytest.approx(sum(one["epsilon"] for one in dry))
+    assert spent() == pytest.approx(2, rel=0.05)
+    place = daily / "maps" / "buses"
+    assert len(folders(place)) == 6
+    assert archive_checks.check_archive(daily / "maps").problems == ()
+    newest = json.loads((place / "latest.json").read_text())["path"]
+    assert f'href="{newest}/report.html"' in (place / "index.html").read_text()
+    assets = json.loads((place / DAYS[1] / "item.json").read_text())["assets"]
+    assert (place / DAYS[1] / assets["delay-parquet"]["href"]).is_file()
+    (place / newest / "delay" / "cells.csv").unlink()
+    again = json.loads(call("publish", "run.toml", "--date", DAYS[1], "--json").out)
+    assert [one["state"] for one in again] == ["restored"]
+    assert archive_checks.check_archive(daily / "maps").problems == ()

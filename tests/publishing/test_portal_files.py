@@ -12,12 +12,14 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import hexveil as hv
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.archive.current_release import CurrentRelease
-from publishing.releases import release_of
+from publishing.releases import records, release_of
 
 # rdflib's own parser of JSON-LD uses what rdflib deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated:DeprecationWarning")
@@ -98,8 +100,6 @@ def archive(portal_tools, tmp_path_factory):
 
 def pooled(place):
     """Return a release of hexagons in hours pooled over all days, up to midnight."""
-    from publishing.releases import records  # noqa: PLC0415  beside its one use
-
     dataset = hv.read(
         records(), user="bus", value="speed", time="time", bounds=(0, 60), value_unit="km/h",
         lat="lat", lon="lon", repeats="keep", cells=hv.Cells(7, "1h", "Etc/GMT-1", "pooled"),
@@ -294,3 +294,41 @@ def test_tiles_are_for_large_maps_or_on_request(portal_tools, monkeypatch, tmp_p
     assert not vector_tiles.wants_tiles(table, None)
     with pytest.raises(hv.InputError, match=r"hexveil\[tiles\]"):
         vector_tiles.wants_tiles(table, tiles=True)
+
+
+@pytest.mark.slow
+def test_several_value_columns_conform(portal_tools, tmp_path):
+    """The whole is one data set, with empty numbers where a column has no such cell."""
+    import csvw  # noqa: PLC0415  an extra
+    import frictionless  # noqa: PLC0415  an extra
+    import pystac  # noqa: PLC0415  an extra
+    import rdflib  # noqa: PLC0415  an extra
+
+    table = records()
+    delay = pa.array(table["speed"].to_pylist(), mask=np.array(table["speed"]) < 11)
+    both = hv.read(
+        table.append_column("delay", delay), user="bus", value=("speed", "delay"), time="time",
+        bounds=(0, 60), lat="lat", lon="lon", repeats="keep", max_bad_rows=0.5,
+        cells=hv.Cells(7, "1h", "Etc/GMT-1"), select=hv.Select(min_users=14),
+    )  # fmt: skip
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=100)
+    made = hv.release(both, hv.plan(both, epsilon=4, advise=False), ledger=book, accept_noise=True)
+    assert made.table["delay_mean_raw"].null_count > 0
+    folder = made.write(tmp_path / "map", catalogue=HOLDER)
+    hv.verify(folder)
+    graph = graph_of(folder / "dcat.jsonld")
+    assert violations(graph) == ""
+    download = rdflib.Namespace("http://www.w3.org/ns/dcat#").downloadURL
+    files = {str(file).removeprefix(HOLDER.base_url) for file in graph.objects(None, download)}
+    assert {"cells.csv", "speed/cells.parquet", "delay/report.html"} <= files
+    assert all((folder / name).is_file() for name in files)
+    report = frictionless.validate(str(folder / "datapackage.json"))
+    assert report.valid, report.flatten(["type", "note"])
+    described = csvw.CSVW(
+        str(folder / "cells.csv"), md_url=str(folder / "cells.csv-metadata.json"), validate=True
+    )
+    assert described.is_valid
+    assert [str(warning.message) for warning in described.warnings] == []
+    item = pystac.Item.from_file(str(folder / "stac-item.json"))
+    item.stac_extensions = []
+    assert item.validate()

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hexveil.report import render
+from hexveil.report import render, render_columns
 from hexveil.report.derived.derived_page import render_derived
 
 pytestmark = pytest.mark.browser
@@ -545,6 +545,54 @@ def test_a_comparison_has_the_page_of_a_release(show, changes):
         assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
     page.get_by_role("radio", name="System").check()
     assert colours(page) > 20
+    fits(page)
+    page.set_viewport_size({"width": PHONE, "height": 844})
+    fits(page)
+    quiet(page)
+
+
+@pytest.fixture(scope="module")
+def two_columns(city) -> tuple:
+    """Return the page of two value columns, the second without the first hexagon, and its rows."""
+    first = city.table["hexagon"][0]
+    rows = [row for row in city.table.to_pylist() if row["hexagon"] != first.as_py()]
+    delays = pa.Table.from_pylist([row | {"mean_raw": row["mean_raw"] / 2} for row in rows])
+    second = city.manifest | {"dataset": city.manifest["dataset"] | {"value": "delay"}}
+    names = ("speed", "delay")
+    stated = {"value_unit": "km/h", "epsilon": "0.5", "users": 9, "records": 99}
+    manifest = city.manifest | {
+        "columns": [stated | {"column": one, "folder": one, "cells": 500} for one in names],
+        "losses": city.manifest["losses"] | {"p99": 0.9, "mean": 0.3},
+        "heading": "Average of speed, delay",
+    }
+    tables = {"speed": (city.table, city.manifest), "delay": (delays, second)}
+    return render_columns(city.table, manifest, tables, context=city.context), rows
+
+
+def test_a_value_column_is_chosen(show, city, two_columns):
+    """Numbers, counts and names are those of the column; its missing cells have none."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    html, rows = two_columns
+    page = show(html, DESK)
+    page.get_by_label("Value column").select_option("delay")
+    assert "statistic=Average+delay" in page.url
+    assert set(texts(page, "quality")[:3]) == {"not published"}
+    assert texts(page, "users")[0] == "\u2013"
+    page.goto(f"{page.url.partition('#')[0]}#statistic=Average+delay%2C+km%2Fh&cell="
+              f"{rows[0]['hexagon']}&slot={rows[0]['slot']}")  # fmt: skip
+    card = page.locator("#readout")
+    assert card.locator(".value").inner_text() == f"{rows[0]['mean_raw'] / 2:.1f}\u00a0km/h"
+    page.goto(page.url.replace(rows[0]["hexagon"], city.table["hexagon"][0].as_py()))
+    assert "no records of this value column" in card.inner_text()
+    page.get_by_label("Value column").select_option("speed")
+    assert "no records" not in card.inner_text()
+    page.locator("#mathematics summary").click()
+    assert page.locator("#mathematics a").all_inner_texts() == ["Page of speed", "Page of delay"]
+    for scheme in ("Light", "Dark"):
+        page.get_by_role("radio", name=scheme).check()
+        found = axe.Axe().run(page).response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+    page.get_by_role("radio", name="System").check()
     fits(page)
     page.set_viewport_size({"width": PHONE, "height": 844})
     fits(page)

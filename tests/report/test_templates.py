@@ -34,7 +34,7 @@ def included_templates():
     page = (FOLDER / "report.html").read_text("utf-8")
     included |= {
         f"{folder}/{found}"
-        for folder in ("page", "presence", "distribution", "derived")
+        for folder in ("page", "presence", "distribution", "columns", "derived")
         for found in re.findall(r"include words ~ \"/([a-z]+\.html)\"", page)
     }
     return included

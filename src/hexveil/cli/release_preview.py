@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import typer
 
 from hexveil.cli import folder_options, receipts, shared_steps
@@ -13,8 +14,10 @@ from hexveil.cli.output import formatting
 from hexveil.cli.output.plan_text import price_lines
 from hexveil.ledger import Ledger
 from hexveil.ledger.storage.databases import MEMORY
-from hexveil.publishing.columns.column_folder import planned_names
+from hexveil.publishing.columns.column_folder import planned_parts
+from hexveil.publishing.estimates.table import name_cells
 from hexveil.publishing.folder import planned_files
+from hexveil.publishing.manifest import cell_sections
 from hexveil.publishing.pipeline import preview_release
 from hexveil.records.columns.column_datasets import ColumnDatasets
 
@@ -76,15 +79,20 @@ def _in_memory(account: dict[str, Any]) -> dict[str, Any]:
 def _files(run: Run, dataset: ReleasableDataset) -> list[str]:
     """Return the paths of the files and folders that a release would write."""
     folder = Path(str(run.release.out))
+    catalogue, signed = folder_options.catalogue_of(run), run.release.sign is not None
     if isinstance(dataset, ColumnDatasets):
-        names = planned_names([*dataset.datasets], signed=run.release.sign is not None)
-        return [str(shared_steps.resolve_path(run, folder / name)) for name in names]
-    names = planned_files(
-        dataset.public,
-        catalogue=folder_options.catalogue_of(run),
-        tiles=run.release.tiles,
-        signed=run.release.sign is not None,
-    )
+        leading = dataset.public.leading
+        names = planned_parts(
+            [*dataset.datasets],
+            pa.table(name_cells(leading)),
+            cell_sections(leading),
+            catalogue=catalogue,
+            signed=signed,
+        )
+    else:
+        names = planned_files(
+            dataset.public, catalogue=catalogue, tiles=run.release.tiles, signed=signed
+        )
     return [str(shared_steps.resolve_path(run, folder / name)) for name in names]
 
 

@@ -61,7 +61,7 @@ def parse_checksums(content: bytes | None) -> dict[str, str] | None:
         not isinstance(content, dict)
         or find_problem(content)
         # A path in a stranger's receipt must not lead out of the folder.
-        or not all(map(_is_file_name, content["files"]))
+        or not all(_is_file_name(name.removesuffix(f"/{NAME}")) for name in content["files"])
     ):
         return None
     return dict(content["files"])

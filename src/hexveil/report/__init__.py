@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING
 from hexveil.report.context import read_context
 
 if TYPE_CHECKING:
+    from hexveil.report.columns.columns_page import render_columns
     from hexveil.report.distribution.distribution_page import render_distribution
     from hexveil.report.page import render
     from hexveil.report.presence.presence_page import render_presence
 
-__all__ = ["read_context", "render", "render_distribution", "render_presence"]
+__all__ = ["read_context", "render", "render_columns", "render_distribution", "render_presence"]
 
 
 _HOMES = {
     "render": "hexveil.report.page",
+    "render_columns": "hexveil.report.columns.columns_page",
     "render_distribution": "hexveil.report.distribution.distribution_page",
     "render_presence": "hexveil.report.presence.presence_page",
 }

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from hexveil.report.manifest_view import ManifestView
 
 QUALITIES = ("good", "caution", CUT_OFF, "noise")
-GRADES = (*QUALITIES, "closed", "higher", "lower", "cannot be told")
+ABSENT = "not published"
+"""Of a cell that another value column of the page has."""
+GRADES = (*QUALITIES, "closed", "higher", "lower", "cannot be told", ABSENT)
 """All that a cell of some page can be, in the order in which the scripts number it."""
 
 
@@ -50,23 +52,39 @@ def payload(
     geography: bool = True,
 ) -> dict[str, Any]:
     """Return everything the page's scripts need, as plain JSON values."""
-    places, place = code_texts(column_texts(table, "hexagon"))
-    slots, slot = code_texts(column_texts(table, "slot"), in_order=True)
     shown = shown_statistic(table, view)
-    drawn = draw_map(places, context, geography=geography)
     return {
         **shown,
         "columns": {**label_texts(table, view), **shown["columns"]},
-        "extras": [
-            extra_column("users", f"{view.unit.capitalize()}s"),
-            extra_column("records", "Records", spare=True),
-        ],
-        "lines": ["counts"],
+        **count_columns(view),
+        **frame_data(table, view, shown["columns"]["quality"], context, geography=geography),
+    }
+
+
+def count_columns(view: ManifestView) -> dict[str, Any]:
+    """Return the columns of exact counts, and the line of the card that names them."""
+    users = extra_column("users", f"{view.unit.capitalize()}s")
+    return {"extras": [users, extra_column("records", "Records", spare=True)], "lines": ["counts"]}
+
+
+def frame_data(
+    table: pa.Table,
+    view: ManifestView,
+    quality: Sequence[int],
+    context: dict[str, Any] | None,
+    *,
+    geography: bool,
+) -> dict[str, Any]:
+    """Return everything that the page's scripts need beside released numbers: places and slots."""
+    places, place = code_texts(column_texts(table, "hexagon"))
+    slots, slot = code_texts(column_texts(table, "slot"), in_order=True)
+    drawn = draw_map(places, context, geography=geography)
+    return {
         "hexagon": place,
         "slot": slot,
         "slots": name_slots(table, slots),
         "slot_starts": slots,
-        "start": opening_slot(slot, shown["columns"]["quality"]),
+        "start": opening_slot(slot, quality),
         "map": drawn,
         "names": places,
         "labels": list(view.label_columns),
@@ -132,8 +150,8 @@ def opening_slot(slot: Sequence[int] | None, quality: Sequence[int]) -> int:
     merits = [[0, 0, 0] for _ in range(max(slot) + 1)]
     for number, grade in zip(slot, quality, strict=True):
         merits[number][0] += GRADES[grade] == "good"
-        merits[number][1] += GRADES[grade] not in ("noise", "closed")
-        merits[number][2] += GRADES[grade] != "closed"
+        merits[number][1] += GRADES[grade] not in ("noise", "closed", ABSENT)
+        merits[number][2] += GRADES[grade] not in ("closed", ABSENT)
     return merits.index(max(merits))
 
 

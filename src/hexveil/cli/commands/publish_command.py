@@ -223,7 +223,7 @@ def plan_day(run: Run, dataset_name: str, *, dry_run: bool) -> PlannedDay:
     """Return the plan of a day, under the privacy model of the run."""
     if arguments.is_presence_private(run):
         return plan_declared_day(run, dry_run=dry_run)
-    dataset = shared_steps.read(run)
+    dataset = shared_steps.read_releasable(run)
     plan, _ = release_command.select_plan(run, dataset)
     return PlannedDay(
         request=fingerprint(request_of(dataset_name, dataset.public, plan)),

@@ -18,7 +18,7 @@ from hexveil.ledger import Ledger
 from hexveil.ledger.storage.databases import MEMORY
 from hexveil.planning.columns.column_plan import DeclaredColumnPlans
 from hexveil.publishing import check_writable
-from hexveil.publishing.columns.column_folder import planned_names
+from hexveil.publishing.columns.column_folder import planned_parts
 from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.folder import list_files
@@ -124,13 +124,20 @@ def preview(run: Run, plan: DeclaredPlan, account: dict[str, Any], *, as_json: b
 
 def _file_names(run: Run, plan: DeclaredPlan) -> tuple[str, ...]:
     """Return the files, and folders of value columns, that a release would write."""
-    signed = run.release.sign is not None
+    signed, catalogue = run.release.sign is not None, folder_options.catalogue_of(run)
     if isinstance(plan, DeclaredColumnPlans):
-        return planned_names([*plan.plans], signed=signed)
+        leading = plan.facts.leading
+        return planned_parts(
+            [*plan.plans],
+            pa.table(name_columns(leading.cells)),
+            presence_sections(leading),
+            catalogue=catalogue,
+            signed=signed,
+        )
     return list_files(
         pa.table(name_columns(plan.facts.cells)),
         presence_sections(plan.facts),
-        catalogue=folder_options.catalogue_of(run),
+        catalogue=catalogue,
         tiles=run.release.tiles,
         signed=signed,
     )

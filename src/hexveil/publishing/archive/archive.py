@@ -17,7 +17,6 @@ since, and the folder is written anew from the ledger's numbers.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
@@ -31,10 +30,11 @@ import pyarrow.fs
 
 from hexveil.base import atomic_files, scratch
 from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
-from hexveil.publishing import receipt, signing
+from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive_catalogue import update_catalogue
 from hexveil.publishing.archive.archive_listing import ArchiveFiles
 from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition, to_json
+from hexveil.publishing.archive.folder_damage import list_damage
 from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.folder import check_writable
 
@@ -189,27 +189,11 @@ class Archive:
             The key that must have signed the folder.
         """
         with self._translate_errors():
-            receipt_content = self._content(release, receipt.NAME)
-            checksums = receipt.parse_checksums(receipt_content)
-            if receipt_content is None or checksums is None:
-                return (
-                    f"{receipt.NAME} {'is missing' if receipt_content is None else 'was changed'}",
-                )
-            contents = {name: self._content(release, name) for name in sorted(checksums)}
-            issues = [
-                f"{name} {'is missing' if content is None else 'was changed'}"
-                for name, content in contents.items()
-                if content is None or receipt.stream_digest(io.BytesIO(content)) != checksums[name]
-            ]
-            if signer is not None and not issues:
-                signed = signer.signature_text(
-                    checksums | {receipt.NAME: receipt.stream_digest(io.BytesIO(receipt_content))}
-                )
-                signature = self._content(release, signing.NAME)
-                if signature != signed.encode():
-                    how = "is missing" if signature is None else "was changed, or is by another key"
-                    issues.append(f"{signing.NAME} {how}")
-        return tuple(issues)
+
+            def read(name: str) -> bytes | None:
+                return self._content(self._path(release.path, name))
+
+            return tuple(dict.fromkeys(list_damage(read, signer)))
 
     def restore(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
         """Write a release anew in place of its folder, which is damaged.
@@ -234,9 +218,8 @@ class Archive:
             atomic_files.fsync(place.parent)
         shutil.rmtree(old, ignore_errors=True)
 
-    def _content(self, release: CurrentRelease, name: str) -> bytes | None:
-        """Return the bytes of a release's file; None if it is not there."""
-        path = self._path(release.path, name)
+    def _content(self, path: str) -> bytes | None:
+        """Return the bytes of a file; None if it is not there."""
         if self.files.get_file_info(path).type != pa.fs.FileType.File:
             return None
         with self.files.open_input_stream(path) as stream:
@@ -293,12 +276,15 @@ class Archive:
         with scratch.folder(self.scratch) as temporary:
             folder = temporary / "release"
             write(folder)
+            paths = [path.relative_to(folder).as_posix() for path in folder.rglob("*")]
             # The receipt is uploaded last: a folder with one is complete.
-            names = sorted(path.name for path in folder.iterdir() if path.name != receipt.NAME)
+            names = sorted(path for path in paths if path != receipt.NAME)
             with self._translate_errors():
-                self.files.create_dir(self._path(release.path), recursive=True)
+                for name in ("", *(name for name in names if (folder / name).is_dir())):
+                    self.files.create_dir(self._path(release.path, name), recursive=True)
                 for name in (*names, receipt.NAME):
-                    self._upload(folder / name, self._path(release.path, name))
+                    if (folder / name).is_file():
+                        self._upload(folder / name, self._path(release.path, name))
 
     def _upload(self, file: Path, path: str) -> None:
         with file.open("rb") as source, self.files.open_output_stream(path) as sink:
@@ -341,7 +327,7 @@ class Archive:
                 sink.write(text.encode())
 
     def _path(self, *parts: str) -> str:
-        return "/".join((self.root, *parts))
+        return "/".join((self.root, *filter(None, parts)))
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:

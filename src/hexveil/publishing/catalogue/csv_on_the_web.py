@@ -52,7 +52,8 @@ def table_description(description: ReleaseDescription) -> Node:
 def _column(column: ColumnDescription) -> Node:
     unit = {"schema:unitText": column.unit} if column.unit else {}
     # An empty label is a label, and numbers are never missing.
-    missing: Node = {"null": []} if column.kind == "string" else {"required": not column.optional}
+    is_label = column.kind == "string" and not column.optional
+    missing: Node = {"null": []} if is_label else {"required": not column.optional}
     return {
         "name": _variable_name(column.name),
         "titles": escape_formula(column.name),

@@ -82,13 +82,17 @@ def _resource(file: DataFile, description: ReleaseDescription) -> Node:
     return resource | {
         "profile": "tabular-data-resource",
         "encoding": "utf-8",
-        # An empty label is a label.
+        # An empty label is a label, except where several value columns leave cells out.
         "schema": {
             "fields": [_field(column) for column in description.columns],
-            "missingValues": [],
+            "missingValues": [""] if _has_missing_texts(description) else [],
             "primaryKey": ["cell"],
         },
     }
+
+
+def _has_missing_texts(description: ReleaseDescription) -> bool:
+    return any(column.optional and column.kind == "string" for column in description.columns)
 
 
 def _field(column: ColumnDescription) -> Node:

@@ -11,6 +11,8 @@ from hexveil.publishing.catalogue.release_description import describe_release
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hexveil.publishing.catalogue.release_description import ReleaseDescription
+
 DCAT, SCHEMA_ORG = "dcat.jsonld", "schema-org.jsonld"
 DATA_PACKAGE, CSVW = "datapackage.json", "cells.csv-metadata.json"
 ITEM = "stac-item.json"
@@ -32,7 +34,11 @@ def render_metadata(
     names : frozenset of str
         Other files of the folder.
     """
-    description = describe_release(table, manifest, names)
+    return render_descriptions(describe_release(table, manifest, names))
+
+
+def render_descriptions(description: ReleaseDescription) -> dict[str, bytes]:
+    """Return the files of a description, by name."""
     documents = {
         DCAT: dcat.dataset_document(description),
         SCHEMA_ORG: schema_org.dataset_node(description),

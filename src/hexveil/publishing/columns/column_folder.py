@@ -6,11 +6,24 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hexveil import report
 from hexveil.base import atomic_files, csv_safety
 from hexveil.publishing import receipt, signing
+from hexveil.publishing.catalogue import metadata_files
+from hexveil.publishing.catalogue.coverage import find_coverage
+from hexveil.publishing.columns.column_description import (
+    render_whole_metadata,
+    statements_of_whole,
+)
 from hexveil.publishing.columns.column_table import column_prefixes
-from hexveil.publishing.columns.column_texts import render_columns_page, render_columns_readme
-from hexveil.publishing.folder import PAGE, PageOptions, ReleaseFiles, new_folder
+from hexveil.publishing.columns.column_texts import render_columns_readme
+from hexveil.publishing.folder import (
+    PAGE,
+    PageOptions,
+    ReleaseFiles,
+    new_folder,
+    with_statements,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,14 +33,8 @@ if TYPE_CHECKING:
     from hexveil.publishing.catalogue.holder_statements import Catalogue
     from hexveil.publishing.published_numbers import Release
 
-FILES = ("README.txt", "cells.csv", "manifest.json", receipt.NAME, PAGE)
-"""Files beside the folders of the value columns, and perhaps a signature."""
-
-
-def planned_names(columns: Sequence[str], *, signed: bool) -> tuple[str, ...]:
-    """Return the names of files and folders of a release of value columns, in order."""
-    own = column_prefixes(columns).values()
-    return tuple(sorted((*FILES, *own, *((signing.NAME,) if signed else ()))))
+FILES = ("README.txt", "cells.csv", "manifest.json", *metadata_files.ALWAYS, receipt.NAME, PAGE)
+"""Files beside the folders of the value columns; with dates an Item, perhaps a signature."""
 
 
 def write_columns(  # noqa: PLR0913  keyword-only, as Release.write
@@ -63,7 +70,7 @@ def write_columns(  # noqa: PLR0913  keyword-only, as Release.write
     """
     signer = None if sign is None else signing.read_signing_key(sign)
     stated = PageOptions(title or "", subtitle or "", not hide_geography)
-    manifest = manifest | stated.stated()
+    manifest = with_statements(manifest, catalogue, stated)
     prefixes = column_prefixes([*releases])
     contents = {}
     for column, release in releases.items():
@@ -73,7 +80,7 @@ def write_columns(  # noqa: PLR0913  keyword-only, as Release.write
             release.table,
             release.manifest,
             context=context,
-            catalogue=catalogue,
+            catalogue=None if catalogue is None else catalogue.below(prefixes[column]),
             tiles=tiles,
             page=PageOptions(own_title, stated.subtitle, stated.geography),
         )
@@ -84,20 +91,61 @@ def write_columns(  # noqa: PLR0913  keyword-only, as Release.write
             files.write(own, signer)
             for file in own.iterdir():
                 atomic_files.fsync(file)
-        _write_common(temporary, table, manifest, releases)
+        _write_common(temporary, table, manifest, contents)
         if signer is not None:
             signer.write(temporary)
     return Path(folder)
 
 
+def planned_parts(
+    columns: Sequence[str],
+    table: pa.Table,
+    sections: dict[str, Any],
+    *,
+    catalogue: Catalogue | None,
+    signed: bool,
+) -> tuple[str, ...]:
+    """Return the names of files and folders of a release that is not made yet, in order.
+
+    Of its value columns, their common cells and the manifest about these: see
+    `hexveil.publishing.folder.list_files`.
+    """
+    dated = find_coverage(table, with_statements(sections, catalogue)).start is not None
+    optional = {metadata_files.ITEM: dated, signing.NAME: signed}
+    present = (name for name, is_present in optional.items() if is_present)
+    return tuple(sorted((*FILES, *column_prefixes(columns).values(), *present)))
+
+
 def _write_common(
-    folder: Path, table: pa.Table, manifest: dict[str, Any], releases: Mapping[str, Release]
+    folder: Path, table: pa.Table, manifest: dict[str, Any], contents: Mapping[str, ReleaseFiles]
 ) -> None:
     """Write the files of the whole; the receipt last, since it has the checksums of all others."""
     csv_safety.write(table, folder / "cells.csv")
     text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "manifest.json").write_text(text + "\n", "utf-8")
-    manifests = [release.manifest for release in releases.values()]
+    manifests = [files.manifest for files in contents.values()]
     (folder / "README.txt").write_text(render_columns_readme(manifest, manifests), "utf-8")
-    (folder / PAGE).write_text(render_columns_page(manifest, manifests), "utf-8")
+    statements = statements_of_whole(manifest, manifests)
+    names = {path.name for path in folder.iterdir() if path.is_file()} | {PAGE}
+    descriptions = render_whole_metadata(
+        table, statements, frozenset(names), {name: file_names(folder / name) for name in contents}
+    )
+    for name, content in descriptions.items():
+        (folder / name).write_bytes(content)
+    leading = next(iter(contents.values()))
+    page = report.render_columns(
+        table,
+        statements,
+        {name: (files.table, files.manifest) for name, files in contents.items()},
+        context=leading.context,
+        geography=leading.geography,
+        description=json.loads(descriptions[metadata_files.SCHEMA_ORG]),
+        files=sorted(path.name for path in folder.iterdir() if path.is_file()),
+    )
+    (folder / PAGE).write_text(page, "utf-8")
     receipt.write(folder, manifest)
+
+
+def file_names(folder: Path) -> frozenset[str]:
+    """Return the names of the files in a folder."""
+    return frozenset(path.name for path in folder.iterdir())

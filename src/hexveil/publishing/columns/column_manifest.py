@@ -152,6 +152,7 @@ def columns_schema(model: object = None) -> Json:
         **({"model": {"const": PRESENCE}} if is_private else {}),
         "title": parts["title"],
         "subtitle": parts["subtitle"],
+        "catalogue": parts["catalogue"],
         "dataset": _object(dataset),
         "guarantee": guarantee,
         "statistics": {"type": "array", "minItems": 1, "maxItems": 43, "items": text},
@@ -162,7 +163,7 @@ def columns_schema(model: object = None) -> Json:
         "title": "Manifest of a hexveil release of several value columns",
         "type": "object",
         "properties": properties,
-        "required": sorted(properties.keys() - {"title", "subtitle"}),
+        "required": sorted(properties.keys() - {"title", "subtitle", "catalogue"}),
         "additionalProperties": False,
     }
 

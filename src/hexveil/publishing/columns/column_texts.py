@@ -1,4 +1,4 @@
-"""README.txt and the page of a release of several value columns: the values of their templates."""
+"""README.txt of a release of several value columns: the values of its template."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.markup import document
 from hexveil.report.accuracy_text import describe_accuracy
-from hexveil.report.content_security_policy import policy
 from hexveil.report.manifest_view import format_heading, format_rounded_up
-from hexveil.report.templates import render_template
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,20 +28,6 @@ def render_columns_readme(manifest: Json, columns: Sequence[Json]) -> str:
         Manifest of each value column.
     """
     return document("columns/readme.md", _values(manifest, columns)).to_text() + "\n"
-
-
-def render_columns_page(manifest: Json, columns: Sequence[Json]) -> str:
-    """Return the page from which a reader chooses a value column.
-
-    Parameters
-    ----------
-    manifest, columns
-        As `render_columns_readme` has them.
-    """
-    style = render_template("archive/style.css", {})
-    values = _values(manifest, columns)
-    values |= {"style": style, "policy": policy([], style)}
-    return render_template("columns/page.html", values)
 
 
 def _values(manifest: Json, columns: Sequence[Json]) -> Json:

@@ -3,8 +3,8 @@
 Checked beyond what is checked of each column: that no column is missing or added; that manifest,
 receipt and signature of the whole are of these columns; that all were released by one request under
 one booking; that the losses of the whole are those of the columns together, as far as these
-determine them (under private presence exactly: any unit loses their sum); and that cells.csv and
-README.txt are what the columns give.
+determine them (under private presence exactly: any unit loses their sum); and that cells.csv,
+README.txt and the descriptions for portals are what the columns give.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ import pyarrow as pa
 
 from hexveil.base.rational import decimal_text
 from hexveil.publishing import signing
-from hexveil.publishing.columns.column_folder import FILES
+from hexveil.publishing.catalogue import metadata_files
+from hexveil.publishing.columns.column_description import (
+    render_whole_metadata,
+    statements_of_whole,
+)
+from hexveil.publishing.columns.column_folder import FILES, file_names
 from hexveil.publishing.columns.column_manifest import KIND, columns_schema, together_section
 from hexveil.publishing.columns.column_table import column_prefixes, join_columns
 from hexveil.publishing.columns.column_texts import render_columns_readme
@@ -226,7 +231,7 @@ def _checked_files(
     receipts = {name: f"{name}/{RECEIPT}" for name in folders}
     present = {receipts.get(name, name) for name in names}
     required = frozenset({*FILES, *receipts.values()})
-    known = required | {signing.NAME}
+    known = required | {signing.NAME, metadata_files.ITEM}
     return CheckedFiles(folder, present, key, required=required - {RECEIPT}, known=known)
 
 
@@ -238,17 +243,32 @@ def _check_whole(
         issues = [*_check_columns(manifest, columns)]
         private = _is_private(manifest)
         issues += (_check_private_losses if private else _check_losses)(manifest, columns)
-        tables = {
-            column: file_comparison.without_geometry(one.table) for column, one in columns.items()
-        }
-        issues += file_comparison.compare_csv(folder, join_columns(tables))
+        tables = {column: file_comparison.as_released(one.table) for column, one in columns.items()}
+        joined = join_columns(tables)
+        issues += file_comparison.compare_csv(folder, joined)
         if file_comparison.is_same_version(manifest):
             text = render_columns_readme(manifest, [one.manifest for one in columns.values()])
             if untrusted_files.read_content(folder / "README.txt") != text.encode():
                 issues.append("README.txt is not what the manifests say.")
+            issues += _compare_descriptions(folder, manifest, columns, joined)
         yield from issues
         return
     yield "the value columns cannot be compared."
+
+
+def _compare_descriptions(
+    folder: Path, manifest: Json, columns: Mapping[str, CheckedColumn], joined: pa.Table
+) -> Iterator[str]:
+    """Yield descriptions for portals that do not agree with the columns."""
+    folders = [one["folder"] for one in manifest["columns"]]
+    names = frozenset(path.name for path in folder.iterdir() if path.is_file())
+    expected = render_whole_metadata(
+        joined,
+        statements_of_whole(manifest, [one.manifest for one in columns.values()]),
+        names,
+        {name: file_names(folder / name) for name in folders},
+    )
+    yield from file_comparison.compare_descriptions(folder, names, expected, "the columns say")
 
 
 def _check_columns(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Iterator[str]:

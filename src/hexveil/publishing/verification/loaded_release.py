@@ -11,8 +11,7 @@ from hexveil.publishing.columns.column_table import join_columns
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.column_checks import has_columns
-from hexveil.publishing.verification.files.file_comparison import without_geometry
-from hexveil.publishing.verification.files.untrusted_files import TIME
+from hexveil.publishing.verification.files.file_comparison import as_released
 from hexveil.publishing.verification.verify import read_columns, read_release
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def _load_columns(check: ColumnsCheck) -> ColumnReleases:
 
 def _as_release(manifest: dict[str, Any], table: pa.Table) -> Release:
     """Return the release of a manifest and a table."""
-    return Release(_as_released(table), manifest, _spent(manifest), replayed=True)
+    return Release(as_released(table), manifest, _spent(manifest), replayed=True)
 
 
 def _spent(manifest: dict[str, Any]) -> Fraction:
@@ -75,15 +74,3 @@ def _spent(manifest: dict[str, Any]) -> Fraction:
         return Fraction(manifest["guarantee"]["epsilon_spent"])
     # Verification compares the stated losses with the noise scales of the table.
     return Fraction(float(manifest["losses"]["max"]))
-
-
-def _as_released(table: pa.Table) -> pa.Table:
-    """Return the table without outlines, with times in the seconds that Parquet does not have."""
-    table = without_geometry(table)
-    metadata = dict(table.schema.metadata or {})
-    metadata.pop(b"geo", None)
-    if "starts_at_utc" in table.column_names:
-        index = table.column_names.index("starts_at_utc")
-        field = table.schema.field(index).with_type(TIME)
-        table = table.set_column(index, field, table.column(index).cast(TIME))
-    return table.replace_schema_metadata(metadata)

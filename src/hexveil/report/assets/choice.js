@@ -1,9 +1,13 @@
-/* The choice among statistics: another one has numbers, digits, colours and a legend of its own. */
+/* The choice among statistics: another one has numbers, digits, colours and a legend of its own. With
+   several value columns each has the same statistics, one column after the other. */
+const statistics = data.choices ? data.choices.length / (data.value_columns?.length ?? 1) : 0;
+
 function chooseStatistic(index) {
   const chosen = data.choices[index];
   Object.assign(column, chosen.columns);
   Object.assign(data, { value: chosen.value, colour: chosen.colour });
-  byId("statistic").value = String(index);
+  if (data.value_columns) chooseColumn(Math.floor(index / statistics));
+  if (byId("statistic")) byId("statistic").value = String(index % statistics);
   for (const place of document.querySelectorAll(".chosen-statistic")) place.textContent = chosen.heading;
   for (const place of document.querySelectorAll(".graded-cells")) place.textContent = count(chosen.grades[Number(place.dataset.grade)]);
   byId("cells").tHead.querySelector('[data-column="value"] button').textContent = `${data.value.name} ${data.value.unit}`.trim();
@@ -19,6 +23,15 @@ function chooseStatistic(index) {
   change({ statistic: index });
 }
 
+/* Counts and bins of another value column, and its name in the list of statistics. */
+function chooseColumn(number) {
+  Object.assign(column, data.value_columns[number].counts);
+  data.bins = data.value_columns[number].bins;
+  byId("value-column").value = String(number);
+  [...(byId("statistic")?.options ?? [])].forEach((option, at) => { option.textContent = data.choices[number * statistics + at].heading; });
+}
+
 function startChoice() {
-  byId("statistic")?.addEventListener("change", (event) => chooseStatistic(Number(event.target.value)));
+  const chosen = (id) => Number(byId(id)?.value ?? 0);
+  for (const id of ["statistic", "value-column"]) byId(id)?.addEventListener("change", () => chooseStatistic(chosen("value-column") * statistics + chosen("statistic")));
 }

@@ -4,7 +4,9 @@ const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const column = data.columns;
 const rows = column.value.length;
-const flags = ["good", "caution", "cut off", "noise", "closed", "higher", "lower", "cannot be told"];
+const flags = ["good", "caution", "cut off", "noise", "closed", "higher", "lower", "cannot be told", "not published"];
+/* Labels of cells without numbers. */
+const unread = { closed: "closed_cell", "not published": "absent_cell" };
 const flagOf = (row) => flags[column.quality[row]];
 const state = { slot: data.start, against: null, place: null, listeners: [] };
 
@@ -43,10 +45,10 @@ const rowOf = (() => {
   return (place, slot) => (found[place * slots + slot] < 0 ? null : found[place * slots + slot]);
 })();
 
-/* The row of a place with numbers in a slot; null too where the cell is closed. */
+/* The row of a place with numbers in a slot; null too where the cell has none. */
 function openRow(place, slot) {
   const row = rowOf(place, slot);
-  return row === null || flagOf(row) === "closed" ? null : row;
+  return row === null || unread[flagOf(row)] ? null : row;
 }
 
 function element(tag, className, text) {

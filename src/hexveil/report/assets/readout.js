@@ -6,7 +6,7 @@ function describe(place, into) {
   const row = rowOf(place, state.slot);
   into.replaceChildren(element("span", "where", wordsOf(place)));
   if (state.against !== null) describeDifference(place, into);
-  else if (row !== null && flagOf(row) === "closed") into.append(element("p", "", label("closed_cell")));
+  else if (row !== null && unread[flagOf(row)]) into.append(element("p", "", label(unread[flagOf(row)])));
   else if (row === null) into.append(element("p", "", label("not_published")));
   else {
     into.append(element("strong", "value", withUnit(published(column.value[row]))));
@@ -48,7 +48,7 @@ function profile(place) {
   const [width, height, left, top] = [300, 116, 40, 8];
   const found = data.slots.map((_, slot) => openRow(place, slot));
   const all = found.filter((row) => row !== null);
-  if (!all.length) return element("p", "hint", label("closed_cell"));
+  if (!all.length) return element("p", "hint", label(data.value_columns ? "absent_cell" : "closed_cell"));
   const low = Math.min(...all.map((row) => column.low[row]));
   const high = Math.max(...all.map((row) => column.high[row]));
   const step = (width - left) / data.slots.length;
@@ -88,7 +88,7 @@ function profile(place) {
 function histogram(row) {
   const [width, height, left, top] = [300, 128, 40, 8];
   const { first, ends, unit } = data.bins;
-  const bins = data.choices.slice(first);
+  const bins = data.choices.slice(first, first + ends.length - 1);
   const at = (key) => bins.map((bin) => bin.columns[key][row]);
   const [value, low, high] = ["value", "low", "high"].map(at);
   const digits = bins[0].value.decimals;

@@ -15,16 +15,11 @@ import numpy as np
 from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars, name_cell
 from hexveil.report.manifest_view import ManifestView, with_unit
 from hexveil.report.page import frame_values
-from hexveil.report.palette import palette
 from hexveil.report.payload import (
-    code_texts,
-    column_texts,
     describe_numbers,
-    draw_map,
     extra_column,
+    frame_data,
     label_texts,
-    name_slots,
-    opening_slot,
     round_numbers,
 )
 from hexveil.report.promise import delta_in_words
@@ -70,35 +65,37 @@ def render_presence(
     values = _sentence_values(table, first) | {"words": WORDS}
     if len(choice.views) > 1:
         data |= choice.data(
-            lambda view: describe_numbers(view, _numbers(table, view), _grades(table, view)),
-            lambda view: _grades(table, view),
+            lambda view: describe_numbers(
+                view, cell_numbers(table, view), cell_grades(table, view)
+            ),
+            lambda view: cell_grades(table, view),
             GRADED,
         )
         values |= choice.sentence_values()
-    values |= frame_values(manifest, data, _chart(table, first), context, description, files)
+    values |= frame_values(manifest, data, draw_chart(table, first), context, description, files)
     return render_template("report.html", values)
 
 
-def _numbers(table: pa.Table, view: ManifestView) -> tuple[Floats, Floats, Floats, Floats]:
+def cell_numbers(table: pa.Table, view: ManifestView) -> tuple[Floats, Floats, Floats, Floats]:
     """Return number, half of the interval and its ends of each cell, NaN where it is closed."""
     name = view.statistic
     value, low, high = (_floats(table, f"{name}{end}") for end in ("", "_low", "_high"))
     return value, np.maximum(value - low, high - value), low, high
 
 
-def _grades(table: pa.Table, view: ManifestView) -> list[str]:
+def cell_grades(table: pa.Table, view: ManifestView) -> list[str]:
     """Return the quality of the statistic of a view: one that stands alone has no other."""
     own = f"{view.statistic}_quality"
     return [str(one) for one in table[own if own in table.column_names else "quality"].to_pylist()]
 
 
-def _chart(table: pa.Table, view: ManifestView) -> Chart | None:
+def draw_chart(table: pa.Table, view: ManifestView) -> Chart | None:
     """Return the chart of open cells, or None where there are hexagons, none or too many."""
-    value, _, low, high = _numbers(table, view)
+    value, _, low, high = cell_numbers(table, view)
     rows = np.flatnonzero(np.isfinite(value))
     if "hexagon" in table.column_names or not 1 <= rows.size <= MAX_CELLS:
         return None
-    grades = _grades(table, view)
+    grades = cell_grades(table, view)
     return draw_bars(
         [name_cell(table, view, row) for row in rows.tolist()],
         (value[rows], low[rows], high[rows]),
@@ -116,28 +113,16 @@ def _payload(
     table: pa.Table, view: ManifestView, context: dict[str, Any] | None, *, geography: bool
 ) -> dict[str, Any]:
     """Return everything that the page's scripts need."""
-    places, place = code_texts(column_texts(table, "hexagon"))
-    slots, slot = code_texts(column_texts(table, "slot"), in_order=True)
-    shown = describe_numbers(view, _numbers(table, view), _grades(table, view))
-    drawn = draw_map(places, context, geography=geography)
+    shown = describe_numbers(view, cell_numbers(table, view), cell_grades(table, view))
     return {
         **shown,
-        "columns": {**label_texts(table, view), **shown["columns"], **_weights(table)},
-        **_weight_words(table),
-        "hexagon": place,
-        "slot": slot,
-        "slots": name_slots(table, slots),
-        "slot_starts": slots,
-        "start": opening_slot(slot, shown["columns"]["quality"]),
-        "map": drawn,
-        "names": places,
-        "labels": list(view.label_columns),
-        "unit": view.unit,
-        "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
+        "columns": {**label_texts(table, view), **shown["columns"], **weight_columns(table)},
+        **weight_words(table),
+        **frame_data(table, view, shown["columns"]["quality"], context, geography=geography),
     }
 
 
-def _weights(table: pa.Table) -> dict[str, list[float | None]]:
+def weight_columns(table: pa.Table) -> dict[str, list[float | None]]:
     """Return weights and their intervals, rounded outwards; None where a cell is closed."""
     if "weight" not in table.column_names:
         return {}
@@ -145,7 +130,7 @@ def _weights(table: pa.Table) -> dict[str, list[float | None]]:
     return {name: round_numbers(_floats(table, name), 0, rule) for name, rule in rules.items()}
 
 
-def _weight_words(table: pa.Table) -> dict[str, Any]:
+def weight_words(table: pa.Table) -> dict[str, Any]:
     """Return the columns of weights, and the line of the card that names them."""
     if "weight" not in table.column_names:
         return {"extras": [], "lines": []}
@@ -156,9 +141,9 @@ def _weight_words(table: pa.Table) -> dict[str, Any]:
 
 def _sentence_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     """Return everything that the sentences of the page name."""
-    manifest, grades = view.manifest, _grades(table, view)
+    manifest, grades = view.manifest, cell_grades(table, view)
     n_open = sum(grade != CLOSED for grade in grades)
-    half = _numbers(table, view)[1]
+    half = cell_numbers(table, view)[1]
     half = half[np.isfinite(half)]
     prediction = manifest["plan"]["prediction"]
     mapped = "hexagon" in table.column_names

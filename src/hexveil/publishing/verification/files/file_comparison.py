@@ -33,7 +33,7 @@ from hexveil.report.manifest_view import RANGE
 from hexveil.report.page import structured_data
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -149,6 +149,24 @@ def compare_metadata(folder: Path, table: pa.Table, manifest: Json) -> Iterator[
         return
     names = frozenset(path.name for path in folder.iterdir())
     expected = metadata_files.render_metadata(without_geometry(table), manifest, names)
+    yield from compare_descriptions(folder, names, expected, "manifest.json and cells.parquet say")
+
+
+def compare_descriptions(
+    folder: Path, names: frozenset[str], expected: Mapping[str, bytes], source: str
+) -> Iterator[str]:
+    """Yield descriptions that are not as expected, and a page that does not hold its own.
+
+    Parameters
+    ----------
+    folder : Path
+    names : frozenset of str
+        Of the files that are there.
+    expected : mapping of str to bytes
+        By file name.
+    source : str
+        What they follow from, for messages.
+    """
     for name in metadata_files.NAMES:
         present = untrusted_files.read_content(folder / name) if name in names else None
         if present == expected.get(name):
@@ -156,7 +174,7 @@ def compare_metadata(folder: Path, table: pa.Table, manifest: Json) -> Iterator[
         if present is None:
             yield f"{name} is missing."
         else:
-            yield f"{name} is not what manifest.json and cells.parquet say."
+            yield f"{name} is not what {source}."
     description = json.loads(expected[metadata_files.SCHEMA_ORG])
     page = untrusted_files.read_content(folder / "report.html")
     # Search engines read this part of the page; the rest is for people.
@@ -172,6 +190,18 @@ def is_same_version(manifest: Json) -> bool:
 def without_geometry(table: pa.Table) -> pa.Table:
     """Return the table without outlines."""
     return table.drop_columns(["geometry"]) if "geometry" in table.column_names else table
+
+
+def as_released(table: pa.Table) -> pa.Table:
+    """Return the table without outlines, with times in the seconds that Parquet does not have."""
+    table = without_geometry(table)
+    metadata = dict(table.schema.metadata or {})
+    metadata.pop(b"geo", None)
+    if "starts_at_utc" in table.column_names:
+        index = table.column_names.index("starts_at_utc")
+        field = table.schema.field(index).with_type(untrusted_files.TIME)
+        table = table.set_column(index, field, table.column(index).cast(untrusted_files.TIME))
+    return table.replace_schema_metadata(metadata)
 
 
 # ---- the table ----

@@ -1,0 +1,1 @@
+"""The page of several value columns, with a choice of column and statistic."""

@@ -1,9 +1,9 @@
 """Predicted error of a map of distributions with private presence, on paper, from declarations.
 
 Assumptions are those of `presence_prediction`: declared units, traffic by a power law, a spread of
-units' averages. With W the weight of a cell, σ the standard deviation of the noise and B bins, a
-cumulative share is off by a standard deviation of σ sqrt(B) / (2 W) in the middle; cells' own cumulative
-shares differ by RANK_SPREAD, to which estimates shrink, and a model of few terms misses
+units' averages. With W the weight of a cell, s the standard deviation of the noise and B bins, a
+cumulative share is off by a standard deviation of s sqrt(B) / (2 W) in the middle; cells' own
+cumulative shares differ by RANK_SPREAD, to which estimates shrink, and a model of few terms misses
 RANK_FLOOR; the n units of a cell are a sample. These give the error of shares. A quantile of values
 near a normal law of spread s is off by sqrt(2 π) s times that.
 

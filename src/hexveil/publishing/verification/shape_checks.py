@@ -1,8 +1,8 @@
 """Checks of a release of distributions with private presence: numbers against each other.
 
 Recomputed from the manifest: the weight from which a cell is open, and the intervals of weights, by
-the law of the sum of so many numbers of noise. Statistics of a cell are those of one distribution: quantiles
-rise with their level, shares fall with their threshold, a histogram adds up to 1.
+the law of the sum of so many numbers of noise. Statistics of a cell are those of one distribution:
+quantiles rise with their level, shares fall with their threshold, a histogram adds up to 1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Weights of cells by bin of the value: a unit's distribution in each cell is one contribution.
 
 A unit enters a cell with its weight w_c of `contribution`, within P = 2^20 over all cells in the
-norm of the noise's law (`map_noise`), divided over B bins by its own records there. With n records, C_j of them in the bins up to j, C_0 = 0 and C_B = n:
+norm of the noise's law (`map_noise`), divided over B bins by its own records there. With n records,
+C_j of them in the bins up to j, C_0 = 0 and C_B = n:
 
     a_cj = floor(w_c C_j / n) - floor(w_c C_{j-1} / n),    j = 1..B.
 
@@ -11,12 +12,12 @@ units' numbers do not change. So a unit moves all bins of all cells together by 
 most Σ_c w_c, and an L2 distance of at most √(Σ_c w_c²), as Σ_j a_cj² <= (Σ_j a_cj)². Weights in L1
 have Σ_c w_c <= P, weights in L2 Σ_c w_c² <= P², for any counts, any values, any number of cells and
 of bins: there is no budget for each bin, and no surcharge for rounding. (Where values alone are
-private, weight moves from bin to bin: 2 P, or √2 P in L2.) Bins summed over cells move by Σ_c a_cj,
-within P in L2 only if Σ_c w_c <= P: the pooled shape has weights in L1 under either noise. Counts of
-a unit are saturated by themselves, which changes n and C_j alone.
+private, weight moves from bin to bin: 2 P, or √2 P in L2.) Bins summed over cells move by
+Σ_c a_cj, within P in L2 only if Σ_c w_c <= P: the pooled shape has weights in L1 under either
+noise. Counts of a unit are saturated by themselves, which changes n and C_j alone.
 Loss: P / b with discrete Laplace noise of scale b on every bin of every cell; or P² / r² as a
-square of μ with discrete Gaussian noise of parameter r. Its lattice term is Σ_cj a_cj / r² = Σ_c w_c
-/ r², as `accounting.gaussian_composition` asks, bins in the place of halves.
+square of μ with discrete Gaussian noise of parameter r. Its lattice term is Σ_cj a_cj / r² =
+Σ_c w_c / r², as `accounting.gaussian_composition` asks, bins in the place of halves.
 Source: cumulative rounding as in apportionment; weights of `contribution`; L1 sensitivity of
 histograms (Dwork, McSherry, Nissim and Smith, 2006).
 

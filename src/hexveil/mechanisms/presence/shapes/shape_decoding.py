@@ -2,9 +2,9 @@
 
 The distribution of an open cell is a tilted form of the pooled shape (`tilted_shapes`), fitted to
 its noisy bins; all statistics are those of this one distribution, so they agree. The weight W of a
-cell is the sum of its noisy bins: its interval follows from the law of the sum of B numbers of noise
-(`map_noise`). A cell that was tested is seen only if W reached the threshold, so the lower end
-there is at most the w of which P(w + Z >= W | w + Z >= T) is 2.5 %.
+cell is the sum of its noisy bins: its interval follows from the law of the sum of B numbers of
+noise (`map_noise`). A cell that was tested is seen only if W reached the threshold, so the lower
+end there is at most the w of which P(w + Z >= W | w + Z >= T) is 2.5 %.
 
 Intervals of statistics are those of draws around each cell's tilts. The variance of the bins is
 that of the noise, and SAMPLING / max(W, 1): weights of units are not those of records, and cells

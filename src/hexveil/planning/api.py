@@ -331,15 +331,11 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         )
     public = cast("Occupancy | PublicMetadata | HasPublicMetadata", source)
     if statistics is not None and has_distribution(statistics):
-        if delta is not None:
-            raise InputError(
-                "delta works for the mean where values alone are protected; leave it out with "
-                "quantiles, shares and histograms."
-            )
+        options = replace(options, delta=None)
         _refuse(options, "quantiles, shares and histograms", baseline_error=baseline_error)
         of_terms = plan_distribution(
             public, statistics=statistics, epsilon=epsilon, weights=weights,
-            estimator=estimator or "auto", edition=check_edition(edition),
+            estimator=estimator or "auto", edition=check_edition(edition), delta=delta,
         )  # fmt: skip
         return _advised(of_terms) if advise else of_terms
     if weights is not None or estimator is not None:

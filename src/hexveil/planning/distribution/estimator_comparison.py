@@ -71,5 +71,6 @@ def with_estimator(
         epsilon=epsilon,
         weights=weights,
         estimator=estimator,
+        delta=plan.delta or None,
     )
     return replace(made, edition=plan.edition)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
-from hexveil.mechanisms.distribution.binned_stage import PARTS
 from hexveil.mechanisms.distribution.fine_bin_scores import PooledRankScores
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
 from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
@@ -113,7 +112,7 @@ def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> tuple[Floats, TiltFit
     binned, own = component.plan, component.outputs(outputs)
     assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPlan
     weight, off = weight_variance(plan.occupancy, binned.weights)
-    variance = 2.0 * (binned.scale / PARTS / weight) ** 2 + off
+    variance = (binned.law.deviation / weight) ** 2 + off
     shares = binned.shares(own)
     groups = plan.facts.cells.groupings()
     fit = fit_bins(shares, binned.noisy_bins(own), binned.place(own), weight, variance, groups)

@@ -16,7 +16,8 @@ import numpy as np
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, Outputs
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
-from hexveil.mechanisms.distribution.binned_stage import PARTS, BinnedStage
+from hexveil.mechanisms.distribution.bin_noise import PARTS
+from hexveil.mechanisms.distribution.binned_stage import BinnedStage
 from hexveil.planning.distribution.distribution_components import (
     SCORE_LATTICE,
     BinPlan,

@@ -15,8 +15,8 @@ import pytest
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.distribution import binned_stage
-from hexveil.mechanisms.distribution.binned_map import BinnedMap, pair_weights
 from hexveil.mechanisms.distribution.bin_noise import PARTS, LaplaceBins
+from hexveil.mechanisms.distribution.binned_map import BinnedMap, pair_weights
 from hexveil.mechanisms.distribution.binned_stage import (
     BinnedStage,
     BinnedSums,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution.binned_map import pair_weights
 from hexveil.mechanisms.distribution.bin_noise import PARTS
+from hexveil.mechanisms.distribution.binned_map import pair_weights
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

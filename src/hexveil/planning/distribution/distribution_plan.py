@@ -6,8 +6,8 @@ released shape; or bins of every cell. The pooled shape takes 15 percent of what
 costs.
 
 Neighbours: one unit's values all change within the bounds. Loss of a unit: the sum of its losses in
-all components, which `release` recomputes from the scales that go to the noise library. With a δ it is
-a square of μ, and every component has its own ε at the same δ.
+all components, which `release` recomputes from the scales that go to the noise library. With a δ it
+is a square of μ, and every component has its own ε at the same δ.
 """
 
 from __future__ import annotations

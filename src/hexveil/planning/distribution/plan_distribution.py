@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from hexveil.base.errors import InputError
 from hexveil.accounting.gaussian_composition import to_delta
+from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.bin_noise import bin_noise
 from hexveil.mechanisms.distribution.binned_stage import check_room

@@ -109,6 +109,9 @@ def _error(prediction: Prediction | ShapePrediction) -> float:
     """
     if isinstance(prediction, UnitCountPrediction):
         return prediction.count_error
-    is_shape, is_open = isinstance(prediction, ShapePrediction), prediction.open_traffic
-    error = prediction.quantile_error if is_shape else prediction.mean_error
+    is_open = prediction.open_traffic
+    if isinstance(prediction, ShapePrediction):
+        error = prediction.quantile_error
+    else:
+        error = prediction.mean_error
     return is_open * error + (1.0 - is_open) * prediction.baseline_error

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 BIN_INFLATION, RANK_INFLATION = 4.0, 1.5
 """Factor of the variance of tilts in intervals: shapes of cells are not exactly tilts."""
+GAUSSIAN_BIN_INFLATION = 6.0
+"""The same of bins under a δ, where the noise is less and the misfit of tilts counts for more."""
 SHAPE_VARIANCE = (0.0, 0.25, 0.2)
 """Variance between cells of what a mean rank does not say: of each Legendre term."""
 SHARE_ALLOWANCE = 0.02
@@ -116,7 +118,8 @@ def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> tuple[Floats, TiltFit
     shares = binned.shares(own)
     groups = plan.facts.cells.groupings()
     fit = fit_bins(shares, binned.noisy_bins(own), binned.place(own), weight, variance, groups)
-    return shares, TiltFit(fit.alpha, BIN_INFLATION * fit.covariance)
+    inflation = GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
+    return shares, TiltFit(fit.alpha, inflation * fit.covariance)
 
 
 def _rank_tilts(shares: Floats, rank: CellEstimates) -> TiltFit:

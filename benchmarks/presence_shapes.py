@@ -2,19 +2,21 @@
 
 The sets, the statistics and their division into tuning and judging sets are those of
 `distributions.py`, written before any error was computed; ten million records of big.py are seen,
-and no constant was chosen on them. Grid and fleet are declared as they are, and cells to be in use:
-a holder who declares other numbers has other errors. Noise is simulated; everything else is the
-code of a release. A cell's error is |estimate - truth|, averaged over cells; "constant" is the best
-single number for all cells, known exactly, which nobody may know.
+and no constant was chosen on them. None was chosen under a δ, on any set. Grid and units are
+declared as they are, and cells to be in use: a holder who declares other numbers has other errors.
+Noise is simulated; everything else is the code of a release. A cell's error is |estimate - truth|,
+averaged over cells; "constant" is the best single number for all cells, known exactly, which nobody
+may know.
 
     python benchmarks/presence_shapes.py tuning --runs 10
+    python benchmarks/presence_shapes.py flights ten-million --runs 10 --deltas 0 1e-6
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base import atomic_files
-from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.shapes.shape_decoding import decode_shapes
@@ -70,6 +72,7 @@ class ShapeRow:
     error: float
     standard_error: float
     coverage: float
+    delta: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,14 +146,18 @@ def ten_million(epsilon: str) -> Prepared:
     return Prepared.of_rows((cell, user, fine, n), totals, lattice, terms, epsilon)
 
 
-def measure(name: str, purpose: str, given: Prepared, epsilon: str, runs: int) -> list[ShapeRow]:
-    """Return a row for each statistic of one set at one epsilon."""
-    request, plan = given.request, given.request.allocation()
+def measure(
+    name: str, purpose: str, given: Prepared, epsilon: str, runs: int, delta: str = "0"
+) -> list[ShapeRow]:
+    """Return a row for each statistic of one set at one epsilon and one delta."""
+    request = replace(given.request, delta=Fraction(delta))
+    plan = request.allocation()
     print(name, plan.form, flush=True)
     decoded = []
     for run in range(runs):
         source = SimulatedNoise(np.random.default_rng([SEED, run]), 1)
-        outputs = execute(plan, given.sums, source, MemoryJournal(), Meter(plan.losses()))
+        meter = plan.shares.meter(plan.losses())
+        outputs = execute(plan, given.sums, source, MemoryJournal(), meter)
         decoded.append(decode_shapes(plan, outputs, request.statistics, given.groups))
     rows = []
     for statistic, true in given.truth.items():
@@ -174,6 +181,7 @@ def measure(name: str, purpose: str, given: Prepared, epsilon: str, runs: int) -
                 float(np.mean(errors)),
                 float(np.std(errors) / np.sqrt(runs)),
                 float(np.mean(inside)),
+                delta,
             )
         )
     return rows
@@ -182,9 +190,9 @@ def measure(name: str, purpose: str, given: Prepared, epsilon: str, runs: int) -
 def show(row: ShapeRow) -> None:
     """Print one row."""
     print(
-        f"{row.set:14s} ε {row.epsilon:4s} {row.statistic:16s} constant {row.constant:7.3g} error "
-        f"{row.error:7.3g} ± {row.standard_error:.2g} covered {row.coverage:.3f} "
-        f"({row.users} users, {row.cells} cells)",
+        f"{row.set:14s} ε {row.epsilon:4s} δ {row.delta:5s} {row.statistic:16s} "
+        f"constant {row.constant:7.3g} error {row.error:7.3g} ± {row.standard_error:.2g} "
+        f"covered {row.coverage:.3f} ({row.users} users, {row.cells} cells)",
         flush=True,
     )
 
@@ -196,6 +204,7 @@ def main() -> int:
     parser.add_argument("sets", nargs="+", choices=sets, metavar="SET")
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--epsilons", nargs="+", default=["1"])
+    parser.add_argument("--deltas", nargs="+", default=["0"])
     parser.add_argument("--out", type=Path, help="CSV file to write")
     given = parser.parse_args()
     loads: list[tuple[str, str, Callable[[str], Prepared]]] = [
@@ -208,10 +217,12 @@ def main() -> int:
     rows = []
     for name, purpose, load in loads:
         for epsilon in given.epsilons:
-            found = measure(name, purpose, load(epsilon), epsilon, given.runs)
-            rows += found
-            for row in found:
-                show(row)
+            loaded = load(epsilon)
+            for delta in given.deltas:
+                found = measure(name, purpose, loaded, epsilon, given.runs, delta)
+                rows += found
+                for row in found:
+                    show(row)
     if given.out is not None:
         given.out.parent.mkdir(parents=True, exist_ok=True)
         atomic_files.write(given.out, csv_of_rows(rows))

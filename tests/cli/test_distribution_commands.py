@@ -34,6 +34,22 @@ def test_from_records_to_a_verified_folder(here, call):
     assert "median and share below 10 of speed" in call("dossier", "map").out
 
 
+def test_a_delta_is_taken_only_if_asked(here, call):
+    """A plan says what it would gain; the release, its account and `verify` name it."""
+    few = ("--statistics", "p50,share<10", "--estimator", "bins", "--epsilon", "2")
+    assert "With a delta" in call("plan", "run.toml", *few).out
+    asked = (*few, "--delta", "1e-6")
+    planned = " ".join(call("plan", "run.toml", *asked).out.split())
+    assert "(epsilon) at delta 0.000001" in planned
+    assert "With a delta" not in planned
+    made = call("release", "run.toml", *asked, "--accept-noise")
+    assert made.code == 0, made.err
+    assert "at delta 0.000001" in made.out
+    assert "mean square of mu" in " ".join(call("verify", "map").out.split())
+    refused = call("plan", "run.toml", "--statistics", "sd,p50", "--delta", "1e-6")
+    assert (refused.code, "ask for the mean alone" in " ".join(refused.err.split())) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -442,7 +442,6 @@ def test_a_release_with_ranges_of_cells_is_checked(tmp_path, monkeypatch):
     ("options", "message"),
     [
         ({"statistics": ("mean", "sd")}, "the mean alone"),
-        ({"statistics": ("p50",)}, "quantiles, shares and histograms"),
         ({"method": "equal-split"}, "equal-split"),
         ({"clipping_range": "two-stage"}, "purely private"),
         ({"delta": "0.4"}, "below 1 / 3 units"),

@@ -6,9 +6,9 @@ releases of a unit.
 Loss of a stage, as μ²:
 - Discrete Gaussian noise of parameter r on integers that the unit moves by d in L2: d² / r², with a
   lattice term s = Σ_g d_g / r² of at most μ² `LATTICE`. Contributions under private presence meet
-  this: they have at least P = 2^20 parts, and at most G = 2^22 cells. With the two halves of a
-  cell's weight counted together, Σ_g d_g <= √G P by Cauchy and Schwarz, while P² / r² is booked for
-  μ²: s <= μ² √G / P = μ² / 2^9.
+  this: they have at least P = 2^20 parts, and at most G = 2^22 cells. With the two halves, or the
+  bins, of a cell's weight counted together, Σ_g d_g <= √G P by Cauchy and Schwarz, while P² / r² is
+  booked for μ²: s <= μ² √G / P = μ² / 2^9.
 - A purely ε-private stage: μ = -2 Φ⁻¹(1 / (1 + e^ε)), no lattice term. The trade-off function of
   randomised response of ε has one kink, at (1, 1) / (1 + e^ε). That of Gaussian noise of this μ
   passes through the kink, and lies below both straight pieces, since it is convex (Dong, Roth and

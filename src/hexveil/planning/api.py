@@ -309,7 +309,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     delta : int, str, Decimal, Fraction or float, optional
         Promises (ε, δ) with Gaussian noise, which is less where units are in many cells. Far below
         one over the number of units, such as "1e-6". Default a pure promise. Where occupancy is
-        public it goes with means, and not with clipping_range "two-stage".
+        public it goes with means, and not with clipping_range "two-stage"; and with quantiles,
+        shares and histograms, alone or beside the mean.
 
     Raises
     ------
@@ -372,15 +373,11 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         )
     public = cast("Occupancy | PublicMetadata | HasPublicMetadata", source)
     if statistics is not None and has_distribution(statistics):
-        if delta is not None:
-            raise InputError(
-                "delta works for the mean where values alone are protected; leave it out with "
-                "quantiles, shares and histograms."
-            )
+        options = replace(options, delta=None)
         _refuse(options, "quantiles, shares and histograms", baseline_error=baseline_error)
         of_terms = plan_distribution(
             public, statistics=statistics, epsilon=epsilon, weights=weights,
-            estimator=estimator or "auto", edition=check_edition(edition),
+            estimator=estimator or "auto", edition=check_edition(edition), delta=delta,
         )  # fmt: skip
         return _advised(of_terms) if advise else of_terms
     if weights is not None or estimator is not None:

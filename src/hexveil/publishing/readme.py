@@ -121,6 +121,8 @@ def _render_distribution(
         "dataset": dataset["name"],
         "cells": table.num_rows,
         "guarantee": manifest["guarantee"],
+        "delta": manifest["guarantee"].get("delta", ""),
+        "meaning_of_delta": delta_in_words(manifest),
         "losses": _losses(manifest["losses"]),
         "components": plan["components"],
         "accuracy": accuracy_text.describe_accuracy(

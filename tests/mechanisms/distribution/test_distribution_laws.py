@@ -15,9 +15,9 @@ import pytest
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.distribution import binned_stage
+from hexveil.mechanisms.distribution.bin_noise import PARTS, LaplaceBins
 from hexveil.mechanisms.distribution.binned_map import BinnedMap, pair_weights
 from hexveil.mechanisms.distribution.binned_stage import (
-    PARTS,
     BinnedStage,
     BinnedSums,
     apportion,
@@ -134,6 +134,7 @@ def stage_of(kind=BinnedStage, weight=7):
         np.full(4, weight, dtype=np.int64),
         np.array([0, 1, 1, 2]),
         np.array([50.0, 50.0]),
+        LaplaceBins(Fraction(1)),
     )
 
 
@@ -175,7 +176,7 @@ def test_weights_of_a_unit_never_exceed_the_whole():
     rng = np.random.default_rng(3)
     for _ in range(50):
         prices, floor = rng.integers(1, PARTS, 2), int(rng.integers(0, 10 * PARTS))
-        weights = pair_weights(OCCUPANCY, prices, floor)
+        weights = pair_weights(OCCUPANCY, prices, floor, LaplaceBins(Fraction(1)))
         assert (weights >= 0).all()
         assert np.bincount(OCCUPANCY.user, weights).max() <= PARTS
 

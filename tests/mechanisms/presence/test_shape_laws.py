@@ -82,12 +82,12 @@ def by_bin(group, place, count, weight):
     return group, place, weight[group]
 
 
-def in_every_cell(pairs, prices, cap):
+def in_every_cell(pairs, prices, cap, norm):
     """Return full weights in each cell."""
     return np.full(pairs.cell.size, binned_weights.PARTS)
 
 
-def by_others(pairs, prices, cap):
+def by_others(pairs, prices, cap, norm):
     """Return weights by prices that fall with the true number of units in a cell."""
     true = np.bincount(pairs.cell, minlength=prices.size)
     return contribution.unit_weights(pairs, prices * 840 // np.maximum(true, 1), cap)

@@ -58,7 +58,7 @@ SHAPES = ("mean", "p50", "p85", "share<25", "share>=40", "histogram")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Return a map, and numbers of units; both with a δ; then distributions."""
+    """Return a map, and numbers of units; both with a δ; then distributions, also with a δ."""
     file = tmp_path_factory.mktemp("book") / "l.sqlite"
     # Records that are counted by bin serve every statistic.
     dataset = hv.read(records(), **OPTIONS, statistics=SHAPES)
@@ -72,9 +72,11 @@ def made(tmp_path_factory):
     assert released[2].epsilon == 4
     # Squares of μ add up: two releases of ε 4 lose less than 8.
     assert 4 < book.spent < 7
-    book = hv.Ledger(file, dataset="pure", budget=9)
-    plan = hv.plan(dataset, epsilon=1, fleet=fleet, statistics=SHAPES)
-    return [*released, hv.release(dataset, plan, ledger=book, accept_noise=True)]
+    for name, delta, epsilon in (("pure", None, 1), ("approximate", DELTA, 3)):
+        book = hv.Ledger(file, dataset=name, budget=9)
+        plan = hv.plan(dataset, epsilon=epsilon, fleet=fleet, statistics=SHAPES, delta=delta)
+        released.append(hv.release(dataset, plan, ledger=book, accept_noise=True))
+    return released
 
 
 def problems(tmp_path, table, manifest):
@@ -89,7 +91,7 @@ def changed(table, name, change):
     return table.set_column(index, table.schema.field(index), pa.array(values, table[name].type))
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 5])
 def test_an_unchanged_folder_is_verified(made, number, tmp_path):
     """Each kind of map passes, and loads as it was."""
     folder = made[number].write(tmp_path / "map")
@@ -225,17 +227,23 @@ BY_DELTA = {
 
 
 def test_a_changed_statement_about_delta_is_found(made, tmp_path):
-    """As above, for a release with a δ."""
-    for number, (name, (change, message)) in enumerate(BY_DELTA.items()):
-        manifest = copy.deepcopy(made[2].manifest)
+    """As above, for a release with a δ: of averages, and of distributions."""
+    further = {
+        "a threshold": (lambda m: m["plan"].update(open_from=0.5), "open_from"),
+        "bins": (lambda m: m["plan"].update(bins=1), "weight_low and weight_high"),
+    }
+    for number, (name, (change, message)) in enumerate((BY_DELTA | further).items()):
+        one = made[2 if name in BY_DELTA and number % 2 else 5]
+        manifest = copy.deepcopy(one.manifest)
         change(manifest)
-        found = problems(tmp_path / str(number), made[2].table, manifest)
+        found = problems(tmp_path / str(number), one.table, manifest)
         assert any(message in one for one in found), (name, found)
 
 
-def test_texts_say_what_delta_means(made, tmp_path):
+@pytest.mark.parametrize("number", [2, 5])
+def test_texts_say_what_delta_means(made, number, tmp_path):
     """README.txt, page and dossier: the promise, what δ allows, and why it is below 1/n."""
-    folder = made[2].write(tmp_path / "map")
+    folder = made[number].write(tmp_path / "map")
     texts = [
         (folder / "README.txt").read_text(),
         html.unescape(re.sub(r"<[^>]*>", " ", (folder / "report.html").read_text())),

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
 from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, SHAPE
+from hexveil.planning.distribution.estimator_comparison import describe_gain_of_delta
 from hexveil.report.manifest_view import noun
 from hexveil.report.promise import promise
 
@@ -34,6 +36,7 @@ def price_lines(plan: DistributionPlan) -> list[str]:
     facts, occupancy = plan.facts, plan.occupancy
     price = formatting.price(float(plan.epsilon))
     median = formatting.price(float(np.median(plan.losses())))
+    at = f" at delta {decimal_text(plan.delta)}" if plan.delta else ""
     words = dict(_COMPONENTS)
     if plan.estimator == "bins":
         words[SHAPE] += " and bins of every cell"
@@ -49,11 +52,15 @@ def price_lines(plan: DistributionPlan) -> list[str]:
         ),
         *formatting.wrapped(
             "Price",
-            f"{price} (epsilon), for all statistics together. "
-            f"{promise(facts.privacy_unit, plan.epsilon)} "
+            f"{price} (epsilon){at}, for all statistics together. "
+            f"{promise(facts.privacy_unit, plan.epsilon, delta=plan.delta)} "
             f"Half of the {facts.privacy_unit}s lose at most {median}.",
         ),
-        *formatting.wrapped("Parts", f"{parts} (epsilon, for the unit whom each costs most)."),
+        *formatting.wrapped(
+            "Parts",
+            f"{parts} (epsilon{at}, for the unit whom each costs most"
+            f"{'; their squares of mu add up' if plan.delta else ''}).",
+        ),
     ]
 
 
@@ -73,6 +80,9 @@ def map_lines(plan: DistributionPlan, warning: str | None) -> list[str]:
         *formatting.wrapped("Measured by", f"{_FORMS[plan.estimator]}."),
         *formatting.wrapped("Expected error", f"{'; '.join(parts)}."),
     ]
+    gain = describe_gain_of_delta(plan)
+    if gain is not None:
+        lines += formatting.wrapped("With a delta", gain)
     return lines if warning is None else lines + formatting.wrapped("Warning", warning)
 
 

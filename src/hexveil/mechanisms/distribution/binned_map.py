@@ -6,8 +6,9 @@ bins, well placed, have less noise at their edges than trees or many bins: four 
 the shape, and an edge at each threshold.
 
 Neighbours: one unit's values all change within the bounds.
-Sensitivity: 2 w in each of a unit's cells (`binned_stage`, one group per pair). Σ w <= 2^20.
-Loss: the shape's, and 2^21 / b with one scale b in all cells.
+Sensitivity: 2 w in each of a unit's cells (`binned_stage`, one group per pair). Σ w <= 2^20; under
+a δ the cells are one vector in L2, and Σ w² <= 2^40.
+Loss: the shape's, and 2^21 / b with one scale b in all cells; or 2^41 / r² as a square of μ.
 Source: `binned_stage`; weights as in user-level bounds on contributions (Amin, Kulesza, Munoz and
 Vassilvitskii, 2019).
 """
@@ -19,10 +20,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.distribution.binned_stage import PARTS, BinnedStage
+from hexveil.mechanisms.distribution.bin_noise import PARTS, BinNoise, bin_noise
+from hexveil.mechanisms.distribution.binned_stage import BinnedStage
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -35,8 +36,10 @@ CELL_BINS = "cell bins"
 QUARTERS = 4
 
 
-def pair_weights(occupancy: LocalOccupancy, prices: Ints, floor: int) -> Ints:
+def pair_weights(occupancy: LocalOccupancy, prices: Ints, floor: int, law: BinNoise) -> Ints:
     """Return the weight w of each pair, in parts: at most `PARTS` over the pairs of a unit.
+
+    Over its pairs they add up in L1 under Laplace noise, in L2 under Gaussian noise.
 
     Parameters
     ----------
@@ -46,11 +49,12 @@ def pair_weights(occupancy: LocalOccupancy, prices: Ints, floor: int) -> Ints:
     floor : int
         τ, in priced records: units of fewer weigh less than `PARTS`, so that their records do not
         weigh more than those of others.
+    law : BinNoise
+        Of the noise; only its kind counts here.
     """
     # At most 2^20 records of a pair count: no product leaves 64 bits.
     priced = np.minimum(occupancy.n, PARTS) * prices[occupancy.cell]
-    total = np.zeros(occupancy.n_users, dtype=np.int64)
-    np.add.at(total, occupancy.user, priced)
+    total = law.sizes(occupancy.user, priced, occupancy.n_users)
     return np.asarray(PARTS * priced // np.maximum(total, max(floor, 1))[occupancy.user])
 
 
@@ -67,7 +71,7 @@ class BinnedMap(ReadOnlyArrays):
     threshold_edges : ndarray of int64
         Edges of thresholds, in quanta; they are edges of fine bins.
     epsilon : Fraction
-        Of the bins, without the shape's.
+        Of the bins, without the shape's; at the shape's δ, if that is above 0.
     """
 
     shape: PooledShape
@@ -85,18 +89,23 @@ class BinnedMap(ReadOnlyArrays):
     @property
     def weights(self) -> Ints:
         """Weight of each pair, in parts."""
-        return pair_weights(self.shape.occupancy, self.prices, self.floor)
+        return pair_weights(self.shape.occupancy, self.prices, self.floor, self.law)
+
+    @property
+    def law(self) -> BinNoise:
+        """Noise of the bins."""
+        return bin_noise(self.epsilon, self.shape.delta)
 
     @property
     def scale(self) -> float:
         """Noise scale of each bin, in parts."""
-        return round_up(2 * PARTS / self.epsilon)
+        return self.law.scale
 
     def losses(self) -> Floats:
-        """Return each unit's loss, rounded up."""
-        terms = 2.0 * self.weights / self.scale
-        occupancy = self.shape.occupancy
-        bins = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
+        """Return each unit's loss, in ε or as a square of μ, rounded up."""
+        occupancy, law = self.shape.occupancy, self.law
+        scale = np.full(occupancy.n_pairs, law.scale)
+        bins = law.losses(occupancy.user, self.weights, scale, occupancy.n_users)
         return np.nextafter(self.shape.losses() + bins, np.inf)
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
@@ -117,6 +126,7 @@ class BinnedMap(ReadOnlyArrays):
             self.weights,
             self.place(earlier),
             np.full(occupancy.n_cells, self.scale),
+            self.law,
         )
 
     def place(self, outputs: Outputs) -> Ints:

@@ -10,11 +10,12 @@ Neighbours: one unit's values all change within the bounds; units, their counts 
 public.
 Sensitivity: as C_j rises with j, every a_j >= 0, and they telescope: Σ_j a_j = floor(M) - 0 = M,
 whatever the values are. Two vectors of non-negative numbers with the sum M differ by an L1 distance
-of at most 2 M, and all records moving from one bin to another attain it. So a unit moves the bins
-of a group together by 2 M, whatever their number: there is no budget for each bin, and no surcharge
-for rounding. (Where presence is private, a unit's vector comes or goes: M in place of 2 M.)
+of at most 2 M, and by √2 M in L2; all records moving from one bin to another attain both. So a unit
+moves the bins of a group together by that much, whatever their number: there is no budget for each
+bin, and no surcharge for rounding. (Where presence is private, a unit's vector comes or goes: M in
+place of 2 M.) Groups of a unit belong to different sums.
 Loss: Σ over a unit's groups of 2 M / b, with discrete Laplace noise of one scale b on all bins of a
-group.
+group; or Σ 2 M² / r² as a square of μ, with discrete Gaussian noise of parameter r (`bin_noise`).
 Source: cumulative rounding as in apportionment; L1 sensitivity of histograms (Dwork, McSherry,
 Nissim and Smith, 2006) with weights in place of counts.
 
@@ -30,7 +31,7 @@ import numpy as np
 
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, PrivateSums, Separate, Values
+from hexveil.mechanisms.contract import DrawnRow, PrivateSums, Values
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.contract import (
@@ -41,10 +42,9 @@ if TYPE_CHECKING:
         Outputs,
         SensitivityReport,
     )
+    from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.model.pair_bins import PairBins
 
-PARTS = 2**20
-"""Largest weight of a group, in whole parts."""
 MAX_RECORDS = 2**42
 
 
@@ -92,7 +92,7 @@ def apportion(group: Ints, place: Ints, count: Ints, weight: Ints) -> tuple[Ints
     group, place, count : ndarray of int64, shape (n_rows,)
         Group, bin and records of each row, in any order.
     weight : ndarray of int64, shape (n_groups,)
-        M of each group, at most `PARTS`. Public.
+        M of each group, at most 2^20. Public.
 
     Examples
     --------
@@ -136,7 +136,9 @@ class BinnedStage(DrawnRow, ReadOnlyArrays):
     place : ndarray of int64, shape (n_fine_bins,)
         Bin of each fine bin.
     scales : ndarray of float, shape (n_sums,)
-        Noise scale b of each sum's bins, in parts.
+        Noise scale b, or parameter r, of each sum's bins, in parts.
+    law : BinNoise
+        Of the noise.
     """
 
     name: str
@@ -147,6 +149,7 @@ class BinnedStage(DrawnRow, ReadOnlyArrays):
     weight: Ints
     place: Ints
     scales: Floats
+    law: BinNoise
 
     @property
     def entries(self) -> int:
@@ -155,16 +158,15 @@ class BinnedStage(DrawnRow, ReadOnlyArrays):
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
         """Return one scale for all bins of a sum."""
-        return (LaplaceNoise(np.repeat(self.scales, self.n_bins)),)
+        return (self.law.request(np.repeat(self.scales, self.n_bins)),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return 2 M for each group, stated at the first bin of its sum: all have one scale."""
-        return (Separate(self.user, self.target * self.n_bins, 2 * self.weight),)
+        """Return how far groups move within their sums, by the law of the noise."""
+        return (self.law.report(self.user, self.target * self.n_bins, self.weight),)
 
     def losses(self, n_users: int) -> Floats:
-        """Return each unit's loss Σ 2 M / b, in doubles that are not yet rounded up."""
-        terms = 2.0 * self.weight / self.scales[self.target]
-        return np.asarray(np.bincount(self.user, terms, n_users), dtype=np.float64)
+        """Return each unit's loss by its groups, rounded up."""
+        return self.law.losses(self.user, self.weight, self.scales[self.target], n_users)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:  # noqa: ARG002
         """Return the summed parts of each bin. PRIVATE."""

@@ -5,9 +5,10 @@ from its share of ε: 16 bins of equal width, then 20 bins at the quantiles so f
 suffice; else fewer bins, smoothed by a log-density of a few Legendre terms.
 
 Neighbours: one unit's values all change within the bounds.
-Sensitivity: 2^21 for each unit and release (`binned_stage`, one group per unit, M = 2^20).
-Loss: the share of ε, in two releases 0.4 and 0.6 of it. The edges of the second are a function of
-the noisy first.
+Sensitivity: 2^21 for each unit and release, √2 2^20 in L2 (`binned_stage`, one group per unit,
+M = 2^20).
+Loss: its share of ε, or of the square of μ; in two releases 0.4 and 0.6 of it. The edges of the
+second are a function of the noisy first.
 Source: `binned_stage`; the density is a penalised fit by least squares, post-processing.
 """
 
@@ -22,7 +23,8 @@ import numpy as np
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.distribution.binned_stage import PARTS, BinnedStage
+from hexveil.mechanisms.distribution.bin_noise import PARTS, BinNoise, bin_noise
+from hexveil.mechanisms.distribution.binned_stage import BinnedStage
 from hexveil.mechanisms.distribution.pooled_density import PooledDensity
 
 if TYPE_CHECKING:
@@ -46,33 +48,41 @@ class PooledShape(ReadOnlyArrays):
     occupancy : LocalOccupancy
     fine_edges : ndarray of int64, shape (n_fine_bins,)
     epsilon : Fraction
+    delta : Fraction
+        0 for a pure promise.
     """
 
     occupancy: LocalOccupancy
     fine_edges: Ints
     epsilon: Fraction
+    delta: Fraction = Fraction(0)
     kind = "pooled shape"
+
+    @property
+    def law(self) -> BinNoise:
+        """Noise of all of its loss."""
+        return bin_noise(self.epsilon, self.delta)
 
     @property
     def is_refined(self) -> bool:
         """Whether bins are placed twice."""
-        return self.occupancy.n_users * self.epsilon > REFINED_FROM
+        return self.occupancy.n_users * self.law.equivalent_epsilon > REFINED_FROM
 
     def losses(self) -> Floats:
-        """Return each unit's loss."""
-        return np.full(self.occupancy.n_users, round_up(self.epsilon))
+        """Return each unit's loss, in ε or as a square of μ."""
+        return np.full(self.occupancy.n_users, round_up(self.law.booked))
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the stage of wide bins, then that of narrow ones, if there is one."""
         if WIDE not in earlier:
             share = WIDE_SHARE if self.is_refined else Fraction(1)
-            return self._stage(WIDE, self._wide_place(), self.epsilon * share)
+            return self._stage(WIDE, self._wide_place(), self.law.part(share))
         if self.is_refined and NARROW not in earlier:
             place = self._narrow_place(earlier)
-            return self._stage(NARROW, place, self.epsilon * (1 - WIDE_SHARE))
+            return self._stage(NARROW, place, self.law.part(1 - WIDE_SHARE))
         return DONE
 
-    def _stage(self, name: str, place: Ints, epsilon: Fraction) -> BinnedStage:
+    def _stage(self, name: str, place: Ints, law: BinNoise) -> BinnedStage:
         n_users = self.occupancy.n_users
         return BinnedStage(
             name,
@@ -82,14 +92,16 @@ class PooledShape(ReadOnlyArrays):
             np.zeros(n_users, dtype=np.int64),
             np.full(n_users, PARTS, dtype=np.int64),
             place,
-            np.array([round_up(2 * PARTS / epsilon)]),
+            np.array([law.scale]),
+            law,
         )
 
     @property
     def _n_wide(self) -> int:
         if self.is_refined:
             return N_WIDE
-        return 8 if self.occupancy.n_users * self.epsilon < FEW_UNITS / 4 else 12
+        told = self.occupancy.n_users * self.law.equivalent_epsilon
+        return 8 if told < FEW_UNITS / 4 else 12
 
     @property
     def _density(self) -> PooledDensity:
@@ -112,12 +124,12 @@ class PooledShape(ReadOnlyArrays):
     def _by_place(self, noisy: Ints, place: Ints, share: Fraction) -> Floats:
         """Return shares of fine bins from those of their bins, even within a bin."""
         measured = noisy / (PARTS * self.occupancy.n_users)
-        noise = 2.0 * np.sqrt(2.0) / (self.occupancy.n_users * float(self.epsilon * share))
+        noise = self.law.part(share).deviation / self.occupancy.n_users
         # Half of what noise alone would give: small shares shrink, none becomes nothing.
         return self._density.even_shares(measured, place, noise / 4.0)
 
     def _smooth(self, noisy: Ints, place: Ints) -> Floats:
         """Return shares by a smooth log-density."""
         n_users = self.occupancy.n_users
-        variance = 8.0 / (n_users * float(self.epsilon)) ** 2
+        variance = (self.law.deviation / n_users) ** 2
         return self._density.smooth_shares(noisy / (PARTS * n_users), place, variance)

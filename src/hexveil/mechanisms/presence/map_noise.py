@@ -28,6 +28,7 @@ from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise
 from hexveil.mechanisms.presence.any_unit import JointDistance, JointSensitivity
 from hexveil.mechanisms.presence.cell_opening import opening_threshold, sum_tail
 from hexveil.mechanisms.presence.contribution import L1, L2, PARTS, Norm
+from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantile, laplace_sum_tail
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Floats, Ints, NoiseRequest, SensitivityReport
@@ -72,6 +73,11 @@ class LaplaceMapNoise:
         return self.scale
 
     @property
+    def number_deviation(self) -> float:
+        """Standard deviation of X, in parts."""
+        return math.sqrt(2.0) * self.scale
+
+    @property
     def sum_error(self) -> float:
         """E|X + Y|, in parts."""
         return LAPLACE_SUM_ERROR * self.scale
@@ -98,6 +104,14 @@ class LaplaceMapNoise:
         size = np.abs(t)
         tail = (2.0 + size) / 4.0 * np.exp(-size)
         return np.where(t >= 0.0, tail, 1.0 - tail)
+
+    def total_tails(self, n_terms: int, t: Floats) -> Floats:
+        """Return P(Z > t b) of the sum Z of so many numbers; the law is symmetric."""
+        return laplace_sum_tail(n_terms, t)
+
+    def total_quantile(self, n_terms: int, tail: float) -> float:
+        """Return the t >= 0 with P(Z > t b) = tail; 0 for a tail of one half and more."""
+        return laplace_sum_quantile(n_terms, tail)
 
     def mixture_tail(self, ratio: Floats, t: Floats) -> Floats:
         """Return P(|(1 - z) X - (1 + z) Y| > t b)."""
@@ -147,6 +161,11 @@ class GaussianMapNoise:
         return MEAN_ABS_NORMAL * self.scale
 
     @property
+    def number_deviation(self) -> float:
+        """Standard deviation of X, in parts."""
+        return self.scale
+
+    @property
     def sum_error(self) -> float:
         """E|X + Y|, in parts."""
         return MEAN_ABS_NORMAL * self.sum_deviation
@@ -172,6 +191,14 @@ class GaussianMapNoise:
     def sum_tails(self, t: Floats) -> Floats:
         """Return P(X + Y > t r), of normal noise."""
         return _normal_tails(t / math.sqrt(2.0))
+
+    def total_tails(self, n_terms: int, t: Floats) -> Floats:
+        """Return P(Z > t r) of the sum Z of so many numbers, of normal noise."""
+        return _normal_tails(t / math.sqrt(n_terms))
+
+    def total_quantile(self, n_terms: int, tail: float) -> float:
+        """Return the t >= 0 with P(Z > t r) = tail; 0 for a tail of one half and more."""
+        return max(-NormalDist(0.0, math.sqrt(n_terms)).inv_cdf(min(tail, 0.5)), 0.0)
 
     def mixture_tail(self, ratio: Floats, t: Floats) -> Floats:
         """Return P(|(1 - z) X - (1 + z) Y| > t r): a variance of (2 + 2 z²) r²."""

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.distribution.bin_noise import PARTS
 from hexveil.mechanisms.distribution.binned_map import pair_weights
-from hexveil.mechanisms.distribution.binned_stage import PARTS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.model.occupancy import LocalOccupancy
 
     Floats = NDArray[np.float64]
@@ -50,19 +51,19 @@ class PricedCells(ReadOnlyArrays):
     error: float
 
 
-def choose_prices(occupancy: LocalOccupancy, epsilon: float) -> PricedCells:
+def choose_prices(occupancy: LocalOccupancy, law: BinNoise) -> PricedCells:
     """Return the prices of least predicted error."""
     records = np.maximum(occupancy.records_per_cell, 1).astype(float)
     candidates = []
     for power in POWERS:
         relative = (records / records.min()) ** -power
         prices = np.maximum(np.rint(PARTS / 16 * relative), 1).astype(np.int64)
-        priced = np.zeros(occupancy.n_users, dtype=np.int64)
-        np.add.at(priced, occupancy.user, np.minimum(occupancy.n, PARTS) * prices[occupancy.cell])
+        counted = np.minimum(occupancy.n, PARTS) * prices[occupancy.cell]
+        priced = law.sizes(occupancy.user, counted, occupancy.n_users)
         for quantile in FLOOR_QUANTILES:
             floor = int(np.quantile(priced, quantile)) if quantile else 0
-            weights = pair_weights(occupancy, prices, floor)
-            error = float(_errors(occupancy, weights, epsilon).mean())
+            weights = pair_weights(occupancy, prices, floor, law)
+            error = float(_errors(occupancy, weights, law.deviation).mean())
             candidates.append(PricedCells(prices, floor, error))
     return min(candidates, key=lambda one: one.error)
 
@@ -81,9 +82,9 @@ def weight_variance(occupancy: LocalOccupancy, weights: Ints) -> tuple[Floats, F
     return total / PARTS, np.asarray(off, dtype=np.float64)
 
 
-def _errors(occupancy: LocalOccupancy, weights: Ints, epsilon: float) -> Floats:
+def _errors(occupancy: LocalOccupancy, weights: Ints, deviation: float) -> Floats:
     """Return the predicted error of the share below the median of each cell."""
     weight, off = weight_variance(occupancy, weights)
     # Of four bins two lie below the median: their noise, less what the known sum says.
-    noise = 8.0 / (epsilon * weight) ** 2
+    noise = (deviation / weight) ** 2
     return np.asarray(ABSOLUTE / np.sqrt(1.0 / (noise + off) + BETWEEN_CELLS**-2))

@@ -26,6 +26,7 @@ from hexveil.planning.distribution.distribution_components import (
     RankPlan,
     score_metadata,
 )
+from hexveil.planning.moments.moment_options import MomentOptions
 from hexveil.planning.moments.plan_moments import plan_moments
 from hexveil.planning.serialization import plan_codec
 
@@ -46,6 +47,7 @@ def distribution_goal(plan: DistributionPlan) -> dict[str, str]:
         "epsilon": decimal_text(plan.requested_epsilon),
         "weights": json.dumps({name: str(w) for name, w in sorted(plan.weights.items())}),
         "estimator": plan.requested_estimator,
+        **({"delta": decimal_text(plan.delta)} if plan.delta else {}),
         "edition": "none" if plan.edition is None else json.dumps(plan.edition),
         "bins": "none" if plan.facts.bins is None else plan.facts.bins.identity(),
         "occupancy": plan.occupancy.fingerprint,
@@ -133,7 +135,10 @@ def _moment_plan(chunk: bytes, epsilon: str | None, plan: DistributionPlan) -> P
     model = plan.moment_plan
     # Another processor may have split ε elsewhere: planned at the booked part, then decided by it.
     if model is None or str(model.request.epsilon) != epsilon:
-        model = plan_moments(plan.facts, epsilon=Fraction(epsilon), statistics=plan.moments)
+        options = MomentOptions(delta=plan.delta or None)
+        model = plan_moments(
+            plan.facts, epsilon=Fraction(epsilon), statistics=plan.moments, options=options
+        )
     return plan_codec.decode(chunk, model)
 
 
@@ -146,7 +151,9 @@ def _component(words: Words, chunk: bytes, plan: DistributionPlan) -> Distributi
         return BinPlan(priced, Fraction(words["shape_epsilon"]), Fraction(words["bin_epsilon"]))
     epsilon, model = words["epsilons"][1], plan.score_plan
     if model is None or str(model.request.epsilon) != epsilon:
-        model = plan_moments(score_metadata(plan.facts), epsilon=Fraction(epsilon))
+        options = MomentOptions(delta=plan.delta or None)
+        scores = score_metadata(plan.facts)
+        model = plan_moments(scores, epsilon=Fraction(epsilon), options=options)
     booked = plan_codec.decode(chunk, model)
     if words["component"] == "ranks":
         return RankPlan(booked, Fraction(words["shape_epsilon"]))

@@ -39,7 +39,7 @@ class IndicatorPlan:
 
 @dataclass(frozen=True, eq=False)
 class RankPlan:
-    """Distribution by the mean pooled rank of each cell.
+    """Distribution by the mean pooled rank of each cell; under a δ, ε is that of the part at it.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class RankPlan:
 
 @dataclass(frozen=True, eq=False)
 class BinPlan:
-    """Distribution by bins of each cell.
+    """Distribution by bins of each cell; under a δ, each ε is that of the part at it.
 
     Attributes
     ----------

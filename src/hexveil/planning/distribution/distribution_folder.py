@@ -24,8 +24,9 @@ import numpy as np
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.distribution.binned_stage import PARTS
+from hexveil.mechanisms.distribution.bin_noise import PARTS
 from hexveil.model.statistic_terms import Estimator, Share, parse_statistics
+from hexveil.planning.approximate.delta_request import check_population
 from hexveil.planning.distribution.cell_prices import PricedCells
 from hexveil.planning.distribution.distribution_components import (
     SCORE_LATTICE,
@@ -36,6 +37,7 @@ from hexveil.planning.distribution.distribution_components import (
     score_metadata,
 )
 from hexveil.planning.plan import Plan
+from hexveil.planning.request import PURE
 from hexveil.planning.serialization import plan_folder
 from hexveil.planning.serialization.words import Words, one_of, optional, positive
 
@@ -72,7 +74,11 @@ class SavablePlan(Protocol):
 
     @property
     def epsilon(self) -> Fraction:
-        """Loss of the most exposed unit."""
+        """Loss of the most exposed unit, at `delta` if that is above 0."""
+
+    @property
+    def delta(self) -> Fraction:
+        """δ of the promise; 0 of a pure one."""
 
     @property
     def weights(self) -> Mapping[str, Fraction]:
@@ -177,6 +183,7 @@ def _words(plan: SavablePlan) -> Words:
         "request": {
             "statistics": list(plan.statistics),
             "epsilon": decimal_text(plan.requested_epsilon),
+            **({"delta": decimal_text(plan.delta)} if plan.delta else {}),
             "weights": {name: decimal_text(one) for name, one in sorted(plan.weights.items())},
             "estimator": plan.requested_estimator,
             "edition": plan.edition,
@@ -255,6 +262,9 @@ def _understood(path: Path) -> Iterator[None]:
 def _fields(path: Path, words: Words, facts: PublicMetadata) -> dict[str, Any]:
     """Return the checked fields of a plan by name."""
     request = words["request"]
+    delta = optional(positive, request.get("delta")) or PURE
+    if delta:
+        check_population(facts.occupancy, delta)
     moments, terms = parse_statistics(tuple(request["statistics"]))
     for term in terms:
         if isinstance(term, Share):
@@ -274,6 +284,7 @@ def _fields(path: Path, words: Words, facts: PublicMetadata) -> dict[str, Any]:
         "weights": {str(name): positive(one) for name, one in request["weights"].items()},
         "edition": optional(str, request["edition"]),
         "requested_estimator": one_of(request["estimator"], get_args(Estimator)),
+        "delta": delta,
     }
 
 

@@ -6,20 +6,24 @@ released shape; or bins of every cell. The pooled shape takes 15 percent of what
 costs.
 
 Neighbours: one unit's values all change within the bounds. Loss of a unit: the sum of its losses in
-all components, which `release` recomputes from the scales that go to the noise library.
+all components, which `release` recomputes from the scales that go to the noise library. With a δ it
+is a square of μ, and every component has its own ε at the same δ.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from hexveil.accounting.gaussian_composition import epsilons_of_squares, square_epsilon
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
+from hexveil.base.read_only import read_only
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.fine_bin_scores import (
@@ -77,6 +81,13 @@ class DistributionPlan(PureBooking):
         Importance of "moments" and "distribution" in the split of ε.
     edition : str or None
     requested_estimator : "auto", "ranks" or "bins"
+    delta : Fraction
+        0 of a pure promise; that of every part.
+
+    Raises
+    ------
+    InputError
+        If a part has another δ.
     """
 
     facts: PublicMetadata
@@ -88,6 +99,29 @@ class DistributionPlan(PureBooking):
     weights: Mapping[str, Fraction] = field(default_factory=dict)
     edition: str | None = None
     requested_estimator: Estimator = "auto"
+    delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        parts = [part for part in (self.moment_plan, self.score_plan) if part is not None]
+        if any(part.delta != self.delta for part in parts):
+            raise InputError("all parts of a plan have one delta.")
+
+    @cached_property
+    def booked_losses(self) -> Floats:
+        """What the ledger books of each unit: its loss, or under a δ its square of μ."""
+        losses: Floats = read_only(self.allocation().losses())
+        return losses
+
+    @cached_property
+    def user_losses(self) -> Floats:
+        """Loss of each unit over all parts, rounded up, at `delta`; shape (n_users,)."""
+        booked = self.booked_losses
+        return read_only(epsilons_of_squares(booked, self.delta)) if self.delta else booked
+
+    @property
+    def booked_limit(self) -> Fraction:
+        """Most that the ledger books of a unit."""
+        return Fraction(float(self.booked_losses.max(initial=0.0)))
 
     def __repr__(self) -> str:
         return (
@@ -215,6 +249,7 @@ class DistributionPlan(PureBooking):
             "records": self.occupancy.n_records,
             "epsilon_requested": float(self.requested_epsilon),
             "epsilon": float(self.epsilon),
+            "delta": float(self.delta),
             "median_loss": float(np.median(losses)),
             "statistics": list(self.statistics),
             "estimator": self.estimator,
@@ -225,11 +260,15 @@ class DistributionPlan(PureBooking):
         }
 
     def component_epsilons(self) -> dict[str, float]:
-        """Return the largest loss of a unit in each component."""
+        """Return the largest loss of a unit in each component, at `delta`."""
         return {
-            one.name: float(one.plan.losses().max(initial=0.0))
+            one.name: self.part_loss(float(one.plan.losses().max(initial=0.0)))
             for one in self.allocation().components
         }
+
+    def part_loss(self, booked: float) -> float:
+        """Return the loss of what is booked for a part alone, rounded up."""
+        return square_epsilon(Fraction(booked), self.delta) if self.delta else booked
 
     @property
     def expected_error(self) -> dict[str, float]:
@@ -264,12 +303,12 @@ class DistributionPlan(PureBooking):
                 scores = IndicatorScores(above if share.is_above else ~above)
                 return [Component(SCORES, allocation_of(plan, SCORE_LATTICE), scores)]
             case RankPlan(plan, shape_epsilon):
-                shape = Component(SHAPE, PooledShape(occupancy, edges, shape_epsilon))
+                shape = Component(SHAPE, PooledShape(occupancy, edges, shape_epsilon, self.delta))
                 ranks = allocation_of(plan, SCORE_LATTICE)
                 return [shape, Component(SCORES, ranks, PooledRankScores(shape))]
             case BinPlan(priced, shape_epsilon, bin_epsilon):
                 binned = BinnedMap(
-                    PooledShape(occupancy, edges, shape_epsilon),
+                    PooledShape(occupancy, edges, shape_epsilon, self.delta),
                     priced.prices,
                     priced.floor,
                     self.threshold_edges,

@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
 from hexveil.model.statistic_terms import Share
+from hexveil.planning.approximate.delta_advice import MOST_PAIRS
 from hexveil.planning.distribution.plan_distribution import plan_distribution
+from hexveil.planning.presence.delta_gain import WORTHWHILE, usual_delta
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -60,10 +64,32 @@ def compare_estimators(plan: DistributionPlan) -> tuple[EstimatorErrors, ...]:
     return tuple(sorted(rows, key=lambda row: row.share_error))
 
 
+def describe_gain_of_delta(plan: DistributionPlan) -> str | None:
+    """Return the predicted gain by a δ in one sentence; None where a plan has or can have none.
+
+    Public, and at no cost. A plan never takes a δ by itself: it is another promise.
+    """
+    if plan.delta or plan.occupancy.n_pairs > MOST_PAIRS:
+        return None
+    delta = usual_delta(plan.occupancy.n_users)
+    try:
+        made = with_estimator(plan, plan.requested_estimator, plan.requested_epsilon, delta)
+    except InputError:
+        return None  # variances, or so small an epsilon that nothing could be measured
+    error, pure = made.expected_error["share"], plan.expected_error["share"]
+    at = decimal_text(delta)
+    if error > WORTHWHILE * pure:
+        return f"none would gain much: a share off by {error:.2g} at {at}, by {pure:.2g} without."
+    return (
+        f"at {at} a share is expected to be off by {error:.2g} instead of {pure:.2g}, for a weaker "
+        "promise; it is taken only if you set delta."
+    )
+
+
 def with_estimator(
-    plan: DistributionPlan, estimator: Estimator, epsilon: Fraction
+    plan: DistributionPlan, estimator: Estimator, epsilon: Fraction, delta: Fraction | None = None
 ) -> DistributionPlan:
-    """Return the plan of the same statistics, measured in one way, within another ε."""
+    """Return the plan of the same statistics, measured in one way, within another ε, perhaps δ."""
     weights = plan.weights if plan.moments else None
     made = plan_distribution(
         plan.facts,
@@ -71,5 +97,6 @@ def with_estimator(
         epsilon=epsilon,
         weights=weights,
         estimator=estimator,
+        delta=delta or plan.delta or None,
     )
     return replace(made, edition=plan.edition)

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
+from hexveil.mechanisms.distribution.bin_noise import bin_noise
 from hexveil.mechanisms.distribution.binned_stage import check_room
 from hexveil.model.statistic_terms import Estimator, Share, fine_bins, parse_statistics
-from hexveil.planning.columns.epsilon_shares import divide_epsilon, round_part_down
+from hexveil.planning.approximate.delta_request import check_population
+from hexveil.planning.approximate.square_parts import divide_loss, part_epsilon
+from hexveil.planning.columns.epsilon_shares import round_part_down
 from hexveil.planning.distribution.cell_prices import choose_prices
 from hexveil.planning.distribution.distribution_components import (
     BinPlan,
@@ -24,6 +28,7 @@ from hexveil.planning.distribution.distribution_components import (
     score_metadata,
 )
 from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionPlan
+from hexveil.planning.moments.moment_options import MomentOptions
 from hexveil.planning.moments.plan_moments import plan_moments
 from hexveil.planning.moments.public_source import public_side
 
@@ -48,6 +53,7 @@ def plan_distribution(
     weights: Mapping[str, Number] | None = None,
     estimator: Estimator = "auto",
     edition: str | None = None,
+    delta: Number | None = None,
 ) -> DistributionPlan:
     """Return a plan of quantiles, shares or histograms; see `hexveil.plan`.
 
@@ -62,7 +68,7 @@ def plan_distribution(
         At least one quantile, share or histogram.
     epsilon : int, str, Decimal, Fraction or float
         Largest loss of any privacy unit over all its cells and all statistics.
-    weights, estimator, edition
+    weights, estimator, edition, delta
         As `hexveil.plan` has them.
 
     Raises
@@ -89,8 +95,11 @@ def plan_distribution(
         to_positive_fraction(epsilon, "epsilon"),
         _weights(weights, moments),
         estimator,
+        to_delta(delta),
     )
     request.check_bins()
+    if request.delta:
+        check_population(facts.occupancy, request.delta)
     return request.plan(edition)
 
 
@@ -104,6 +113,7 @@ class _Request:
     epsilon: Fraction
     weights: Mapping[str, Fraction]
     estimator: Estimator
+    delta: Fraction
 
     def check_bins(self) -> None:
         """Refuse records that were not counted by the bins of these statistics."""
@@ -117,10 +127,11 @@ class _Request:
         check_room(self.facts.occupancy.records_per_user)
 
     def plan(self, edition: str | None) -> DistributionPlan:
-        """Return the plan with ε split by prediction."""
+        """Return the plan with the loss split by prediction."""
         share = self._distribution_share() if self.moments else Fraction(1)
-        moment_plan = self._moment_plan((1 - share) * self.epsilon) if self.moments else None
-        component = self._component(share * self.epsilon)
+        whole = self.epsilon
+        moment_plan = self._moment_plan(self._part(whole, 1 - share)) if self.moments else None
+        component = self._component(self._part(whole, share))
         return DistributionPlan(
             self.facts,
             self.moments,
@@ -131,20 +142,29 @@ class _Request:
             self.weights,
             edition,
             self.estimator,
+            self.delta,
         )
 
+    def _part(self, epsilon: Fraction, share: Fraction) -> Fraction:
+        return part_epsilon(epsilon, share, self.delta)
+
     def _distribution_share(self) -> Fraction:
-        """Return the distribution's part of ε, of least weighted sum of predicted errors."""
-        half = self.epsilon / 2
+        """Return the distribution's part, of least weighted sum of predicted errors."""
+        half = self._part(self.epsilon, Fraction(1, 2))
         moment_error = float(np.mean(self._moment_plan(half).objective_errors()))
         if self.moments == ("mean",):
             moment_error /= float(self.facts.lattice.span)
         share_error = predicted_share_error(self._component(half))
         weights = [self.weights[kind] for kind in KINDS]
-        return divide_epsilon(weights, [moment_error, share_error])[1]
+        return divide_loss(weights, [moment_error, share_error], self.delta)[1]
 
     def _moment_plan(self, epsilon: Fraction) -> Plan:
-        return plan_moments(self.facts, epsilon=round_part_down(epsilon), statistics=self.moments)
+        return plan_moments(
+            self.facts,
+            epsilon=round_part_down(epsilon),
+            statistics=self.moments,
+            options=options_at(self.delta),
+        )
 
     def _component(self, epsilon: Fraction) -> DistributionComponent:
         only = self.terms[0]
@@ -158,16 +178,27 @@ class _Request:
         return min(made, key=predicted_share_error)
 
     def _ranks(self, epsilon: Fraction) -> RankPlan:
-        score_plan = self._score_plan(epsilon * (1 - SHAPE_SHARE))
-        return RankPlan(score_plan, round_part_down(epsilon * SHAPE_SHARE))
+        score_plan = self._score_plan(self._part(epsilon, 1 - SHAPE_SHARE))
+        return RankPlan(score_plan, round_part_down(self._part(epsilon, SHAPE_SHARE)))
 
     def _bins(self, epsilon: Fraction) -> BinPlan:
-        bin_epsilon = round_part_down(epsilon * (1 - SHAPE_SHARE))
-        priced = choose_prices(self.facts.occupancy.local(), float(bin_epsilon))
-        return BinPlan(priced, round_part_down(epsilon * SHAPE_SHARE), bin_epsilon)
+        shape, bins = (
+            round_part_down(self._part(epsilon, share)) for share in (SHAPE_SHARE, 1 - SHAPE_SHARE)
+        )
+        priced = choose_prices(self.facts.occupancy.local(), bin_noise(bins, self.delta))
+        return BinPlan(priced, shape, bins)
 
     def _score_plan(self, epsilon: Fraction) -> Plan:
-        return plan_moments(score_metadata(self.facts), epsilon=round_part_down(epsilon))
+        return plan_moments(
+            score_metadata(self.facts),
+            epsilon=round_part_down(epsilon),
+            options=options_at(self.delta),
+        )
+
+
+def options_at(delta: Fraction) -> MomentOptions:
+    """Return the options of a part of a plan with this δ, 0 of a pure one."""
+    return MomentOptions(delta=delta or None)
 
 
 def _weights(asked: Mapping[str, Number] | None, moments: tuple[str, ...]) -> dict[str, Fraction]:

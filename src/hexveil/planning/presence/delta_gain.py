@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.planning.presence.presence_prediction import (
-    Prediction,
-    UnitCountPrediction,
-    predict,
-)
+from hexveil.planning.presence.presence_prediction import Prediction, UnitCountPrediction
+from hexveil.planning.presence.shape_prediction import ShapePrediction, predict_request
 
 if TYPE_CHECKING:
     from hexveil.base.rational import Number
     from hexveil.planning.presence.presence_request import PresenceRequest, UnitCountRequest
+    from hexveil.planning.presence.shape_request import ShapeRequest
 
 USUAL_DELTA = Fraction("1e-6")
 UNITS_REVEALED = Fraction(1, 10)
@@ -36,7 +34,7 @@ class DeltaGain:
     ----------
     delta : Fraction
     pure_error, error : float
-        Of averages over all traffic, in value units; or of numbers of units.
+        Of averages or medians over all traffic, in value units; or of numbers of units.
     cells_per_unit : int
         Declared; what a δ gains follows from it.
     """
@@ -79,16 +77,16 @@ def usual_delta(units: int) -> Fraction:
 
 
 def gain_of_delta(
-    request: PresenceRequest | UnitCountRequest,
-    prediction: Prediction,
+    request: PresenceRequest | UnitCountRequest | ShapeRequest,
+    prediction: Prediction | ShapePrediction,
     baseline_error: Number | None = None,
 ) -> DeltaGain | None:
     """Return the gain of a request by a δ; None where it has one, or none is possible.
 
     Parameters
     ----------
-    request : PresenceRequest or UnitCountRequest
-    prediction : PresencePrediction or UnitCountPrediction
+    request : PresenceRequest, UnitCountRequest or ShapeRequest
+    prediction : PresencePrediction, UnitCountPrediction or ShapePrediction
         Of the request.
     baseline_error : number, optional
         Declared with it.
@@ -97,14 +95,14 @@ def gain_of_delta(
         return None
     delta = usual_delta(request.fleet.units)
     try:
-        by_delta = predict(replace(request, delta=delta), baseline_error)
+        by_delta = predict_request(replace(request, delta=delta), baseline_error)
     except InputError:
         return None  # so small an epsilon leaves nothing to measure with
     cells = request.fleet.cells_per_unit
     return DeltaGain(delta, _error(prediction), _error(by_delta), cells)
 
 
-def _error(prediction: Prediction) -> float:
+def _error(prediction: Prediction | ShapePrediction) -> float:
     """Return the predicted error over all traffic; closed cells are off by the baseline error.
 
     The error in open cells alone would blame a δ for opening cells of little weight.
@@ -112,4 +110,8 @@ def _error(prediction: Prediction) -> float:
     if isinstance(prediction, UnitCountPrediction):
         return prediction.count_error
     is_open = prediction.open_traffic
-    return is_open * prediction.mean_error + (1.0 - is_open) * prediction.baseline_error
+    if isinstance(prediction, ShapePrediction):
+        error = prediction.quantile_error
+    else:
+        error = prediction.mean_error
+    return is_open * error + (1.0 - is_open) * prediction.baseline_error

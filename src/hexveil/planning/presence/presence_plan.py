@@ -22,13 +22,12 @@ from hexveil.mechanisms.presence.presence_design import (
 )
 from hexveil.model.statistic_terms import parse_statistics
 from hexveil.planning.presence.delta_gain import DeltaGain, gain_of_delta
-from hexveil.planning.presence.presence_prediction import Prediction, predict
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
     UnitCountRequest,
 )
-from hexveil.planning.presence.shape_prediction import ShapePrediction, predict_shapes
+from hexveil.planning.presence.shape_prediction import predict_request
 from hexveil.planning.presence.shape_request import ShapeRequest
 
 if TYPE_CHECKING:
@@ -38,11 +37,11 @@ if TYPE_CHECKING:
     from hexveil.base.rational import Number
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.model.fine_bins import FineBins
+    from hexveil.planning.presence.presence_prediction import Prediction
+    from hexveil.planning.presence.shape_prediction import ShapePrediction
 
 USERS = "users"
 """Numbers of units, which are requested alone."""
-GAUSSIAN_STATISTICS = ((MEAN,), (USERS,))
-"""Those that can be published with a δ: averages with weights, or numbers of units alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +92,6 @@ class PresencePlan:
     @cached_property
     def delta_gain(self) -> DeltaGain | None:
         """The predicted gain by a δ; None for a plan that has one."""
-        if isinstance(self.request, ShapeRequest) or isinstance(self.prediction, ShapePrediction):
-            return None  # distributions have pure promises alone
         return gain_of_delta(self.request, self.prediction, self.baseline_error)
 
     @property
@@ -142,15 +139,6 @@ class PresencePlan:
         )
 
 
-def predict_request(
-    request: PresenceRequest | UnitCountRequest | ShapeRequest, baseline_error: Number | None = None
-) -> Prediction | ShapePrediction:
-    """Return the expected accuracy of a request, on paper."""
-    if isinstance(request, ShapeRequest):
-        return predict_shapes(request, baseline_error)
-    return predict(request, baseline_error)
-
-
 def plan_presence(  # noqa: PLR0913  the arguments of a public door
     facts: DeclaredFacts,
     *,
@@ -181,11 +169,6 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
     declared = fleet if isinstance(fleet, FleetDeclaration) else FleetDeclaration(fleet)
     names = statistics_of(statistics)
     loss, small = to_positive_fraction(epsilon, "epsilon"), to_delta(delta)
-    if small and names not in GAUSSIAN_STATISTICS:
-        raise InputError(
-            f"delta goes with averages or numbers of units, not with {', '.join(names)}; leave it "
-            "out."
-        )
     if names == (USERS,):
         if user_cap is not None:
             raise InputError("user_cap goes with averages, not with numbers of units alone.")
@@ -198,7 +181,15 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
     request: PresenceRequest | ShapeRequest
     if terms:
         request = ShapeRequest(
-            facts.grid, facts.lattice, _bins(facts), declared, loss, terms, bool(moments), cap
+            facts.grid,
+            facts.lattice,
+            _bins(facts),
+            declared,
+            loss,
+            terms,
+            bool(moments),
+            cap,
+            small,
         )
     else:
         request = PresenceRequest(facts.grid, facts.lattice, declared, loss, cap, small)

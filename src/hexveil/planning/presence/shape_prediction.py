@@ -1,9 +1,9 @@
 """Predicted error of a map of distributions with private presence, on paper, from declarations.
 
 Assumptions are those of `presence_prediction`: declared units, traffic by a power law, a spread of
-units' averages. With W the weight of a cell, b the scale of the noise and B bins, a cumulative
-share is off by a standard deviation of b sqrt(2 B) / (2 W) in the middle; cells' own cumulative
-shares differ by RANK_SPREAD, to which estimates shrink, and a model of few terms misses
+units' averages. With W the weight of a cell, s the standard deviation of the noise and B bins, a
+cumulative share is off by a standard deviation of s sqrt(B) / (2 W) in the middle; cells' own
+cumulative shares differ by RANK_SPREAD, to which estimates shrink, and a model of few terms misses
 RANK_FLOOR; the n units of a cell are a sample. These give the error of shares. A quantile of values
 near a normal law of spread s is off by sqrt(2 π) s times that.
 
@@ -22,8 +22,6 @@ import numpy as np
 
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.map_stage import map_scale
-from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_tail
 from hexveil.planning.presence.presence_prediction import (
     BASELINE_SHARE,
     HIGH_SPREAD,
@@ -31,17 +29,20 @@ from hexveil.planning.presence.presence_prediction import (
     MEAN_ABS_NORMAL,
     MODEL_FACTOR,
     SPREAD_SHARE,
+    Prediction,
     grid_refusal,
+    predict,
     traffic_shares,
     unit_weight,
     units_per_cell,
 )
+from hexveil.planning.presence.shape_request import ShapeRequest
 
 if TYPE_CHECKING:
     from hexveil.base.rational import Number
     from hexveil.mechanisms.contract import Floats
     from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
-    from hexveil.planning.presence.shape_request import ShapeRequest
+    from hexveil.planning.presence.presence_request import PresenceRequest, UnitCountRequest
 
 RANK_SPREAD, RANK_FLOOR = 0.12, 0.02
 SLOPE = math.sqrt(2.0 * math.pi)
@@ -86,6 +87,15 @@ class ShapePrediction:
         return grid_refusal("medians", self.quantile_error, self.baseline_error, self.open_traffic)
 
 
+def predict_request(
+    request: PresenceRequest | UnitCountRequest | ShapeRequest, baseline_error: Number | None = None
+) -> Prediction | ShapePrediction:
+    """Return the expected accuracy of a request of any kind."""
+    if isinstance(request, ShapeRequest):
+        return predict_shapes(request, baseline_error)
+    return predict(request, baseline_error)
+
+
 def predict_shapes(request: ShapeRequest, baseline_error: Number | None = None) -> ShapePrediction:
     """Return the expected accuracy of a requested map.
 
@@ -105,10 +115,9 @@ def predict_shapes(request: ShapeRequest, baseline_error: Number | None = None) 
     traffic = is_open * share
     open_traffic = float(traffic.sum())
     over_open = traffic / max(open_traffic, np.finfo(float).tiny)
-    noise = plan.fine_scale / PARTS
-    ranks = _rank_errors(request, noise * math.sqrt(plan.n_bins / 2.0) / weight, share)
+    deviation = plan.law.number_deviation / PARTS * math.sqrt(plan.n_bins)
+    ranks = _rank_errors(request, deviation / 2.0 / weight, share)
     rank = float((over_open * ranks).sum())
-    deviation = noise * math.sqrt(2.0 * plan.n_bins)
     return ShapePrediction(
         quantile_error=SLOPE * rank * SPREAD_SHARE * span,
         share_error=rank,
@@ -137,8 +146,8 @@ def _opening_probability(plan: ShapeAllocation, weight: Floats) -> Floats:
     if threshold is None:
         return np.ones_like(weight)
     missing = threshold - weight * PARTS
-    tails = laplace_sum_tail(plan.n_bins, missing / plan.fine_scale)
+    tails = plan.law.total_tails(plan.n_bins, missing / plan.fine_scale)
     if plan.form.coarse_share:
-        coarse = map_scale(plan.epsilon * plan.form.coarse_share)
-        tails = tails * laplace_sum_tail(1, missing / coarse)
+        coarse = plan.coarse_law
+        tails = tails * coarse.total_tails(1, missing / coarse.scale)
     return np.asarray(tails)

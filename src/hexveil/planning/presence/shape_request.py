@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
+from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.loss_shares import GaussianShares, loss_shares
 from hexveil.mechanisms.presence.presence_design import PrivateCap, choice_share
 from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.model.statistic_terms import Share
@@ -18,6 +21,8 @@ from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     cap_in_use,
     check_cap,
+    check_declared_delta,
+    even_weight,
     false_openings,
 )
 
@@ -34,7 +39,8 @@ FEW_UNITS = 25
 """The same, below which the shape has eight bins."""
 SHAPE_NEED, COARSE_NEED = 320, 7
 """Declared units, and units per cell, times ε at which these stages need no more than all of ε."""
-LEAST_SHARE = Fraction("0.02")
+LEAST_SHARE, LEAST_SQUARES = Fraction("0.02"), Fraction("0.005")
+"""Smallest share of ε, and of squares."""
 FINER_FROM = 250
 """Declared units per cell times ε from which cells have eight bins in place of four."""
 
@@ -58,6 +64,8 @@ class ShapeRequest:
         Whether averages are published too, of the same distributions, at no further cost.
     cap : NoCap, DeclaredCap or PrivateCap, optional
         As in `PresenceRequest`.
+    delta : Fraction, optional
+        0, the default, for a pure promise; else below 1 / units.
     """
 
     grid: DeclaredGrid
@@ -68,9 +76,11 @@ class ShapeRequest:
     terms: tuple[Term, ...]
     has_mean: bool = False
     cap: UserCap | None = None
+    delta: Fraction = PURE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
+        check_declared_delta(self.delta, self.fleet)
         check_cap(self.cap, self.fleet)
         lacking = [term.text for term in self.terms if not self._has_edges(term)]
         if lacking:
@@ -88,11 +98,6 @@ class ShapeRequest:
             case _:
                 needed = getattr(term, "edges", None)
                 return needed is None or set(needed(self.lattice).tolist()) <= edges
-
-    @property
-    def delta(self) -> Fraction:
-        """δ of the promise: 0, as no distribution is published with another."""
-        return PURE
 
     @property
     def statistics(self) -> ShapeStatistics:
@@ -114,25 +119,27 @@ class ShapeRequest:
     def user_cap(self) -> UserCap:
         """The cap asked for; else a private one where bias outweighs noise, none elsewhere."""
         share = choice_share(1, self.fleet.units, self.epsilon, PrivateCap.share)
+        if self.delta:
+            squares = GaussianShares(self.epsilon, self.delta).square_shares(share, 1)
+            share = min(squares, PrivateCap.share)
         return cap_in_use(self.cap, self.fleet, self.grid.n_cells, self.epsilon, share)
 
     def form(self) -> ShapeForm:
         """Return the stages: fewer and coarser ones for a small declared fleet."""
-        units, epsilon = self.fleet.units, self.epsilon
-        shape_share = _needed(SHAPE_NEED, units * epsilon, ShapeForm.shape_share)
-        told = units * epsilon * shape_share
+        units, epsilon = self.fleet.units, self.equivalent_epsilon
+        weight = self.weight_per_cell * self.even_weight
+        shape_share = self._needed(SHAPE_NEED, units * epsilon, ShapeForm.shape_share)
+        told = units * epsilon * self._noise_share(shape_share)
         is_refined = told > REFINED_FROM
         coarse_share = Fraction(0)
         if units >= SMALL_FLEET or isinstance(self.user_cap, PrivateCap):
-            coarse_share = _needed(
-                COARSE_NEED, self.weight_per_cell * epsilon, ShapeForm.coarse_share
-            )
+            coarse_share = self._needed(COARSE_NEED, weight * epsilon, ShapeForm.coarse_share)
         return ShapeForm(
             shape_share,
             coarse_share,
             n_wide=ShapeForm.n_wide if is_refined else 8 if told < FEW_UNITS else 12,
             n_narrow=ShapeForm.n_narrow if is_refined else 0,
-            n_quantiles=8 if self.weight_per_cell * epsilon > FINER_FROM else 4,
+            n_quantiles=8 if weight * epsilon > FINER_FROM else 4,
             cap=self.user_cap,
         )
 
@@ -146,7 +153,38 @@ class ShapeRequest:
             self.epsilon,
             self.form(),
             false_openings(self.grid),
+            self.delta,
         )
+
+    @property
+    def equivalent_epsilon(self) -> Fraction:
+        """The ε at which Laplace noise of all of it deviates as this promise's noise does.
+
+        ε itself for a pure promise; less of one with δ, whose units weigh more (`even_weight`).
+        """
+        if not self.delta:
+            return self.epsilon
+        deviation = loss_shares(self.epsilon, self.delta).map_noise().number_deviation
+        return Fraction(max(round(1000 * PARTS * math.sqrt(2.0) / deviation), 1), 1000)
+
+    @property
+    def even_weight(self) -> Fraction:
+        """Weight over all cells of a unit that is in all its declared cells alike."""
+        return Fraction(even_weight(self.fleet, self.grid.n_cells, self.delta))
+
+    def _noise_share(self, share: Fraction) -> Fraction:
+        """Return the share of ε with the noise of this share: of squares, its root."""
+        return Fraction(math.sqrt(share)) if self.delta else share
+
+    def _needed(self, need: int, told: Fraction, largest: Fraction) -> Fraction:
+        """Return the share of the loss that a stage needs, at most the largest.
+
+        Gaussian noise falls with the root of a share of squares: it needs the square of the share.
+        """
+        if not self.delta:
+            return _needed(need, told, largest)
+        share = Fraction(round(1000 * (need / told) ** 2), 1000)
+        return max(min(share, largest), LEAST_SQUARES)
 
 
 def _needed(need: int, told: Fraction, largest: Fraction) -> Fraction:

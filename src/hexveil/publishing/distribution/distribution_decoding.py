@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
-from hexveil.mechanisms.distribution.binned_stage import PARTS
 from hexveil.mechanisms.distribution.fine_bin_scores import PooledRankScores
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
 from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
@@ -47,6 +46,8 @@ if TYPE_CHECKING:
 
 BIN_INFLATION, RANK_INFLATION = 4.0, 1.5
 """Factor of the variance of tilts in intervals: shapes of cells are not exactly tilts."""
+GAUSSIAN_BIN_INFLATION = 6.0
+"""The same of bins under a δ, where the noise is less and the misfit of tilts counts for more."""
 SHAPE_VARIANCE = (0.0, 0.25, 0.2)
 """Variance between cells of what a mean rank does not say: of each Legendre term."""
 SHARE_ALLOWANCE = 0.02
@@ -113,11 +114,12 @@ def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> tuple[Floats, TiltFit
     binned, own = component.plan, component.outputs(outputs)
     assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPlan
     weight, off = weight_variance(plan.occupancy, binned.weights)
-    variance = 2.0 * (binned.scale / PARTS / weight) ** 2 + off
+    variance = (binned.law.deviation / weight) ** 2 + off
     shares = binned.shares(own)
     groups = plan.facts.cells.groupings()
     fit = fit_bins(shares, binned.noisy_bins(own), binned.place(own), weight, variance, groups)
-    return shares, TiltFit(fit.alpha, BIN_INFLATION * fit.covariance)
+    inflation = GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
+    return shares, TiltFit(fit.alpha, inflation * fit.covariance)
 
 
 def _rank_tilts(shares: Floats, rank: CellEstimates) -> TiltFit:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import epsilons_of_squares
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, Outputs
+from hexveil.mechanisms.distribution.bin_noise import PARTS
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
-from hexveil.mechanisms.distribution.binned_stage import PARTS, BinnedStage
+from hexveil.mechanisms.distribution.binned_stage import BinnedStage
 from hexveil.planning.distribution.distribution_components import (
     SCORE_LATTICE,
     BinPlan,
@@ -37,6 +39,7 @@ from hexveil.publishing.manifest import (
     plan_section,
     planned_cells,
     software_versions,
+    square_section,
 )
 from hexveil.report.promise import probability_factor
 
@@ -92,7 +95,9 @@ def build_distribution_manifest(
         "schema_version": SCHEMA_VERSION,
         "software": software_versions(),
         "dataset": dataset_section(dataset, facts),
-        "guarantee": guarantee_section(facts, plan.requested_epsilon, plan.epsilon),
+        "guarantee": guarantee_section(
+            facts, plan.requested_epsilon, plan.epsilon, delta=plan.delta
+        ),
         "bounds": {
             "lower": decimal_text(facts.lattice.lower),
             "upper": decimal_text(facts.lattice.upper),
@@ -109,7 +114,7 @@ def build_distribution_manifest(
             "components": [_component(one, plan, outputs) for one in plan.allocation().components],
         },
         **sections,
-        "losses": loss_section(plan.losses()),
+        "losses": loss_section(plan.losses()) | square_section(plan.booked_losses, plan.delta),
         "cells": _cells(plan, decoded),
         "accuracy": decoded.accuracy,
         "occupancy_fingerprint": plan.occupancy.fingerprint,
@@ -126,7 +131,7 @@ def moment_section(plan: Plan, accuracy: list[Json]) -> Json:
         "l0_epsilon": epsilon_text(plan.l0_epsilon),
         # Without a lower bound: it takes longer than the plan, and is of one component alone.
         "plan": plan_section(plan, plan) | {"lower_bound": None, "gap": None, "certifies": None},
-        "losses": loss_section(plan.losses()),
+        "losses": loss_section(plan.losses()) | square_section(plan.booked_losses, plan.delta),
         "accuracy": accuracy,
         "cut_off": cut_off_section(plan, accuracy) if accuracy else [],
     }
@@ -134,7 +139,8 @@ def moment_section(plan: Plan, accuracy: list[Json]) -> Json:
 
 def _component(component: Component, plan: DistributionPlan, outputs: Outputs) -> Json:
     """Return a component with its largest and its average loss, and the noise of bins."""
-    losses = component.plan.losses()
+    booked = component.plan.losses()
+    losses = epsilons_of_squares(booked, plan.delta) if plan.delta else booked
     words = {
         MOMENTS: "means and variances",
         SCORES: "mean scores of every cell",
@@ -147,6 +153,7 @@ def _component(component: Component, plan: DistributionPlan, outputs: Outputs) -
         "releases": words,
         "epsilon": epsilon_text(Fraction(float(losses.max(initial=0.0)))),
         "mean_loss": float(losses.mean()),
+        **square_section(booked, plan.delta),
         "stages": list(_stages(component, outputs)) if component.name == SHAPE else [],
     }
 
@@ -178,6 +185,11 @@ def _cells(plan: DistributionPlan, decoded: DecodedDistribution) -> list[Json]:
             np.add.at(weights, plan.occupancy.cell, component.plan.weights)
             for row, weight in zip(rows, weights.tolist(), strict=True):
                 row["weight"] = weight / PARTS
+            if plan.delta:
+                shares = component.plan.weights / PARTS
+                squares = np.bincount(plan.occupancy.cell, shares**2, len(names))
+                for row, square in zip(rows, squares.tolist(), strict=True):
+                    row["squared_weight"] = square
     return rows
 
 

@@ -29,6 +29,12 @@ _COMPONENT_SCHEMA: Json = {
         "releases": {"type": "string"},
         "epsilon": {"type": "string", "pattern": "^[0-9]{1,400}(\\.[0-9]{1,400})?$"},
         "mean_loss": _NUMBER,
+        "squared_mu": {
+            "type": "object",
+            "properties": {"max": _NUMBER, "mean": _NUMBER},
+            "required": ["max", "mean"],
+            "additionalProperties": False,
+        },
         "stages": {"type": "array", "maxItems": 10, "items": _STAGE_SCHEMA},
     },
     "required": ["name", "releases", "epsilon", "mean_loss", "stages"],
@@ -107,6 +113,7 @@ def _cells_schema(parts: Json) -> Json:
         MOMENTS: cell,
         SCORES: cell,
         "weight": {"type": "number", "minimum": 0},
+        "squared_weight": {"type": "number", "minimum": 0},
     }
     return {
         "type": "array",

@@ -15,7 +15,7 @@ from hexveil.publishing.dossier.verified_release import VerifiedRelease, has_fie
 from hexveil.publishing.dossier.wording import LOSSES, repeated_losses
 from hexveil.report import accuracy_text, clipping_text
 from hexveil.report.manifest_view import format_heading, format_rounded_up, with_unit
-from hexveil.report.promise import exact_counts, in_common
+from hexveil.report.promise import delta_in_words, exact_counts, in_common
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,8 @@ def distribution_values(folder: Path) -> dict[str, Any] | None:
     manifest = release.manifest
     guarantee, dataset = manifest["guarantee"], manifest["dataset"]
     loss = Fraction(guarantee["epsilon_spent"])
-    repeated = repeated_losses(guarantee["privacy_unit"], loss)
+    delta = Fraction(guarantee.get("delta", 0))
+    repeated = repeated_losses(guarantee["privacy_unit"], loss, delta)
     bounds = manifest["bounds"]
     upper = with_unit(bounds["upper"], dataset["value_unit"])
     return {
@@ -49,8 +50,8 @@ def distribution_values(folder: Path) -> dict[str, Any] | None:
         "nothing_read": False,
         "promise": guarantee["promise"],
         "epsilon": decimal_text(loss),
-        # Quantiles and shares are purely private.
-        "delta": "",
+        "delta": decimal_text(delta) if delta else "",
+        "meaning_of_delta": delta_in_words(manifest),
         "exact_counts": exact_counts(),
         "in_common": in_common(),
         "repeated": repeated,

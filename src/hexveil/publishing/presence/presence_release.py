@@ -20,7 +20,7 @@ from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.planning.presence.presence_plan import predict_request
+from hexveil.planning.presence.shape_prediction import predict_request
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.presence.presence_table import decode_outputs, released_table
 from hexveil.publishing.presence.request_identity import PRIVACY_UNIT, identify, request_name

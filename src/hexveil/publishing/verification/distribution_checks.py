@@ -3,9 +3,9 @@
 Recomputed: the losses of means, variances and mean scores as those of a release of their own
 (recomputed_losses.py); that of the shape over all cells from its noise scales; that of bins, over
 all units together, from their scale and the weights of the cells; and that the losses of the
-components add up to what is stated. Of each statistic: grades, typical errors, and that all
-statistics of a cell agree. Estimates cannot be recomputed: the noisy numbers that they follow from
-are not in the folder.
+components add up to what is stated: with a δ as squares of μ, of which ε is that of the largest. Of
+each statistic: grades, typical errors, and that all statistics of a cell agree. Estimates cannot be
+recomputed: the noisy numbers that they follow from are not in the folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import LATTICE, square_epsilon
 from hexveil.base.errors import InputError
+from hexveil.mechanisms.distribution.bin_noise import PARTS
 from hexveil.mechanisms.distribution.binned_map import CELL_BINS
 from hexveil.model.statistic_terms import (
     Histogram,
@@ -39,6 +41,7 @@ from hexveil.publishing.verification import accuracy_checks, loss_checks
 from hexveil.publishing.verification.files import file_comparison
 from hexveil.publishing.verification.files.file_comparison import TOLERANCE
 from hexveil.publishing.verification.release_statements import ReleaseStatements
+from hexveil.publishing.verification.square_checks import LEAST_DELTA, check_squares
 from hexveil.report.promise import assumptions, neighbours, probability_factor, promise
 
 if TYPE_CHECKING:
@@ -56,6 +59,7 @@ LOOSE = 1e-6
 """Part by which rounding may set statistics of a cell apart: shares add up thousands of numbers."""
 NEEDED = {"indicator": {SCORES}, "ranks": {SHAPE, SCORES}, "bins": {SHAPE}}
 """Components by the form in which a distribution was measured."""
+AGREEMENT = "grades, typical errors, and that quantiles and shares of each cell agree"
 UNKNOWN = (
     "estimates and intervals of the distribution: they follow from numbers not in the folder",
     "the loss of each unit: the folder does not say who reported where, only how many",
@@ -82,6 +86,16 @@ def check_statements(manifest: Json) -> Iterator[str]:
         return
     sections = needed - {SHAPE}
     cell_keys = {"cell", *sections} | ({"weight"} if plan["estimator"] == "bins" else set())
+    delta = _delta(manifest)
+    if (delta and not LEAST_DELTA <= delta < 1) or delta * manifest["losses"]["units"] >= 1:
+        yield "guarantee/delta is not above 0 and below one over the number of units."
+        return
+    stating = [manifest["losses"], *plan["components"]]
+    if any(("squared_mu" in one) != bool(delta) for one in stating):
+        yield "squares of mu are stated without a delta, or a delta without them."
+        return
+    if delta and "weight" in cell_keys:
+        cell_keys.add("squared_weight")
     if any((name in manifest) != (name in sections) for name in (MOMENTS, SCORES)) or any(
         set(row) != cell_keys for row in manifest["cells"]
     ):
@@ -129,14 +143,15 @@ def check_distribution_losses(table: pa.Table, manifest: Json) -> Iterator[str]:
     for name in (MOMENTS, SCORES):
         if name in manifest:
             stated = ReleaseStatements.from_release(nested_manifest(manifest, name), table)
-            for problem in loss_checks.find_problems(stated):
+            for problem in loss_checks.find_problems(stated, check_squares):
                 yield f"{name}: {problem}"
     components = {one["name"]: one for one in manifest["plan"]["components"]}
     for name, component in components.items():
         if name != SHAPE:
             losses = manifest[name]["losses"]
             known = epsilon_text(Fraction(losses["max"])), losses["mean"]
-            if component["epsilon"] != known[0] or not _close(component["mean_loss"], known[1]):
+            same = component["epsilon"] == known[0] and _close(component["mean_loss"], known[1])
+            if not same or component.get("squared_mu") != losses.get("squared_mu"):
                 yield f"the losses of the component {name} are not those of its cells."
     if SHAPE in components:
         yield from _check_shape(components[SHAPE], manifest)
@@ -145,12 +160,25 @@ def check_distribution_losses(table: pa.Table, manifest: Json) -> Iterator[str]:
 
 
 def shape_losses(component: Json, manifest: Json) -> tuple[float, float]:
-    """Return the loss of every unit by the shape over all cells, and the mean loss by bins."""
+    """Return the loss of every unit by the shape over all cells, and the mean loss by bins.
+
+    With a δ as squares of μ, of weights in L2.
+    """
+    if _delta(manifest):
+        return _shape_squares(component, manifest)
     shared = math.fsum(2.0 / one["scale"] for one in component["stages"] if not _is_bins(one))
     bins = [one for one in component["stages"] if _is_bins(one)]
     weight = math.fsum(row.get("weight", 0.0) for row in manifest["cells"])
     units = max(manifest["losses"]["units"], 1)
     return shared, math.fsum(2.0 * weight / one["scale"] / units for one in bins)
+
+
+def _shape_squares(component: Json, manifest: Json) -> tuple[float, float]:
+    shared = math.fsum(2.0 / one["scale"] ** 2 for one in component["stages"] if not _is_bins(one))
+    bins = [one for one in component["stages"] if _is_bins(one)]
+    square = math.fsum(row.get("squared_weight", 0.0) for row in manifest["cells"])
+    units = max(manifest["losses"]["units"], 1)
+    return shared, math.fsum(2.0 * square / one["scale"] ** 2 / units for one in bins)
 
 
 def _is_bins(stage: Json) -> bool:
@@ -164,11 +192,22 @@ def _check_shape(component: Json, manifest: Json) -> Iterator[str]:
     if (manifest["plan"]["estimator"] == "bins") != (len(scales) == 1):
         yield "the stages of the shape are not those of its form."
         return
-    if not _close(component["mean_loss"], shared + bins):
+    delta = _delta(manifest)
+    power, lattice = 2 if delta else 1, 0.0
+    mean, most = component["mean_loss"], float(component["epsilon"])
+    if delta:
+        mean, most = (component["squared_mu"][key] for key in ("mean", "max"))
+        if component["epsilon"] != epsilon_text(Fraction(square_epsilon(Fraction(most), delta))):
+            yield "the loss of the shape is not that of its largest square of mu."
+        # What groups of very few parts may be charged more (mechanisms/distribution/bin_noise.py).
+        weight = math.fsum(row.get("weight", 0.0) for row in manifest["cells"])
+        steps = math.fsum(2.0 * weight / scale**2 for scale in scales) / PARTS / float(LATTICE)
+        lattice = steps / max(manifest["losses"]["units"], 1)
+    if not (_close(mean, shared + bins) or 0.0 <= mean - shared - bins <= lattice):
         yield "the mean loss of the shape is not that of its noise scales and weights."
     # Nobody weighs more than one over all cells.
-    largest = shared + math.fsum(2.0 / scale for scale in scales)
-    if not shared + bins - LOOSE <= float(component["epsilon"]) <= largest * (1.0 + LOOSE):
+    largest = shared + math.fsum(2.0 / scale**power for scale in scales)
+    if not shared + bins - LOOSE <= most <= largest * (1.0 + LOOSE):
         yield "the largest loss of the shape is not within what its noise scales allow."
 
 
@@ -178,11 +217,20 @@ def _check_sum(components: list[Json], manifest: Json) -> Iterator[str]:
     order = [losses[key] for key in ("median", "p90", "p99", "max")]
     if order != sorted(order) or losses["mean"] > losses["max"] * (1.0 + TOLERANCE):
         yield "the quantiles of the losses are not in order."
-    if not _close(losses["mean"], math.fsum(one["mean_loss"] for one in components)):
+    delta = _delta(manifest)
+    mean, largest = losses["mean"], losses["max"]
+    means = [one["mean_loss"] for one in components]
+    most = [float(one["epsilon"]) for one in components]
+    if delta:
+        mean, largest = (losses["squared_mu"][key] for key in ("mean", "max"))
+        means = [one["squared_mu"]["mean"] for one in components]
+        most = [one["squared_mu"]["max"] for one in components]
+        if not _close(losses["max"], square_epsilon(Fraction(largest), delta)):
+            yield "the largest loss is not that of the largest square of mu at this delta."
+    if not _close(mean, math.fsum(means)):
         yield "the mean losses of the components do not add up to that of the release."
-    epsilons = [float(one["epsilon"]) for one in components]
-    slack = TOLERANCE * (1.0 + losses["max"])
-    if not max(epsilons) - slack <= losses["max"] <= math.fsum(epsilons) + slack:
+    slack = TOLERANCE * (1.0 + largest)
+    if not max(most) - slack <= largest <= math.fsum(most) + slack:
         yield "the largest loss is not within those of the components and their sum."
 
 
@@ -198,10 +246,12 @@ def _check_guarantee(manifest: Json) -> Iterator[str]:
     stated = guarantee["probability_factor"]
     if (stated is None) == math.isfinite(factor) or (stated and not _close(stated, factor)):
         yield "guarantee/probability_factor is not e to the power of epsilon_spent."
-    if guarantee["promise"] != promise(unit, spent) or guarantee["neighbours"] != neighbours(unit):
+    delta = _delta(manifest)
+    words = promise(unit, spent, delta=delta), neighbours(unit)
+    if (guarantee["promise"], guarantee["neighbours"]) != words:
         yield "guarantee/promise or guarantee/neighbours is not that of this loss."
     dropped = manifest["selection"].get("drop_values", "none")
-    n_own = len(assumptions(unit, dropped)) + ("columns_together" in manifest)
+    n_own = len(assumptions(unit, dropped, delta=delta)) + ("columns_together" in manifest)
     if len(guarantee["assumptions"]) != n_own:
         yield "guarantee/assumptions are not those of this model."
 
@@ -282,6 +332,18 @@ def _check_agreement(table: pa.Table, manifest: Json) -> Iterator[str]:
 def describe_distribution(manifest: Json) -> tuple[str, ...]:
     """Return the figures that were recomputed and agree, in words."""
     losses, unit = manifest["losses"], manifest["guarantee"]["privacy_unit"]
+    if delta := _delta(manifest):
+        means = ", ".join(
+            f"{one['releases']} {one['squared_mu']['mean']:.6g}"
+            for one in manifest["plan"]["components"]
+        )
+        squares = losses["squared_mu"]
+        loss = (
+            f"mean square of mu of {losses['units']:,} {unit}s: {squares['mean']:.6g} as stated, "
+            f"the sum of {means}, by noise scales, weights and bounds; the largest is epsilon "
+            f"{losses['max']:.6g} at delta {float(delta):g}"
+        )
+        return loss, AGREEMENT
     parts = ", ".join(
         f"{one['releases']} {one['mean_loss']:.6g}" for one in manifest["plan"]["components"]
     )
@@ -289,7 +351,12 @@ def describe_distribution(manifest: Json) -> tuple[str, ...]:
         f"mean loss of {losses['units']:,} {unit}s: {losses['mean']:.6g} as stated, the sum of "
         f"{parts}, by noise scales, weights and bounds"
     )
-    return loss, "grades, typical errors, and that quantiles and shares of each cell agree"
+    return loss, AGREEMENT
+
+
+def _delta(manifest: Json) -> Fraction:
+    """Return the δ that is stated; 0 of a pure promise."""
+    return Fraction(manifest["guarantee"].get("delta", 0))
 
 
 def _column(table: pa.Table, name: str) -> Floats:

@@ -23,7 +23,6 @@ from hexveil.mechanisms.presence.count_map import COUNT_MAP
 from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
 from hexveil.mechanisms.presence.presence_decoding import MISS, lowest_weights
-from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantile
 from hexveil.mechanisms.presence.shapes.shape_allocation import CELL_BINS
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_losses
@@ -230,7 +229,7 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
         return
     expected: float
     if has_shapes(plan["statistics"]):
-        expected = shape_checks.shape_threshold(manifest)
+        expected = shape_checks.shape_threshold(manifest, law)
     elif plan["statistics"] == ["mean"]:
         expected = law.opening_threshold(n_cells, plan["false_openings"])
     else:
@@ -247,7 +246,7 @@ def _check_counts(
     """Yield if intervals of weights, or of numbers of units, are not those of the noise."""
     has_bins = has_shapes(plan["statistics"])
     if has_bins:
-        margin = laplace_sum_quantile(plan["bins"], MISS / 2) * plan["scale"] / PARTS
+        margin = law.total_quantile(plan["bins"], MISS / 2) * law.scale / PARTS
     elif name == "weight":
         margin = law.opening_threshold(1, MISS / 2) / PARTS
     else:
@@ -257,7 +256,7 @@ def _check_counts(
     exact_high = np.where(middle > 0, middle + margin, high)
     exact_low = np.maximum(middle - margin, 0.0)
     if has_bins:
-        exact_low = shape_checks.shape_weights(middle, plan)[0]
+        exact_low = shape_checks.shape_weights(middle, plan, law)[0]
     elif name == "weight" and plan["open_from"] is not None:
         # An open cell passed the test of its noisy weight: the lower end takes that into account.
         unit = plan["scale"] / PARTS

@@ -1,8 +1,8 @@
 """Checks of a release of distributions with private presence: numbers against each other.
 
 Recomputed from the manifest: the weight from which a cell is open, and the intervals of weights, by
-the law of so many Laplace numbers. Statistics of a cell are those of one distribution: quantiles
-rise with their level, shares fall with their threshold, a histogram adds up to 1.
+the law of the sum of so many numbers of noise. Statistics of a cell are those of one distribution:
+quantiles rise with their level, shares fall with their threshold, a histogram adds up to 1.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantile
 from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, parse_statistics
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from hexveil.mechanisms.presence.map_noise import MapNoise
 
     Json = dict[str, Any]
     Floats = NDArray[np.float64]
@@ -50,16 +50,16 @@ def unreadable_statistics(manifest: Json) -> str | None:
     return None
 
 
-def shape_threshold(manifest: Json) -> float:
+def shape_threshold(manifest: Json, law: MapNoise) -> float:
     """Return the noisy weight, in parts, from which a cell is open."""
     plan = manifest["plan"]
     tail = min(plan["false_openings"] / manifest["grid"]["cells"], 0.5)
-    return float(np.ceil(plan["scale"] * laplace_sum_quantile(plan["bins"], tail)))
+    return float(np.ceil(law.scale * law.total_quantile(plan["bins"], tail)))
 
 
-def shape_weights(weight: Floats, plan: Json) -> tuple[Floats, Floats]:
+def shape_weights(weight: Floats, plan: Json, law: MapNoise) -> tuple[Floats, Floats]:
     """Return the 95 % intervals of noisy weights above zero."""
-    return weight_interval(weight, plan["scale"] / PARTS, plan["bins"], plan["open_from"])
+    return weight_interval(weight, law, plan["bins"], plan["open_from"])
 
 
 def shape_grades(

@@ -11,7 +11,7 @@ from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.page import frame_values
 from hexveil.report.payload import QUALITIES, payload, shown_statistic
-from hexveil.report.promise import exact_counts, in_common, presence
+from hexveil.report.promise import delta_in_words, exact_counts, in_common, presence
 from hexveil.report.statistic_choice import StatisticChoice
 from hexveil.report.templates import render_template
 
@@ -85,6 +85,7 @@ def _sentence_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "presence": presence(),
         "exact_counts": exact_counts(),
         "in_common": in_common(),
+        "meaning_of_delta": delta_in_words(manifest),
         "cells": table.num_rows,
         "hexagons": len(set(table["hexagon"].to_pylist())) if mapped else 0,
         "qualities": [

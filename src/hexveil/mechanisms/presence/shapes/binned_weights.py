@@ -1,17 +1,23 @@
 """Weights of cells by bin of the value: a unit's distribution in each cell is one contribution.
 
-A unit enters a cell with its weight w_c of `contribution`, Σ_c w_c <= P = 2^20, divided over B bins
-by its own records there. With n records, C_j of them in the bins up to j, C_0 = 0 and C_B = n:
+A unit enters a cell with its weight w_c of `contribution`, within P = 2^20 over all cells in the
+norm of the noise's law (`map_noise`), divided over B bins by its own records there. With n records,
+C_j of them in the bins up to j, C_0 = 0 and C_B = n:
 
     a_cj = floor(w_c C_j / n) - floor(w_c C_{j-1} / n),    j = 1..B.
 
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: as C_j rises with j, every a_cj >= 0, and they telescope to floor(w_c) = w_c. Other
 units' numbers do not change. So a unit moves all bins of all cells together by an L1 distance of at
-most Σ_c w_c <= P, for any counts, any values, any number of cells and of bins: there is no budget
-for each bin, and no surcharge for rounding. (Where values alone are private, weight moves from bin
-to bin: 2 P.) Counts of a unit are saturated by themselves, which changes n and C_j alone.
-Loss: P / b with discrete Laplace noise of scale b on every bin of every cell.
+most Σ_c w_c, and an L2 distance of at most √(Σ_c w_c²), as Σ_j a_cj² <= (Σ_j a_cj)². Weights in L1
+have Σ_c w_c <= P, weights in L2 Σ_c w_c² <= P², for any counts, any values, any number of cells and
+of bins: there is no budget for each bin, and no surcharge for rounding. (Where values alone are
+private, weight moves from bin to bin: 2 P, or √2 P in L2.) Bins summed over cells move by
+Σ_c a_cj, within P in L2 only if Σ_c w_c <= P: the pooled shape has weights in L1 under either
+noise. Counts of a unit are saturated by themselves, which changes n and C_j alone.
+Loss: P / b with discrete Laplace noise of scale b on every bin of every cell; or P² / r² as a
+square of μ with discrete Gaussian noise of parameter r. Its lattice term is Σ_cj a_cj / r² =
+Σ_c w_c / r², as `accounting.gaussian_composition` asks, bins in the place of halves.
 Source: cumulative rounding as in apportionment; weights of `contribution`; L1 sensitivity of
 histograms (Dwork, McSherry, Nissim and Smith, 2006).
 
@@ -30,10 +36,10 @@ import numpy as np
 
 from hexveil.base.errors import HexveilError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Values
+from hexveil.mechanisms.contract import DrawnRow, Values
 from hexveil.mechanisms.distribution.binned_stage import apportion
-from hexveil.mechanisms.presence.any_unit import JointSensitivity, total_over_units
-from hexveil.mechanisms.presence.contribution import PARTS, unit_weights
+from hexveil.mechanisms.presence.any_unit import total_over_units
+from hexveil.mechanisms.presence.contribution import L1, PARTS, Norm, unit_weights
 from hexveil.mechanisms.presence.map_refinement import prices_of_weights
 
 if TYPE_CHECKING:
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
         PrivateSums,
         SensitivityReport,
     )
+    from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.model.private_pairs import PrivatePairs
 
 
@@ -64,8 +71,8 @@ class BinnedWeights(DrawnRow, ReadOnlyArrays):
         Bin of each fine bin.
     n_bins : int
         B, of a cell.
-    scale : float
-        b, in parts.
+    law : MapNoise
+        Of the noise on every bin.
     """
 
     name: str
@@ -73,7 +80,7 @@ class BinnedWeights(DrawnRow, ReadOnlyArrays):
     cap: int
     place: Ints
     n_bins: int
-    scale: float
+    law: MapNoise
 
     @property
     def entries(self) -> int:
@@ -90,13 +97,18 @@ class BinnedWeights(DrawnRow, ReadOnlyArrays):
         """Sums of units' distributions."""
         return int(self.prices.size)
 
+    @property
+    def norm(self) -> Norm:
+        """Size of a unit's priced records within which its weights are limited."""
+        return self.law.norm
+
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
-        """Return Laplace noise of one scale for all bins."""
-        return (LaplaceNoise(np.full(self.n_noised, self.scale)),)
+        """Return noise of one scale for all bins."""
+        return (self.law.request(self.n_noised),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that any unit moves all bins together by at most `PARTS`."""
-        return (JointSensitivity(PARTS),)
+        return (self.law.report(),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the weights of bins. PRIVATE."""
@@ -107,19 +119,26 @@ class BinnedWeights(DrawnRow, ReadOnlyArrays):
             cap=self.cap,
             place=self.place,
             shape=(self.n_sums, self.n_bins),
+            norm=self.norm,
         )
         return (Values(total_over_units(sums, totals)[None]),)
 
 
 def _bin_totals(
-    pairs: PrivatePairs, *, prices: Ints, cap: int, place: Ints, shape: tuple[int, int]
+    pairs: PrivatePairs,
+    *,
+    prices: Ints,
+    cap: int,
+    place: Ints,
+    shape: tuple[int, int],
+    norm: Norm,
 ) -> Ints:
     """Return the weights of bins of some units. PRIVATE.
 
     Parameters
     ----------
     pairs : PrivatePairs
-    prices, cap, place
+    prices, cap, place, norm
         As for `BinnedWeights`.
     shape : pair of int
         Sums, one of all cells or one of each, and bins of a sum.
@@ -127,7 +146,7 @@ def _bin_totals(
     if pairs.bins is None:
         raise HexveilError("this stage measures records by bin, which these pairs lack.")
     n_sums, n_bins = shape
-    weights, rows = unit_weights(pairs, prices, cap), pairs.bins
+    weights, rows = unit_weights(pairs, prices, cap, norm), pairs.bins
     pair, of_bin, parts = apportion(rows.pair, place[rows.bin], rows.count, weights)
     entry = (pairs.cell[pair] if n_sums == prices.size else 0) * n_bins + of_bin
     # Exact: every partial sum is a whole number below 2^53.
@@ -145,6 +164,11 @@ class PooledBins(BinnedWeights):
     """
 
     placed: Callable[[Ints], Ints]
+
+    @property
+    def norm(self) -> Norm:
+        """Their sum, under either law: cells of a unit add up before they are noised."""
+        return L1
 
     @property
     def entries(self) -> int:

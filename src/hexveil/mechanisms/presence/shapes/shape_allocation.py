@@ -14,8 +14,8 @@ released numbers of the stages before, nothing else.
 
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: stated by each stage (`binned_weights`, `population_quantile`).
-Loss: ε for any unit, present or not: the shares of the stages add up to 1, whatever the outputs
-are.
+Loss: ε, or (ε, δ) with noise of Gaussian law, for any unit, present or not: the shares of the
+stages add up to 1, whatever the outputs are (`loss_shares`).
 Source: adaptive composition (`hexveil.mechanisms.contract`).
 """
 
@@ -31,12 +31,10 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import DONE
 from hexveil.mechanisms.distribution.pooled_density import PooledDensity
 from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.loss_shares import PureShares, booked_losses
-from hexveil.mechanisms.presence.map_stage import map_scale
+from hexveil.mechanisms.presence.loss_shares import LossShares, booked_losses, loss_shares
 from hexveil.mechanisms.presence.population_quantile import PopulationQuantile, UnitTotals
 from hexveil.mechanisms.presence.presence_allocation import middle_price
 from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
-from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantile
 from hexveil.mechanisms.presence.shapes.binned_weights import (
     BinnedWeights,
     CoarseWeights,
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hexveil.mechanisms.contract import Floats, Ints, Outputs, Stage
+    from hexveil.mechanisms.presence.map_noise import MapNoise
 
 WIDE_BINS, NARROW_BINS = "wide bins", "narrow bins"
 COARSE_WEIGHTS, USER_CAP, CELL_BINS = "coarse weights", "user cap", "cell bins"
@@ -58,7 +57,7 @@ WIDE_PART = Fraction(2, 5)
 
 @dataclass(frozen=True)
 class ShapeForm:
-    """Shares of ε and numbers of bins: all public, from declarations.
+    """Shares of the loss and numbers of bins: all public, from declarations.
 
     Attributes
     ----------
@@ -87,7 +86,7 @@ class ShapeForm:
 
     @property
     def cell_share(self) -> Fraction:
-        """Share of ε of the bins of cells."""
+        """Share of the bins of cells."""
         cap_share = self.cap.share if isinstance(self.cap, PrivateCap) else 0
         return 1 - self.shape_share - self.coarse_share - cap_share
 
@@ -108,6 +107,8 @@ class ShapeAllocation:
     form : ShapeForm
     false_openings : float or None
         Expected number of empty cells that are opened; None opens every cell.
+    delta : Fraction
+        0 for a pure promise.
     """
 
     n_cells: int
@@ -116,17 +117,13 @@ class ShapeAllocation:
     epsilon: Fraction
     form: ShapeForm
     false_openings: float | None = 1.0
+    delta: Fraction = Fraction(0)
     kind = "presence-shapes"
 
     @property
-    def delta(self) -> Fraction:
-        """δ of the promise: 0."""
-        return Fraction(0)
-
-    @property
-    def shares(self) -> PureShares:
+    def shares(self) -> LossShares:
         """Loss that the stages divide."""
-        return PureShares(self.epsilon)
+        return loss_shares(self.epsilon, self.delta)
 
     def losses(self) -> Floats:
         """Return the loss of any unit, shape (1,): booked."""
@@ -148,9 +145,19 @@ class ShapeAllocation:
         return int(self.cell_place(outputs).max()) + 1
 
     @property
+    def law(self) -> MapNoise:
+        """Noise of the bins of cells."""
+        return self.shares.map_noise(self.form.cell_share)
+
+    @property
+    def coarse_law(self) -> MapNoise:
+        """Noise of the coarse weights."""
+        return self.shares.map_noise(self.form.coarse_share)
+
+    @property
     def fine_scale(self) -> float:
         """Noise scale of the bins of cells, in parts."""
-        return map_scale(self.epsilon * self.form.cell_share)
+        return self.law.scale
 
     def threshold(self, n_bins: int) -> int | None:
         """Return the noisy weight, in parts, from which a cell is published; None without a test.
@@ -162,8 +169,8 @@ class ShapeAllocation:
         """
         if self.false_openings is None:
             return None
-        tail = min(self.false_openings / self.n_cells, 0.5)
-        return int(np.ceil(self.fine_scale * laplace_sum_quantile(n_bins, tail)))
+        tail, law = min(self.false_openings / self.n_cells, 0.5), self.law
+        return int(np.ceil(law.scale * law.total_quantile(n_bins, tail)))
 
     # ---- what outputs say ----
 
@@ -207,20 +214,20 @@ class ShapeAllocation:
     def _density(self) -> PooledDensity:
         return PooledDensity(np.array(self.fine_edges, dtype=np.int64))
 
-    def _shape_scale(self, name: str) -> float:
+    def _shape_law(self, name: str) -> MapNoise:
         part = Fraction(1)
         if self.form.n_narrow:
             part = WIDE_PART if name == WIDE_BINS else 1 - WIDE_PART
-        return map_scale(self.epsilon * self.form.shape_share * part)
+        return self.shares.map_noise(self.form.shape_share * part)
 
     def _even_shares(self, name: str, noisy: Ints, place: Ints) -> Floats:
         n_bins = self.form.n_wide if name == WIDE_BINS else self.form.n_narrow
-        noise = float(np.sqrt(2.0)) * self._shape_scale(name) / PARTS
+        noise = self._shape_law(name).number_deviation / PARTS
         return self._density.even_shares(noisy[:n_bins] / PARTS, place, SHRUNK * noise)
 
     def _smooth_shares(self, noisy: Ints) -> Floats:
         n_wide = self.form.n_wide
-        noise = float(np.sqrt(2.0)) * self._shape_scale(WIDE_BINS) / PARTS
+        noise = self._shape_law(WIDE_BINS).number_deviation / PARTS
         weights = noisy[:n_wide] / PARTS
         # The number of units is private: shares are those of the noisy sum over all bins.
         weight = max(float(weights.sum()), noise * np.sqrt(n_wide))
@@ -245,7 +252,7 @@ class ShapeAllocation:
             self._cap(earlier),
             self.cell_place(earlier),
             self.n_bins,
-            self.fine_scale,
+            self.law,
         )
 
     def _wide_bins(self) -> PooledBins:
@@ -258,8 +265,8 @@ class ShapeAllocation:
                 self._even_shares(WIDE_BINS, noisy, place), self.form.n_narrow
             )
 
-        scale = self._shape_scale(WIDE_BINS)
-        return PooledBins(WIDE_BINS, self._ones, 0, place, self.form.n_wide, scale, placed)
+        law = self._shape_law(WIDE_BINS)
+        return PooledBins(WIDE_BINS, self._ones, 0, place, self.form.n_wide, law, placed)
 
     def _narrow_bins(self, earlier: Outputs) -> PooledBins:
         place = np.asarray(earlier[WIDE_BINS][0][self.form.n_wide :])
@@ -267,24 +274,23 @@ class ShapeAllocation:
         def placed(noisy: Ints) -> Ints:
             return self._in_cells(self._even_shares(NARROW_BINS, noisy, place))
 
-        scale = self._shape_scale(NARROW_BINS)
-        return PooledBins(NARROW_BINS, self._ones, 0, place, self.form.n_narrow, scale, placed)
+        law = self._shape_law(NARROW_BINS)
+        return PooledBins(NARROW_BINS, self._ones, 0, place, self.form.n_narrow, law, placed)
 
     def _coarse_weights(self, earlier: Outputs) -> CoarseWeights:
-        scale = map_scale(self.epsilon * self.form.coarse_share)
         # That of the published map: an empty cell that stays open takes nobody's weight.
         least = self.threshold(self.n_used(earlier))
         one_bin = np.zeros(len(self.fine_edges), dtype=np.int64)
-        return CoarseWeights(COARSE_WEIGHTS, self._ones, 0, one_bin, 1, scale, least)
+        return CoarseWeights(COARSE_WEIGHTS, self._ones, 0, one_bin, 1, self.coarse_law, least)
 
     def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PopulationQuantile:
         prices = self.prices(earlier)
         return PopulationQuantile.at_loss(
             USER_CAP,
-            UnitTotals(prices),
+            UnitTotals(prices, self.law.norm),
             cap.candidates(middle_price(prices)),
             cap.quantile,
-            self.epsilon * cap.share,
+            self.shares.choice_epsilon(cap.share),
             cap.penalty_votes,
         )
 

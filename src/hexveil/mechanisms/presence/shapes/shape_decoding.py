@@ -2,9 +2,9 @@
 
 The distribution of an open cell is a tilted form of the pooled shape (`tilted_shapes`), fitted to
 its noisy bins; all statistics are those of this one distribution, so they agree. The weight W of a
-cell is the sum of its noisy bins: its interval follows from the law of B Laplace numbers
-(`bin_noise_law`). A cell that was tested is seen only if W reached the threshold, so the lower end
-there is at most the w of which P(w + Z >= W | w + Z >= T) is 2.5 %.
+cell is the sum of its noisy bins: its interval follows from the law of the sum of B numbers of
+noise (`map_noise`). A cell that was tested is seen only if W reached the threshold, so the lower
+end there is at most the w of which P(w + Z >= W | w + Z >= T) is 2.5 %.
 
 Intervals of statistics are those of draws around each cell's tilts. The variance of the bins is
 that of the noise, and SAMPLING / max(W, 1): weights of units are not those of records, and cells
@@ -24,7 +24,6 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
 from hexveil.mechanisms.distribution.tilted_shapes import TiltFit, legendre_terms, tilt
 from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantile, laplace_sum_tail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.contract import Floats, Ints, Outputs
     from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
+    from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
 
 MISS = 0.05
@@ -76,7 +76,7 @@ def decode_shapes(
 ) -> ShapeMap:
     """Return the map of a release's noisy numbers; `groups` as in `fit_bins`, of all cells."""
     bins = plan.noisy_bins(outputs)
-    weight, noise = bins.sum(axis=1), plan.fine_scale / PARTS
+    weight, law = bins.sum(axis=1), plan.law
     is_open, threshold = plan.prices(outputs) > 0, plan.threshold(bins.shape[1])
     if threshold is not None:
         is_open &= np.rint(weight * PARTS) >= threshold
@@ -84,10 +84,11 @@ def decode_shapes(
     if is_open.any():
         shares = plan.pooled_shares(outputs)
         own = [group[is_open] for group in groups]
+        noise = law.number_deviation / PARTS
         fit = fit_cells(shares, bins[is_open], plan.cell_place(outputs), noise, own)
         columns[:, is_open] = _with_intervals(shares, fit, statistics)
     least = None if threshold is None else threshold / PARTS
-    ends = weight_interval(weight, noise, bins.shape[1], least)
+    ends = weight_interval(weight, law, bins.shape[1], least)
     shown = (np.where(is_open, one, np.nan) for one in (np.maximum(weight, 0.0), *ends))
     return ShapeMap(is_open, *shown, *columns)
 
@@ -99,9 +100,9 @@ def fit_cells(
     noise: float,
     groups: Sequence[Ints] = (),
 ) -> TiltFit:
-    """Return the tilts of cells by their noisy bins; `noise` is b, in units."""
-    weight = expected_weights(bins.sum(axis=1), 2.0 * bins.shape[1] * noise**2)
-    variance = 2.0 * (noise / weight) ** 2 + SAMPLING / np.maximum(weight, 1.0)
+    """Return the tilts of cells by their noisy bins; `noise` is its deviation, in units."""
+    weight = expected_weights(bins.sum(axis=1), bins.shape[1] * noise**2)
+    variance = (noise / weight) ** 2 + SAMPLING / np.maximum(weight, 1.0)
     fit = fit_bins(shares, bins, place, weight, variance, groups)
     return TiltFit(fit.alpha, INFLATION * fit.covariance)
 
@@ -119,7 +120,7 @@ def expected_weights(noisy: Floats, variance: float) -> Floats:
 
 
 def weight_interval(
-    weight: Floats, noise: float, n_bins: int, threshold: float | None
+    weight: Floats, law: MapNoise, n_bins: int, threshold: float | None
 ) -> tuple[Floats, Floats]:
     """Return 95 % intervals of weights, by the law of the noise.
 
@@ -127,28 +128,29 @@ def weight_interval(
     ----------
     weight : ndarray of float, shape (n_cells,)
         Noisy weights, in units.
-    noise : float
-        b, in units.
+    law : MapNoise
+        Of each number of noise.
     n_bins : int
-        Laplace numbers in each weight.
+        Numbers in each weight.
     threshold : float or None
         Noisy weight from which a cell is seen; None where all are.
     """
-    margin = noise * laplace_sum_quantile(n_bins, MISS / 2.0)
+    noise = law.scale / PARTS
+    margin = noise * law.total_quantile(n_bins, MISS / 2.0)
     low = np.maximum(weight - margin, 0.0)
     if threshold is not None:
-        low = np.minimum(low, noise * _lowest(weight / noise, threshold / noise, n_bins))
+        low = np.minimum(low, noise * _lowest(weight / noise, threshold / noise, n_bins, law))
     return low, np.maximum(weight + margin, 0.0)
 
 
-def _lowest(noisy: Floats, threshold: float, n_bins: int) -> Floats:
-    """Return the w with P(w + Z >= noisy | w + Z >= threshold) = 2.5 %, 0 at least; b is 1."""
+def _lowest(noisy: Floats, threshold: float, n_bins: int, law: MapNoise) -> Floats:
+    """Return the w with P(w + Z >= noisy | w + Z >= threshold) = 2.5 %, in scales; 0 at least."""
     low, high = np.zeros_like(noisy), np.maximum(noisy, 0.0)
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
-        seen = laplace_sum_tail(n_bins, noisy - middle) / laplace_sum_tail(
-            n_bins, threshold - middle
-        )
+        # Never 0 below: a normal tail so far off would be.
+        passed = np.maximum(law.total_tails(n_bins, threshold - middle), np.finfo(float).tiny)
+        seen = law.total_tails(n_bins, noisy - middle) / passed
         low, high = np.where(seen < MISS / 2, middle, low), np.where(seen < MISS / 2, high, middle)
     return np.asarray(low)
 

@@ -1,0 +1,194 @@
+"""Exact (ε, δ) of distributions under Gaussian noise on tiny worlds, where occupancy is public.
+
+The profile of a stage is summed outcome by outcome of the discrete noise. Over stages squares of
+the largest moves are added along paths of outputs. Broken twins spend more than they book.
+"""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.signal import fftconvolve
+
+from accounting.test_gaussian_loss import law
+from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
+from hexveil.base.errors import HexveilError
+from hexveil.mechanisms.contract import DONE, MemoryJournal, Outputs, execute
+from hexveil.mechanisms.distribution import bin_noise
+from hexveil.mechanisms.distribution.bin_noise import PARTS, GaussianBins
+from hexveil.mechanisms.distribution.binned_map import BinnedMap, pair_weights
+from hexveil.mechanisms.distribution.binned_stage import BinnedStage
+from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
+from hexveil.mechanisms.distribution.pooled_shape import PooledShape
+from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.square_meter import UnitSquareMeter
+from mechanisms.distribution.test_distribution_laws import (
+    EDGES,
+    OCCUPANCY,
+    data_set,
+    stage_of,
+    world,
+)
+
+DELTA = Fraction(1, 1000)
+
+
+def shape(epsilon="0.5"):
+    """Return the plan of a shape with a δ."""
+    return PooledShape(OCCUPANCY, EDGES, Fraction(epsilon), DELTA)
+
+
+def binned(epsilon="0.7"):
+    """Return the plan of a shape and of bins of cells with a δ."""
+    return BinnedMap(shape(), np.array([3, 1]), 2, np.array([5]), Fraction(epsilon))
+
+
+def worst_square(plan, worlds, seed=0):
+    """Return the largest square of μ between any two data sets, summed along a path of outputs."""
+    noise = SimulatedNoise(np.random.default_rng(seed), 1)
+    earlier, total = Outputs(), 0.0
+    while (stage := plan.next_stage(earlier)) is not DONE:
+        (request,) = stage.noise(earlier)
+        measured = np.array([stage.measure(one, earlier)[0].integers[0] for one in worlds])
+        changes = (measured[:, None] - measured[None]) / request.deviations
+        total += (changes**2).sum(axis=2).max()
+        row = noise.gaussian(measured[:1], request.deviations[None])
+        earlier = earlier.extended(stage.name, stage.entries, row)
+    return total
+
+
+def gaussian_stage(weight):
+    """Return one stage of two cells and three bins."""
+    users, sums = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
+    weights, place = np.full(4, weight, dtype=np.int64), np.array([0, 1, 1, 2])
+    scales, noise = np.full(2, 2000.0), GaussianBins(Fraction(1))
+    return BinnedStage("bins", 3, np.arange(4), users, sums, weights, place, scales, noise)
+
+
+def exact_delta(moved, deviation, epsilon):
+    """Return δ between two data sets whose entries differ by so much, under discrete noise.
+
+    Entries move by 0 or by one whole number to either side, so that the log-ratio follows from the
+    sum of as many numbers of noise.
+    """
+    (step,) = np.unique(np.abs(moved[moved != 0]))
+    n = int((moved != 0).sum())
+    k, mass = law(deviation)
+    together = mass
+    for _ in range(n - 1):
+        together = fftconvolve(together, mass)
+    total = np.arange(together.size) + n * k.min()
+    ratio = (2 * step * total + n * step**2) / (2 * deviation**2)
+    told = ratio > epsilon
+    return float((together[told] * -np.expm1(epsilon - ratio[told])).sum())
+
+
+@pytest.mark.parametrize(("weight", "least"), [(600, 0.9), (40, -1e-9)])
+def test_the_exact_law_of_a_stage_is_within_delta(weight, least):
+    """All records of both cells move to another bin: exact δ at the ε of what is booked."""
+    stage = gaussian_stage(weight)
+    ends = [data_set([n, 0, 0, 0][::a], [0, 1, 0, 0], [m, 0, 0, 0][::a], [0, 1, 0, 0])
+            for n, m, a in ((2, 3, 1), (2, 3, -1))]  # fmt: skip
+    measured = [stage.measure(one, Outputs())[0].integers[0] for one in ends]
+    square = stage.losses(2)[0]
+    epsilon = square_epsilon(Fraction(float(square)), DELTA)
+    found = exact_delta(measured[0] - measured[1], 2000.0, epsilon)
+    assert least * float(DELTA) <= found <= float(DELTA)
+    # The meter charges what is booked, few parts by the lattice.
+    (request,), (report,) = stage.noise(Outputs()), stage.sensitivity(Outputs())
+    assert report.squares_lower_bound(request, 2)[0] == pytest.approx(square, rel=1e-12)
+    assert square == pytest.approx(4 * max(weight**2, 512 * weight) / 2000.0**2)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "plan", [shape(), shape("2000"), binned()], ids=["wide", "refined", "bins"]
+)
+def test_the_worst_square_is_the_booked_one(plan, seed):
+    """No change of a unit's values costs more than was booked, and one costs just that."""
+    worst, booked = worst_square(plan, world(), seed), plan.losses()[0]
+    assert worst <= booked
+    assert worst >= 0.99 * booked or isinstance(plan, BinnedMap)
+    if isinstance(plan, PooledShape):
+        assert booked == pytest.approx(float(calibrated_square(plan.epsilon, DELTA)))
+
+
+def combined():
+    """Return a shape, and bins beside it, under one booking."""
+    return CombinedStages.of([Component("shape", shape()), Component("more", binned())], 2)
+
+
+def test_squares_of_components_add_up_and_are_metered():
+    """All stages pass at what is booked, from the vetted source too; at less they are refused."""
+    plan, sums = combined(), world()[5]
+    assert len(execute(plan, sums, VettedNoise(), MemoryJournal(), UnitSquareMeter(plan.losses())))
+    ends = [data_set([n, 0, 0, 0][::a], [0, 1, 0, 0], [m, 0, 0, 0][::a], [0, 1, 0, 0])
+            for n, m, a in ((2, 3, 1), (2, 3, -1))]  # fmt: skip
+    assert 0.99 * plan.losses()[0] <= worst_square(plan, ends) <= plan.losses()[0]
+    with pytest.raises(HexveilError, match="would cost a unit more"):
+        execute(plan, sums, SimulatedNoise(np.random.default_rng(0), 1), MemoryJournal(),
+                UnitSquareMeter(plan.losses() * (1 - 1e-6)))  # fmt: skip
+
+
+def scale_of_laplace(law):
+    """Return the scale of Laplace noise at the ε of the same square."""
+    return 2 * PARTS / square_epsilon(law.square, DELTA)
+
+
+def first_component_alone(cls, components, n_units):
+    """Book one component in place of all."""
+    return cls(tuple(components), components[0].losses(n_units))
+
+
+TWINS = {
+    "a scale of the L1 norm": (GaussianBins, "scale", property(scale_of_laplace)),
+    "a stage left out": (CombinedStages, "of", classmethod(first_component_alone)),
+    "weights that add up in L1": (
+        GaussianBins, "sizes", lambda law, user, priced, n: np.full(n, priced.max()),  # noqa: ARG005
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_broken_twins_are_refused(twin, monkeypatch):
+    """More than the square that was divided is booked, or the meter finds what was not."""
+    monkeypatch.setattr(*TWINS[twin])
+    plan, sums = combined(), world()[5]
+    divided = sum(float(calibrated_square(Fraction(e), DELTA)) for e in ("0.5", "0.5", "0.7"))
+    source = SimulatedNoise(np.random.default_rng(0), 1)
+    # What is booked exceeds what was divided; or else the meter finds that more is spent.
+    if plan.losses()[0] <= divided * (1 + 1e-6):
+        with pytest.raises(HexveilError, match="would cost a unit more"):
+            execute(plan, sums, source, MemoryJournal(), UnitSquareMeter(plan.losses()))
+
+
+def test_a_charge_for_coming_or_going_is_found():
+    """M in place of √2 M, and a sum of squares of bins rounded apart, miss what the law says."""
+    stage = gaussian_stage(600)
+    (request,), (report,) = stage.noise(Outputs()), stage.sensitivity(Outputs())
+    moves = report.moves
+    half = replace(report, moves=replace(moves, by=moves.by * (moves.entry % 3 == 0)))
+    measured = np.array([stage.measure(one, Outputs())[0].integers[0] for one in world()])
+    true = (((measured[:, None] - measured[None]) / 2000.0) ** 2).sum(axis=2).max()
+    assert true == pytest.approx(report.squares_lower_bound(request, 2)[0], rel=1e-9)
+    assert true > 1.1 * half.squares_lower_bound(request, 2)[0]
+    # Pure stages state no square, and Gaussian ones no pure loss: each meter refuses the other.
+    (other,) = stage_of().sensitivity(Outputs())
+    assert math.isinf(other.loss_lower_bound(request, 2)[0])
+    assert math.isinf(report.loss_lower_bound(request, 2)[0])
+
+
+def test_squares_of_weights_of_a_unit_never_exceed_the_whole():
+    """Any prices and floors: squares of each unit's weights add up to at most 2^40."""
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        prices, floor = rng.integers(1, PARTS, 2), int(rng.integers(0, 10 * PARTS))
+        weights = pair_weights(OCCUPANCY, prices, floor, GaussianBins(Fraction(1)))
+        squares = np.zeros(2, dtype=object)
+        for user, weight in zip(OCCUPANCY.user.tolist(), weights.tolist(), strict=True):
+            squares[user] += weight**2
+        assert max(squares) <= PARTS**2
+    assert bin_noise.bin_noise(Fraction(1), Fraction(0)).part(Fraction(1, 2)).epsilon == 0.5

@@ -8,7 +8,7 @@ Neighbours: one user's values all change within the bounds; users and counts are
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,14 @@ class SensitivityReport(Protocol):
         It is the loss itself but for the rounding of floating-point sums, whose direction never
         makes the meter refuse what was booked rightly.
         """
+
+
+@runtime_checkable
+class SquaresReport(Protocol):
+    """Report that limits squares of μ, where noise is Gaussian. Public."""
+
+    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
+        """Return each user's square of μ, rounded down; infinite if nothing limits it."""
 
 
 @dataclass(frozen=True, eq=False)

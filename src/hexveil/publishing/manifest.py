@@ -150,7 +150,7 @@ def build_manifest(
         "rules": dict(facts.rules),
         **cell_sections(facts),
         "plan": plan_section(plan, plan.with_lower_bound()),
-        "losses": loss_section(plan.losses()) | _squares(plan),
+        "losses": loss_section(plan.losses()) | square_section(plan.delta, plan.booked_losses),
         "cells": planned_cells(facts, plan),
         "accuracy": [dict(statement) for statement in accuracy],
         "cut_off": cut_off_section(plan, accuracy),
@@ -305,11 +305,10 @@ def loss_section(losses: NDArray[np.float64]) -> dict[str, Any]:
     }
 
 
-def _squares(plan: Plan) -> dict[str, Any]:
+def square_section(delta: Fraction, booked: NDArray[np.float64]) -> dict[str, Any]:
     """Return the losses as squares of μ, under a δ: those add up over cells and releases."""
-    if not plan.delta:
+    if not delta:
         return {}
-    booked = plan.booked_losses
     return {"squared_mu": {"max": float(booked.max()), "mean": float(booked.mean())}}
 
 

@@ -75,7 +75,7 @@ def delta_in_words(manifest: Mapping[str, Any]) -> str:
     if stated is None:
         return ""
     # Declared where presence is private, counted elsewhere.
-    is_declared = "fleet" in manifest["plan"]
+    is_declared = "fleet" in manifest.get("plan", {})
     units = manifest["plan"]["fleet"]["units"] if is_declared else manifest["losses"]["units"]
     delta = Fraction(stated)
     revealed = decimal_text(Fraction(math.ceil(delta * units * 10**12), 10**12))
@@ -158,7 +158,7 @@ def assumptions(
     return [*texts, render_sentence(_TEMPLATE, several)]
 
 
-def one_of_columns(columns: Sequence[str], epsilon: Fraction) -> str:
+def one_of_columns(columns: Sequence[str], epsilon: Fraction, delta: Fraction = PURE) -> str:
     """Return the sentence on a release of one of several value columns.
 
     Parameters
@@ -167,9 +167,14 @@ def one_of_columns(columns: Sequence[str], epsilon: Fraction) -> str:
         All value columns of the release.
     epsilon : Fraction
         Largest loss of a unit over all of them.
+    delta : Fraction
+        δ of an approximate promise; 0 for a pure one.
     """
     factor = factor_words(probability_factor(epsilon))
-    return render_sentence(_TEMPLATE, "one_of_columns", columns=list(columns), factor=factor)
+    beyond = decimal_text(delta) if delta else ""
+    return render_sentence(
+        _TEMPLATE, "one_of_columns", columns=list(columns), factor=factor, delta=beyond
+    )
 
 
 def probability_factor(epsilon: Fraction) -> float:

@@ -17,6 +17,7 @@ from hexveil.publishing.manifest import (
     loss_section,
     schema,
     software_versions,
+    square_section,
 )
 from hexveil.report.promise import one_of_columns
 
@@ -58,7 +59,9 @@ def build_columns_manifest(
             "version": facts.identity.get("version"),
             "sources": [facts.identity.get("source", "not named")],
         },
-        "guarantee": guarantee_section(facts.leading, plan.requested_epsilon, plan.epsilon),
+        "guarantee": guarantee_section(
+            facts.leading, plan.requested_epsilon, plan.epsilon, delta=plan.delta
+        ),
         "statistics": list(plan.statistics),
         "columns": [
             {
@@ -73,7 +76,7 @@ def build_columns_manifest(
             }
             for column, own in facts.columns.items()
         ],
-        "losses": loss_section(plan.losses()),
+        "losses": loss_section(plan.losses()) | square_section(plan.delta, plan.booked_losses),
         "request": request,
         "ledger": None if ledger is None else dict(ledger),
     }
@@ -82,9 +85,10 @@ def build_columns_manifest(
 def as_one_of_columns(manifest: Json, plan: ColumnPlans) -> Json:
     """Return the manifest of one column with the sentence on the release that it belongs to."""
     guarantee = dict(manifest["guarantee"])
-    sentence = one_of_columns([*plan.plans], Fraction(epsilon_text(plan.epsilon)))
+    spent = Fraction(epsilon_text(plan.epsilon))
+    sentence = one_of_columns([*plan.plans], spent, plan.delta)
     guarantee["assumptions"] = [*guarantee["assumptions"], sentence]
-    together = together_section([*plan.plans], Fraction(epsilon_text(plan.epsilon)))
+    together = together_section([*plan.plans], spent)
     return manifest | {"guarantee": guarantee, "columns_together": together}
 
 

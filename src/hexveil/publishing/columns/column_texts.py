@@ -9,6 +9,7 @@ from hexveil.publishing.markup import document
 from hexveil.report.accuracy_text import describe_accuracy
 from hexveil.report.content_security_policy import policy
 from hexveil.report.manifest_view import format_heading, format_rounded_up
+from hexveil.report.promise import delta_in_words
 from hexveil.report.templates import render_template
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def _values(manifest: Json, columns: Sequence[Json]) -> Json:
         "heading": format_heading(manifest["statistics"], names),
         "dataset": manifest["dataset"]["name"],
         "guarantee": manifest["guarantee"],
+        "meaning_of_delta": delta_in_words(manifest),
         "epsilon": format_rounded_up(float(Fraction(manifest["guarantee"]["epsilon_spent"])), 4),
         "losses": rounded | {"units": f"{losses['units']:,}"},
         "columns": [

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.publishing import signing
 from hexveil.publishing.columns.column_folder import FILES
 from hexveil.publishing.columns.column_manifest import KIND, columns_schema, together_section
@@ -89,11 +90,12 @@ class ColumnsCheck:
 
     def describe_losses(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the figures that were recomputed, and those that could not be."""
-        losses = self.manifest["losses"]
+        losses, added = self.manifest["losses"], added_losses(self.manifest)
+        kind = "losses" if added is losses else "squares of mu"
         total = (
-            f"sum of the losses of {losses['units']:,} units over all value columns: "
+            f"sum of the {kind} of {losses['units']:,} units over all value columns: "
             f"{_total(self.columns.values()):.6g} by the columns, "
-            f"{losses['units'] * losses['mean']:.6g} as stated"
+            f"{losses['units'] * added['mean']:.6g} as stated"
         )
         largest = (
             "the largest loss over all value columns: it lies between the largest of a column and "
@@ -156,7 +158,8 @@ def check_together(manifest: Json) -> Iterator[str]:
     """Yield if a column's manifest has another sentence on its release than its figures say."""
     stated, texts = manifest.get("columns_together"), manifest["guarantee"]["assumptions"]
     if stated is not None:
-        sentence = one_of_columns(stated["columns"], Fraction(stated["epsilon_spent"]))
+        delta = Fraction(manifest["guarantee"].get("delta", 0))
+        sentence = one_of_columns(stated["columns"], Fraction(stated["epsilon_spent"]), delta)
         if not texts or texts[-1] != sentence:
             yield "guarantee/assumptions does not end with the sentence on all value columns."
 
@@ -232,6 +235,7 @@ def _check_columns(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Iter
             "statistics": (own["plan"]["statistics"], manifest["statistics"]),
             "users": (own["losses"]["units"], stated["users"]),
             "cells": (len(own["cells"]), stated["cells"]),
+            "delta": (guarantee.get("delta"), manifest["guarantee"].get("delta")),
             "columns_together": (own.get("columns_together"), together),
         }
         for field, (one, other) in pairs.items():
@@ -242,24 +246,31 @@ def _check_columns(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Iter
 def _check_losses(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Iterator[str]:
     """Yield losses of the whole that those of the columns exclude."""
     losses, guarantee = manifest["losses"], manifest["guarantee"]
-    largest = [one.manifest["losses"]["max"] for one in columns.values()]
     units = [one.manifest["losses"]["units"] for one in columns.values()]
+    delta = Fraction(guarantee.get("delta", 0))
+    added, name = added_losses(manifest), "squared_mu" if delta else "losses"
+    largest = [added_losses(one.manifest)["max"] for one in columns.values()]
     room = 1.0 + TOLERANCE
-    if not max(largest) <= losses["max"] * room or not losses["max"] <= sum(largest) * room:
-        yield "losses/max is not between the largest loss of a column and the sum of these."
+    if not max(largest) <= added["max"] * room or not added["max"] <= sum(largest) * room:
+        yield f"{name}/max is not between the largest of a column and the sum of these."
+    if delta and not math.isclose(
+        square_epsilon(Fraction(added["max"]), delta), losses["max"], rel_tol=TOLERANCE
+    ):
+        yield "the largest loss is not that of the largest square of mu at this delta."
     if not max(units) <= losses["units"] <= sum(units):
         yield "losses/units is not between the units of a column and the sum of these."
     if not math.isclose(
-        losses["units"] * losses["mean"], _total(columns.values()), rel_tol=1e-6, abs_tol=1e-12
+        losses["units"] * added["mean"], _total(columns.values()), rel_tol=1e-6, abs_tol=1e-12
     ):
-        yield "losses/mean is not that of the losses of all columns."
+        yield f"{name}/mean is not that of all columns."
     spent = Fraction(guarantee["epsilon_spent"])
     if guarantee["epsilon_spent"] != epsilon_text(Fraction(losses["max"])):
         yield "epsilon_spent is not the largest loss, rounded up."
     if spent > Fraction(guarantee["epsilon_requested"]) + Fraction(1, 10**11):
         yield "more was spent than asked for."
     unit, factor = guarantee["privacy_unit"], probability_factor(spent)
-    if guarantee["promise"] != promise(unit, spent) or guarantee["neighbours"] != neighbours(unit):
+    stated_promise = promise(unit, spent, delta=delta)
+    if guarantee["promise"] != stated_promise or guarantee["neighbours"] != neighbours(unit):
         yield "guarantee/promise or guarantee/neighbours is not that of this loss."
     stated = guarantee["probability_factor"]
     if (stated is None) == math.isfinite(factor) or (
@@ -268,12 +279,18 @@ def _check_losses(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Itera
         yield "guarantee/probability_factor is not e to the power of epsilon_spent."
     leading = next(iter(columns.values())).manifest
     dropped = leading["selection"].get("drop_values", "none")
-    if guarantee["assumptions"] != assumptions(unit, dropped):
+    if guarantee["assumptions"] != assumptions(unit, dropped, delta=delta):
         yield "guarantee/assumptions are not those of this model."
 
 
 def _total(columns: Any) -> float:  # noqa: ANN401  checks of columns
-    """Return the sum of the losses of all units in all columns."""
+    """Return the sum of what all units lose in all columns: ε, or squares of μ under a δ."""
     return math.fsum(
-        one.manifest["losses"]["units"] * one.manifest["losses"]["mean"] for one in columns
+        one.manifest["losses"]["units"] * added_losses(one.manifest)["mean"] for one in columns
     )
+
+
+def added_losses(manifest: Json) -> Json:
+    """Return the figures of a manifest's losses that add up: squares of μ under a δ."""
+    losses: Json = manifest["losses"]
+    return losses["squared_mu"] if "delta" in manifest["guarantee"] else losses

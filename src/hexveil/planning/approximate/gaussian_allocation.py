@@ -60,8 +60,6 @@ MAX_SPREAD_SQUARE = Fraction(1, 20)
 """Largest share of it for the spread within cells."""
 CELLS_EXPECTED = 0.85
 """Share of the square that is expected to be left to cells with ranges of their own."""
-LEAST_PRECISION = Fraction(1, 2)
-"""Part of the wanted precision of pooled quantiles that "auto" must have."""
 MARGIN = 1.0 + 2.0**-40
 """More than the rounding of a ratio of noise, and of the scales."""
 
@@ -78,19 +76,36 @@ def allocate_approximate(problem: PlanningProblem) -> PlanAllocation:
     request, occupancy = problem.request, problem.occupancy
     check_population(occupancy, request.delta)
     square = square_to_spend(request)
-    candidates = []
-    if request.clipping_range in ("auto", "bounds"):
-        candidates.append(_within_bounds(problem, square))
-    if request.clipping_range in ("auto", "private"):
-        candidates += _in_range(problem, square)
-    if request.clipping_range in ("auto", "per-cell") and request.noised == ("mean",):
-        candidates += _in_cell_ranges(problem, square)
+    match request.clipping_range:
+        case "bounds":
+            return _within_bounds(problem, square)
+        case "private":
+            (allocation,) = _in_range(problem, square)
+            return allocation
+        case "per-cell":
+            (allocation,) = _in_cell_ranges(problem, square)
+            return allocation
+    return _best_range(problem, square)
+
+
+def _best_range(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
+    """Return the allocation of least predicted error; with ranges only where they can be found.
+
+    As in pure plans (planning/methods.py): where users suffice for ranges of cells, these alone are
+    compared with bounds that say much.
+    """
+    request = problem.request
 
     def mean_error(allocation: PlanAllocation) -> float:
         models = error_models(problem, allocation)
         return float(objective_errors(request, problem.span, models).mean())
 
-    return min(candidates, key=mean_error)
+    within = _within_bounds(problem, square)
+    cells = _in_cell_ranges(problem, square) if request.noised == ("mean",) else []
+    if not cells:
+        return min([within, *_in_range(problem, square)], key=mean_error)
+    most = min(mean_error(cells[0]), float(np.min(problem.span)) * cell_ranges.MOST_WITHIN_BOUNDS)
+    return within if mean_error(within) <= most else cells[0]
 
 
 def _within_bounds(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
@@ -265,7 +280,8 @@ def _in_cell_ranges(problem: PlanningProblem, square: Fraction) -> list[PlanAllo
     inside = min(inside, pure_of_square(square * MAX_SPREAD_SQUARE))
     pooled = min(request.epsilon * share, most)
     needed = private_range.MIN_RANK_PRECISION / (quantiles[0] * votes)
-    if is_auto and pooled < needed * LEAST_PRECISION:
+    # Found less precisely than a pure plan asks for, ranges of cells do worse than one range.
+    if is_auto and pooled < needed:
         return []
     ranged = CellRangePlan(quantiles, pooled, inside, cell_ranges.FIRST_SHARE, weight, HALF_WIDTH)
     left = float(square) - choices_square(ranged)

@@ -1,10 +1,11 @@
 """Errors of means under (ε, δ) and of pure plans, where occupancy is public.
 
 ``python -m benchmarks.approximate NAME ... [--runs N] [--ranges R ...] [--epsilon E] [--delta D]``
-prints for each set of the collection (collection.py) the cells of a typical unit, and the mean
-absolute error over cells of what the release publishes, over whole releases through ledgers of
-their own: of the default ("auto") and of each clipping range, without and with the δ. Plans have
-their own defaults: nothing is tuned on these sets under a δ.
+prints for each set the cells of a typical unit, and the mean absolute error over cells of what the
+release publishes with its standard error, over whole releases through ledgers
+of their own: of the default ("auto") and of each clipping range, without and with the δ. Plans have
+their own defaults: nothing is tuned on these sets under a δ. NAME is one of collection.py, or
+"delay".
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from hexveil.planning.allocation import range_kind
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 from clipping_ranges import ReleasedMeans
 from collection import COLLECTION, GOALS
+from distributions import SETS
 from reach import truth
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+DELAY = "delay"
+"""Departure delays by airport and hour, a set of distributions.py."""
 RUNS = 8
 RANGES: tuple[ClippingRangeMode, ...] = ("auto", "bounds", "private", "per-cell")
 
@@ -51,7 +55,7 @@ def published(dataset: hv.Dataset, plan: Plan, runs: int) -> list[ReleasedMeans]
 
 def measure(name: str, given: argparse.Namespace) -> None:
     """Print the rows of a set."""
-    dataset = COLLECTION[name].load()
+    dataset = SETS[DELAY].load(statistics=()) if name == DELAY else COLLECTION[name].load()
     true, cells = truth(dataset), dataset.occupancy.cells_per_user
     records = dataset.occupancy.records_per_user
     typical = int(np.sort(cells)[np.searchsorted(np.cumsum(records[np.argsort(cells)]),
@@ -66,13 +70,14 @@ def measure(name: str, given: argparse.Namespace) -> None:
             dataset, epsilon=given.epsilon, delta=delta, clipping_range=clipping_range, advise=False
         )
         made = published(dataset, plan, given.runs)
-        error = np.mean([np.abs(one.estimate - true).mean() for one in made])
+        errors = np.array([np.abs(one.estimate - true).mean() for one in made])
+        spread = errors.std(ddof=1) / np.sqrt(errors.size) if errors.size > 1 else float("nan")
         covered = np.mean([((one.low <= true) & (true <= one.high)).mean() for one in made])
         predicted = float(plan.primary_statistic.error.mean())
         print(
             f"  {clipping_range:8} {'delta ' + given.delta if has_delta else 'pure':12} "
-            f"{range_kind(plan.allocation.clipping):10} error {error:.3g}, predicted "
-            f"{predicted:.3g}, coverage {covered:.3f}",
+            f"{range_kind(plan.allocation.clipping):10} error {errors.mean():.3g} ± {spread:.2g}, "
+            f"predicted {predicted:.3g}, coverage {covered:.3f}",
             flush=True,
         )
 

@@ -40,6 +40,7 @@ from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import guarantees
+from hexveil.planning.allocation import range_kind
 from hexveil.planning.approximate import gaussian_allocation
 from hexveil.planning.approximate.delta_advice import describe_delta_gain
 from hexveil.planning.approximate.gaussian_mean_error import (
@@ -52,6 +53,7 @@ from hexveil.planning.approximate.gaussian_weights import (
 )
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior
 from hexveil.planning.goal import goal
+from hexveil.planning.optimizers.mean_error import ObjectiveWeights
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.publishing import pipeline
 from hexveil.publishing.dossier.dossier import dossier as render_dossier
@@ -92,21 +94,45 @@ HARD = [[2, 4], [1, 4], [3, 4], [0, 3]], [[3, 4], [4, 0], [0, 2], [2, 2], [3, 1]
 """Counts of two cells of which one is better a constant at squares of about a half."""
 
 
-@pytest.mark.parametrize("square", [0.05, 0.51, 0.94, 4.0])
-@pytest.mark.parametrize("rows", [*HARD, [[1, 1], [3, 2], [0, 4]]])
-def test_no_grid_of_rates_betters_the_search(rows, square):
-    """Over a fine grid of two rates, constants among them, none has an error below the search's."""
-    occupancy, weight = Occupancy.from_dense(rows), np.array([0.7, 0.3])
-    problem = GaussianProblem(occupancy, weight, square)
-    found = minimize_gaussian_error(occupancy, weight, square)
-    grid = [0.0, *np.geomspace(0.05, 200.0, 45)]
-    best = min(
-        float((weight * problem.cell_errors(rate, problem.factors(rate))).sum())
-        for rate in map(np.array, itertools.product(grid, repeat=2))
+def weights_of(statistic, weight=(0.7, 0.3)):
+    """Return weights of the errors of one statistic in two cells."""
+    nothing = np.zeros(2)
+    means, variances = (
+        np.array(weight) if statistic in asked else nothing
+        for asked in (("mean", "both"), ("variance", "both"))
     )
+    return ObjectiveWeights(means, 4.0 * variances)
+
+
+def betters_no_grid(occupancy, weights, square, rates):
+    """Check that no rates have an error below the search's, and that nobody exceeds the square."""
+    problem = GaussianProblem(occupancy, weights, square)
+    found = minimize_gaussian_error(occupancy, weights, square)
+    best = min(problem.weighted_error(rate, problem.factors(rate)) for rate in rates)
     assert found.error <= best * 1.002
     norms = problem.norms(found.rate) * found.factor
     assert (norms <= math.sqrt(square) * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("statistic", ["mean", "variance"])
+@pytest.mark.parametrize("square", [0.05, 0.51, 0.94, 4.0])
+@pytest.mark.parametrize("rows", [*HARD, [[1, 1], [3, 2], [0, 4]]])
+def test_no_grid_of_rates_betters_the_search(rows, square, statistic):
+    """Over a fine grid of two rates, constants among them, none has an error below the search's."""
+    grid = [0.0, *np.geomspace(0.05, 200.0, 45)]
+    row = np.eye(2)[[["mean", "variance"].index(statistic)]].T
+    rates = (row * rate for rate in map(np.array, itertools.product(grid, repeat=2)))
+    betters_no_grid(Occupancy.from_dense(rows), weights_of(statistic), square, rates)
+
+
+@pytest.mark.parametrize("square", [0.3, 3.0])
+def test_no_grid_of_both_rates_betters_the_search(square):
+    """Of mean and variance of a cell none of a fine grid of both rates has a smaller error."""
+    occupancy = Occupancy.from_dense([[3], [1], [2], [1], [1]])
+    grid = [0.0, *np.geomspace(0.05, 200.0, 45)]
+    rates = (np.array(rate)[:, None] for rate in itertools.product(grid, repeat=2))
+    weights = ObjectiveWeights(np.array([1.0]), np.array([4.0]))
+    betters_no_grid(occupancy, weights, square, rates)
 
 
 @examples(20)
@@ -114,22 +140,24 @@ def test_no_grid_of_rates_betters_the_search(rows, square):
 def test_slopes_are_those_of_the_values(rows, seed):
     """Slopes of both objectives agree with differences, away from where a factor reaches 1."""
     occupancy = Occupancy.from_dense(rows)
-    logs = np.random.default_rng(seed).normal(0, 1, 2)
-    bounded = GaussianProblem(occupancy, np.array([0.7, 0.3]), 0.8)
+    logs = np.random.default_rng(seed).normal(0, 1, 4)
+    bounded = GaussianProblem(occupancy, weights_of("both"), 0.8)
     weighted = GaussianWeightProblem(occupancy, 0.8, PRIOR)
-    near = bounded.norms(np.exp(logs)) / bounded.root, weighted.norms(np.exp(logs))
+    rates = np.exp(logs).reshape(2, 2)
+    near = bounded.norms(rates) / bounded.root, weighted.norms(rates[0])
     if min(np.abs(np.log(one)).min() for one in near) < 1e-3:
         return
 
     def of_bounds(at):
-        error, slope = bounded.value(np.exp(at))
-        return error, slope * np.exp(at)
+        rate = np.exp(at).reshape(2, 2)
+        error, slope = bounded.value(rate)
+        return error, (slope * rate).ravel()
 
-    for value in (of_bounds, weighted.value):
-        _, slope = value(logs)
-        for g in range(2):
-            step = 1e-6 * (np.arange(2) == g)
-            up, down = (value(logs + sign * step)[0] for sign in (1, -1))
+    for value, at in ((of_bounds, logs), (weighted.value, logs[:2])):
+        _, slope = value(at)
+        for g in range(at.size):
+            step = 1e-6 * (np.arange(at.size) == g)
+            up, down = (value(at + sign * step)[0] for sign in (1, -1))
             assert slope[g] == pytest.approx((up - down) / 2e-6, rel=1e-3, abs=1e-5)
 
 
@@ -152,8 +180,11 @@ def extremes(dataset, user=0):
     low = np.zeros(local.n_pairs, dtype=np.int64)
     own, whole = local.user == user, local.n * span
     for others in (low, np.where(own, 0, whole)):
-        yield others, np.where(own, whole, others)
-        yield np.where(own, whole, others), others
+        changed = np.where(own, whole, others)
+        # Of values at the bounds alone squares are sums times the upper one.
+        pair = tuple(PrivateSums(one, one * span) for one in (others, changed))
+        yield pair
+        yield pair[::-1]
 
 
 def profile(square, epsilon):
@@ -171,7 +202,7 @@ def paths(stages, pair, rows=None, chances=(1.0, 1.0)):
     earlier = Outputs({name: np.array([row]) for name, row in rows.items()})
     stage = stages.next_stage(earlier)
     requests = stage.noise(earlier)
-    measured = [stage.measure(PrivateSums(sums), earlier) for sums in pair]
+    measured = [stage.measure(sums, earlier) for sums in pair]
     if not isinstance(requests[0], NoisyMax):
         moved = measured[0][0].integers[0] - measured[1][0].integers[0]
         yield (*chances, moved, requests[0])
@@ -222,19 +253,31 @@ def test_the_exact_law_of_a_cell_is_within_delta_and_close():
     assert 0.9 * float(DELTA) <= worst <= float(DELTA)
 
 
-@pytest.mark.parametrize(("lattice", "least"), [(FINE, 0.9), (COARSE, 0.0)])
-def test_no_user_of_several_cells_exceeds_delta(lattice, least):
+BOTH = ("mean", "sd")
+
+
+@pytest.mark.parametrize(
+    ("lattice", "statistics", "least"),
+    [(FINE, "mean", 0.9), (COARSE, "mean", 0.0), (FINE, BOTH, 0.5), (COARSE, "sd", 0.5)],
+)
+def test_no_user_of_several_cells_exceeds_delta(lattice, statistics, least):
     """Within bounds the loss over all cells is the promised one; few quanta cost accuracy only."""
-    dataset = dataset_of(COUNTS, scale=lattice)
-    worst = largest_delta(plan_of(dataset), dataset)
+    dataset = dataset_of(np.tile(COUNTS, (1 if statistics == "mean" else 4, 1)), scale=lattice)
+    plan = plan_of(dataset, statistics=statistics)
+    assert all(model.noised.all() for model in plan.error_models.values())
+    worst = largest_delta(plan, dataset)
     assert least * float(DELTA) <= worst <= float(DELTA)
 
 
-@pytest.mark.parametrize(("share", "least"), [("0.3", 0.0), ("0.01", 0.5)])
-def test_no_user_exceeds_delta_in_a_private_range(share, least):
+@pytest.mark.parametrize(
+    ("share", "statistics", "least"), [("0.3", "mean", 0.0), ("0.01", "mean", 0.5),
+                                       ("0.01", BOTH, 0.0), ("0.01", "sd", 0.0)]
+)  # fmt: skip
+def test_no_user_exceeds_delta_in_a_private_range(share, statistics, least):
     """Choices of a range and the cells after them are within δ together, along all paths."""
     dataset = dataset_of(COUNTS, scale=COARSE)
-    worst = largest_delta(plan_of(dataset, "private", range_share=share), dataset)
+    plan = plan_of(dataset, "private", range_share=share, statistics=statistics)
+    worst = largest_delta(plan, dataset)
     assert least * float(DELTA) <= worst <= float(DELTA)
 
 
@@ -265,7 +308,15 @@ def meter_whole_path(plan):
         earlier = earlier.extended(stage.name, stage.entries, row)
 
 
+def first_alone(terms):
+    """Return the squares of means: variances are not counted."""
+    return terms[0]
+
+
 TWINS = {
+    "variances that are not counted": (
+        guarantees.unit_squares, "added_squares", first_alone, "bounds"
+    ),
     "one cell in place of the norm": (
         guarantees.unit_squares, "sum_of_squares", largest_cell_alone, "bounds"
     ),
@@ -283,13 +334,15 @@ TWINS = {
 def test_broken_twins_are_caught(twin, monkeypatch):
     """They exceed δ by exact laws or are refused by the meter."""
     where, name, broken, clipping_range = TWINS[twin]
-    dataset = dataset_of(COUNTS, scale=FINE if clipping_range == "bounds" else COARSE)
+    times, asked = (4, BOTH) if broken is first_alone else (1, "mean")
+    counted = np.tile(COUNTS, (times, 1))
+    dataset = dataset_of(counted, scale=FINE if clipping_range == "bounds" else COARSE)
     share = {} if clipping_range == "bounds" else {"range_share": "0.3"}
     with monkeypatch.context() as patch:
         patch.setattr(where, name, broken)
         if clipping_range == "private":
             patch.setattr(gaussian_allocation, name, broken)
-        plan = plan_of(dataset, clipping_range, **share)
+        plan = plan_of(dataset, clipping_range, statistics=asked, **share)
     if clipping_range == "bounds":
         assert largest_delta(plan, dataset) > 1.05 * float(DELTA)
     if twin != "a conversion that promises too little":
@@ -298,11 +351,15 @@ def test_broken_twins_are_caught(twin, monkeypatch):
 
 
 @examples(15)
-@given(counts, st.sampled_from([FINE, COARSE, ValueLattice.of((0, 60), 1)]))
-def test_the_meter_finds_what_was_booked(rows, lattice):
+@given(
+    counts,
+    st.sampled_from([FINE, COARSE, ValueLattice.of((0, 60), 1)]),
+    st.sampled_from(["mean", "sd", BOTH]),
+)
+def test_the_meter_finds_what_was_booked(rows, lattice, statistics):
     """From moves and scales at the door each user's square is the booked one, rounded down."""
     dataset = dataset_of(rows, scale=lattice)
-    plan = plan_of(dataset)
+    plan = plan_of(dataset, statistics=statistics)
     stage = stages_of(plan).next_stage(Outputs())
     if stage is None:
         return
@@ -370,7 +427,7 @@ def test_two_looks_cost_what_was_booked_in_whatever_ranges(seed):
         for user in range(n_users):
             own = moves.user == user
             for pair in extremes(dataset, user):
-                a, b = (stage.measure(PrivateSums(sums), earlier)[0].integers[0] for sums in pair)
+                a, b = (stage.measure(sums, earlier)[0].integers[0] for sums in pair)
                 limit = np.zeros(a.size, dtype=np.int64)
                 np.add.at(limit, moves.entry[own], moves.by[own])
                 assert (np.abs(a - b) <= limit).all()
@@ -435,13 +492,25 @@ def test_a_release_with_ranges_of_cells_is_checked(tmp_path, monkeypatch):
     assert "by the scales" in " ".join(square_checks.check_squares(stated))
 
 
+@pytest.mark.parametrize(
+    ("counts", "taken"),
+    [([[3] * 40] * 1800, "per-cell"), ([[3] * 6] * 200, "private"), ([[3] * 6] * 1500, "bounds")],
+)
+def test_the_default_takes_the_range_that_a_pure_plan_takes(counts, taken):
+    """Ranges of cells where many vote, one range where few do, bounds where noise is small."""
+    dataset = dataset_of(counts, scale=FINE)
+    for delta in (None, "1e-6"):
+        plan = hv.plan(dataset, epsilon=1, delta=delta, advise=False)
+        assert range_kind(plan.allocation.clipping) == taken
+
+
 # ---- requests ----
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"statistics": ("mean", "sd")}, "the mean alone"),
+        ({"statistics": ("p50",)}, "quantiles, shares and histograms"),
         ({"method": "equal-split"}, "equal-split"),
         ({"clipping_range": "two-stage"}, "purely private"),
         ({"delta": "0.4"}, "below 1 / 3 units"),
@@ -491,6 +560,42 @@ def test_a_plan_says_what_a_delta_would_gain():
 
 
 # ---- releases ----
+
+
+@pytest.mark.parametrize(
+    ("clipping_range", "statistics"), [("private", "sd"), ("private", BOTH), ("bounds", BOTH)]
+)
+def test_variances_are_released_and_checked(clipping_range, statistics, tmp_path):
+    """Their folder is verified: squares of both statistics add up, and roots that are cut off."""
+    rng = np.random.default_rng(5)
+    counts, cell = np.full((60, 6), 3), np.tile(np.arange(6), 60)
+    means = rng.normal(30.0 + 20.0 * (np.sort(cell) == 5), 3.0)
+    totals = np.clip(100 * means, 0, 6000).astype(np.int64) * 3
+    dataset = dataset_of(counts, totals, totals**2 // 3 + 30_000, scale=FINE, value="speed")
+    options = {"epsilon": 30, "delta": "0.001", "advise": False, "statistics": statistics}
+    plan = hv.plan(dataset, clipping_range=clipping_range, **options)
+    book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=31, delta="0.001")
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    manifest = hv.verify(made.write(tmp_path / "map"))
+    steps = {step["step"]: step for step in manifest["plan"]["privacy_steps"]}
+    assert ("mean_share" in steps["cells"]) == (clipping_range == "private")
+    assert manifest["losses"]["squared_mu"]["max"] == pytest.approx(float(plan.booked_limit))
+    forged = copy.deepcopy(manifest)
+    for cell in forged["cells"]:
+        cell["noised"][-1]["scale"] *= 0.05
+    stated = ReleaseStatements.from_release(forged, made.to_arrow())
+    found = " ".join(square_checks.check_squares(stated))
+    assert "by the scales" in found
+    # Compared with a pure release, and rolled up, by the law of the noise of either.
+    if "mean" in statistics:
+        pure = hv.plan(dataset, epsilon=30, clipping_range="bounds", advise=False)
+        account = hv.Ledger(tmp_path / "pure.sqlite", dataset="buses", budget=30)
+        other = hv.release(dataset, pure, ledger=account, accept_noise=True)
+        comparison = hv.compare_releases(other, made, statistic="mean")
+        assert comparison.statement["after"]["delta"] == "0.001"
+        whole = hv.roll_up(made, one_cell=True).numbers
+        deviation = np.linalg.norm(made["mean_scale"]) / 6  # cells of as many records
+        assert whole.noise_low == pytest.approx([GAUSSIAN.limit95 * deviation])
 
 
 def changed(path, value):

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 
 import hexveil as hv
-from hexveil.accounting.error_model import LN40, SECOND_MOMENT_ROUNDING, WeightedVarianceErrorModel
+from hexveil.accounting.error_model import SECOND_MOMENT_ROUNDING, WeightedVarianceErrorModel
+from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.released_ranges import centre_and_radius
 from hexveil.planning.allocation import PrivateRange, WithinBounds
@@ -203,8 +204,11 @@ def test_the_figures_are_those_of_weights_noise_and_rounding():
     bias = radius**2 * (most + SECOND_MOMENT_ROUNDING) + half**2 - (half - away) ** 2
     assert np.allclose(part.bias, bias)
     b = 2 * half * plan.mean_noise
-    noise = radius**2 * plan.allocation.variance_noise * LN40 + 2 * half * b * LN40
-    assert np.allclose(part.bound95, bias + noise + (LN40**2 - 2) * b**2)
+    noise = (
+        radius**2 * plan.allocation.variance_noise * LAPLACE.paired_limit95
+        + 2 * half * b * LAPLACE.paired_limit95
+    )
+    assert np.allclose(part.bound95, bias + noise + (LAPLACE.paired_limit95**2 - 2) * b**2)
     assert (part.error < part.bound95).all()
 
 
@@ -223,9 +227,9 @@ def test_what_the_mean_s_noise_adds_is_within_the_bound(b, weight, x, e):
         mean_noise=np.array([b / 2]),
         rounding=np.zeros(1),
     )
-    e *= LN40 * b
+    e *= LAPLACE.paired_limit95 * b
     added = abs(2 * x * e + e**2 - 2 * b**2)
-    room = float((part.bound95 - part.bias - part.scale * LN40)[0])
+    room = float((part.bound95 - part.bias - part.scale * LAPLACE.paired_limit95)[0])
     assert added <= room * (1 + 1e-12)
 
 

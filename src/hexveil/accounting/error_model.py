@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LN20 = math.log(20.0)
-LN40 = math.log(40.0)
-"""Where two noises must both stay within their limits, each may leave them half as often."""
 SECOND_MOMENT_ROUNDING = 2.0**-20 + 2.0**-30
 """What rounding may take from a second moment, as a part of the squared radius: it is counted in
 parts of 2^-20, and a variance is published in parts of 2^-30
@@ -232,7 +230,8 @@ class WeightedVarianceErrorModel(WeightedMeanErrorModel):
     It is a second moment M about the middle, less the square of the mean's distance x from it. Let
     h be half the interval's width and b the mean's Laplace scale. Published is
     M + noise - (x + e)² + 2 b², e the mean's noise, of which 2 b² is the expected square: so noise
-    adds no bias. Weights and rounding move M by at most r² (most + 2^-20), x by at most
+    adds no bias. (Of Gaussian noise b is the deviation; 2 is then 1, and ln 40 its own limit.)
+    Weights and rounding move M by at most r² (most + 2^-20), x by at most
     d = 2 h most + its rounding, and stay within h: x² moves by at most h² - (h - d)² for d <= h,
     else by h². Of Laplace noises each is beyond ln 40 of its scales with a chance of 1/40. With a
     chance of 95 percent neither is, and then |2 x e + e² - 2 b²| is at most
@@ -248,7 +247,7 @@ class WeightedVarianceErrorModel(WeightedMeanErrorModel):
     half_width : float
         h, as a part of the radius; at most 1.
     mean_noise : ndarray of float, shape (n_cells,)
-        Laplace scale of the mean, as a part of 2 h.
+        Scale of the mean's noise, as a part of 2 h.
     rounding : ndarray of float, shape (n_cells,)
         What rounding may take from the mean, as a part of h.
     """
@@ -272,11 +271,11 @@ class WeightedVarianceErrorModel(WeightedMeanErrorModel):
     @property
     def bound95(self) -> Floats:
         """Error of each cell not exceeded with probability 95 percent, whatever the values."""
-        b = 2.0 * self.half_width * self.mean_noise
+        b, limit = 2.0 * self.half_width * self.mean_noise, self.law.paired_limit95
         # The bound of |2 x e + e² - 2 b²| in the docstring, at |x| <= h and |e| <= b ln 40.
-        mean = 2.0 * self.half_width * b * LN40 + (LN40**2 - 2.0) * b**2
+        mean = 2.0 * self.half_width * b * limit + (limit**2 - self.law.variance) * b**2
         return np.asarray(
-            self.bias + self.scale * LN40 + self.unit * np.where(self.noised, mean, 0.0)
+            self.bias + self.scale * limit + self.unit * np.where(self.noised, mean, 0.0)
         )
 
 

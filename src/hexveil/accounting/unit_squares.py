@@ -17,8 +17,12 @@ Pure choices beside the cells: each costs `square_of_pure` of its own loss, and 
 - Means within bounds: d_g <= 2 k S, R_g >= 2 S r, k the records that count of the unit, r the
   plan's noise in records, S the bounds in quanta. So d_g / R_g <= k / r, and d_g / R_g² is at most
   k / (2 S r²).
+- Variances within bounds: floors of numbers x apart differ by less than x + 1, so that a unit that
+  moves the variance by D moves the integer by less than 2^30 D / b + 1, and R = 2^30: d / R is at
+  most D / b + 2^-30, which is the loss that a pure promise charges (accounting/privacy_loss.py).
+  Where both statistics of a cell are published their squares are added.
 - Weighted means in a range of w quanta: d_g = W w, R_g >= w (Σ W) b, for any w >= 1:
-  d_g / R_g <= W / (b Σ W) and d_g / R_g² <= W / (b Σ W)².
+  d_g / R_g <= W / (b Σ W) and d_g / R_g² <= W / (b Σ W)². Second moments alike, w = 2^20.
 Rounding: squares round up.
 """
 
@@ -31,17 +35,21 @@ import numpy as np
 
 from hexveil.accounting.contributions import contributed_records
 from hexveil.accounting.gaussian_composition import LATTICE, square_of_pure
+from hexveil.accounting.privacy_loss import VARIANCE_LATTICE, pair_losses
 from hexveil.base.rational import round_up, sum_upper_bounds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
+    from hexveil.accounting.privacy_loss import LossParameters
     from hexveil.model.occupancy import Pairs
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+    Squares = tuple[Floats, Floats]
 
 ROUNDING = 1.0 + 2.0**-46
 """More than the roundings of a term: k / r is off by a few ulps, and whole quanta by 2^-49."""
@@ -51,7 +59,7 @@ CHOICES = 2
 
 def clipped_pair_squares(
     pairs: Pairs, cap: Ints, noise: Floats, span_quanta: Floats, factor: Floats
-) -> tuple[Floats, Floats]:
+) -> Squares:
     """Return μ² of each pair by means within bounds, and its lattice term over `LATTICE`.
 
     Parameters
@@ -71,10 +79,29 @@ def clipped_pair_squares(
     return ratio**2, ratio * step / float(LATTICE)
 
 
-def weighted_pair_squares(
-    pairs: Pairs, weight: Ints, totals: Ints, noise: Floats
-) -> tuple[Floats, Floats]:
-    """Return μ² of each pair by weighted means, and its lattice term over `LATTICE`.
+def variance_pair_squares(pairs: Pairs, cells: LossParameters, factor: Floats) -> Squares:
+    """Return μ² of each pair by variances within bounds, and its lattice term over `LATTICE`.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    cells : LossParameters
+        With deviations as noise.
+    factor : ndarray of float, shape (n_users,)
+    """
+    alone = cells._replace(publishes_mean=np.zeros_like(cells.publishes_mean))
+    ratio = pair_losses(pairs, *alone, factor)
+    return ratio**2, ratio * (VARIANCE_LATTICE / float(LATTICE))
+
+
+def added_squares(terms: Sequence[Squares]) -> Squares:
+    """Return the squares of pairs by all statistics, and their lattice terms."""
+    squares, lattice = zip(*terms, strict=True)
+    return np.asarray(np.sum(squares, axis=0)), np.asarray(np.sum(lattice, axis=0))
+
+
+def weighted_pair_squares(pairs: Pairs, weight: Ints, totals: Ints, noise: Floats) -> Squares:
+    """Return μ² of each pair by a weighted statistic, and its lattice term over `LATTICE`.
 
     Parameters
     ----------
@@ -83,14 +110,14 @@ def weighted_pair_squares(
     totals : ndarray of int64, shape (n_cells,)
         Sums of weights.
     noise : ndarray of float, shape (n_cells,)
-        For a range of width 1.
+        For a range of width 1, or a radius of 1; 0 where nothing is drawn.
     """
     unit = (noise * totals)[pairs.cell]
     ratio = _ratio(weight.astype(np.float64), unit)
     return ratio**2, ratio * _ratio(np.ones_like(ratio), unit) / float(LATTICE)
 
 
-def sum_of_squares(pairs: Pairs, squares: tuple[Floats, Floats], shared: float = 0.0) -> Floats:
+def sum_of_squares(pairs: Pairs, squares: Squares, shared: float = 0.0) -> Floats:
     """Return the booked square of μ of each unit, rounded up.
 
     Parameters

@@ -8,7 +8,7 @@ Neighbours: one user's values all change within the bounds; users and counts are
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from hexveil.accounting.gaussian_loss import MIN_DEVIATION
 from hexveil.accounting.noise_law import GAUSSIAN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexveil.accounting.noise_law import NoiseLaw
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -78,6 +80,14 @@ class SensitivityReport(Protocol):
         """
 
 
+@runtime_checkable
+class SquaresReport(Protocol):
+    """Report that limits squares of μ, where noise is Gaussian. Public."""
+
+    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
+        """Return each user's square of μ, rounded down; infinite if nothing limits it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Separate:
     """Sensitivity of numbers with a bound each: losses add up.
@@ -97,6 +107,16 @@ class Separate:
     def of_one_entry(cls, by: Ints) -> Separate:
         """Return the report of users 0, 1, ... who all move the same entry."""
         return cls(np.arange(by.size), np.zeros(by.size, dtype=np.int64), by)
+
+    @classmethod
+    def side_by_side(cls, reports: Sequence[Separate], entries: int) -> Separate:
+        """Return the report of several queries of so many entries each, one after the other."""
+        shifted = [one.entry + number * entries for number, one in enumerate(reports)]
+        return cls(
+            np.concatenate([one.user for one in reports]),
+            np.concatenate(shifted),
+            np.concatenate([one.by for one in reports]),
+        )
 
     def terms(self, request: NoiseRequest) -> Floats:
         """Return the loss of each coordinate."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from hexveil.accounting.gaussian_composition import square_of_pure
 from hexveil.mechanisms.contract import GaussianNoise, refuse_overspending
-from hexveil.mechanisms.sensitivity_report import SquaredMoves
+from hexveil.mechanisms.sensitivity_report import SquaresReport
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Floats, NoiseRequest, SensitivityReport
@@ -54,7 +54,7 @@ class UnitSquareMeter:
 def _squares(request: NoiseRequest, report: SensitivityReport, n_users: int) -> Floats:
     """Return each unit's square of μ by a request; infinite where no square limits it."""
     if isinstance(request, GaussianNoise):
-        if not isinstance(report, SquaredMoves):
+        if not isinstance(report, SquaresReport):
             return np.full(n_users, np.inf)
         return report.squares_lower_bound(request, n_users)
     # Units of equal loss share a conversion, which takes a while.

@@ -357,11 +357,6 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         return _advised(made) if advise else made
     several = _column_side(source)
     if several is not None:
-        if delta is not None:
-            raise InputError(
-                "delta does not go with several value columns yet; leave it out, or release the "
-                "columns separately."
-            )
         several_options = ColumnOptions(statistics, weights, estimator, edition, options)
         unused = {"baseline_error": baseline_error, "fleet": fleet, "user_cap": user_cap}
         of_columns = plan_columns(several, several_options, epsilon=epsilon, unused=unused)

@@ -249,10 +249,13 @@ def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) 
         case WithinBounds():
             share = clipped_share(problem, allocation, "variance")
             constant = constant_error("variance", occupancy)
-            return ErrorModel("variance", span**2, noise, share, constant)
+            law = problem.request.law
+            return ErrorModel("variance", span**2, noise, share, constant, law=law)
         case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
             noises = mean_noise(problem, allocation), noise
-            return variance_error_model(clipping_range, occupancy, span, noises)
+            return variance_error_model(
+                clipping_range, occupancy, span, noises, problem.request.law
+            )
         case PerCellRange():
             raise InputError('clipping_range "per-cell" publishes the mean alone.')
         case CellMechanisms():
@@ -318,27 +321,33 @@ def squares_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> tu
     occupancy = problem.occupancy.local()
     match allocation.clipping:
         case WithinBounds():
-            caps, quanta = caps_and_quanta(problem, allocation, "mean")
-            return unit_squares.clipped_pair_squares(
-                occupancy,
-                caps,
-                allocation.noise_scale_records,
-                quanta,
-                allocation.contribution_factor,
-            )
-        case PrivateRange(range=clipping_range):
-            whole, totals = clipping_range.weight, clipping_range.totals(occupancy)
-            assert not isinstance(whole, FactoredWeights)  # noqa: S101  pairs are at hand
-            noise = mean_noise(problem, allocation)
-            return unit_squares.weighted_pair_squares(occupancy, whole, totals, noise)
-        case PerCellRange(plan=ranged):
-            # Squares of both looks add up to this, in whatever ranges.
+            return _clipped_squares(problem, allocation)
+        # Squares of both looks at a cell add up to this, in whatever ranges.
+        case PrivateRange(range=ranged) | PerCellRange(plan=ranged):
             whole, totals = ranged.weight, ranged.totals(occupancy)
             assert not isinstance(whole, FactoredWeights)  # noqa: S101  pairs are at hand
-            noise = mean_noise(problem, allocation)
-            return unit_squares.weighted_pair_squares(occupancy, whole, totals, noise)
+            return unit_squares.added_squares(
+                [
+                    unit_squares.weighted_pair_squares(occupancy, whole, totals, noise)
+                    for noise in _weighted_noises(problem, allocation)
+                ]
+            )
         case _:
             raise InputError("delta goes with the public bounds, one range, or ranges of cells.")
+
+
+def _clipped_squares(problem: PlanningProblem, allocation: PlanAllocation) -> tuple[Floats, Floats]:
+    """Return μ² of each pair by means and variances within bounds, and their lattice terms."""
+    occupancy, factor = problem.occupancy.local(), allocation.contribution_factor
+    terms = []
+    if "mean" in problem.request.noised:
+        caps, quanta = caps_and_quanta(problem, allocation, "mean")
+        noise = allocation.noise_scale_records
+        terms.append(unit_squares.clipped_pair_squares(occupancy, caps, noise, quanta, factor))
+    if "variance" in problem.request.noised:
+        cells, _, _ = loss_parameters(problem, allocation)
+        terms.append(unit_squares.variance_pair_squares(occupancy, cells, factor))
+    return unit_squares.added_squares(terms)
 
 
 def _shared_square(allocation: PlanAllocation) -> float:

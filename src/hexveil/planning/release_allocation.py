@@ -23,7 +23,7 @@ from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
 from hexveil.mechanisms.map_quantiles import range_quantiles
 from hexveil.mechanisms.per_cell_allocation import PublishedCells
 from hexveil.mechanisms.released_ranges import widened
-from hexveil.mechanisms.sensitivity_report import SquaredMoves
+from hexveil.mechanisms.sensitivity_report import Separate, SquaredMoves
 from hexveil.mechanisms.two_stage.residual_stages import ClusterMeans, ReleasedRanges
 from hexveil.mechanisms.two_stage.two_stage_mean import TwoStageAllocation
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
@@ -245,7 +245,7 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
         statistics.append(variance)
         variance_cells = variance.noised_cells
     if plan.delta:
-        return _approximate(plan, statistics[0])
+        return _approximate(plan, statistics)
     # The arrays of the booking itself: the meter adds the losses up again from them.
     charges = guarantees.loss_parameters(plan.problem, rows, plan.error_models)
     charged = guarantees.charged_occupancy(plan.problem, rows)
@@ -253,11 +253,16 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
     return ClippedAllocation(ClippedStage(tuple(statistics), report), plan.losses())
 
 
-def _approximate(plan: Plan, mean: ClippedStatistic) -> ClippedAllocation:
+def _approximate(plan: Plan, statistics: list[ClippedStatistic]) -> ClippedAllocation:
     """Return the same under (ε, δ): the moves of each pair, as they are measured."""
-    assert isinstance(mean, ClippedMean)  # noqa: S101  a δ goes with the mean alone
-    law = plan.request.law
-    stage = ClippedStage((mean,), SquaredMoves(mean.moves()), law=law)
+    moves, begin = [], 0
+    for statistic in statistics:
+        assert isinstance(statistic, ClippedMean | ClippedVariance)  # noqa: S101  of the joint method
+        own = statistic.moves()
+        moves.append(replace(own, entry=own.entry + begin))
+        begin += statistic.noised_cells.size
+    report = SquaredMoves(Separate.side_by_side(moves, 0))
+    stage = ClippedStage(tuple(statistics), report, law=plan.request.law)
     return ClippedAllocation(stage, plan.booked_losses)
 
 
@@ -323,7 +328,8 @@ def _weighted(
     if "variance" in plan.error_models:
         # A range for means alone has no radius; the squares are then those within the range.
         radius = interval.radius or 1
-        variances = (WeightedVariance(mean, plan.allocation.variance_noise, Fraction(radius)),)
+        noise, law = plan.allocation.variance_noise, plan.request.law
+        variances = (WeightedVariance(mean, noise, Fraction(radius), law),)
     return WeightedAllocation(
         range_quantiles(occupancy, scale.span_quanta, interval.quantiles, interval.epsilon),
         interval.widening,

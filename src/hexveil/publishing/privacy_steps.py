@@ -73,13 +73,14 @@ def _approximate_steps(plan: Plan) -> list[dict[str, Any]]:
             square = Fraction(range_square(interval.epsilon))
             ends = interval.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
             range_step = _range_step(plan, interval, interval.widening, ends)
-            steps = [range_step | _squared(square, booked)]
+            steps = [range_step | _radius(plan, interval) | _squared(square, booked)]
         case PerCellRange(cell_ranges):
             return _approximate_cell_range_steps(plan, cell_ranges)
         case _:
             square, steps = Fraction(0), []
     alone = Fraction(square_epsilon(booked - square, plan.delta))
-    return [*steps, _step("cells", alone, plan.epsilon) | _squared(booked - square, booked)]
+    last = _step("cells", alone, plan.epsilon) | _squared(booked - square, booked)
+    return [*steps, last | _split(plan) if steps else last]
 
 
 def _approximate_cell_range_steps(plan: Plan, ranges: CellRangePlan) -> list[dict[str, Any]]:
@@ -253,6 +254,8 @@ def _split(plan: Plan) -> dict[str, Any]:
     """Return the share of the cells' cost that their means take, requested or not."""
     if "variance" not in plan.error_models:
         return {}
-    mean, square = plan.mean_noise, plan.allocation.variance_noise
+    # Under a δ shares of squares of μ, which fall with the square of the noise.
+    power = 2 if plan.delta else 1
+    mean, square = plan.mean_noise**power, plan.allocation.variance_noise**power
     # The variance of one record is known: such a cell spends all on its mean.
     return {"mean_share": float(np.where(square > 0, square / (mean + square), 1.0).mean())}

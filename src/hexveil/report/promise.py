@@ -75,7 +75,7 @@ def delta_in_words(manifest: Mapping[str, Any]) -> str:
     if stated is None:
         return ""
     # Declared where presence is private, counted elsewhere.
-    is_declared = "fleet" in manifest["plan"]
+    is_declared = "fleet" in manifest.get("plan", {})
     units = manifest["plan"]["fleet"]["units"] if is_declared else manifest["losses"]["units"]
     delta = Fraction(stated)
     revealed = decimal_text(Fraction(math.ceil(delta * units * 10**12), 10**12))
@@ -159,7 +159,11 @@ def assumptions(
 
 
 def one_of_columns(
-    columns: Sequence[str], epsilon: Fraction, *, protect: Protect = "values"
+    columns: Sequence[str],
+    epsilon: Fraction,
+    delta: Fraction = PURE,
+    *,
+    protect: Protect = "values",
 ) -> str:
     """Return the sentence on a release of one of several value columns.
 
@@ -169,12 +173,20 @@ def one_of_columns(
         All value columns of the release.
     epsilon : Fraction
         Largest loss of a unit over all of them.
+    delta : Fraction
+        δ of an approximate promise; 0 for a pure one.
     protect : str
         The privacy model.
     """
     factor = factor_words(probability_factor(epsilon))
+    beyond = decimal_text(delta) if delta else ""
     return render_sentence(
-        _TEMPLATE, "one_of_columns", protect=protect, columns=list(columns), factor=factor
+        _TEMPLATE,
+        "one_of_columns",
+        protect=protect,
+        columns=list(columns),
+        factor=factor,
+        delta=beyond,
     )
 
 

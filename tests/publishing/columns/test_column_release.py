@@ -3,6 +3,7 @@
 import itertools
 import shutil
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +12,12 @@ import pytest
 
 import hexveil as hv
 from forged_columns import changed_manifest
+from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, PrivateSums, execute
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.planning.columns.column_codec import unpack_columns
 from hexveil.planning.columns.epsilon_shares import divide_epsilon
 from hexveil.publishing.columns.column_table import column_prefixes
@@ -237,6 +240,81 @@ def test_a_column_is_charged_to_its_own_units(tiny):
     units = {**both.public.units, "q": np.array([1, 2, 0])}
     wrong = replace(plan, facts=replace(plan.facts, units=units))
     assert np.any(wrong.losses() < exact_losses(both, plan) * (1 - 1e-6))
+
+
+# ---- under a delta ----
+
+DELTA = "0.001"
+
+
+@pytest.fixture(scope="module")
+def approximate(dataset):
+    """Return a plan of means of both columns under a delta."""
+    options = {"epsilon": 6, "delta": DELTA, "statistics": "mean", "clipping_range": "bounds"}
+    return hv.plan(dataset, weights={"pm25": 8}, advise=False, **options)
+
+
+def exact_squares(both, plan):
+    """Return each unit's largest square of μ, from what the stages themselves noise."""
+    squares = np.zeros(both.public.n_units)
+    for column, one in both.datasets.items():
+        stages = plan.allocation().component(column).plan
+        stage, pairs = stages.next_stage(Outputs()), one.occupancy.local()
+        (request,) = stage.noise(Outputs())
+        top = pairs.n * one.public.lattice.span_quanta
+        low, high = (
+            stage.measure(PrivateSums(total), Outputs())[0].integers[0] for total in (0 * top, top)
+        )
+        # Every unit's move of each cell, one unit after the other, others at the lower bound.
+        for user, number in enumerate(both.public.units[column]):
+            total = np.where(pairs.user == user, top, 0)
+            moved = stage.measure(PrivateSums(total), Outputs())[0].integers[0] - low
+            squares[number] += float(((moved / request.deviations) ** 2).sum())
+        assert (high > low).all()
+    return squares
+
+
+def test_squares_of_all_columns_add_up_under_a_delta(dataset, approximate):
+    """Booked is the exact sum over columns, within ε and δ; one column alone is too little."""
+    exact, booked = exact_squares(dataset, approximate), approximate.booked_losses
+    assert (booked >= exact).all()
+    assert np.allclose(exact, booked, rtol=1e-3)
+    whole = calibrated_square(Fraction(6), Fraction(DELTA))
+    assert 0.95 * whole < approximate.booked_limit <= whole
+    assert approximate.epsilon <= 6
+    errors = {name: one.expected_error for name, one in approximate.plans.items()}
+    assert errors["pm25"] / 100 < errors["no2.air"] / 200
+    sums = ColumnSums({name: PrivateSums(one.sums.total) for name, one in dataset.datasets.items()})
+    source, stages = SimulatedNoise(np.random.default_rng(1), 1), approximate.allocation()
+    execute(stages, sums, source, MemoryJournal(), UnitSquareMeter(booked))
+    # A twin that charges the first column alone.
+    first = approximate.with_stages({"pm25": stages.component("pm25").plan}).losses()
+    with pytest.raises(HexveilError, match="more than was booked"):
+        execute(stages, sums, source, MemoryJournal(), UnitSquareMeter(first))
+    with pytest.raises(InputError, match="below 1 / 80 units"):
+        hv.plan(dataset, epsilon=6, delta="0.1", statistics="mean")
+
+
+def test_a_release_of_columns_under_a_delta_is_checked(dataset, approximate, tmp_path):
+    """Its folder says what δ means, and squares that do not add up are found."""
+    book = hv.Ledger(tmp_path / "book.sqlite", dataset="air", budget=6, delta=DELTA)
+    made = hv.release(dataset, approximate, ledger=book, accept_noise=True)
+    folder = made.write(tmp_path / "map")
+    manifest = hv.verify(folder)
+    assert manifest["guarantee"]["delta"] == DELTA
+    assert 0.0 <= float(book.remaining) < 0.1
+    assert hv.release(dataset, approximate, ledger=book, accept_noise=True).replayed
+    readme = " ".join((folder / "README.txt").read_text().split())
+    assert "(epsilon, delta)-differential privacy at epsilon" in readme
+    assert "Of 80 units it would reveal" in readme
+    part = " ".join((folder / "pm25" / "README.txt").read_text().split())
+    assert f"and beyond that by at most {DELTA}. In which columns" in part
+
+    def fewer_squares(stated):
+        stated["losses"]["squared_mu"]["mean"] *= 0.9
+
+    changed_manifest(folder, ".", fewer_squares)
+    assert "squared_mu/mean is not that of all columns" in " ".join(find_problems(folder))
 
 
 # ---- the folder ----

@@ -1,11 +1,15 @@
 """Weighted averages over cells and their intervals, by simulation and in the worst case."""
 
+import math
+
 import numpy as np
 import pytest
+from scipy import stats
 
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.publishing.derived.cell_averages import average_cells
 from hexveil.publishing.derived.cell_changes import find_changes
-from hexveil.publishing.derived.cell_numbers import BOUND_PER_SCALE, CellNumbers
+from hexveil.publishing.derived.cell_numbers import CellNumbers
 
 RECORDS = np.array([100.0, 5.0, 40.0, 1.0, 7.0])
 GROUP = np.array([0, 0, 1, 0, 2])
@@ -15,7 +19,7 @@ TRUTH = np.array([10.0, 30.0, 20.0, 50.0, 40.0])
 
 def numbers(noise, bias=0.0, *, shares_noise=False):
     """Return numbers with this noise, biased upwards as far as is allowed."""
-    bound, largest = BOUND_PER_SCALE * SCALE, np.full(5, float(bias))
+    bound, largest = LAPLACE.limit95 * SCALE, np.full(5, float(bias))
     return CellNumbers(
         TRUTH + noise + bias, bound, bound, largest, largest, SCALE, "proven", shares_noise
     )
@@ -29,7 +33,7 @@ def test_records_weigh():
     assert made.bias_low == pytest.approx([0.5, 0.5, 0.5])
     assert np.isnan(made.scale[0])
     assert made.scale[1:] == pytest.approx(SCALE[[2, 4]])
-    assert made.noise_low[1:] == pytest.approx(BOUND_PER_SCALE * SCALE[[2, 4]])
+    assert made.noise_low[1:] == pytest.approx(LAPLACE.limit95 * SCALE[[2, 4]])
 
 
 def test_intervals_hold_as_often_as_they_say():
@@ -55,11 +59,38 @@ def test_bias_does_not_average_out():
     assert np.mean(inside) == pytest.approx(0.975, abs=0.004)
 
 
+def test_gaussian_noise_adds_up_in_squares():
+    """Bounds of averages and of changes under a δ are those of one normal number: exact."""
+    none, bound = np.zeros(5), GAUSSIAN.limit95 * SCALE
+    unknown = np.full(5, np.nan)
+    cells = CellNumbers(TRUTH, bound, bound, none, none, unknown, "proven", is_gaussian=True)
+    made = average_cells(cells, RECORDS, GROUP)
+    weight = RECORDS / np.bincount(GROUP, RECORDS)[GROUP]
+    deviation = np.sqrt(np.bincount(GROUP, (weight * SCALE) ** 2))
+    assert made.noise_low == pytest.approx(stats.norm.isf(0.025) * deviation)
+    change = find_changes(made, made)
+    assert change.high == pytest.approx(stats.norm.isf(0.025) * math.sqrt(2.0) * deviation)
+    assert (change.p_value == 1.0).all()
+
+
+@pytest.mark.parametrize("ratio", np.geomspace(0.01, 100.0, 13))
+def test_laplace_and_gaussian_noise_together_stay_within_the_root(ratio):
+    """Of one number of either kind the root of squared bounds is exceeded no more than 5 %."""
+    bound = math.hypot(LAPLACE.limit95, GAUSSIAN.limit95 * ratio)
+    # P(L + G > q) by the closed form of a normal number plus a Laplace one of scale 1.
+    z = bound / ratio
+    tail = stats.norm.sf(z) + 0.5 * (
+        math.exp(ratio**2 / 2.0 - bound + stats.norm.logcdf(z - ratio))
+        - math.exp(ratio**2 / 2.0 + bound + stats.norm.logsf(z + ratio))
+    )
+    assert tail <= 0.025 * (1.0 + 1e-9)
+
+
 def test_shared_noise_adds_up():
     """Cells that share noise have the average of their bounds, which is larger."""
     alone = average_cells(numbers(0.0), RECORDS, GROUP)
     shared = average_cells(numbers(0.0, shares_noise=True), RECORDS, GROUP)
-    bound = BOUND_PER_SCALE * np.bincount(GROUP, RECORDS * SCALE) / np.bincount(GROUP, RECORDS)
+    bound = LAPLACE.limit95 * np.bincount(GROUP, RECORDS * SCALE) / np.bincount(GROUP, RECORDS)
     assert shared.noise_low == pytest.approx(bound)
     assert shared.noise_low[0] > alone.noise_low[0]
 
@@ -70,7 +101,7 @@ def test_a_change_has_the_exact_bound_of_its_noise():
     scales = np.repeat([0.5, 2.0], runs), np.repeat([1.0, 2.0], runs)
     sides = []
     for scale in scales:
-        bound, none = BOUND_PER_SCALE * scale, np.zeros_like(scale)
+        bound, none = LAPLACE.limit95 * scale, np.zeros_like(scale)
         noise = rng.laplace(0.0, scale)
         sides.append(CellNumbers(20.0 + noise, bound, bound, none, none, scale, "proven"))
     made = find_changes(*sides)

@@ -35,8 +35,8 @@ def price_lines(plan: ColumnPlans) -> list[str]:
         *formatting.wrapped(
             "Price",
             f"{formatting.price(float(plan.epsilon))} (epsilon), for all value columns together. "
-            f"{promise(unit, plan.epsilon)} Half of the {facts.n_units:,} {unit}s lose at most "
-            f"{median}.",
+            f"{promise(unit, plan.epsilon, delta=plan.delta)} Half of the {facts.n_units:,} "
+            f"{unit}s lose at most {median}.",
         ),
         *formatting.wrapped("Parts", f"{parts} (epsilon, for the unit whom each costs most)."),
     ]

@@ -46,10 +46,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
+from hexveil.accounting.privacy_loss import LossParameters, pair_losses
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM
-from hexveil.mechanisms.contract import EstimateGrid
+from hexveil.mechanisms.contract import EstimateGrid, Separate
 from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
@@ -112,6 +113,28 @@ class ClippedVariance(ReadOnlyArrays):
     def constants(self) -> Ints:
         """Nothing: a cell without noise is published without an integer."""
         return np.zeros(self.noise.size, dtype=np.int64)
+
+    def moves(self) -> Separate:
+        """Return by how many steps each pair moves its cell's number, where noised: module head."""
+        pairs, cells = self.occupancy.local(), self.cap.size
+        nowhere = np.zeros(cells, dtype=np.bool_)
+        parameters = LossParameters(
+            records=self.divisor,
+            cap=self.cap,
+            noise=np.zeros(cells),
+            span_quanta=np.zeros(cells),
+            variance_cap=self.cap,
+            variance_noise=self.noise,
+            unclipped=nowhere,
+            variance_unclipped=self.error.clipped_share == 0,
+            publishes_mean=nowhere,
+            publishes_variance=~nowhere,
+        )
+        ratio = pair_losses(pairs, *parameters, self.factor, *self.suppressed, on_lattice=False)
+        rows = np.flatnonzero(ratio > 0)
+        by = np.floor(STEPS * ratio[rows]).astype(np.int64) + 1
+        entry = np.searchsorted(self.noised_cells, pairs.cell[rows])
+        return Separate(pairs.user[rows], entry.astype(np.int64), by)
 
     def measure(self, sums: PrivateSums) -> Ints:
         """Return Y of every noised cell, shape (batch, n_noised). PRIVATE.

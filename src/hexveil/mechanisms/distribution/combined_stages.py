@@ -13,6 +13,7 @@ columns do not move.
 Loss: the sum of the components' losses, for each unit; 0 of a column in which a unit has no record.
 The noise of components is independent and their values change freely, so that no smaller sum would
 do where each component's loss is attained.
+Under a δ squares of μ take the place of losses (accounting/gaussian_composition.py).
 Source: adaptive composition (`hexveil.mechanisms.contract`).
 """
 
@@ -26,12 +27,14 @@ import numpy as np
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, Outputs, PrivateSums
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
+from hexveil.mechanisms.sensitivity_report import SquaresReport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hexveil.mechanisms.contract import (
         Floats,
+        GaussianNoise,
         Ints,
         Measured,
         NoiseRequest,
@@ -84,6 +87,13 @@ class RenumberedUnits:
     def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
         """Return each unit's loss, rounded down: see `SensitivityReport`."""
         own = self.report.loss_lower_bound(request, self.units.size)
+        return spread_losses(own, self.units, n_users)
+
+    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
+        """Return each unit's square of μ, rounded down: see `SquaresReport`."""
+        if not isinstance(self.report, SquaresReport):
+            return np.full(n_users, np.inf)
+        own = self.report.squares_lower_bound(request, self.units.size)
         return spread_losses(own, self.units, n_users)
 
 

@@ -83,22 +83,34 @@ class WeightedStage(DrawnRow):
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return noise for the width of the range, and for the squared radius."""
         # Means first: the order of the stored row, which noise, sensitivity and measure share.
-        means = noise_of_law(self.law, self.mean.scales(self.ends[1] - self.ends[0]))
-        return (means, *(LaplaceNoise(variance.scales) for variance in self.variances))
+        means = self.mean.scales(self.ends[1] - self.ends[0])
+        squares = [variance.scales for variance in self.variances]
+        if self.law != LAPLACE:
+            # One vector: what a unit moves in it is limited in L2, not statistic by statistic.
+            return (noise_of_law(self.law, np.concatenate([means, *squares])),)
+        return tuple(map(LaplaceNoise, (means, *squares)))
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return how far each user can move them."""
-        means: SensitivityReport = self.mean.sensitivity(self.ends[1] - self.ends[0])
-        if self.law != LAPLACE and isinstance(means, Separate):
-            means = SquaredMoves(means)
-        return (means, *(variance.sensitivity() for variance in self.variances))
+        means = self.mean.sensitivity(self.ends[1] - self.ends[0])
+        reports = means, *(variance.sensitivity() for variance in self.variances)
+        if self.law == LAPLACE:
+            return reports
+        # Pairs that stay elsewhere have other reports, with which the meter of squares refuses.
+        moves = [report for report in reports if isinstance(report, Separate)]
+        if len(moves) < len(reports):
+            return reports[:1]
+        return (SquaredMoves(Separate.side_by_side(moves, self.mean.noise.size)),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the integers of all cells. PRIVATE."""
-        squares = (
-            variance.measure(sums, self.ends, self.lattice_steps) for variance in self.variances
-        )
-        return (Values(self.mean.measure(sums, self.ends)), *map(Values, squares))
+        numbers = [
+            self.mean.measure(sums, self.ends),
+            *(variance.measure(sums, self.ends, self.lattice_steps) for variance in self.variances),
+        ]
+        if self.law != LAPLACE:
+            return (Values(np.concatenate(numbers, axis=1)),)
+        return tuple(map(Values, numbers))
 
 
 @dataclass(frozen=True, eq=False)

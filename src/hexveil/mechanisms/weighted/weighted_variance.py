@@ -28,9 +28,10 @@ least): the sensitivity 2^20 W is exact, whatever the interval.
 Loss: cells and statistics have independent noise, and discrete Laplace of scale R at integer
 distance d costs at most d / R (mechanisms/noise.py). R is 2^20 (Σ W) n rounded up, n the plan's
 noise for a radius of 1: a cell costs at most W / (n Σ W) here and W / (n' Σ W) for its mean, n' the
-mean's noise, which is always drawn; the plan books the sum of both, and what the interval costs, in
-one sum (planning/plan.py). Losses add up whatever earlier outputs chose (ledger/odometer.py). What
-is used of the sums: that they are those of m real values within the bounds
+mean's noise, which is always drawn; the plan books the sum of both, and what the interval costs,
+in one sum (planning/plan.py). Under a δ noise is Gaussian, 2 B² above is B², and squares of μ add
+up (accounting/unit_squares.py). Losses add up whatever earlier outputs chose (ledger/odometer.py).
+What is used of the sums: that they are those of m real values within the bounds
 (records/feasible_sums.py), so that 0 <= q <= m max(c, S - c)², S the width of the bounds in quanta.
 The variance of a cell of one record is 0: the plan has no noise for it, charges nothing, and no
 value is looked at; the door gets a 0 in its place, and what comes back is not shown. Whole numbers:
@@ -48,6 +49,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import has_single_record
+from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ROOM
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
     from hexveil.model.occupancy import Pairs
@@ -111,11 +114,13 @@ class WeightedVariance(ReadOnlyArrays):
         Laplace scale of each second moment for a radius of 1; 0 in cells of one record.
     radius : Fraction
         Radius in halves of the range's width.
+    law : NoiseLaw
     """
 
     mean: WeightedMean
     noise: Floats
     radius: Fraction
+    law: NoiseLaw = LAPLACE
 
     @property
     def weight(self) -> Ints:
@@ -173,11 +178,11 @@ class WeightedVariance(ReadOnlyArrays):
         middle, _, radius = centre_and_radius(ends, lattice_steps, self.radius)
         second_moment = noisy / (total * 2.0**BITS)
         distance = (noisy_mean - middle * total) / (total * float(radius))
-        # The square of a noisy number is larger by the variance of its noise, 2 B², on average:
+        # The square of a noisy number is larger by the variance of its noise on average:
         # without it variances would come out too small.
         b = self.mean.scales(ends[1] - ends[0]) / (total * float(radius))
         # On a stated grid: late digits of doubles differ between processors.
-        rounded = np.round((second_moment - distance**2 + 2.0 * b**2) * SHOWN)
+        rounded = np.round((second_moment - distance**2 + self.law.variance * b**2) * SHOWN)
         return np.where(self.noise > 0, rounded, 0.0)
 
     def grid(self, unit: Floats) -> EstimateGrid:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 RANGES = ("auto", "bounds", "private", "per-cell")
 """Clipping ranges that a δ goes with."""
-WORKS = 'delta works for the mean, by method "joint" within epsilon; leave out delta'
+WORKS = 'delta works for means and variances, by method "joint" within epsilon; leave out delta'
 
 
 def check_delta_request(request: Request) -> None:
@@ -28,8 +28,8 @@ def check_delta_request(request: Request) -> None:
     InputError
         Naming what works.
     """
-    if request.noised != ("mean",):
-        raise InputError(f"{WORKS}, or ask for the mean alone.")
+    if request.error != "separate":
+        raise InputError(f'{WORKS}, or ask for error "separate".')
     if request.method != "joint":
         raise InputError(f"{WORKS}, or the method {request.method!r}.")
     if not isinstance(request.limit, WithinEpsilon):

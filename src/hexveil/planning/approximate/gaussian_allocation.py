@@ -1,4 +1,4 @@
-"""Rows of plans under (ε, δ): means within bounds, in one private range, or in ranges of cells.
+"""Rows of plans under (ε, δ): within bounds, in one private range, or of means in cells' ranges.
 
 Losses are squares of μ here (accounting/unit_squares.py), and fall with the square of the noise.
 The range takes at most `MAX_RANGE_SQUARE` of them: a choice of small pure loss ε costs 1.57 ε², so
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.error_model import has_single_record
 from hexveil.accounting.gaussian_composition import pure_of_square
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.accounting.unit_squares import CHOICES, range_square
@@ -28,7 +29,7 @@ from hexveil.planning.allocation import (
 from hexveil.planning.approximate.delta_request import check_population, square_to_spend
 from hexveil.planning.approximate.gaussian_mean_error import minimize_gaussian_error
 from hexveil.planning.approximate.gaussian_weights import optimize_gaussian_weights
-from hexveil.planning.clipping_range import cell_ranges, private_range
+from hexveil.planning.clipping_range import cell_ranges, private_range, variance_range
 from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.fast_prediction import ITERATIONS, RangeCandidate
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
@@ -41,6 +42,7 @@ from hexveil.planning.guarantees import (
     objective_errors,
 )
 from hexveil.planning.optimizers.joint import FACTOR_RESOLUTION
+from hexveil.planning.optimizers.mean_error import ObjectiveWeights
 from hexveil.planning.optimizers.noise_quantization import quantize_noise_scales
 
 if TYPE_CHECKING:
@@ -58,8 +60,6 @@ MAX_SPREAD_SQUARE = Fraction(1, 20)
 """Largest share of it for the spread within cells."""
 CELLS_EXPECTED = 0.85
 """Share of the square that is expected to be left to cells with ranges of their own."""
-LEAST_PRECISION = Fraction(1, 2)
-"""Part of the wanted precision of pooled quantiles that "auto" must have."""
 MARGIN = 1.0 + 2.0**-40
 """More than the rounding of a ratio of noise, and of the scales."""
 
@@ -76,37 +76,54 @@ def allocate_approximate(problem: PlanningProblem) -> PlanAllocation:
     request, occupancy = problem.request, problem.occupancy
     check_population(occupancy, request.delta)
     square = square_to_spend(request)
-    candidates = []
-    if request.clipping_range in ("auto", "bounds"):
-        candidates.append(_within_bounds(problem, square))
-    if request.clipping_range in ("auto", "private"):
-        candidates += _in_range(problem, square)
-    if request.clipping_range in ("auto", "per-cell"):
-        candidates += _in_cell_ranges(problem, square)
+    match request.clipping_range:
+        case "bounds":
+            return _within_bounds(problem, square)
+        case "private":
+            (allocation,) = _in_range(problem, square)
+            return allocation
+        case "per-cell":
+            (allocation,) = _in_cell_ranges(problem, square)
+            return allocation
+    return _best_range(problem, square)
+
+
+def _best_range(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
+    """Return the allocation of least predicted error; with ranges only where they can be found.
+
+    As in pure plans (planning/methods.py): where users suffice for ranges of cells, these alone are
+    compared with bounds that say much.
+    """
+    request = problem.request
 
     def mean_error(allocation: PlanAllocation) -> float:
         models = error_models(problem, allocation)
         return float(objective_errors(request, problem.span, models).mean())
 
-    return min(candidates, key=mean_error)
+    within = _within_bounds(problem, square)
+    cells = _in_cell_ranges(problem, square) if request.noised == ("mean",) else []
+    if not cells:
+        return min([within, *_in_range(problem, square)], key=mean_error)
+    most = min(mean_error(cells[0]), float(np.min(problem.span)) * cell_ranges.MOST_WITHIN_BOUNDS)
+    return within if mean_error(within) <= most else cells[0]
 
 
 def _within_bounds(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
     local = problem.occupancy.local()
-    weight = problem.span / local.n_cells
-    found = minimize_gaussian_error(local, weight, float(square))
-    total, live = local.records_per_cell, found.rate > 0
-    noise = np.divide(total, found.rate, out=np.zeros_like(found.rate), where=live)
+    weights = ObjectiveWeights.of(problem.request, problem.span, local)
+    found = minimize_gaussian_error(local, weights, float(square))
+    live = found.rate > 0
+    noise = np.divide(1.0, found.rate, out=np.zeros_like(found.rate), where=live)
     largest = local.largest_count
     return _calibrated(
         problem,
         square,
         PlanAllocation(
             mechanism="factors",
-            contribution_cap=np.where(live, largest, 0),
-            noise_scale_records=quantize_noise_scales(noise),
-            variance_cap=np.zeros_like(largest),
-            variance_noise=np.zeros_like(noise),
+            contribution_cap=np.where(live[0], largest, 0),
+            noise_scale_records=quantize_noise_scales(noise[0] * local.records_per_cell),
+            variance_cap=np.where(live[1], largest, 0),
+            variance_noise=noise[1],
             contribution_factor=np.floor(found.factor * FACTOR_RESOLUTION) / FACTOR_RESOLUTION,
             clipping=WithinBounds(),
         ),
@@ -160,7 +177,10 @@ def _budget(problem: PlanningProblem, square: Fraction, quantile: Fraction) -> _
 
 def _in_range(problem: PlanningProblem, square: Fraction) -> list[PlanAllocation]:
     """Return the plan in the range of least predicted error; none where too few users find one."""
-    local = problem.occupancy.local()
+    local, noised = problem.occupancy.local(), problem.request.noised
+    # The variance of one record is known: a map of such cells needs neither range nor noise.
+    if noised == ("variance",) and has_single_record(local).all():
+        return [_within_bounds(problem, square)]
     sure = [
         quantile
         for quantile in private_range.QUANTILES
@@ -175,34 +195,62 @@ def _in_range(problem: PlanningProblem, square: Fraction) -> list[PlanAllocation
     outer = (sure or list(private_range.QUANTILES[-1:]))[-1]
     tried = [RangeCandidate(q, Fraction(1)) for q in sure[:-1]]
     tried += [RangeCandidate(outer, widening) for widening in private_range.WIDENINGS]
+    if "variance" in noised:
+        return [_with_variances(problem, square, tried)]
     first = _weights(local, tried[-1], _budget(problem, square, outer).cells, ITERATIONS)
     best = min(tried, key=lambda one: _predicted(problem, square, first, tried[-1], one))
     budget = _budget(problem, square, best.quantile)
     begin = None if local.n_pairs <= SMALL_PROBLEM_PAIRS else first.rates
     weights = _weights(local, best, budget.cells, None, begin)
-    interval = PrivateClippingRange(
+    clipping = PrivateRange(_interval(best, budget, weights))
+    return [_calibrated(problem, square, _weighted_rows(local, weights.noise, clipping))]
+
+
+def _with_variances(
+    problem: PlanningProblem, square: Fraction, tried: list[RangeCandidate]
+) -> PlanAllocation:
+    """Return the plan of variances, or of both, in the range of least predicted error."""
+    local = problem.occupancy.local()
+    candidates = []
+    for one in tried:
+        budget = _budget(problem, square, one.quantile)
+        # Weights are those of means with a part of the square; noise, of one statistic with all.
+        weights = _weights(local, one, budget.cells * variance_range.MEAN_PART, None)
+        noise = weights.noise * math.sqrt(variance_range.MEAN_PART)
+        candidates.append((_interval(one, budget, weights), noise))
+    best = variance_range.least_predicted(local, problem.request, candidates)
+    clipping = PrivateRange(best.interval)
+    return _calibrated(problem, square, _weighted_rows(local, best.mean, clipping, best.variance))
+
+
+def _interval(
+    one: RangeCandidate, budget: _RangeBudget, weights: UserWeights
+) -> PrivateClippingRange:
+    return PrivateClippingRange(
         budget.epsilon,
-        (best.quantile, 1 - best.quantile),
-        best.widening,
-        best.width,
-        private_range.expected_clipping_error(best.half_width_sd),
+        (one.quantile, 1 - one.quantile),
+        one.widening,
+        one.width,
+        private_range.expected_clipping_error(one.half_width_sd),
         in_whole_parts(weights),
     )
-    allocation = _weighted_rows(local, weights.noise, PrivateRange(interval))
-    return [_calibrated(problem, square, allocation)]
 
 
 def _weighted_rows(
-    local: LocalOccupancy, noise: Floats, clipping: PrivateRange | PerCellRange
+    local: LocalOccupancy,
+    noise: Floats,
+    clipping: PrivateRange | PerCellRange,
+    variance_noise: Floats | None = None,
 ) -> PlanAllocation:
-    """Return rows of weighted means with this noise for a range of width 1."""
+    """Return rows with this noise of means for a range of width 1, of squares for a radius of 1."""
     largest = local.largest_count
+    squares = np.zeros(local.n_cells) if variance_noise is None else variance_noise
     return PlanAllocation(
         mechanism="weights",
         contribution_cap=largest,
         noise_scale_records=noise * local.records_per_cell,
-        variance_cap=np.zeros_like(largest),
-        variance_noise=np.zeros(local.n_cells),
+        variance_cap=np.where(squares > 0, largest, 0),
+        variance_noise=squares,
         contribution_factor=full_factors(local),
         clipping=clipping,
     )
@@ -232,7 +280,8 @@ def _in_cell_ranges(problem: PlanningProblem, square: Fraction) -> list[PlanAllo
     inside = min(inside, pure_of_square(square * MAX_SPREAD_SQUARE))
     pooled = min(request.epsilon * share, most)
     needed = private_range.MIN_RANK_PRECISION / (quantiles[0] * votes)
-    if is_auto and pooled < needed * LEAST_PRECISION:
+    # Found less precisely than a pure plan asks for, ranges of cells do worse than one range.
+    if is_auto and pooled < needed:
         return []
     ranged = CellRangePlan(quantiles, pooled, inside, cell_ranges.FIRST_SHARE, weight, HALF_WIDTH)
     left = float(square) - choices_square(ranged)

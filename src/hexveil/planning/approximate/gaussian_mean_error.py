@@ -1,12 +1,14 @@
-"""Joint plan of least average error of means under (ε, δ): Gaussian noise, squares that add up.
+"""Joint plan of least average error under (ε, δ): Gaussian noise, squares that add up.
 
-Symbols: p share of a user in a cell's records, a = 1/r the inverse deviation of a cell for bounds
-of width 1, f a user's factor, M the square of μ that (ε, δ) allows, κ = √(2/π). A user costs
-f² Σ (a p)², so that its largest factor is f = min(1, √M / √Σ (a p)²). A cell is off by at most
-(1 - Σ f p) / 2 and expects |noise| κ / a: the class is that of planning/optimizers/minimax.py, with
-the L2 norm of a user's rates in place of their sum. The average error is a smooth function of log a
-but for users just held, minimised by L-BFGS from several places; cells that would do better as
-constants are made so, and it is minimised again.
+Symbols: p share of a user in a cell's records, a = 1/r the inverse deviation of a statistic of a
+cell for bounds of width 1, f a user's factor, M the square of μ that (ε, δ) allows, κ = √(2/π). A
+user costs at most f² Σ (a p)² over cells and statistics (it moves a variance by at most f p), so
+that its largest factor is f = min(1, √M / √Σ (a p)²). With d = 1 - Σ f p a cell is off by at most
+d/2 in its mean, `variance_bias` in its variance, and expects |noise| κ / a: the class is that of
+planning/optimizers/minimax.py, with the L2 norm of a user's rates in place of their sum. The
+average error is a smooth function of log a but for users just held, minimised by L-BFGS from
+several places; statistics of cells that would do better as constants are made so, and it is
+minimised again.
 
 Where each user is in k cells alike and nobody is held, a = √M / (p √k).
 """
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, mean_bias, variance_bias
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.planning.optimizers.bounded_descent import descend
 from hexveil.planning.optimizers.mean_error import CONSTANT_ROUNDS, FULL_SEARCH, LOG_SCALE_RANGE
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import LocalOccupancy
-    from hexveil.planning.optimizers.mean_error import SearchLimits
+    from hexveil.planning.optimizers.mean_error import ObjectiveWeights, SearchLimits
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
@@ -40,14 +42,18 @@ START_QUANTILES = (0.5, 0.9, 1.0)
 """Quantiles of what users cost at equal rates, where searches begin."""
 
 
+CONSTANTS = np.array([[MAX_CONSTANT_ERROR["mean"]], [MAX_CONSTANT_ERROR["variance"]]])
+"""What constants can miss, for bounds of width 1."""
+
+
 @dataclass(frozen=True, eq=False)
 class GaussianSolution:
     """Rates and factors.
 
     Attributes
     ----------
-    rate : ndarray of float, shape (n_cells,)
-        1/r for bounds of width 1; 0 where a cell publishes a constant.
+    rate : ndarray of float, shape (2, n_cells)
+        1/r of means and variances for bounds of width 1; 0 where a cell publishes a constant.
     factor : ndarray of float, shape (n_users,)
     error : float
         Weighted sum of errors.
@@ -59,26 +65,25 @@ class GaussianSolution:
 
 
 class GaussianProblem:
-    """Average error of means under Gaussian noise, with its slope.
+    """Average error of means and variances under Gaussian noise, with its slope.
 
     Parameters
     ----------
     occupancy : LocalOccupancy
-    weight : ndarray of float, shape (n_cells,)
-        Weight of each cell's error, for bounds of width 1.
+    weights : ObjectiveWeights
     square : float
         M.
     """
 
-    def __init__(self, occupancy: LocalOccupancy, weight: Floats, square: float) -> None:
-        self.weight, self.root = weight, math.sqrt(square)
+    def __init__(self, occupancy: LocalOccupancy, weights: ObjectiveWeights, square: float) -> None:
+        self.weight, self.root = np.stack((weights.mean, weights.variance)), math.sqrt(square)
         share = occupancy.n / occupancy.records_per_cell[occupancy.cell]
         self.shares = PairFigureSums(occupancy, share)
         self.squares = PairFigureSums(occupancy, share**2)
 
     def norms(self, rate: Floats) -> Floats:
-        """Return √Σ (a p)² of each user."""
-        return np.asarray(np.sqrt(self.squares.per_user(rate**2)))
+        """Return √Σ (a p)² of each user, over cells and statistics."""
+        return np.asarray(np.sqrt(self.squares.per_user((rate**2).sum(axis=0))))
 
     def factors(self, rate: Floats) -> Floats:
         """Return the largest factor of each user."""
@@ -86,37 +91,45 @@ class GaussianProblem:
         return np.where(norms > self.root, self.root / np.maximum(norms, 1e-300), 1.0)
 
     def cell_errors(self, rate: Floats, factor: Floats) -> Floats:
-        """Return each cell's error, for bounds of width 1."""
+        """Return the error of both statistics of each cell, for bounds of width 1."""
         live = rate > 0
         noise = np.divide(GAUSSIAN.mean_absolute, rate, out=np.zeros_like(rate), where=live)
-        bias = (1.0 - self.shares.per_cell(factor)) / 2.0
-        return np.where(live, np.maximum(bias, 0.0) + noise, MAX_CONSTANT_ERROR["mean"])
+        away = np.maximum(1.0 - self.shares.per_cell(factor), 0.0)
+        bias = np.stack((mean_bias(away), variance_bias(away)))
+        return np.where(live, bias + noise, CONSTANTS)
+
+    def weighted_error(self, rate: Floats, factor: Floats) -> float:
+        """Return the weighted sum of errors."""
+        return float((self.weight * self.cell_errors(rate, factor)).sum())
 
     def value(self, rate: Floats) -> tuple[float, Floats]:
         """Return the weighted error and its slope in the rates."""
         live, norms = rate > 0, self.norms(rate)
         held = norms > self.root
         factor = np.where(held, self.root / np.maximum(norms, 1e-300), 1.0)
-        error = float((self.weight * self.cell_errors(rate, factor)).sum())
-        # What a factor is worth, and how fast it falls with the square of its norm.
-        worth = self.shares.per_user(np.where(live, self.weight / 2.0, 0.0))
+        away = np.maximum(1.0 - self.shares.per_cell(factor), 0.0)
+        # What a share put at the middle costs, and how fast a factor falls with its squared norm.
+        price = np.stack((np.full(away.size, 0.5), 0.5 - np.minimum(away, 0.5)))
+        worth = self.shares.per_user(np.where(live, self.weight * price, 0.0).sum(axis=0))
         fall = np.where(held, self.root / np.maximum(norms, 1e-90) ** 3, 0.0)
         noise = np.divide(1.0, rate**2, out=np.zeros_like(rate), where=live)
         slope = rate * self.squares.per_cell(worth * fall)
         slope -= GAUSSIAN.mean_absolute * self.weight * noise
-        return error, np.where(live, slope, 0.0)
+        return self.weighted_error(rate, factor), np.where(live, slope, 0.0)
 
 
 def minimize_gaussian_error(
-    occupancy: LocalOccupancy, weight: Floats, square: float, effort: SearchLimits = FULL_SEARCH
+    occupancy: LocalOccupancy,
+    weights: ObjectiveWeights,
+    square: float,
+    effort: SearchLimits = FULL_SEARCH,
 ) -> GaussianSolution:
     """Return the rates and factors of least weighted error.
 
     Parameters
     ----------
     occupancy : LocalOccupancy
-    weight : ndarray of float, shape (n_cells,)
-        Weight of each cell's error, for bounds of width 1.
+    weights : ObjectiveWeights
     square : float
         Square of μ that no user may exceed.
     effort : SearchLimits
@@ -124,35 +137,39 @@ def minimize_gaussian_error(
     Examples
     --------
     >>> from hexveil.model.occupancy import LocalOccupancy
+    >>> from hexveil.planning.optimizers.mean_error import ObjectiveWeights
     >>> crowd = LocalOccupancy.from_dense([[1, 1]] * 50)
-    >>> found = minimize_gaussian_error(crowd, np.full(2, 0.5), 0.08)
-    >>> 1.0 / found.rate  # (1/50) √2 / √0.08
+    >>> means = ObjectiveWeights(np.full(2, 0.5), np.zeros(2))
+    >>> found = minimize_gaussian_error(crowd, means, 0.08)
+    >>> 1.0 / found.rate[0]  # (1/50) √2 / √0.08
     array([0.1, 0.1])
     """
-    problem = GaussianProblem(occupancy, weight, square)
+    problem = GaussianProblem(occupancy, weights, square)
     constants = GaussianSolution(
-        np.zeros(occupancy.n_cells),
-        np.ones(occupancy.n_users),
-        float(weight.sum()) * MAX_CONSTANT_ERROR["mean"],
+        np.zeros_like(problem.weight), np.ones(occupancy.n_users), weights.constant_error()
     )
     found = [
         _with_constants(problem, live * (problem.root / typical), effort)
-        for live in _live_cells(occupancy.n_cells)
+        for live in _live_statistics(problem.weight > 0)
         for typical in _typical_norms(problem, live)
     ]
     return min([constants, *found], key=lambda one: one.error)
 
 
-def _live_cells(n_cells: int) -> list[Floats]:
-    """Return which cells begin with noise, as 1: all; of few cells also all but one, or one.
+def _live_statistics(wanted: Bools) -> list[Floats]:
+    """Return which numbers begin with noise, as 1: all; of few cells also all but one, or one.
 
-    Between constants and noise lies a barrier, which matters where little can be said at all.
+    Of two statistics also either alone. Between constants and noise lies a barrier, which matters
+    where little can be said at all.
     """
-    everywhere = np.ones(n_cells)
-    if not 1 < n_cells <= FEW_CELLS:
-        return [everywhere]
-    alone = np.eye(n_cells)
-    return [everywhere, *alone, *(everywhere - alone if n_cells > 2 else ())]
+    everywhere = wanted.astype(np.float64)
+    rows = [row for row in np.eye(2)[:, :, None] * everywhere if row.any()]
+    starts = [everywhere, *(rows if len(rows) > 1 else ())]
+    n_cells = wanted.shape[1]
+    if 1 < n_cells <= FEW_CELLS:
+        alone = [everywhere * one for one in np.eye(n_cells)]
+        starts += [*alone, *(everywhere - one for one in alone if n_cells > 2)]
+    return [one for one in starts if one.any()]
 
 
 def _typical_norms(problem: GaussianProblem, live: Floats) -> list[float]:
@@ -165,14 +182,14 @@ def _typical_norms(problem: GaussianProblem, live: Floats) -> list[float]:
 def _with_constants(
     problem: GaussianProblem, begin: Floats, effort: SearchLimits
 ) -> GaussianSolution:
-    """Return the best of descents, between which cells that do better so become constants."""
+    """Return the best of descents, between which numbers that do better so become constants."""
     live, rate, best = begin > 0, begin, None
     for _ in range(CONSTANT_ROUNDS):
         rate, error = _descend(problem, rate, live, effort)
         factor = problem.factors(rate)
         if best is None or error < best.error:
             best = GaussianSolution(rate, factor, error)
-        worse = live & (problem.cell_errors(rate, factor) >= MAX_CONSTANT_ERROR["mean"])
+        worse = live & (problem.cell_errors(rate, factor) >= CONSTANTS)
         live = live & ~worse
         if not worse.any() or not live.any():
             break
@@ -187,7 +204,7 @@ def _descend(
     """Return the rates that L-BFGS finds, and the error there."""
 
     def unpack(logs: Floats) -> Floats:
-        rate = np.zeros(live.size)
+        rate = np.zeros(live.shape)
         rate[live] = np.exp(logs)
         return rate
 

@@ -36,6 +36,7 @@ from hexveil.accounting.error_model import (
     constant_error,
     has_single_record,
 )
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning.clipping_range.private_range import (
     WEIGHT_CONFOUNDING,
@@ -49,7 +50,7 @@ from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected
 from hexveil.planning.optimizers.user_sample import fetch_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -63,8 +64,6 @@ MEAN_PART = 0.5
 """Part of the loss of the cells for which users are weighed, whatever the split."""
 RADII = tuple(Fraction(n, 4) for n in (4, 5, 6, 7, 8, 10, 12, 16))
 SPLITS = tuple(Fraction(n, 20) for n in range(1, 20))
-MEAN_ABS_SQUARED_LAPLACE = 2.0 * math.exp(-math.sqrt(2.0)) * (2.0 + 2.0 * math.sqrt(2.0))
-"""E|X² - 2| of a Laplace number X of scale 1."""
 MEAN_CELL_OFFSET = math.sqrt(2.0 / math.pi * (1.0 - WITHIN_CELL_SHARE**2))
 """Expected distance of a cell's mean from the centre by the prior, in deviations of user means."""
 
@@ -77,9 +76,9 @@ class VarianceRange:
     ----------
     interval : PrivateClippingRange
     mean : ndarray of float, shape (n_cells,)
-        Laplace scale of the mean for an interval of width 1.
+        Scale of the mean's noise for an interval of width 1.
     variance : ndarray of float, shape (n_cells,)
-        Laplace scale of the second moment for a radius of 1.
+        Scale of the second moment's noise for a radius of 1.
     split : float
         The mean's part of the loss, in cells that have both statistics.
     predicted : float
@@ -110,8 +109,25 @@ def plan_variance_range(occupancy: Occupancy, request: Request, epsilon: Fractio
         return _plan_elsewhere(occupancy, request, epsilon)
     local = occupancy.local()
     result = range_candidates(local, epsilon, request.range_share, part=MEAN_PART)
-    radius = (_best(local, request, *one) for one in result)
-    return min(radius, key=lambda one: one.predicted)
+    return least_predicted(local, request, result)
+
+
+def least_predicted(
+    occupancy: LocalOccupancy,
+    request: Request,
+    candidates: Iterable[tuple[PrivateClippingRange, Floats]],
+) -> VarianceRange:
+    """Return the candidate of least predicted error, with its best radius and split.
+
+    Parameters
+    ----------
+    occupancy : LocalOccupancy
+    request : Request
+    candidates : iterable of pairs of PrivateClippingRange and ndarray of float, shape (n_cells,)
+        Intervals, and the noise of one statistic that has all of the loss.
+    """
+    with_radius = (_best(occupancy, request, *one) for one in candidates)
+    return min(with_radius, key=lambda one: one.predicted)
 
 
 def _plan_elsewhere(occupancy: Occupancy, request: Request, epsilon: Fraction) -> VarianceRange:
@@ -124,15 +140,20 @@ def _plan_elsewhere(occupancy: Occupancy, request: Request, epsilon: Fraction) -
     interval, noise = build_range_plan(
         occupancy, epsilon, share, (found.quantiles[0], found.widening), MEAN_PART
     )
-    mean, square = _split_noise(noise, chosen.split, has_single_record(occupancy))
+    mean, square = _split_noise(noise, chosen.split, has_single_record(occupancy), request.law)
     interval = replace(interval, radius=found.radius)
     return VarianceRange(interval, mean, square, chosen.split, chosen.predicted)
 
 
-def _split_noise(noise: Floats, split: float, known: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def _split_noise(
+    noise: Floats, split: float, known: NDArray[np.bool_], law: NoiseLaw
+) -> tuple[Floats, Floats]:
     """Return the noise of both statistics, for the noise of one that has all of the loss."""
+    parts = split, 1.0 - split
+    # Squares of μ fall with the square of Gaussian noise, pure losses with Laplace noise itself.
+    mean, square = (noise / (math.sqrt(part) if law == GAUSSIAN else part) for part in parts)
     # The variance of one record is 0: the mean has all of the loss there.
-    return np.where(known, noise, noise / split), np.where(known, 0.0, noise / (1.0 - split))
+    return np.where(known, noise, mean), np.where(known, 0.0, square)
 
 
 def _best(
@@ -141,16 +162,15 @@ def _best(
     """Return radius and split of least predicted error for an interval and its weights."""
     expected = interval.expected_bias(occupancy)
     splits = SPLITS if request.split is None else (request.split,)
-    known = has_single_record(occupancy)
+    known, law = has_single_record(occupancy), request.law
     candidates, without_noise = [], _without_noise(occupancy, interval)
     for radius in RADII:
         weights = replace(interval, radius=radius)
         fixed = without_noise(weights)
         for split in map(float, splits):
-            mean, square = _split_noise(noise, split, known)
-            error = np.where(
-                known, 0.0, fixed + error_through_mean(weights, mean, expected) + square
-            )
+            mean, square = _split_noise(noise, split, known, law)
+            through_mean = error_through_mean(weights, mean, expected, law)
+            error = np.where(known, 0.0, fixed + through_mean + law.mean_absolute * square)
             value = (
                 weights.half_width_and_radius()[1] ** 2
                 * float(error.mean())
@@ -158,7 +178,9 @@ def _best(
             )
             if "mean" in request.noised:
                 value += (
-                    weights.width * float((mean + expected).mean()) / MAX_CONSTANT_ERROR["mean"]
+                    weights.width
+                    * float((law.mean_absolute * mean + expected).mean())
+                    / MAX_CONSTANT_ERROR["mean"]
                 )
             candidates.append(VarianceRange(weights, mean, square, split, value))
     return min(candidates, key=lambda one: one.predicted)
@@ -169,6 +191,7 @@ def variance_error_model(
     occupancy: Occupancy,
     span: Floats,
     noise: tuple[Floats, Floats],
+    law: NoiseLaw = LAPLACE,
 ) -> WeightedVarianceErrorModel:
     """Return the error model of the variances: noise and weights.
 
@@ -179,7 +202,8 @@ def variance_error_model(
     occupancy : Occupancy
     span : ndarray of float, shape (n_cells,)
     noise : pair of ndarray of float, shape (n_cells,)
-        Laplace scales of means for an interval of width 1, of second moments for a radius of 1.
+        Scales of means for an interval of width 1, of second moments for a radius of 1.
+    law : NoiseLaw
     """
     half, radius = interval.half_width_and_radius()
     mean, square = noise
@@ -196,21 +220,24 @@ def variance_error_model(
         constant_error("variance", occupancy),
         max_bias=interval.max_bias(occupancy),
         expected_bias=expected
-        + error_through_mean(interval, mean, interval.expected_bias(occupancy)),
+        + error_through_mean(interval, mean, interval.expected_bias(occupancy), law),
         half_width=half / radius,
         mean_noise=mean,
         # Less than a quantum for each user, and h is a quantum at least.
         rounding=occupancy.users_per_cell / interval.totals(occupancy),
+        law=law,
     )
 
 
-def error_through_mean(interval: PrivateClippingRange, noise: Floats, likely: Floats) -> Floats:
+def error_through_mean(
+    interval: PrivateClippingRange, noise: Floats, likely: Floats, law: NoiseLaw = LAPLACE
+) -> Floats:
     """Return the expected error of the variance by the mean's noise and bias, in units of r²."""
     half, radius = interval.half_width_and_radius()
     b, bias = (2.0 * half / radius * one for one in (noise, likely))
     return np.asarray(
-        2.0 * MEAN_CELL_OFFSET / _deviations(interval) * np.hypot(b, bias)
-        + MEAN_ABS_SQUARED_LAPLACE * b**2
+        2.0 * MEAN_CELL_OFFSET / _deviations(interval) * np.hypot(law.mean_absolute * b, bias)
+        + law.absolute_excess * b**2
     )
 
 

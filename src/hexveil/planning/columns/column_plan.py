@@ -4,17 +4,21 @@ Neighbours: one unit's values all change within the bounds, in all columns at on
 presence all records of one unit are added or removed, with their values in all columns. Loss of a
 unit: the sum of its losses in the columns in which it has records (`combined_stages`), which
 `release` recomputes from the scales that go to the noise library. Under private presence any unit
-may have records in every column, so it is the sum over all of them.
+may have records in every column, so it is the sum over all of them. Under a δ the booked losses are
+squares of μ, which add up over columns, and ε is that of the largest sum.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import epsilons_of_squares
+from hexveil.base.read_only import read_only
 from hexveil.mechanisms.distribution.combined_stages import ColumnComponent, CombinedStages
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.pure_booking import PureBooking
@@ -72,6 +76,30 @@ class PlansByColumn(PureBooking):
     requested_epsilon: Fraction
     weights: Mapping[str, Fraction] = field(default_factory=dict)
     edition: str | None = None
+
+    @property
+    def delta(self) -> Fraction:
+        """δ of the promise, the same for all columns; 0 for a pure one."""
+        return next(iter(self.plans.values())).delta
+
+    @cached_property
+    def booked_losses(self) -> Floats:
+        """What the ledger books for each unit over all columns: its loss, or its square of μ."""
+        booked: Floats = read_only(self.allocation().losses())
+        return booked
+
+    @cached_property
+    def user_losses(self) -> Floats:
+        """Loss of each unit over all columns in epsilon, rounded up; shape (n_units,)."""
+        if not self.delta:
+            return self.booked_losses
+        losses: Floats = read_only(epsilons_of_squares(self.booked_losses, self.delta))
+        return losses
+
+    @property
+    def booked_limit(self) -> Fraction:
+        """Most that the ledger books for a unit: its loss, or under a δ its square of μ."""
+        return Fraction(float(self.booked_losses.max(initial=0.0)))
 
     def __repr__(self) -> str:
         columns = ", ".join(self.plans)

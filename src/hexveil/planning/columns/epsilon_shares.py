@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import calibrated_square, cut_digits, square_epsilon
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -19,10 +21,17 @@ STEPS = 32
 """Shares are multiples of 1 / (32 times the number of parts)."""
 
 
-def divide_epsilon(weights: Sequence[Fraction], errors: Sequence[float]) -> list[Fraction]:
-    """Return each part's share of ε, of least weighted sum of predicted errors.
+PURE_EXPONENT, GAUSSIAN_EXPONENT = 1.0 / 2.0, 2.0 / 3.0
+"""Powers of weighted errors that shares of ε, and of squares of μ, are as."""
+
+
+def divide_epsilon(
+    weights: Sequence[Fraction], errors: Sequence[float], exponent: float = PURE_EXPONENT
+) -> list[Fraction]:
+    """Return each part's share of ε or of squares of μ, of least weighted sum of predicted errors.
 
     Errors fall about as 1 / ε, and Σ w e / x is least, given Σ x, where x is as the root of w e.
+    With squares of μ they fall as the root, and Σ w e / √x is least where x is as (w e)^(2/3).
 
     Parameters
     ----------
@@ -30,6 +39,7 @@ def divide_epsilon(weights: Sequence[Fraction], errors: Sequence[float]) -> list
         Importance of each part.
     errors : sequence of float
         Predicted error of each part at the same ε, without a unit of measure.
+    exponent : float
 
     Examples
     --------
@@ -37,7 +47,7 @@ def divide_epsilon(weights: Sequence[Fraction], errors: Sequence[float]) -> list
     ['21/64', '43/64']
     """
     roots = [
-        math.sqrt(float(weight) * max(error, 1e-9))
+        (float(weight) * max(error, 1e-9)) ** exponent
         for weight, error in zip(weights, errors, strict=True)
     ]
     ideal = np.array(roots) / sum(roots)
@@ -47,6 +57,23 @@ def divide_epsilon(weights: Sequence[Fraction], errors: Sequence[float]) -> list
     steps = STEPS * ideal.size
     later = [Fraction(round(share * steps), steps) for share in shares[1:].tolist()]
     return [1 - sum(later, Fraction(0)), *later]
+
+
+def part_of_square(square: Fraction, share: Fraction, delta: Fraction) -> Fraction:
+    """Return the ε at δ of a part of a square of μ, rounded down.
+
+    Examples
+    --------
+    >>> square, delta = calibrated_square(Fraction(1), Fraction("1e-6")), Fraction("1e-6")
+    >>> half = part_of_square(square, Fraction(1, 2), delta)
+    >>> bool(2 * calibrated_square(half, delta) <= square), round(float(half), 2)
+    (True, 0.69)
+    """
+    part = square * share * (1 - Fraction(1, 2**30))
+    epsilon = cut_digits(square_epsilon(part, delta))
+    while calibrated_square(epsilon, delta) > part:
+        epsilon = cut_digits(float(epsilon) * (1.0 - 1e-8))
+    return epsilon
 
 
 def round_part_down(epsilon: Fraction) -> Fraction:

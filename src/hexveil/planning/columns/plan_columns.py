@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import calibrated_square, to_delta
+from hexveil.accounting.gaussian_loss import check_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.columns.column_plan import ColumnPlans, SingleColumnPlan
-from hexveil.planning.columns.epsilon_shares import divide_epsilon, round_part_down
+from hexveil.planning.columns.epsilon_shares import (
+    GAUSSIAN_EXPONENT,
+    PURE_EXPONENT,
+    divide_epsilon,
+    part_of_square,
+    round_part_down,
+)
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.plan_distribution import KINDS, plan_distribution
 from hexveil.planning.moments.moment_options import MomentOptions, check_edition
@@ -107,7 +115,7 @@ def plan_columns(
     ε is divided so that the weighted sum of predicted errors is least, each as a part of its
     column's span (of its square for variances; errors of shares as they are). Where the units most
     exposed in one column are less so in another, the exact sum of their losses leaves a rest, which
-    the columns get in the same proportion.
+    the columns get in the same proportion. Under a δ squares of μ are divided in place of ε.
 
     Parameters
     ----------
@@ -125,27 +133,61 @@ def plan_columns(
     """
     options.check(unused)
     weights, kinds = split_weights(options.weights, [*facts.columns])
-    whole = whole_epsilon(epsilon)
-    equal = round_part_down(whole / len(facts.columns))
+    asked = whole_epsilon(epsilon)
+    loss = DivisibleLoss.of(asked, to_delta(options.options.delta), facts.n_units)
+    equal = loss.part(Fraction(1, len(facts.columns)))
     errors = [
         relative_error(options.plan_column(own, equal, kinds), own)
         for own in facts.columns.values()
     ]
-    shares = dict(zip(weights, divide_epsilon([*weights.values()], errors), strict=True))
+    divided = divide_epsilon([*weights.values()], errors, loss.exponent)
+    shares = dict(zip(weights, divided, strict=True))
 
-    def planned(total: Fraction) -> ColumnPlans:
+    def planned(times: Fraction) -> ColumnPlans:
         plans = {
-            column: options.plan_column(own, round_part_down(shares[column] * total), kinds)
+            column: options.plan_column(own, loss.part(shares[column] * times), kinds)
             for column, own in facts.columns.items()
         }
-        return ColumnPlans(facts, plans, whole, weights, options.edition)
+        return ColumnPlans(facts, plans, asked, weights, options.edition)
 
-    made = planned(whole)
-    if not 0 < made.epsilon < USED * whole:
+    made = planned(Fraction(1))
+    if not 0 < made.booked_limit < USED * loss.whole:
         return made
     # Losses are about proportional to ε, so that the rest can be used; never beyond the whole.
-    larger = planned(whole * (whole / made.epsilon) * Fraction(999, 1000))
-    return larger if larger.epsilon <= whole else made
+    larger = planned(loss.whole / made.booked_limit * Fraction(999, 1000))
+    return larger if larger.booked_limit <= loss.whole else made
+
+
+@dataclass(frozen=True)
+class DivisibleLoss:
+    """Loss that value columns share: ε, or under a δ a square of μ, since these add up.
+
+    Attributes
+    ----------
+    whole, delta : Fraction
+    """
+
+    whole: Fraction
+    delta: Fraction
+
+    @classmethod
+    def of(cls, epsilon: Fraction, delta: Fraction, n_units: int) -> DivisibleLoss:
+        """Return the loss of an ε and a δ; InputError if δ is not below 1 over the units."""
+        if not delta:
+            return cls(epsilon, delta)
+        check_delta(float(delta), n_units)
+        return cls(calibrated_square(epsilon, delta), delta)
+
+    @property
+    def exponent(self) -> float:
+        """Power of weighted errors that the best shares are as."""
+        return GAUSSIAN_EXPONENT if self.delta else PURE_EXPONENT
+
+    def part(self, share: Fraction) -> Fraction:
+        """Return the ε of a share, rounded down."""
+        if not self.delta:
+            return round_part_down(share * self.whole)
+        return part_of_square(self.whole, share, self.delta)
 
 
 def relative_error(plan: SingleColumnPlan, facts: PublicMetadata) -> float:

@@ -19,6 +19,7 @@ from hexveil.publishing.manifest import (
     loss_section,
     schema,
     software_versions,
+    square_section,
 )
 from hexveil.publishing.presence.presence_manifest import MODEL as PRESENCE
 from hexveil.publishing.presence.presence_manifest import presence_schema
@@ -58,7 +59,7 @@ def build_columns_manifest(
     prefixes = column_prefixes([*facts.columns])
     guarantee = guarantee_section(
         facts.leading, plan.requested_epsilon, plan.epsilon,
-        protect=PRESENCE if is_private else "values",
+        protect=PRESENCE if is_private else "values", delta=plan.delta,
     )  # fmt: skip
     return {
         "kind": KIND,
@@ -83,7 +84,14 @@ def build_columns_manifest(
             }
             for column, own in facts.columns.items()
         ],
-        **({} if is_private else {"losses": loss_section(plan.losses())}),
+        **(
+            {}
+            if is_private
+            else {
+                "losses": loss_section(plan.losses())
+                | square_section(plan.booked_losses, plan.delta)
+            }
+        ),
         "request": request,
         "ledger": None if ledger is None else dict(ledger),
     }
@@ -103,7 +111,7 @@ def as_one_of_columns(manifest: Json, plan: PlansByColumn) -> Json:
     guarantee = dict(manifest["guarantee"])
     protect: Protect = PRESENCE if isinstance(plan, DeclaredColumnPlans) else "values"
     spent = Fraction(epsilon_text(plan.epsilon))
-    sentence = one_of_columns([*plan.plans], spent, protect=protect)
+    sentence = one_of_columns([*plan.plans], spent, plan.delta, protect=protect)
     guarantee["assumptions"] = [*guarantee["assumptions"], sentence]
     together = together_section([*plan.plans], spent)
     return manifest | {"guarantee": guarantee, "columns_together": together}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.publishing.markup import document
 from hexveil.report.accuracy_text import describe_accuracy
 from hexveil.report.manifest_view import format_heading, format_rounded_up
+from hexveil.report.promise import delta_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,7 @@ def _values(manifest: Json, columns: Sequence[Json]) -> Json:
         "heading": format_heading(manifest["statistics"], names),
         "dataset": manifest["dataset"]["name"],
         "guarantee": manifest["guarantee"],
+        "meaning_of_delta": delta_in_words(manifest),
         "epsilon": format_rounded_up(float(Fraction(manifest["guarantee"]["epsilon_spent"])), 4),
         "is_private": manifest.get("model") == "presence",
         "losses": describe_losses(manifest.get("losses")),

@@ -4,7 +4,8 @@ With r_c records in cell c (public in the model "values") and R their sum, the a
 records of cells C is Σ r_c m_c / R. Its estimate Σ r_c y_c / R from noisy numbers y_c = m_c +
 noise_c + bias_c is off by
 
-    Σ r_c noise_c / R,   a sum of independent Laplace numbers of scales r_c b_c / R, and
+    Σ r_c noise_c / R,   a sum of independent Laplace numbers of scales r_c b_c / R (or Gaussian
+                         ones, under a δ), and
     Σ r_c bias_c / R,    at most Σ r_c |bias_c| / R: it does not average out.
 
 The interval adds the 95 percent bound of the first sum (laplace_sums.py) to the largest second one,
@@ -47,8 +48,11 @@ def average_cells(numbers: CellNumbers, records: Floats, group: NDArray[np.int64
     if not numbers.shares_noise:
         order = np.argsort(group, kind="stable")
         ends = np.cumsum(np.bincount(group))[:-1]
-        parts = np.split((weight * numbers.scale)[order], ends)
-        noise = np.array([sum_bound(part) for part in parts])
+        bounds = numbers.noise_low if numbers.is_gaussian else numbers.scale
+        parts = np.split((weight * bounds)[order], ends)
+        # Bounds of Gaussian numbers are multiples of deviations, whose squares add up.
+        of_sum = np.linalg.norm if numbers.is_gaussian else sum_bound
+        noise = np.array([of_sum(part) for part in parts])
     return CellNumbers(
         averaged(numbers.number),
         noise,
@@ -59,4 +63,5 @@ def average_cells(numbers: CellNumbers, records: Floats, group: NDArray[np.int64
         np.where(np.bincount(group) == 1, averaged(numbers.scale), np.nan),
         numbers.basis,
         numbers.shares_noise,
+        numbers.is_gaussian,
     )

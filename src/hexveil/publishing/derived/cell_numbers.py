@@ -4,17 +4,20 @@ The error of a number is noise plus bias. Noise is drawn for each cell, so it av
 as independent numbers do. Bias (clipping, weights, private ranges) is no draw, and cells can share
 it: it adds up linearly. Three kinds of parts:
 
-- Within public bounds: Laplace noise of the released scale, bias up to the released bound. Proven,
+- Within public bounds: noise of the released scale, bias up to the released bound. Proven,
   whatever the values.
 - Under a private range, for a difference: the interval of the released posterior, all of it as if
   it were noise. By a model.
-- Under a private range, for an average: Laplace noise of the released scale. The bias is the
+- Under a private range, for an average: noise of the released scale. The bias is the
   predicted effect of weights and clipping, `error - scale`, the mean absolute value of a normal
   number of which it takes the 95 percent bound, as if all cells had it in common. Posterior
   estimates are not averaged: each is shrunk towards the map's centre, and an average of them would
   lose what the averaged cells have in common. Where a range cuts a cell off, the bias extends to
   the posterior's estimate and the 95 percent bound of its expected error, at most to the end of the
   cell's interval; without a posterior, to that end. By a model.
+
+Noise is Laplace, or under a δ Gaussian: then 95 percent bounds of independent numbers add up as the
+root of the sum of their squares, exactly.
 
 Releases of the strategy `user_residuals` draw noise for clusters of users, which cells share: their
 noise adds up linearly too.
@@ -28,9 +31,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.publishing.derived.laplace_sums import MISS
 from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.manifest_view import ManifestView
 
@@ -43,8 +46,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 Basis = Literal["proven", "model"]
-BOUND_PER_SCALE = -math.log(MISS)
-"""The 95 percent bound of a Laplace number of scale 1."""
 BOUND_PER_MEAN = 1.959964 * math.sqrt(math.pi / 2.0)
 """The 95 percent bound of a centred normal number of mean absolute value 1."""
 _SHARED_NOISE = "user_residuals"
@@ -64,6 +65,8 @@ class CellNumbers(ReadOnlyArrays):
         Largest bias, below and above.
     scale : ndarray of float, shape (n_cells,)
         Scale of the noise where it is one Laplace number; NaN elsewhere.
+    is_gaussian : bool
+        Whether all noise is Gaussian.
     basis : "proven" or "model"
     shares_noise : bool
         Whether cells share noise.
@@ -77,6 +80,7 @@ class CellNumbers(ReadOnlyArrays):
     scale: Floats
     basis: Basis
     shares_noise: bool = False
+    is_gaussian: bool = False
 
 
 def numbers_to_compare(source: ReleaseSource, statistic: str) -> CellNumbers:
@@ -124,13 +128,18 @@ def _from_noise(source: ReleaseSource, statistic: str) -> CellNumbers:
         _column(source.table, f"{statistic}_{key}")
         for key in ("noisy", "scale", "bias", "error", "bound95", "low", "high")
     )
+    is_gaussian = "delta" in source.manifest["guarantee"]
+    law = GAUSSIAN if is_gaussian else LAPLACE
+    laplace = np.full_like(scale, np.nan) if is_gaussian else scale
     if not source.strategy:
-        noise = BOUND_PER_SCALE * scale
-        return CellNumbers(number, noise, noise, bias, bias, scale, "proven")
+        noise = law.limit95 * scale
+        return CellNumbers(
+            number, noise, noise, bias, bias, laplace, "proven", is_gaussian=is_gaussian
+        )
     shares_noise = source.strategy == _SHARED_NOISE
     is_single = statistic == "mean" and not shares_noise
-    noise = BOUND_PER_SCALE * scale if is_single else np.maximum(bound - bias, 0.0)
-    typical = BOUND_PER_MEAN * np.maximum(error - scale, 0.0)
+    noise = law.limit95 * scale if is_single else np.maximum(bound - bias, 0.0)
+    typical = BOUND_PER_MEAN * np.maximum(error - law.mean_absolute * scale, 0.0)
     below, above = np.maximum(number - low, typical), np.maximum(high - number, typical)
     if f"{statistic}_estimate" in source.table.column_names:
         estimate, expected = (
@@ -146,9 +155,10 @@ def _from_noise(source: ReleaseSource, statistic: str) -> CellNumbers:
         noise,
         np.where(is_cut, below, typical),
         np.where(is_cut, above, typical),
-        scale if is_single else np.full_like(scale, np.nan),
+        laplace if is_single else np.full_like(scale, np.nan),
         "model",
         shares_noise,
+        is_gaussian and is_single,
     )
 
 

@@ -134,9 +134,11 @@ def compare_releases(
     is_found = find_discoveries(
         change.p_value, false_discovery_rate, are_independent=are_independent
     )
-    is_single = all(np.isfinite(part.scale).all() for part in taken)
-    # Averages of roll-ups have sums of noise, whose bounds are joined by a rule and no theorem.
-    basis = ("proven" if is_single else "approximate") if are_independent else "model"
+    is_exact = all(np.isfinite(part.scale).all() for part in taken)
+    is_exact = is_exact or all(part.is_gaussian for part in taken)
+    # Averages of roll-ups have sums of Laplace noise, whose bounds are joined by a rule and no
+    # theorem, and so have releases of which one alone has a delta.
+    basis = ("proven" if is_exact else "approximate") if are_independent else "model"
     statement = _statement(sources, statistic, pairs, slots) | {
         "false_discovery_rate": false_discovery_rate,
         "procedure": "Benjamini-Hochberg" if are_independent else "Benjamini-Yekutieli",

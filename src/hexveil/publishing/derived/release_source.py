@@ -93,12 +93,6 @@ def _from_release(release: Release, checksum: str | None) -> ReleaseSource:
             "noise scale of their own; put their intervals side by side, or publish the coarser "
             "grid."
         )
-    if "delta" in manifest["guarantee"]:
-        raise InputError(
-            "releases with a delta are neither compared nor rolled up: the errors of derived maps "
-            "are those of Laplace noise; put their intervals side by side, or publish the coarser "
-            "grid."
-        )
     identity = {
         "dataset": manifest["dataset"]["name"],
         "request": manifest["request"],
@@ -107,4 +101,6 @@ def _from_release(release: Release, checksum: str | None) -> ReleaseSource:
         "epsilon_spent": manifest["guarantee"]["epsilon_spent"],
         "receipt_sha256": checksum,
     }
+    if "delta" in manifest["guarantee"]:
+        identity["delta"] = manifest["guarantee"]["delta"]
     return ReleaseSource(release.table, manifest, identity)

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.error_model import LN40
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
 
@@ -111,7 +110,7 @@ def noise_variance(
     That of a variance has the noise of the average in it, with as large a share as the bound has.
     """
     if statistic == "variance":
-        scale = (bound95 - bias) / LN40
+        scale = (bound95 - bias) / law.paired_limit95
     return np.asarray(law.variance * scale**2)
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import decimal_text
 from hexveil.publishing import signing
 from hexveil.publishing.catalogue import metadata_files
@@ -102,11 +103,12 @@ class ColumnsCheck:
         """Return the figures that were recomputed, and those that could not be."""
         if _is_private(self.manifest):
             return self._describe_private_losses()
-        losses = self.manifest["losses"]
+        losses, added = self.manifest["losses"], added_losses(self.manifest)
+        kind = "losses" if added is losses else "squares of mu"
         total = (
-            f"sum of the losses of {losses['units']:,} units over all value columns: "
+            f"sum of the {kind} of {losses['units']:,} units over all value columns: "
             f"{_total(self.columns.values()):.6g} by the columns, "
-            f"{losses['units'] * losses['mean']:.6g} as stated"
+            f"{losses['units'] * added['mean']:.6g} as stated"
         )
         largest = (
             "the largest loss over all value columns: it lies between the largest of a column and "
@@ -195,7 +197,8 @@ def check_together(manifest: Json) -> Iterator[str]:
     stated, texts = manifest.get("columns_together"), manifest["guarantee"]["assumptions"]
     if stated is not None:
         spent, protect = Fraction(stated["epsilon_spent"]), _protected(manifest)
-        sentence = one_of_columns(stated["columns"], spent, protect=protect)
+        delta = Fraction(manifest["guarantee"].get("delta", 0))
+        sentence = one_of_columns(stated["columns"], spent, delta, protect=protect)
         if not texts or texts[-1] != sentence:
             yield "guarantee/assumptions does not end with the sentence on all value columns."
 
@@ -286,6 +289,7 @@ def _check_columns(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Iter
             "privacy_unit": (guarantee["privacy_unit"], manifest["guarantee"]["privacy_unit"]),
             "epsilon_spent": (guarantee["epsilon_spent"], stated["epsilon"]),
             "statistics": (own["plan"]["statistics"], manifest["statistics"]),
+            "delta": (guarantee.get("delta"), manifest["guarantee"].get("delta")),
             "columns_together": (own.get("columns_together"), together),
         }
         if not _is_private(manifest) and not _is_private(own):
@@ -335,17 +339,23 @@ def _sum_of_parts(columns: Mapping[str, CheckedColumn]) -> Fraction:
 def _check_losses(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Iterator[str]:
     """Yield losses of the whole that those of the columns exclude."""
     losses, guarantee = manifest["losses"], manifest["guarantee"]
-    largest = [one.manifest["losses"]["max"] for one in columns.values()]
     units = [one.manifest["losses"]["units"] for one in columns.values()]
+    delta = Fraction(guarantee.get("delta", 0))
+    added, name = added_losses(manifest), "squared_mu" if delta else "losses"
+    largest = [added_losses(one.manifest)["max"] for one in columns.values()]
     room = 1.0 + TOLERANCE
-    if not max(largest) <= losses["max"] * room or not losses["max"] <= sum(largest) * room:
-        yield "losses/max is not between the largest loss of a column and the sum of these."
+    if not max(largest) <= added["max"] * room or not added["max"] <= sum(largest) * room:
+        yield f"{name}/max is not between the largest of a column and the sum of these."
+    if delta and not math.isclose(
+        square_epsilon(Fraction(added["max"]), delta), losses["max"], rel_tol=TOLERANCE
+    ):
+        yield "the largest loss is not that of the largest square of mu at this delta."
     if not max(units) <= losses["units"] <= sum(units):
         yield "losses/units is not between the units of a column and the sum of these."
     if not math.isclose(
-        losses["units"] * losses["mean"], _total(columns.values()), rel_tol=1e-6, abs_tol=1e-12
+        losses["units"] * added["mean"], _total(columns.values()), rel_tol=1e-6, abs_tol=1e-12
     ):
-        yield "losses/mean is not that of the losses of all columns."
+        yield f"{name}/mean is not that of all columns."
     spent = Fraction(guarantee["epsilon_spent"])
     if guarantee["epsilon_spent"] != epsilon_text(Fraction(losses["max"])):
         yield "epsilon_spent is not the largest loss, rounded up."
@@ -360,7 +370,8 @@ def _check_words(
     if spent > Fraction(guarantee["epsilon_requested"]) + Fraction(1, 10**11):
         yield "more was spent than asked for."
     unit, factor = guarantee["privacy_unit"], probability_factor(spent)
-    words = promise(unit, spent, protect=protect), neighbours(unit, protect=protect)
+    delta = Fraction(guarantee.get("delta", 0))
+    words = promise(unit, spent, protect=protect, delta=delta), neighbours(unit, protect=protect)
     if (guarantee["promise"], guarantee["neighbours"]) != words:
         yield "guarantee/promise or guarantee/neighbours is not that of this loss."
     stated = guarantee["probability_factor"]
@@ -370,14 +381,20 @@ def _check_words(
         yield "guarantee/probability_factor is not e to the power of epsilon_spent."
     leading = next(iter(columns.values())).manifest
     dropped = leading["selection"].get("drop_values", "none")
-    if guarantee["assumptions"] != assumptions(unit, dropped, protect=protect):
+    if guarantee["assumptions"] != assumptions(unit, dropped, protect=protect, delta=delta):
         yield "guarantee/assumptions are not those of this model."
     if guarantee["not_protected"] != not_protected(protect=protect):
         yield "guarantee/not_protected is not that of this model."
 
 
 def _total(columns: Any) -> float:  # noqa: ANN401  checks of columns
-    """Return the sum of the losses of all units in all columns."""
+    """Return the sum of what all units lose in all columns: ε, or squares of μ under a δ."""
     return math.fsum(
-        one.manifest["losses"]["units"] * one.manifest["losses"]["mean"] for one in columns
+        one.manifest["losses"]["units"] * added_losses(one.manifest)["mean"] for one in columns
     )
+
+
+def added_losses(manifest: Json) -> Json:
+    """Return the figures of a manifest's losses that add up: squares of μ under a δ."""
+    losses: Json = manifest["losses"]
+    return losses["squared_mu"] if "delta" in manifest["guarantee"] else losses

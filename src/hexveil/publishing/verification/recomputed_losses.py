@@ -117,7 +117,7 @@ def _cell_limits(stated: ReleaseStatements) -> tuple[float, CellLimits]:
         return 0.0, _cell_stage_limits(stated)
     if stated.has_no_range:
         return 0.0, _combine_statistics(
-            [_unranged_limits(stated, statistic) for statistic in stated.statistics.values()]
+            [unranged_limits(stated, statistic) for statistic in stated.statistics.values()]
         )
     steps = stated.steps
     shared = sum(
@@ -161,7 +161,7 @@ def _ranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> tup
     return rate, rate if strategy is None else np.full_like(rate, np.inf)
 
 
-def _unranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> CellLimits:
+def unranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> CellLimits:
     """Return the three limits of each cell by one statistic within public bounds."""
     # Scales of variances are in squared value units.
     noise = statistic.scale / stated.span ** (1 if statistic.name == "mean" else 2)

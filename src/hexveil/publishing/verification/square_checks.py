@@ -3,13 +3,15 @@
 Per cell a folder has the units n, the records N, the width U of the bounds, the deviation r of the
 noise, the bias B and the threshold t. A unit that contributes k of its samples to a cell costs
 (k U / (N r))² there (accounting/unit_squares.py), and Σ k = N (1 - 2 B / U) over the cell's units.
-Under a private range of width w a unit of weight share s costs (s w / r)², Σ s = 1, and every unit
-the squares of the range's choices besides.
+Under a private range of width w a unit of weight share s costs (s w / r)², by a variance of radius
+q (s q² / r)², Σ s = 1, and every unit the squares of the range's choices besides.
 
-With x = Σ k / N or 1 the squares of all units of a cell are between x² / n (all alike) and x times
-the largest share, in units of (U / r)²; and the most exposed unit costs at least (x / n)² by any
-cell, at most the sum over cells of the largest shares. What few quanta add
-(`LATTICE`) is within `lattice_part` of a share. Facts stated twice: ε is that of the largest square
+So the roots of these are what recomputed_losses.py finds as losses: of a sum between A and H over
+the cell's units, and at most C for one. Their squares add up to between A² / n (all alike) and H C;
+and the most exposed unit costs at least the average over any cell, at most C² in each. Statistics
+add up. What few quanta add (`LATTICE`) is within a part of these. Without its scale in the folder,
+nothing limits what a mean under a private range adds to a variance.
+Facts stated twice: ε is that of the largest square
 at δ; steps add up to it.
 """
 
@@ -24,14 +26,12 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import LATTICE, square_epsilon
 from hexveil.accounting.unit_squares import range_square
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
+from hexveil.publishing.verification.recomputed_losses import LATTICE_LOSS, unranged_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexveil.publishing.verification.release_statements import (
-        ReleaseStatements,
-        StatedStatistic,
-    )
+    from hexveil.publishing.verification.release_statements import ReleaseStatements
 
     Json = dict[str, Any]
     Limits = tuple[float, float]
@@ -56,7 +56,7 @@ def check_squares(stated: ReleaseStatements) -> Iterator[str]:
     if "squared_mu" not in losses:
         yield "the release has a delta, and states no squares of mu."
         return
-    if set(stated.statistics) != {"mean"} or stated.steps.keys() - STEPS:
+    if stated.steps.keys() - STEPS:
         yield "the release has a delta, and steps that none has."
         return
     largest = losses["squared_mu"]["max"]
@@ -97,21 +97,21 @@ def describe_squares(stated: ReleaseStatements) -> Iterator[str]:
 
 def square_limits(stated: ReleaseStatements) -> tuple[Limits, Limits]:
     """Return limits of the squares of all units together, and of the largest."""
-    (mean,) = stated.statistics.values()
-    units = stated.manifest["losses"]["units"]
-    shared = _range_square(stated)
-    share, most, rate, lattice = _shares(stated, mean)
-    square = rate**2
-    low, high = (share**2 / stated.users * square).sum(), (share * most * square).sum()
-    high += (lattice * share * square).sum()
-    single = (share / stated.users) ** 2 * square
-    largest = (most**2 * square).sum() + (lattice * most * square).sum()
+    units, shared = stated.manifest["losses"]["units"], _range_square(stated)
+    low = np.zeros_like(stated.users)
+    high, most = low.copy(), low.copy()
+    for least, sum_of_rates, single, lattice in _rates(stated):
+        low += least**2 / stated.users
+        high += sum_of_rates * (single + lattice)
+        most += single * (single + lattice)
+    if not stated.has_no_range and "mean" not in stated.statistics:
+        high, most = np.full_like(low, np.inf), np.full_like(low, np.inf)
     # Those who spend nothing do not lower the average of the others.
-    average = float(low) / max(units - stated.manifest["losses"]["at_zero"], 1)
-    least = max(float(single.max(initial=0.0)), average)
+    average = float(low.sum()) / max(units - stated.manifest["losses"]["at_zero"], 1)
+    least_of_one = max(float((low / stated.users).max(initial=0.0)), average)
     return (
-        (shared * units + float(low), shared * units + float(high)),
-        (shared + least, shared + float(largest)),
+        (shared * units + float(low.sum()), shared * units + float(high.sum())),
+        (shared + least_of_one, shared + float(most.sum())),
     )
 
 
@@ -124,22 +124,33 @@ def _range_square(stated: ReleaseStatements) -> float:
     )
 
 
-def _shares(stated: ReleaseStatements, mean: StatedStatistic) -> tuple[Any, Any, Any, Any]:
-    """Return each cell's contributed share, the largest of a unit, 1/r for width 1, and lattice."""
-    step, records = stated.steps.get("clipping_range"), stated.records
-    if cell_ranges.STEP in stated.steps or step is not None:
-        if step is None:
-            rate = _cell_range_rates(stated, mean.scale)
-        else:
-            rate = _over(np.full_like(records, step["upper"] - step["lower"]), mean.scale)
-        ones = np.ones_like(records)
-        return ones, ones, rate, ones * WEIGHT_LATTICE
-    share = np.clip(1.0 - 2.0 * mean.bias / stated.span, 0.0, 1.0)
-    most = np.minimum(mean.contribution_cap, records - stated.users + 1) / records
+def _rates(stated: ReleaseStatements) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """Yield of each statistic the least and largest sum of roots of squares over a cell's units.
+
+    Then the largest of one unit, and the lattice term of a root of 1.
+    """
     quantum = float(Fraction(stated.manifest["bounds"]["quantum"]))
-    # k / (2 S r²) beside k² / r², over the lattice term: 1 / (2 S N) for shares.
-    lattice = quantum / (2.0 * stated.span * records) / float(LATTICE)
-    return share, np.minimum(most, share), _over(stated.span, mean.scale), lattice
+    for statistic in stated.statistics.values():
+        if stated.has_no_range:
+            least, most, single = unranged_limits(stated, statistic)
+            # k / (2 S r²) beside k² / r² for means; steps of 2^-30 of the noise for variances.
+            step = _over(np.full_like(single, quantum / 2.0), statistic.scale)
+            if statistic.name == "mean":
+                lattice = step / stated.records
+            else:
+                lattice = np.full_like(single, LATTICE_LOSS)
+            yield least, most, single, lattice / float(LATTICE)
+            continue
+        if cell_ranges.STEP in stated.steps:
+            rate = _cell_range_rates(stated, statistic.scale)
+        elif statistic.name == "variance":
+            rate = _over(np.full_like(stated.records, stated.radius**2), statistic.scale)
+        else:
+            step = stated.steps["clipping_range"]
+            rate = _over(
+                np.full_like(stated.records, step["upper"] - step["lower"]), statistic.scale
+            )
+        yield rate, rate, rate, rate * WEIGHT_LATTICE
 
 
 def _cell_range_rates(stated: ReleaseStatements, scale: Any) -> Any:  # noqa: ANN401  arrays
@@ -173,9 +184,10 @@ def _over(width: Any, scale: Any) -> Any:  # noqa: ANN401  arrays
 
 
 def _contains(limits: Limits, number: float) -> bool:
-    slack = TOLERANCE * (1.0 + limits[1])
+    slack = TOLERANCE * (1.0 + limits[0])
     return limits[0] * (1.0 - 1e-6) - slack <= number <= limits[1] * (1.0 + 1e-6) + slack
 
 
 def _words(limits: Limits) -> str:
-    return f"at least {limits[0]:.6g} and at most {limits[1]:.6g}"
+    high = f" and at most {limits[1]:.6g}" if math.isfinite(limits[1]) else ""
+    return f"at least {limits[0]:.6g}{high}"

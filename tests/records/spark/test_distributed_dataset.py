@@ -10,7 +10,7 @@ import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.mechanisms import noise
 from publishing import measuring
-from publishing.test_distributed_release import at_hand, run
+from publishing.test_distributed_release import at_hand, distribution_at_hand, noised, run
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
@@ -39,6 +39,7 @@ ASKED = {
     "bounds": (0, 60),
     "cells": hv.Labels("route"),
     "select": hv.Select(min_users=5),
+    "statistics": ("mean", "p50", "share<20"),
 }
 
 
@@ -85,6 +86,17 @@ def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monk
     assert list(rows) == list(same_rows)
     for (integers, _), (other, _) in zip(numbers, others, strict=True):
         np.testing.assert_array_equal(integers, other)
+
+    for estimator in ("bins", "ranks"):
+        plan = hv.plan(
+            elsewhere, epsilon=6, statistics=ASKED["statistics"], estimator=estimator, advise=False
+        )
+        same = distribution_at_hand(plan, here)
+        np.testing.assert_array_equal(plan.allocation().losses(), same.allocation().losses())
+        for (numbers, _), (others, _) in zip(
+            noised(elsewhere, plan), noised(here, same), strict=True
+        ):
+            np.testing.assert_array_equal(numbers, others)
 
     plan = hv.plan(elsewhere, epsilon=6, statistics=BOTH, method="equal-split", advise=False)
     same = replace(plan, occupancy=whole, facts=here.public)

@@ -15,14 +15,17 @@ Vassilvitskii, 2019).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.rational import round_up, sum_upper_bounds
+from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
+from hexveil.mechanisms.distribution.binned_blocks import CellBlockStage
 from hexveil.mechanisms.distribution.binned_stage import PARTS, BinnedStage
+from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -36,22 +39,8 @@ QUARTERS = 4
 
 
 def pair_weights(occupancy: LocalOccupancy, prices: Ints, floor: int) -> Ints:
-    """Return the weight w of each pair, in parts: at most `PARTS` over the pairs of a unit.
-
-    Parameters
-    ----------
-    occupancy : LocalOccupancy
-    prices : ndarray of int64, shape (n_cells,)
-        From 1 to 2^20.
-    floor : int
-        τ, in priced records: units of fewer weigh less than `PARTS`, so that their records do not
-        weigh more than those of others.
-    """
-    # At most 2^20 records of a pair count: no product leaves 64 bits.
-    priced = np.minimum(occupancy.n, PARTS) * prices[occupancy.cell]
-    total = np.zeros(occupancy.n_users, dtype=np.int64)
-    np.add.at(total, occupancy.user, priced)
-    return np.asarray(PARTS * priced // np.maximum(total, max(floor, 1))[occupancy.user])
+    """Return the weight w of each pair at hand, in parts: see `PricedWeights.of`."""
+    return weigh(occupancy, prices, PricedWeights.of(occupancy, prices, floor).divisor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +71,10 @@ class BinnedMap(ReadOnlyArrays):
         """Bins of a cell."""
         return QUARTERS + int(self.threshold_edges.size)
 
-    @property
-    def weights(self) -> Ints:
-        """Weight of each pair, in parts."""
-        return pair_weights(self.shape.occupancy, self.prices, self.floor)
+    @cached_property
+    def weights(self) -> PricedWeights:
+        """Weights of pairs, in parts."""
+        return PricedWeights.of(self.shape.occupancy, self.prices, self.floor)
 
     @property
     def scale(self) -> float:
@@ -94,10 +83,7 @@ class BinnedMap(ReadOnlyArrays):
 
     def losses(self) -> Floats:
         """Return each unit's loss, rounded up."""
-        terms = 2.0 * self.weights / self.scale
-        occupancy = self.shape.occupancy
-        bins = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
-        return np.nextafter(self.shape.losses() + bins, np.inf)
+        return np.nextafter(self.shape.losses() + self.weights.losses(self.scale), np.inf)
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the stages of the shape, then that of the cells."""
@@ -106,17 +92,21 @@ class BinnedMap(ReadOnlyArrays):
             return stage
         return self._cells(earlier) if CELL_BINS not in earlier else DONE
 
-    def _cells(self, earlier: Outputs) -> BinnedStage:
-        occupancy = self.shape.occupancy
+    def _cells(self, earlier: Outputs) -> BinnedStage | CellBlockStage:
+        weights, place = self.weights, self.place(earlier)
+        scales = np.full(weights.prices.size, self.scale)
+        if not self.shape.occupancy.is_local:
+            return CellBlockStage(CELL_BINS, self.n_bins, weights, place, scales)
+        occupancy = self.shape.occupancy.local()
         return BinnedStage(
             CELL_BINS,
             self.n_bins,
             np.arange(occupancy.n_pairs),
             occupancy.user,
             occupancy.cell,
-            self.weights,
-            self.place(earlier),
-            np.full(occupancy.n_cells, self.scale),
+            weigh(occupancy, weights.prices, weights.divisor),
+            place,
+            scales,
         )
 
     def place(self, outputs: Outputs) -> Ints:

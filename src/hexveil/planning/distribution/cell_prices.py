@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution.binned_map import pair_weights
 from hexveil.mechanisms.distribution.binned_stage import PARTS
+from hexveil.mechanisms.distribution.priced_weights import (
+    PricedWeights,
+    cell_totals,
+    priced_records,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.occupancy import Occupancy, Pairs
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -50,40 +54,43 @@ class PricedCells(ReadOnlyArrays):
     error: float
 
 
-def choose_prices(occupancy: LocalOccupancy, epsilon: float) -> PricedCells:
+def choose_prices(occupancy: Occupancy, epsilon: float) -> PricedCells:
     """Return the prices of least predicted error."""
     records = np.maximum(occupancy.records_per_cell, 1).astype(float)
     candidates = []
     for power in POWERS:
         relative = (records / records.min()) ** -power
         prices = np.maximum(np.rint(PARTS / 16 * relative), 1).astype(np.int64)
-        priced = np.zeros(occupancy.n_users, dtype=np.int64)
-        np.add.at(priced, occupancy.user, np.minimum(occupancy.n, PARTS) * prices[occupancy.cell])
+        priced = priced_records(occupancy, prices)
         for quantile in FLOOR_QUANTILES:
             floor = int(np.quantile(priced, quantile)) if quantile else 0
-            weights = pair_weights(occupancy, prices, floor)
-            error = float(_errors(occupancy, weights, epsilon).mean())
+            weights = PricedWeights(occupancy, prices, np.maximum(priced, max(floor, 1)))
+            error = float(_errors(weights, epsilon).mean())
             candidates.append(PricedCells(prices, floor, error))
     return min(candidates, key=lambda one: one.error)
 
 
-def weight_variance(occupancy: LocalOccupancy, weights: Ints) -> tuple[Floats, Floats]:
+def weight_variance(weights: PricedWeights) -> tuple[Floats, Floats]:
     """Return each cell's weight in units, and the variance of shares by weights unlike records.
 
     A share by weights differs from the share by records as units differ: by the prior, with the
     variance `BETWEEN_USERS` between units.
     """
-    cells = occupancy.n_cells
-    total = np.maximum(np.bincount(occupancy.cell, weights, cells), 1.0)
-    records = np.bincount(occupancy.cell, occupancy.n, cells)
-    differs = weights / total[occupancy.cell] - occupancy.n / records[occupancy.cell]
-    off = BETWEEN_USERS * np.bincount(occupancy.cell, differs**2, cells)
-    return total / PARTS, np.asarray(off, dtype=np.float64)
+    total, differs = weights.map_cells(_totals_and_differences)
+    return np.maximum(total, 1.0) / PARTS, BETWEEN_USERS * differs
 
 
-def _errors(occupancy: LocalOccupancy, weights: Ints, epsilon: float) -> Floats:
+def _totals_and_differences(pairs: Pairs, weight: Ints) -> tuple[Ints, Floats]:
+    """Return the weight of each cell, and Σ (share by weight - share by records)²."""
+    total, records = cell_totals(pairs, weight), cell_totals(pairs, pairs.n)
+    differs = weight / np.maximum(total, 1.0)[pairs.cell] - pairs.n / records[pairs.cell]
+    squares = np.bincount(pairs.cell, differs**2, pairs.n_cells)
+    return total, np.asarray(squares, dtype=np.float64)
+
+
+def _errors(weights: PricedWeights, epsilon: float) -> Floats:
     """Return the predicted error of the share below the median of each cell."""
-    weight, off = weight_variance(occupancy, weights)
+    weight, off = weight_variance(weights)
     # Of four bins two lie below the median: their noise, less what the known sum says.
     noise = 8.0 / (epsilon * weight) ** 2
     return np.asarray(ABSOLUTE / np.sqrt(1.0 / (noise + off) + BETWEEN_CELLS**-2))

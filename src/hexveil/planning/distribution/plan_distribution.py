@@ -163,7 +163,7 @@ class _Request:
 
     def _bins(self, epsilon: Fraction) -> BinPlan:
         bin_epsilon = round_part_down(epsilon * (1 - SHAPE_SHARE))
-        priced = choose_prices(self.facts.occupancy.local(), float(bin_epsilon))
+        priced = choose_prices(self.facts.occupancy, float(bin_epsilon))
         return BinPlan(priced, round_part_down(epsilon * SHAPE_SHARE), bin_epsilon)
 
     def _score_plan(self, epsilon: Fraction) -> Plan:

@@ -30,8 +30,8 @@ from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
 from hexveil.records.spark import tasks
+from hexveil.records.spark.blocks import BINS
 from hexveil.records.spark.counting import (
-    BINS,
     ROOM_OF_BINS,
     count_groups,
     persisted,

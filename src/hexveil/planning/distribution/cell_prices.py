@@ -8,6 +8,7 @@ more. The prices of least predicted error are taken.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,9 +19,12 @@ from hexveil.mechanisms.distribution.priced_weights import (
     PricedWeights,
     cell_totals,
     priced_records,
+    weigh,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy, Pairs
@@ -62,10 +66,12 @@ def choose_prices(occupancy: Occupancy, epsilon: float) -> PricedCells:
         relative = (records / records.min()) ** -power
         prices = np.maximum(np.rint(PARTS / 16 * relative), 1).astype(np.int64)
         priced = priced_records(occupancy, prices)
-        for quantile in FLOOR_QUANTILES:
-            floor = int(np.quantile(priced, quantile)) if quantile else 0
-            weights = PricedWeights(occupancy, prices, np.maximum(priced, max(floor, 1)))
-            error = float(_errors(weights, epsilon).mean())
+        floors = [int(np.quantile(priced, part)) if part else 0 for part in FLOOR_QUANTILES]
+        # All floors at once: pairs may lie elsewhere, where each question takes a job.
+        asked = partial(_weights_of_floors, floors=floors)
+        columns = occupancy.map_cells(asked, (prices,), (priced,))
+        for floor, total, differs in zip(floors, columns[::2], columns[1::2], strict=True):
+            error = float(_errors(*_variances(total, differs), epsilon).mean())
             candidates.append(PricedCells(prices, floor, error))
     return min(candidates, key=lambda one: one.error)
 
@@ -76,8 +82,22 @@ def weight_variance(weights: PricedWeights) -> tuple[Floats, Floats]:
     A share by weights differs from the share by records as units differ: by the prior, with the
     variance `BETWEEN_USERS` between units.
     """
-    total, differs = weights.map_cells(_totals_and_differences)
+    return _variances(*weights.map_cells(_totals_and_differences))
+
+
+def _variances(total: Ints, differs: Floats) -> tuple[Floats, Floats]:
     return np.maximum(total, 1.0) / PARTS, BETWEEN_USERS * differs
+
+
+def _weights_of_floors(
+    pairs: Pairs, prices: Ints, priced: Ints, *, floors: Sequence[int]
+) -> tuple[Floats | Ints, ...]:
+    """Return both figures of each floor, one floor after another."""
+    columns: list[Floats | Ints] = []
+    for floor in floors:
+        weight = weigh(pairs, prices, np.maximum(priced, max(floor, 1)))
+        columns += _totals_and_differences(pairs, weight)
+    return tuple(columns)
 
 
 def _totals_and_differences(pairs: Pairs, weight: Ints) -> tuple[Ints, Floats]:
@@ -88,9 +108,8 @@ def _totals_and_differences(pairs: Pairs, weight: Ints) -> tuple[Ints, Floats]:
     return total, np.asarray(squares, dtype=np.float64)
 
 
-def _errors(weights: PricedWeights, epsilon: float) -> Floats:
+def _errors(weight: Floats, off: Floats, epsilon: float) -> Floats:
     """Return the predicted error of the share below the median of each cell."""
-    weight, off = weight_variance(weights)
     # Of four bins two lie below the median: their noise, less what the known sum says.
     noise = 8.0 / (epsilon * weight) ** 2
     return np.asarray(ABSOLUTE / np.sqrt(1.0 / (noise + off) + BETWEEN_CELLS**-2))

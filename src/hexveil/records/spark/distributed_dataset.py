@@ -29,6 +29,7 @@ from hexveil.records.spark.frames import (
     from_arrow,
     map_batches,
 )
+from hexveil.records.spark.remote_session import sent_to_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -129,17 +130,9 @@ class BlockStore:
         self, whole: WholeGroup, question: blocks.Given, beside: blocks.Beside
     ) -> Iterator[tuple[NDArray[Any], ...]]:
         table = self._tables[whole]
-        sent = table.sparkSession.sparkContext.broadcast(question)
-
-        def load_query() -> blocks.Given:
-            return sent.value
-
-        work = blocks.map_task(whole, self._others[whole], load_query, beside)
-        try:
+        with sent_to_tasks(table, question) as load_query:
+            work = blocks.map_task(whole, self._others[whole], load_query, beside)
             rows = collect(map_batches(table, work, blocks.MAPPED)).sort_by("block")
-        finally:
-            # Else each question's arrays would stay on every executor until the session ends.
-            translate_errors(sent.destroy)
         numbers = rows["block"].to_pylist()
         self._check(whole, dict(zip(numbers, rows["digest"].to_pylist(), strict=True)))
         return (blocks.unpack_arrays(mapped) for mapped in rows["found"].to_pylist())

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hexveil.model.distributed_occupancy import DistributedOccupancy, Partition, partition_numbers
+from hexveil.model.pair_bins import PairBins
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import DistributedSums
 
@@ -19,11 +20,12 @@ def sent(work):
 
 @dataclass
 class Blocks:
-    """Blocks of whole cells (with their sums, if any) and of whole users."""
+    """Blocks of whole cells (with their sums, if any) and of whole users; perhaps counts by bin."""
 
     by_cell: list
     by_user: list
     sums: list = field(default_factory=list)
+    bins: dict = field(default_factory=dict)
     asked: list = field(default_factory=list)
     received: list = field(default_factory=list)
 
@@ -43,6 +45,17 @@ class Blocks:
 
         return self.noted([block.map(privately(sums), cells, users) for block, sums in both])
 
+    def map_bins(self, whole, work, cells, users):
+        """Return the answers of blocks of a kind with their counts by bin."""
+        self.asked.append(("bins", getattr(work, "func", work).__name__))
+        blocks, work = self.by_cell if whole == "cells" else self.by_user, sent(work)
+
+        def privately(bins):
+            return lambda pairs, *given: work(pairs, bins, *given)
+
+        both = zip(blocks, self.bins[whole], strict=True)
+        return self.noted([block.map(privately(bins), cells, users) for block, bins in both])
+
     def noted(self, answers):
         """Return the answers of all blocks; note how many bytes came, beside who asked."""
         size = sum(array.nbytes for answer in answers for array in answer)
@@ -50,12 +63,12 @@ class Blocks:
         return answers
 
 
-def blocks_of(occupancy, room, total=None, squares=None):
+def blocks_of(occupancy, room, total=None, squares=None, bins=None):
     """Return an occupancy's blocks of about `room` pairs."""
     of_cell = partition_numbers(occupancy.users_per_cell, room)[occupancy.cell]
     order = np.lexsort((occupancy.cell, occupancy.user))
     of_user = partition_numbers(occupancy.cells_per_user, room)[occupancy.user[order]]
-    by_cell, sums, by_user = [], [], []
+    by_cell, sums, by_user, binned = [], [], [], {"cells": [], "users": []}
     for number in np.unique(of_cell):
         rows = np.flatnonzero(of_cell == number)
         cell, user, n = (a[rows] for a in (occupancy.cell, occupancy.user, occupancy.n))
@@ -64,6 +77,8 @@ def blocks_of(occupancy, room, total=None, squares=None):
             Partition("cells", first, cell - first, user, n, last - first + 1, occupancy.n_users)
         )
         sums.append(tuple(None if one is None else one[rows] for one in (total, squares)))
+        if bins is not None:
+            binned["cells"].append(bins.of_pairs(of_cell == number))
     for number in np.unique(of_user):
         rows = order[of_user == number]
         cell, user, n = (a[rows] for a in (occupancy.cell, occupancy.user, occupancy.n))
@@ -71,7 +86,13 @@ def blocks_of(occupancy, room, total=None, squares=None):
         by_user.append(
             Partition("users", first, cell, user - first, n, occupancy.n_cells, last - first + 1)
         )
-    return Blocks(by_cell, by_user, sums)
+        if bins is not None:
+            own = np.flatnonzero(
+                (occupancy.user[bins.pair] >= first) & (occupancy.user[bins.pair] <= last)
+            )
+            of_users = (occupancy.user[bins.pair[own]] - first, bins.bin[own], bins.count[own])
+            binned["users"].append(PairBins.of_rows(*of_users))
+    return Blocks(by_cell, by_user, sums, binned)
 
 
 def distributed(occupancy, room):
@@ -85,7 +106,8 @@ def distributed_dataset(dataset, room):
     from dataclasses import replace  # noqa: PLC0415  beside its use
 
     occupancy, sums = dataset.public.occupancy, dataset.sums
-    store = blocks_of(occupancy, room, sums.total, sums.total_sq)
+    store = blocks_of(occupancy, room, sums.total, sums.total_sq, sums.bins)
     spread = DistributedOccupancy(store, occupancy.n_cells, occupancy.n_users, occupancy.n_pairs)
     facts = replace(dataset.public, occupancy=spread, recount=None)
-    return Dataset(facts, DistributedSums(store, squares=dataset.has_squares), dataset.units)
+    there = DistributedSums(store, squares=dataset.has_squares, binned=sums.bins is not None)
+    return Dataset(facts, there, dataset.units)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -10,15 +11,19 @@ import hexveil as hv
 from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
+from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.map_quantiles import RANGE_POINTS
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PerCellRange, PrivateRange, WithinBounds
+from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
+from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
+from hexveil.publishing.distribution.releasable_plans import sums_of
 from hexveil.publishing.private_sums import private_sums
 from hexveil.records.dataset import Dataset
+from hexveil.records.distributed_sums import DistributedSums
 from publishing.setting import dataset_of, hexagons
 
 SCALE = ValueLattice.of((0, 10), "0.5")
@@ -113,6 +118,119 @@ def test_the_whole_numbers_are_the_same(name, room):
         np.testing.assert_allclose(scales, other_scales, rtol=0.5)
     for one, other in zip(decoded, again, strict=True):
         np.testing.assert_array_equal(one.estimate, other.estimate)
+
+
+DISTRIBUTIONS = {
+    "bins": ("p50", "share<4", "histogram"),
+    "ranks": ("mean", "p15", "p85"),
+    "auto": ("share>=7",),
+}
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """Return records counted by the bins of all these statistics."""
+    draw = np.random.default_rng(5)
+    bus, ward = draw.integers(0, 25, 700), draw.integers(0, 8, 700)
+    asked = sorted({one for some in DISTRIBUTIONS.values() for one in some})
+    return hv.read(
+        pa.table({"bus": bus, "ward": ward, "speed": draw.uniform(-1, 11, 700)}),
+        user="bus",
+        value="speed",
+        bounds=(0, 10),
+        quantum="0.5",
+        cells=hv.Labels("ward"),
+        statistics=asked,
+    )
+
+
+def distribution_at_hand(plan, whole):
+    """Return the same plan of a distribution for the same pairs at hand."""
+    component, moments = plan.component, plan.moment_plan
+    if plan.score_plan is not None:
+        scores = replace(at_hand(plan.score_plan, whole), facts=score_metadata(whole.public))
+        component = replace(component, plan=scores)
+    if moments is not None:
+        moments = at_hand(moments, whole)
+    return replace(plan, facts=whole.public, component=component, moment_plan=moments)
+
+
+def noised(dataset, plan):
+    """Return the whole numbers that a plan of a distribution gives the noise source."""
+    allocation, source = plan.allocation(), Exactly()
+    meter = Meter(allocation.losses())
+    execute(allocation, sums_of(dataset, plan), source, MemoryJournal(), meter)
+    return source.given
+
+
+@pytest.mark.parametrize("estimator", DISTRIBUTIONS)
+@pytest.mark.parametrize("room", [1, 30, 10_000])
+def test_counts_by_bin_are_apportioned_alike(counted, estimator, room):
+    """Quantiles, shares and histograms: one plan, one loss, and the same whole numbers."""
+    there = distributed_dataset(counted, room)
+    asked = {
+        "statistics": DISTRIBUTIONS[estimator],
+        "epsilon": 8,
+        "estimator": estimator,
+        "advise": False,
+    }
+    made, planned_here = hv.plan(there, **asked), hv.plan(counted, **asked)
+    here = distribution_at_hand(made, counted)
+    assert made.estimator == here.estimator == planned_here.estimator
+    if isinstance(made.component, BinPlan):
+        np.testing.assert_array_equal(
+            made.component.priced.prices, planned_here.component.priced.prices
+        )
+        assert made.expected_error == planned_here.expected_error
+    losses = made.allocation().losses()
+    np.testing.assert_allclose(losses, here.allocation().losses(), rtol=1e-14)
+    assert float(losses.max()) <= 8
+    for (numbers, scales), (others, other_scales) in zip(
+        noised(there, made), noised(counted, here), strict=True
+    ):
+        np.testing.assert_array_equal(numbers, others)
+        np.testing.assert_allclose(scales, other_scales, rtol=0.5)
+
+
+def test_a_released_distribution_is_that_of_pairs_at_hand(counted, tmp_path, monkeypatch):
+    """The table without noise, what is booked, and the saved plan; nothing of size pairs comes."""
+    monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
+    there = distributed_dataset(counted, 30)
+    asked = {
+        "statistics": DISTRIBUTIONS["bins"],
+        "epsilon": 8,
+        "estimator": "bins",
+        "advise": False,
+    }
+    made = hv.plan(there, **asked)
+    loaded = DistributionPlan.load(made.save(tmp_path / "plan"), there)
+    books = [ledger(tmp_path, name) for name in ("there", "here")]
+    shown = [
+        hv.release(data, plan, ledger=book, accept_noise=True)
+        for data, plan, book in zip(
+            (there, counted), (loaded, distribution_at_hand(made, counted)), books, strict=True
+        )
+    ]
+    assert shown[0].table.equals(shown[1].table)
+    assert books[0].remaining == books[1].remaining
+    shown[0].write(tmp_path / "out")
+    store, blocks = vars(there.sums)["_store"], len(vars(there.sums)["_store"].by_cell)
+    occupancy, own = there.occupancy, made.allocation().components[0].plan
+    most = 8 * max(own.n_bins * occupancy.n_cells, 5 * occupancy.n_users, 20 * 2 * blocks)
+    assert max(size for _, size in store.received) <= most
+
+
+def test_counts_by_bin_of_other_records_are_refused(counted):
+    """Bins on one side alone; sums without bins measure no distribution."""
+    there = distributed_dataset(counted, 30)
+    plain = DistributedSums(vars(there.sums)["_store"], squares=True)
+    with pytest.raises(HexveilError, match="counts by bin and public bins"):
+        Dataset(there.public, plain, there.units)
+    plan = hv.plan(there, statistics="p50", epsilon=8, estimator="bins", advise=False)
+    stage = plan.allocation().next_stage(Outputs())
+    with pytest.raises(HexveilError, match="in blocks, which these sums lack"):
+        stage.measure(private_sums(there), Outputs())
+    assert repr(sums_of(there, plan)) == "BinnedBlockSums(blocks)"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.base.errors import InputError
 from hexveil.model.cells import Labels
 from hexveil.records import Select, from_sums, read
 from hexveil.records.duckdb import cached_reading
@@ -156,18 +155,6 @@ def test_spark_counts_by_bin_under_private_presence(spark, records, expected, mo
     there = read(records, **PRESENCE, engine=spark)
     assert units_of(there) == expected["presence", "drop"]
     there.close()
-
-
-@pytest.mark.slow
-def test_too_many_pairs_for_the_driver_are_refused(spark, records):
-    """The sentence names what to do; without bins the same pairs stay in Spark."""
-    name = "spark.hexveil.pairsOnDriver"
-    spark.conf.set(name, "5")
-    try:
-        with pytest.raises(InputError, match=f"'p50' needs the counts by bin.*raise {name}"):
-            read(records, **VALUES, engine=spark)
-    finally:
-        spark.conf.unset(name)
 
 
 @pytest.mark.parametrize("model", ["values", "presence"])

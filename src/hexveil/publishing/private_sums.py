@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import PrivateSums
+from hexveil.mechanisms.distribution.binned_blocks import BinnedBlockSums
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.records.distributed_sums import DistributedSums
 
@@ -50,7 +51,7 @@ def private_sums(dataset: Dataset) -> PrivateSums:
     return PrivateSums(sums.total, sums.total_sq)
 
 
-def binned_sums(dataset: Dataset) -> BinnedSums:
+def binned_sums(dataset: Dataset) -> BinnedSums | BinnedBlockSums:
     """Return the sums of a data set with its counts by bin, a batch of one. PRIVATE.
 
     Raises
@@ -59,6 +60,8 @@ def binned_sums(dataset: Dataset) -> BinnedSums:
         If its records were not counted by bin.
     """
     sums = dataset.sums
+    if isinstance(sums, DistributedSums) and sums.binned:
+        return BinnedBlockSums(sums)
     if isinstance(sums, DistributedSums) or sums.bins is None:
         raise HexveilError("these records were not counted by bin.")
     return BinnedSums(sums.total, sums.total_sq, sums.bins)

@@ -13,17 +13,26 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Arrays, Occupancy
     from hexveil.model.public_metadata import PublicMetadata
 
 
 class SumsPartitionStore(Protocol):
-    """Store of partitions of whole cells, with their sums."""
+    """Store of partitions with their sums, and with counts by bin where records are counted so."""
 
     def map_sums(
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterable[tuple[NDArray[Any], ...]]:
         """Map a function over all partitions with their sums, in the order of their cells."""
+
+    def map_bins(
+        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> Iterable[tuple[NDArray[Any], ...]]:
+        """Map a function over all partitions of a kind with their counts by bin, in order.
+
+        Those of partitions of whole users are over all cells: `PairBins.pair` is a user there.
+        """
 
     def close(self) -> None:
         """Release the partitions."""
@@ -39,12 +48,15 @@ class DistributedSums(Sums):
     store : SumsPartitionStore
     squares : bool
         Whether sums of squares are kept.
+    binned : bool
+        Whether records are counted by fine bin.
     """
 
-    def __init__(self, store: SumsPartitionStore, *, squares: bool) -> None:
+    def __init__(self, store: SumsPartitionStore, *, squares: bool, binned: bool = False) -> None:
         # Past the frozen base class, whose arrays are on no single machine here.
         object.__setattr__(self, "_store", store)
         object.__setattr__(self, "_squares", squares)
+        object.__setattr__(self, "_binned", binned)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name == "total":
@@ -72,6 +84,17 @@ class DistributedSums(Sums):
             occupancy.local()  # refuses, and says what to do
         return concatenate_columns(vars(self)["_store"].map_sums(work, cells, users))
 
+    @property
+    def binned(self) -> bool:
+        """Whether records are counted by fine bin."""
+        return bool(vars(self)["_binned"])
+
+    def map_bins(
+        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays = (), users: Arrays = ()
+    ) -> Any:  # noqa: ANN401  the result of the work
+        """Map a function over pairs and their counts by bin: see `SumsPartitionStore.map_bins`."""
+        return concatenate_columns(vars(self)["_store"].map_bins(whole, work, cells, users))
+
     def close(self) -> None:
         """Release the partitions."""
         vars(self)["_store"].close()
@@ -80,6 +103,8 @@ class DistributedSums(Sums):
         """Raise HexveilError unless the occupancy is distributed too."""
         if facts.occupancy.is_local:
             raise HexveilError("sums and occupancy do not belong together.")
+        if self.binned != (facts.bins is not None):
+            raise HexveilError("counts by bin and public bins do not belong together.")
 
 
 def _refuse() -> NoReturn:

@@ -15,11 +15,13 @@ from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Labels
+from hexveil.model.pair_bins import PairBins
 from hexveil.planning import plan
 from hexveil.publishing import release
 from hexveil.records.duckdb import refusals
 from hexveil.records.duckdb.packing import packed_records
-from hexveil.records.duckdb.spilling import block_files
+from hexveil.records.duckdb.spilling import block_files, blocked_pairs
+from hexveil.records.duckdb.spilling.bin_files import write_bins
 from hexveil.records.duckdb.spilling.block_files import ColumnFile, write_pairs
 from hexveil.records.read import read
 from hexveil.records.select import Select
@@ -71,6 +73,11 @@ def everything(pairs, total, squares):
     return pairs.user, pairs.n, total, squares
 
 
+def binned(pairs, bins):
+    """Return each count by bin of a block of cells."""
+    return pairs.user[bins.pair], bins.bin, bins.count
+
+
 @pytest.mark.parametrize("way", ["engine", "packed", "too many to pack"])
 def test_blocks_hold_the_pairs_and_sums_of_a_reading_in_memory(records, small, monkeypatch, way):
     """By the engine's grouping and from packed records; a user of no selected cell is left out."""
@@ -78,10 +85,11 @@ def test_blocks_hold_the_pairs_and_sums_of_a_reading_in_memory(records, small, m
         monkeypatch.setattr(packed_records, "MIN_RECORDS", 0)
     if way == "too many to pack":
         monkeypatch.setattr(packed_records, "_BYTES_OF_PAIR", 10**12)
-    found = reading(records)
+    monkeypatch.setattr(blocked_pairs, "ROOM_OF_BINS", 1)
+    found = reading(records, statistics="p50")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(refusals, "BYTES_OF_PAIR", 110)
-        held = reading(records)
+        held = reading(records, statistics="p50")
     there, here = found.occupancy, held.occupancy.local()
     assert (there.is_local, here.is_local) == (False, True)
     assert here.n_pairs == there.n_pairs > 4 * ROOM
@@ -93,6 +101,13 @@ def test_blocks_hold_the_pairs_and_sums_of_a_reading_in_memory(records, small, m
     by_user = there.map_users(lambda pairs: (pairs.cell, pairs.n))
     assert [one.tolist() for one in by_user] == [here.cell[order].tolist(), here.n[order].tolist()]
     assert found.public.rules == held.public.rules
+    bins = held.sums.bins
+    columns = found.sums.map_bins("cells", binned)
+    expected = (here.user[bins.pair], bins.bin, bins.count)
+    assert all(np.array_equal(*both) for both in zip(columns, expected, strict=True))
+    of_users = PairBins.of_rows(here.user[bins.pair], bins.bin, bins.count)
+    columns = found.sums.map_bins("users", lambda _, counts: (counts.bin, counts.count))
+    assert [one.tolist() for one in columns] == [of_users.bin.tolist(), of_users.count.tolist()]
 
 
 def test_plans_and_releases_are_those_of_blocks_anywhere(records, small, tmp_path):
@@ -153,6 +168,26 @@ def test_pairs_that_are_not_the_counted_ones_are_refused(columns, tmp_path):
     rows = [[np.array(column, dtype=np.int64) for column in columns]]
     with pytest.raises(HexveilError, match="do not belong together"):
         write_pairs(rows, "cells", np.array([2, 1]), 2, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ([0, 0, 0, 1], [0, 1, 1, 0], [0, 0, 2, 1], [2, 1, 1, 5]),  # a record too many
+        ([0, 0, 0, 1], [0, 1, 1, 1], [0, 0, 2, 1], [2, 1, 1, 3]),  # of another pair
+        ([0, 0, 0, 1], [0, 1, 1, 0], [0, 2, 2, 1], [2, 1, 1, 3]),  # a bin twice, no matter
+        ([0, 0, 0, 1], [0, 1, 1, 0], [0, 0, 3, 1], [2, 1, 1, 3]),  # a bin beyond the last
+    ],
+)
+def test_counts_by_bin_that_are_not_those_of_the_pairs_are_refused(columns, tmp_path):
+    pairs = [np.array(column, dtype=np.int64) for column in ([0, 0, 1], [0, 1, 0], [2, 2, 3])]
+    file = write_pairs([pairs], "cells", np.array([2, 1]), 2, tmp_path)
+    rows = [[np.array(column, dtype=np.int64) for column in columns]]
+    if columns[2] == [0, 2, 2, 1]:
+        write_bins(rows, file, np.array([3, 1]), 3, tmp_path)
+        return
+    with pytest.raises(HexveilError, match="do not belong together"):
+        write_bins(rows, file, np.array([3, 1]), 3, tmp_path)
 
 
 @pytest.mark.parametrize("largest", [255, 256, 2**16, 2**32 - 1, 2**32, 2**62])

@@ -10,7 +10,7 @@ import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.mechanisms import noise
 from publishing import measuring
-from publishing.test_distributed_release import at_hand, run
+from publishing.test_distributed_release import at_hand, distribution_at_hand, noised, run
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
@@ -39,6 +39,7 @@ ASKED = {
     "bounds": (0, 60),
     "cells": hv.Labels("route"),
     "select": hv.Select(min_users=5),
+    "statistics": ("mean", "p50", "share<20"),
 }
 
 
@@ -50,7 +51,8 @@ def elsewhere(spark):
     spark.conf.set("spark.hexveil.pairsOnDriver", "10")
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(distributed_dataset.distribute, "__defaults__", (60,))
+            # Of which an eighth remains beside counts by bin.
+            patch.setattr(distributed_dataset.distribute, "__defaults__", (480,))
             dataset = hv.read(records(), engine=spark, **ASKED)
     finally:
         spark.conf.unset("spark.hexveil.pairsOnDriver")
@@ -84,6 +86,13 @@ def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monk
     (numbers, rows, _), (others, same_rows, _) = run(elsewhere, loaded), run(here, same)
     assert list(rows) == list(same_rows)
     for (integers, _), (other, _) in zip(numbers, others, strict=True):
+        np.testing.assert_array_equal(integers, other)
+
+    # Other ways to measure a distribution in blocks: test_distributed_release.py, too.
+    plan = hv.plan(elsewhere, epsilon=6, statistics="p50", estimator="bins", advise=False)
+    same = distribution_at_hand(plan, here)
+    np.testing.assert_array_equal(plan.allocation().losses(), same.allocation().losses())
+    for (integers, _), (other, _) in zip(noised(elsewhere, plan), noised(here, same), strict=True):
         np.testing.assert_array_equal(integers, other)
 
     plan = hv.plan(elsewhere, epsilon=6, statistics=BOTH, method="equal-split", advise=False)

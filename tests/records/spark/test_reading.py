@@ -155,18 +155,36 @@ def test_what_spark_cannot_do_is_refused(spark, arguments, sentence):
         reading(spark.createDataFrame(table()), **arguments)
 
 
-def test_sessions_of_spark_connect_are_refused_with_a_way(monkeypatch):
-    """Whether a client's frame or session is given, or its address is in the environment."""
+def test_sessions_of_spark_connect_are_taken_as_they_are(monkeypatch):
+    """A client's frame or session is used without a JVM; where none can be had, a sentence."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark is
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    from hexveil.records.spark import remote_session as remote  # noqa: PLC0415
+    from hexveil.records.spark.session import session_of  # noqa: PLC0415
+
     client = {"__module__": "pyspark.sql.connect.session"}
-    session = type("SparkSession", (), client)()
+    settings = type("Conf", (), {"get": lambda _self, _name, other: other})()
+    session = type("SparkSession", (), client | {"conf": settings})()
     frame = type("DataFrame", (), client | {"sparkSession": session})()
-    sentence = "Spark Connect cannot keep pairs on executors.* --sql spark.*hexveil.from_sums"
-    with pytest.raises(InputError, match=sentence):
-        reading(frame)
-    with pytest.raises(InputError, match=sentence):
-        reading(table(), engine=session)
+    assert session_of(None, frame) is session_of(session, table()) is session
+    # No context, no number of parts: nothing of these is asked of a client.
+    assert remote.n_cores(session) is remote.n_partitions(frame) is None
+    assert remote.checkpoint_folder(session) is None
+    with remote.sent_to_tasks(frame, (7,)) as load:
+        assert load() == (7,)
+    odd = type("SparkSession", (), {"__module__": "pyspark.elsewhere"})()
+    with pytest.raises(InputError, match="a session of Spark is needed, got SparkSession"):
+        reading(table(), engine=odd)
+
+    def absent(_self):
+        raise PySparkException("no package")
+
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", absent)
+    with pytest.raises(InputError, match="Spark cannot be started here"):
+        reading(table(), engine="spark")
     monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1")
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=r"client of Spark Connect.*pyspark\[connect\]"):
         reading(table(), engine="spark")
 
 

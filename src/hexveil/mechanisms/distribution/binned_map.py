@@ -16,6 +16,7 @@ Vassilvitskii, 2019).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,9 @@ import numpy as np
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
 from hexveil.mechanisms.distribution.bin_noise import PARTS, BinNoise, bin_noise
+from hexveil.mechanisms.distribution.binned_blocks import CellBlockStage
 from hexveil.mechanisms.distribution.binned_stage import BinnedStage
+from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -37,25 +40,8 @@ QUARTERS = 4
 
 
 def pair_weights(occupancy: LocalOccupancy, prices: Ints, floor: int, law: BinNoise) -> Ints:
-    """Return the weight w of each pair, in parts: at most `PARTS` over the pairs of a unit.
-
-    Over its pairs they add up in L1 under Laplace noise, in L2 under Gaussian noise.
-
-    Parameters
-    ----------
-    occupancy : LocalOccupancy
-    prices : ndarray of int64, shape (n_cells,)
-        From 1 to 2^20.
-    floor : int
-        τ, in priced records: units of fewer weigh less than `PARTS`, so that their records do not
-        weigh more than those of others.
-    law : BinNoise
-        Of the noise; only its kind counts here.
-    """
-    # At most 2^20 records of a pair count: no product leaves 64 bits.
-    priced = np.minimum(occupancy.n, PARTS) * prices[occupancy.cell]
-    total = law.sizes(occupancy.user, priced, occupancy.n_users)
-    return np.asarray(PARTS * priced // np.maximum(total, max(floor, 1))[occupancy.user])
+    """Return the weight w of each pair at hand, in parts: see `PricedWeights.of`."""
+    return weigh(occupancy, prices, PricedWeights.of(occupancy, prices, floor, law).divisor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +72,10 @@ class BinnedMap(ReadOnlyArrays):
         """Bins of a cell."""
         return QUARTERS + int(self.threshold_edges.size)
 
-    @property
-    def weights(self) -> Ints:
-        """Weight of each pair, in parts."""
-        return pair_weights(self.shape.occupancy, self.prices, self.floor, self.law)
+    @cached_property
+    def weights(self) -> PricedWeights:
+        """Weights of pairs, in parts."""
+        return PricedWeights.of(self.shape.occupancy, self.prices, self.floor, self.law)
 
     @property
     def law(self) -> BinNoise:
@@ -103,10 +89,7 @@ class BinnedMap(ReadOnlyArrays):
 
     def losses(self) -> Floats:
         """Return each unit's loss, in ε or as a square of μ, rounded up."""
-        occupancy, law = self.shape.occupancy, self.law
-        scale = np.full(occupancy.n_pairs, law.scale)
-        bins = law.losses(occupancy.user, self.weights, scale, occupancy.n_users)
-        return np.nextafter(self.shape.losses() + bins, np.inf)
+        return np.nextafter(self.shape.losses() + self.weights.losses(self.law), np.inf)
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the stages of the shape, then that of the cells."""
@@ -115,17 +98,22 @@ class BinnedMap(ReadOnlyArrays):
             return stage
         return self._cells(earlier) if CELL_BINS not in earlier else DONE
 
-    def _cells(self, earlier: Outputs) -> BinnedStage:
-        occupancy = self.shape.occupancy
+    def _cells(self, earlier: Outputs) -> BinnedStage | CellBlockStage:
+        weights, place = self.weights, self.place(earlier)
+        scales = np.full(weights.prices.size, self.scale)
+        if not self.shape.occupancy.is_local:
+            assert not self.shape.delta  # noqa: S101  blocks have Laplace noise alone
+            return CellBlockStage(CELL_BINS, self.n_bins, weights, place, scales)
+        occupancy = self.shape.occupancy.local()
         return BinnedStage(
             CELL_BINS,
             self.n_bins,
             np.arange(occupancy.n_pairs),
             occupancy.user,
             occupancy.cell,
-            self.weights,
-            self.place(earlier),
-            np.full(occupancy.n_cells, self.scale),
+            weigh(occupancy, weights.prices, weights.divisor),
+            place,
+            scales,
             self.law,
         )
 

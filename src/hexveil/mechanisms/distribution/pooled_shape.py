@@ -24,12 +24,13 @@ from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
 from hexveil.mechanisms.distribution.bin_noise import PARTS, BinNoise, bin_noise
+from hexveil.mechanisms.distribution.binned_blocks import PooledBlockStage
 from hexveil.mechanisms.distribution.binned_stage import BinnedStage
 from hexveil.mechanisms.distribution.pooled_density import PooledDensity
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Floats, Ints, Outputs, Stage
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.occupancy import Occupancy
 
 WIDE, NARROW = "wide bins", "narrow bins"
 N_WIDE, N_NARROW = 16, 20
@@ -45,14 +46,14 @@ class PooledShape(ReadOnlyArrays):
 
     Attributes
     ----------
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     fine_edges : ndarray of int64, shape (n_fine_bins,)
     epsilon : Fraction
     delta : Fraction
         0 for a pure promise.
     """
 
-    occupancy: LocalOccupancy
+    occupancy: Occupancy
     fine_edges: Ints
     epsilon: Fraction
     delta: Fraction = Fraction(0)
@@ -82,17 +83,21 @@ class PooledShape(ReadOnlyArrays):
             return self._stage(NARROW, place, self.law.part(1 - WIDE_SHARE))
         return DONE
 
-    def _stage(self, name: str, place: Ints, law: BinNoise) -> BinnedStage:
-        n_users = self.occupancy.n_users
+    def _stage(self, name: str, place: Ints, law: BinNoise) -> BinnedStage | PooledBlockStage:
+        n_users, n_bins = self.occupancy.n_users, N_NARROW if name == NARROW else self._n_wide
+        scales = np.array([law.scale])
+        if not self.occupancy.is_local:
+            assert not self.delta  # noqa: S101  blocks have Laplace noise alone
+            return PooledBlockStage(name, n_bins, n_users, place, scales)
         return BinnedStage(
             name,
-            N_NARROW if name == NARROW else self._n_wide,
-            self.occupancy.user,
+            n_bins,
+            self.occupancy.local().user,
             np.arange(n_users),
             np.zeros(n_users, dtype=np.int64),
             np.full(n_users, PARTS, dtype=np.int64),
             place,
-            np.array([law.scale]),
+            scales,
             law,
         )
 

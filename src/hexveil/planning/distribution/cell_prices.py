@@ -8,19 +8,27 @@ more. The prices of least predicted error are taken.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution.bin_noise import PARTS
-from hexveil.mechanisms.distribution.binned_map import pair_weights
+from hexveil.mechanisms.distribution.priced_weights import (
+    PricedWeights,
+    cell_totals,
+    unit_sizes,
+    weigh,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.distribution.bin_noise import BinNoise
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.occupancy import Occupancy, Pairs
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -51,40 +59,58 @@ class PricedCells(ReadOnlyArrays):
     error: float
 
 
-def choose_prices(occupancy: LocalOccupancy, law: BinNoise) -> PricedCells:
+def choose_prices(occupancy: Occupancy, law: BinNoise) -> PricedCells:
     """Return the prices of least predicted error."""
     records = np.maximum(occupancy.records_per_cell, 1).astype(float)
     candidates = []
     for power in POWERS:
         relative = (records / records.min()) ** -power
         prices = np.maximum(np.rint(PARTS / 16 * relative), 1).astype(np.int64)
-        counted = np.minimum(occupancy.n, PARTS) * prices[occupancy.cell]
-        priced = law.sizes(occupancy.user, counted, occupancy.n_users)
-        for quantile in FLOOR_QUANTILES:
-            floor = int(np.quantile(priced, quantile)) if quantile else 0
-            weights = pair_weights(occupancy, prices, floor, law)
-            error = float(_errors(occupancy, weights, law.deviation).mean())
+        priced = unit_sizes(occupancy, prices, law)
+        floors = [int(np.quantile(priced, part)) if part else 0 for part in FLOOR_QUANTILES]
+        # All floors at once: pairs may lie elsewhere, where each question takes a job.
+        asked = partial(_weights_of_floors, floors=floors)
+        columns = occupancy.map_cells(asked, (prices,), (priced,))
+        for floor, total, differs in zip(floors, columns[::2], columns[1::2], strict=True):
+            error = float(_errors(*_variances(total, differs), law.deviation).mean())
             candidates.append(PricedCells(prices, floor, error))
     return min(candidates, key=lambda one: one.error)
 
 
-def weight_variance(occupancy: LocalOccupancy, weights: Ints) -> tuple[Floats, Floats]:
+def weight_variance(weights: PricedWeights) -> tuple[Floats, Floats]:
     """Return each cell's weight in units, and the variance of shares by weights unlike records.
 
     A share by weights differs from the share by records as units differ: by the prior, with the
     variance `BETWEEN_USERS` between units.
     """
-    cells = occupancy.n_cells
-    total = np.maximum(np.bincount(occupancy.cell, weights, cells), 1.0)
-    records = np.bincount(occupancy.cell, occupancy.n, cells)
-    differs = weights / total[occupancy.cell] - occupancy.n / records[occupancy.cell]
-    off = BETWEEN_USERS * np.bincount(occupancy.cell, differs**2, cells)
-    return total / PARTS, np.asarray(off, dtype=np.float64)
+    return _variances(*weights.map_cells(_totals_and_differences))
 
 
-def _errors(occupancy: LocalOccupancy, weights: Ints, deviation: float) -> Floats:
+def _variances(total: Ints, differs: Floats) -> tuple[Floats, Floats]:
+    return np.maximum(total, 1.0) / PARTS, BETWEEN_USERS * differs
+
+
+def _weights_of_floors(
+    pairs: Pairs, prices: Ints, priced: Ints, *, floors: Sequence[int]
+) -> tuple[Floats | Ints, ...]:
+    """Return both figures of each floor, one floor after another."""
+    columns: list[Floats | Ints] = []
+    for floor in floors:
+        weight = weigh(pairs, prices, np.maximum(priced, max(floor, 1)))
+        columns += _totals_and_differences(pairs, weight)
+    return tuple(columns)
+
+
+def _totals_and_differences(pairs: Pairs, weight: Ints) -> tuple[Ints, Floats]:
+    """Return the weight of each cell, and Σ (share by weight - share by records)²."""
+    total, records = cell_totals(pairs, weight), cell_totals(pairs, pairs.n)
+    differs = weight / np.maximum(total, 1.0)[pairs.cell] - pairs.n / records[pairs.cell]
+    squares = np.bincount(pairs.cell, differs**2, pairs.n_cells)
+    return total, np.asarray(squares, dtype=np.float64)
+
+
+def _errors(weight: Floats, off: Floats, deviation: float) -> Floats:
     """Return the predicted error of the share below the median of each cell."""
-    weight, off = weight_variance(occupancy, weights)
     # Of four bins two lie below the median: their noise, less what the known sum says.
     noise = (deviation / weight) ** 2
     return np.asarray(ABSOLUTE / np.sqrt(1.0 / (noise + off) + BETWEEN_CELLS**-2))

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.model.statistic_terms import Estimator, Term
     from hexveil.planning.moments.public_source import HasPublicMetadata
@@ -130,9 +130,9 @@ class DistributionPlan(PureBooking):
         )
 
     @property
-    def occupancy(self) -> LocalOccupancy:
+    def occupancy(self) -> Occupancy:
         """Number of records per cell and user."""
-        return self.facts.occupancy.local()
+        return self.facts.occupancy
 
     @property
     def statistics(self) -> tuple[str, ...]:

@@ -185,7 +185,7 @@ class _Request:
         shape, bins = (
             round_part_down(self._part(epsilon, share)) for share in (SHAPE_SHARE, 1 - SHAPE_SHARE)
         )
-        priced = choose_prices(self.facts.occupancy.local(), bin_noise(bins, self.delta))
+        priced = choose_prices(self.facts.occupancy, bin_noise(bins, self.delta))
         return BinPlan(priced, shape, bins)
 
     def _score_plan(self, epsilon: Fraction) -> Plan:

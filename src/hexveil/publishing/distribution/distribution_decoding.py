@@ -113,7 +113,7 @@ def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> tuple[Floats, TiltFit
     component = allocation.component(SHAPE)
     binned, own = component.plan, component.outputs(outputs)
     assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPlan
-    weight, off = weight_variance(plan.occupancy, binned.weights)
+    weight, off = weight_variance(binned.weights)
     variance = (binned.law.deviation / weight) ** 2 + off
     shares = binned.shares(own)
     groups = plan.facts.cells.groupings()

@@ -17,8 +17,10 @@ from hexveil.accounting.gaussian_composition import epsilons_of_squares
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, Outputs
 from hexveil.mechanisms.distribution.bin_noise import PARTS
+from hexveil.mechanisms.distribution.binned_blocks import CellBlockStage, PooledBlockStage
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.binned_stage import BinnedStage
+from hexveil.mechanisms.distribution.priced_weights import weigh
 from hexveil.planning.distribution.distribution_components import (
     SCORE_LATTICE,
     BinPlan,
@@ -162,7 +164,8 @@ def _stages(component: Component, outputs: Outputs) -> Iterator[Json]:
     """Yield the noise of each stage of a shape."""
     own, earlier = component.outputs(outputs), Outputs()
     while (stage := component.plan.next_stage(earlier)) is not DONE:
-        assert isinstance(stage, BinnedStage)  # noqa: S101  stages of a shape are of this kind
+        # Stages of a shape are of these kinds.
+        assert isinstance(stage, (BinnedStage, PooledBlockStage, CellBlockStage))  # noqa: S101
         yield {"stage": stage.name, "bins": stage.n_bins, "scale": float(stage.scales[0]) / PARTS}
         earlier = earlier.extended(stage.name, stage.entries, own[stage.name])
 
@@ -181,13 +184,13 @@ def _cells(plan: DistributionPlan, decoded: DecodedDistribution) -> list[Json]:
         case BinPlan():
             component = plan.allocation().component(SHAPE)
             assert isinstance(component.plan, BinnedMap)  # noqa: S101  see DistributionPlan
-            weights = np.zeros(len(names), dtype=np.int64)
-            np.add.at(weights, plan.occupancy.cell, component.plan.weights)
+            weights = component.plan.weights.totals()
             for row, weight in zip(rows, weights.tolist(), strict=True):
                 row["weight"] = weight / PARTS
             if plan.delta:
-                shares = component.plan.weights / PARTS
-                squares = np.bincount(plan.occupancy.cell, shares**2, len(names))
+                priced, pairs = component.plan.weights, plan.occupancy.local()
+                shares = weigh(pairs, priced.prices, priced.divisor) / PARTS
+                squares = np.bincount(pairs.cell, shares**2, len(names))
                 for row, square in zip(rows, squares.tolist(), strict=True):
                     row["squared_weight"] = square
     return rows

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.base.arrow_numbers import to_numpy
 from hexveil.records.duckdb.aggregation import (
     ALL_CELLS,
+    NUMBERED_BINS,
     NUMBERED_PAIRS,
     PAIR_BINS,
     PAIRS,
@@ -26,7 +28,6 @@ from hexveil.records.duckdb.aggregation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from hexveil.model.pair_bins import PairBins
@@ -66,6 +67,9 @@ class PairStore(Protocol):
 
         Pairs themselves are used up.
         """
+
+    def number_bins(self) -> None:
+        """Create the relation of the pairs' counts by bin: cell, unit, fine_bin and n."""
 
     def fetch_units(self) -> pa.Table:
         """Return the keys of all numbered units, in order; number or fetch pairs first."""
@@ -139,6 +143,14 @@ class PairTable:
         query = self._numbered_query(sums)
         self.session.run(f"CREATE OR REPLACE TEMP TABLE {NUMBERED_PAIRS} AS {query}")
         self.session.run(f"DROP TABLE {PAIRS}")
+
+    def number_bins(self) -> None:
+        """Create the relation of counts by bin; those by key are used up."""
+        query = f"SELECT selected.cell, units.unit, fine_bin, n FROM {PAIR_BINS} pair "
+        self.session.run(
+            f"CREATE OR REPLACE TEMP TABLE {NUMBERED_BINS} AS {query} {self._numbered()}"
+        )
+        self.session.run(f"DROP TABLE {PAIR_BINS}")
 
     def _numbered_query(self, sums: Sequence[str]) -> str:
         """Return the query of the pairs in the selected cells, by numbers; units get theirs."""
@@ -220,6 +232,13 @@ class PackedPairStore:
     def number_pairs(self, sums: Sequence[str]) -> None:
         """Create the relation of fetched pairs."""
         self.session.register(NUMBERED_PAIRS, self.fetch_pairs(sums))
+
+    def number_bins(self) -> None:
+        """Create the relation of counts by bin."""
+        pairs, bins = self.fetch_pairs(()), self.packed.binned(self._selected_rows())
+        columns = {name: to_numpy(pairs[name])[bins.pair] for name in ("cell", "unit")}
+        rows = pa.table({**columns, "fine_bin": bins.bin, "n": bins.count})
+        self.session.register(NUMBERED_BINS, rows)
 
     def fetch_units(self) -> pa.Table:
         """Return the keys of all units, in order."""

@@ -115,7 +115,7 @@ def _fetch_pairs(
     stored.create_cells()
     everything, enough, _ = aggregation.select_cells(session, stored.keys, rules.select)
     refuse_no_cell(everything, enough, rules.select.min_users)
-    blocked = refusals.need_blocks(session, stored.keys, request, left_out.get(0, 0))
+    blocked = refusals.need_blocks(session, stored.keys, left_out.get(0, 0))
     cells = aggregation.cell_table(session, rules.cells, stored.keys)
     refusals.refuse_swapped(cells, request)
     # By the fullest pair of any cell, selected or not: the selection must not decide it.
@@ -123,7 +123,7 @@ def _fetch_pairs(
     sum_names = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
     pairs: BlockedPairs | pa.Table
     if blocked:
-        pairs = block_pairs(session, stored, sum_names, rules.scale, request.scratch)
+        pairs = block_pairs(session, stored, sum_names, rules, request.scratch)
     else:
         pairs = stored.fetch_pairs(sum_names)
     bins: PairBins | None = None

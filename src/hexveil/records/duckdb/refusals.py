@@ -58,7 +58,7 @@ def pairs_exceed(session: Session, pairs: int) -> bool:
     return pairs * BYTES_OF_PAIR > max(session.memory, PAIRS_ALWAYS_HELD)
 
 
-def need_blocks(session: Session, keys: GroupKeys, request: ReadRequest, records: int) -> bool:
+def need_blocks(session: Session, keys: GroupKeys, records: int) -> bool:
     """Return whether the pairs of the selected cells are too many for memory, and go to disk.
 
     Parameters
@@ -66,29 +66,12 @@ def need_blocks(session: Session, keys: GroupKeys, request: ReadRequest, records
     session : Session
         With the tables of all and of selected cells.
     keys : GroupKeys
-    request : ReadRequest
     records : int
         Records that are kept: pairs are no more.
 
-    Raises
-    ------
-    InputError
-        If they are too many, and statistics of distributions need them in memory.
     """
     # Cells are added up only where records are so many.
-    if not pairs_exceed(session, records):
-        return False
-    pairs = count_pairs(session, keys)
-    exceed = pairs_exceed(session, pairs)
-    if exceed and request.rules.bins is not None:
-        size = math.ceil(pairs * BYTES_OF_PAIR / 10**9)
-        raise InputError(
-            f"memory: statistics of distributions of {pairs:,} pairs of a cell and a user take "
-            f"about {size} GB, and memory is {request.memory}; choose coarser cells or longer "
-            f'timeslots, ask for means alone, or set memory = "{size}GB" where the machine has as '
-            "much."
-        )
-    return exceed
+    return pairs_exceed(session, records) and pairs_exceed(session, count_pairs(session, keys))
 
 
 def refuse_unusable(

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import HexveilError
 from hexveil.model.distributed_occupancy import Partition
+from hexveil.model.pair_bins import PairBins
+from hexveil.records.bin_number import bins_of_lists
 from hexveil.records.dataset import check_sums
 
 if TYPE_CHECKING:
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
     Batches = Iterator[pa.RecordBatch]
     Given = tuple[Callable[..., Any], Sequence[NDArray[Any]], Sequence[NDArray[Any]]]
 
+Beside = Literal["nothing", "sums", "bins"]
+"""What a question is about beside counts of pairs."""
+BINS = "bins"
+"""Column of a pair's counts by bin, where records are counted by bin."""
+_BIN_COLUMNS = 3
 PACKED = pa.schema(
     [("block", pa.int32()), ("first", pa.int64()), ("pairs", pa.binary()), ("sums", pa.binary())]
 )
@@ -35,14 +42,18 @@ MAPPED = pa.schema([("block", pa.int32()), ("digest", pa.binary()), ("found", pa
 _LOST = "a task of the Spark job failed while looking at pairs; its cause is not shown."
 
 
-def pack_task(whole: WholeGroup, scale: ValueLattice) -> Callable[[pa.Table], pa.Table]:
+def pack_task(
+    whole: WholeGroup, scale: ValueLattice, n_bins: int
+) -> Callable[[pa.Table], pa.Table]:
     """Return the work that packs the pairs of one block: a table in, a row of `PACKED` out.
 
-    A block of cells has its sums beside it, which are checked against their counts.
+    A block of cells has its sums beside it, and counts by bin where there are `n_bins`; a block of
+    users has its users' counts by bin. All are checked against the counts of pairs.
     """
 
     def pack(table: pa.Table) -> pa.Table:
-        columns = {name: table[name].to_numpy().astype(np.int64) for name in table.column_names}
+        names = [name for name in table.column_names if name != BINS]
+        columns = {name: table[name].to_numpy().astype(np.int64) for name in names}
         primary, secondary = ("cell", "user") if whole == "cells" else ("user", "cell")
         # Spark keeps no order; a block that is lost and made again must have the same bytes.
         order = np.lexsort((columns[secondary], columns[primary]))
@@ -53,6 +64,10 @@ def pack_task(whole: WholeGroup, scale: ValueLattice) -> Callable[[pa.Table], pa
         if sums:
             # Here, where all sums pass once: they never come together on one machine.
             check_sums(columns["n"], sums[0], sums[1] if sums[1:] else None, scale)
+        if BINS in table.column_names:
+            # One whole number for the lists of a row: their order is that of the pairs.
+            bins = bins_of_lists(table[BINS].take(pa.array(order)))
+            sums += _checked_bins(whole, columns, bins, n_bins)
         pairs = _to_bytes([_narrow(columns[name]) for name in ("cell", "user", "n")])
         row = [[int(columns["block"][0])], [lowest], [pairs], [_to_bytes(sums)]]
         return pa.table(row, schema=PACKED)
@@ -60,7 +75,22 @@ def pack_task(whole: WholeGroup, scale: ValueLattice) -> Callable[[pa.Table], pa
     return lambda table: _catch_errors(lambda: pack(table))
 
 
-def map_task(whole: WholeGroup, others: int, load_query: Callable[[], Given], *, sums: bool) -> Any:  # noqa: ANN401
+def _checked_bins(
+    whole: WholeGroup, columns: dict[str, NDArray[np.int64]], bins: PairBins, n_bins: int
+) -> list[NDArray[np.int64]]:
+    """Return the counts by bin of a block's pairs, or of its users. PRIVATE."""
+    n = columns["n"]
+    if whole == "users":
+        users = columns["user"]
+        bins = PairBins.of_rows(users[bins.pair], bins.bin, bins.count)
+        n = np.bincount(users, n).astype(np.int64)
+    bins.check(n, n_bins)
+    return [bins.pair, bins.bin, bins.count]
+
+
+def map_task(
+    whole: WholeGroup, others: int, load_query: Callable[[], Given], beside: Beside
+) -> Any:  # noqa: ANN401
     """Return the work of a task that maps a function over its blocks.
 
     Parameters
@@ -71,8 +101,9 @@ def map_task(whole: WholeGroup, others: int, load_query: Callable[[], Given], *,
         Users in all of the map, if cells are whole; else its cells.
     load_query : callable
         Returns the question's function and its arrays of all cells and users, on the executor.
-    sums : bool
-        Whether the question is about sums too. PRIVATE: what is found is as private as the work.
+    beside : "nothing", "sums" or "bins"
+        What the question is about beside counts of pairs. PRIVATE, if it is about anything: what is
+        found is as private as the work.
     """
 
     def answered(batches: Batches) -> Batches:
@@ -83,9 +114,9 @@ def map_task(whole: WholeGroup, others: int, load_query: Callable[[], Given], *,
                 # Of sums too, even if only counts are asked: an answer must come from the first
                 # reading.
                 digest = _digest(pairs, private)
-                beside = _from_bytes(private) if sums else []
+                own = _from_bytes(private) if beside != "nothing" else []
                 block = _partition(whole, offset, _from_bytes(pairs), others)
-                mapped = block.map(_with_sums(work, beside, sums=sums), cells, users)
+                mapped = block.map(_with_private(work, own, beside), cells, users)
                 yield pa.RecordBatch.from_arrays(
                     [[number], [digest], [_to_bytes(mapped)]], schema=MAPPED
                 )
@@ -110,12 +141,18 @@ def _digest(pairs: bytes, sums: bytes) -> bytes:
     return mapped.digest()
 
 
-def _with_sums(
-    work: Callable[..., Any], beside: Sequence[Any], *, sums: bool
+def _with_private(
+    work: Callable[..., Any], own: Sequence[NDArray[Any]], beside: Beside
 ) -> Callable[..., Any]:
-    if not sums:
+    """Return the work with a block's sums, or counts by bin, behind its pairs. PRIVATE."""
+    if beside == "nothing":
         return work
-    total, squares = beside if len(beside) == 2 else (*beside, None)
+    if beside == "bins":
+        bins = PairBins(*(column.astype(np.int64) for column in own[-_BIN_COLUMNS:]))
+        return lambda pairs, *task_input: work(pairs, bins, *task_input)
+    # Sums, perhaps sums of squares, perhaps counts by bin.
+    total, *more = own
+    squares = more[0] if len(more) % _BIN_COLUMNS else None
     return lambda pairs, *task_input: work(pairs, total, squares, *task_input)
 
 

@@ -21,6 +21,7 @@ from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.select import refuse_no_cell
 from hexveil.records.spark import tasks
+from hexveil.records.spark.blocks import BINS
 from hexveil.records.spark.counted_records import CountedRecords
 from hexveil.records.spark.frames import collect, from_arrow, map_batches
 from hexveil.records.spark.source_rows import open_records
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from hexveil.records.spark.source_rows import TaskRecords
     from hexveil.records.units import Units
 
-BINS = "bins"
-"""Column of a pair's counts by bin, where records are counted by bin."""
 ROOM_OF_BINS = 8
 """How many fewer pairs are held in one piece with their counts by bin."""
 _TAIL = [("n", pa.int64()), ("note", pa.string())]

@@ -7,6 +7,7 @@ have changed meanwhile, its digest differs from the first, and what was asked is
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import DistributedSums
 from hexveil.records.spark import blocks
+from hexveil.records.spark.counting import ROOM_OF_BINS
 from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import (
     checkpoint,
@@ -27,6 +29,7 @@ from hexveil.records.spark.frames import (
     from_arrow,
     map_batches,
 )
+from hexveil.records.spark.remote_session import sent_to_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,7 +60,9 @@ def distribute(counted: CountedRecords, room: int = BLOCK_PAIRS) -> Dataset:
     room : int
         Pairs of a block.
     """
-    scale = counted.request.rules.scale
+    rules = counted.request.rules
+    n_bins = 0 if rules.bins is None else rules.bins.n_bins
+    packing = _Packing(room // (ROOM_OF_BINS if n_bins else 1), rules.scale, n_bins)
     kept = counted.store()
     try:
         per_unit = collect(kept.groupBy("unit").agg(F.count(F.lit(1)).alias("pairs")))
@@ -67,8 +72,8 @@ def distribute(counted: CountedRecords, room: int = BLOCK_PAIRS) -> Dataset:
         pairs = _by_user_number(kept, used)
         store = BlockStore(
             {
-                "cells": _blocks(pairs, "cells", counted.pairs_per_cell, room, scale),
-                "users": _blocks(pairs, "users", per_unit["pairs"].to_numpy(), room, scale),
+                "cells": _blocks(pairs, "cells", counted.pairs_per_cell, packing),
+                "users": _blocks(pairs, "users", per_unit["pairs"].to_numpy(), packing),
             },
             {"cells": n_users, "users": n_cells},
         )
@@ -80,7 +85,7 @@ def distribute(counted: CountedRecords, room: int = BLOCK_PAIRS) -> Dataset:
     # with these, so that losses, asked of users, are those of the sums, asked of cells.
     if occupancy.records_per_user.sum() != occupancy.n_records:
         raise StorageError(_CHANGED)
-    private = DistributedSums(store, squares=counted.squares)
+    private = DistributedSums(store, squares=counted.squares, binned=n_bins > 0)
     return Dataset(counted.metadata(occupancy), private, counted.units.take(used))
 
 
@@ -106,30 +111,28 @@ class BlockStore:
         self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterator[tuple[NDArray[Any], ...]]:
         """Return the answers of all blocks of a kind; see `DistributedOccupancy`."""
-        return self._map_blocks(whole, (work, tuple(cells), tuple(users)), sums=False)
+        return self._map_blocks(whole, (work, tuple(cells), tuple(users)), "nothing")
 
     def map_sums(
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterator[tuple[NDArray[Any], ...]]:
         """Return the answers of blocks of cells with their sums: `SumsPartitionStore`. PRIVATE."""
         # Only blocks of cells have sums beside them.
-        return self._map_blocks("cells", (work, tuple(cells), tuple(users)), sums=True)
+        return self._map_blocks("cells", (work, tuple(cells), tuple(users)), "sums")
+
+    def map_bins(
+        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Return the answers of blocks with their counts by bin: `SumsPartitionStore`. PRIVATE."""
+        return self._map_blocks(whole, (work, tuple(cells), tuple(users)), "bins")
 
     def _map_blocks(
-        self, whole: WholeGroup, question: blocks.Given, *, sums: bool
+        self, whole: WholeGroup, question: blocks.Given, beside: blocks.Beside
     ) -> Iterator[tuple[NDArray[Any], ...]]:
         table = self._tables[whole]
-        sent = table.sparkSession.sparkContext.broadcast(question)
-
-        def load_query() -> blocks.Given:
-            return sent.value
-
-        work = blocks.map_task(whole, self._others[whole], load_query, sums=sums)
-        try:
+        with sent_to_tasks(table, question) as load_query:
+            work = blocks.map_task(whole, self._others[whole], load_query, beside)
             rows = collect(map_batches(table, work, blocks.MAPPED)).sort_by("block")
-        finally:
-            # Else each question's arrays would stay on every executor until the session ends.
-            translate_errors(sent.destroy)
         numbers = rows["block"].to_pylist()
         self._check(whole, dict(zip(numbers, rows["digest"].to_pylist(), strict=True)))
         return (blocks.unpack_arrays(mapped) for mapped in rows["found"].to_pylist())
@@ -154,21 +157,40 @@ def _by_user_number(pairs: DataFrame, used: NDArray[np.int64]) -> DataFrame:
     return pairs.join(numbered, "unit").drop("unit")
 
 
+@dataclass(frozen=True)
+class _Packing:
+    """How pairs are packed.
+
+    Attributes
+    ----------
+    room : int
+        Pairs of a block.
+    scale : ValueLattice
+    n_bins : int
+        Fine bins that records are counted by; 0 for none.
+    """
+
+    room: int
+    scale: ValueLattice
+    n_bins: int
+
+
 def _blocks(
-    pairs: DataFrame, whole: WholeGroup, size: NDArray[np.int64], room: int, scale: ValueLattice
+    pairs: DataFrame, whole: WholeGroup, size: NDArray[np.int64], packing: _Packing
 ) -> DataFrame:
     """Return the packed blocks, stored by Spark."""
     key = "cell" if whole == "cells" else "user"
-    block = partition_numbers(size, room)
+    block = partition_numbers(size, max(packing.room, 1))
     kind = np.int32 if whole == "cells" else np.int64  # as the pairs have it
     table_columns = {key: np.arange(size.size).astype(kind), "block": block.astype(np.int32)}
     numbers = from_arrow(pairs.sparkSession, pa.table(table_columns))
     columns = ["block", "cell", "user", "n"]
     if whole == "cells":
         columns += [name for name in ("total", "total_sq") if name in pairs.columns]
+    columns += [blocks.BINS] * (packing.n_bins > 0)
     rows = pairs.join(numbers, key).select(*columns).repartition(int(block[-1]) + 1, "block")
     packed = rows.groupBy("block").applyInArrow(
-        blocks.pack_task(whole, scale), ddl_schema(blocks.PACKED)
+        blocks.pack_task(whole, packing.scale, packing.n_bins), ddl_schema(blocks.PACKED)
     )
     stored = checkpoint(packed)
     if stored is packed:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from hexveil.records.spark.error_translation import translate_errors
+from hexveil.records.spark.remote_session import checkpoint_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +48,7 @@ def ddl_schema(schema: pa.Schema) -> str:
 
 def checkpoint(frame: DataFrame) -> DataFrame:
     """Return a frame checkpointed now, where the session has a folder for that; else as it is."""
-    if frame.sparkSession.sparkContext.getCheckpointDir() is None:
+    if checkpoint_folder(frame.sparkSession) is None:
         return frame
     return translate_errors(frame.checkpoint)
 

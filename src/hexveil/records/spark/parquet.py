@@ -87,13 +87,12 @@ def _literally(path: str) -> str:
 
 def _exists(spark: SparkSession, path: str) -> bool:
     """Return whether a file or folder exists; False for a scheme that Spark does not know."""
-    context = spark.sparkContext
     try:
-        target = context._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]  # noqa: SLF001  the only way to Hadoop's files
-        settings = context._jsc.hadoopConfiguration()  # noqa: SLF001
-        return bool(target.getFileSystem(settings).exists(target))
-    except Py4JError:
+        # Nothing is read: Spark finds the files of a path before it says what columns they have.
+        _ = spark.read.format("binaryFile").load(path).schema
+    except (PySparkException, Py4JError):
         return False
+    return True
 
 
 def _folders(

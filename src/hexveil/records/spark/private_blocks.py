@@ -30,8 +30,8 @@ from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
 from hexveil.records.spark import tasks
+from hexveil.records.spark.blocks import BINS
 from hexveil.records.spark.counting import (
-    BINS,
     ROOM_OF_BINS,
     count_groups,
     persisted,
@@ -39,6 +39,7 @@ from hexveil.records.spark.counting import (
 )
 from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import checkpoint, collect, from_arrow, map_batches
+from hexveil.records.spark.remote_session import sent_to_tasks
 from hexveil.records.spark.source_rows import open_records
 
 if TYPE_CHECKING:
@@ -150,15 +151,10 @@ class SparkPairBlocks:
 
     def total(self, work: Callable[[PrivatePairs], Ints]) -> Ints:
         """Return the sum of a function over blocks. PRIVATE."""
-        sent = self._blocks.sparkSession.sparkContext.broadcast(work)
         by_bin = self._by_bin
-        task = _total_task(lambda: sent.value, by_bin=by_bin)
-        parts = map_batches(self._blocks, task, _TOTAL)
-        try:
+        with sent_to_tasks(self._blocks, work) as load:
+            parts = map_batches(self._blocks, _total_task(load, by_bin=by_bin), _TOTAL)
             found = collect(parts.groupBy("place").agg(F.sum("number").alias("number")))
-        finally:
-            # Else each question would stay on every executor until the session ends.
-            translate_errors(sent.destroy)
         # No block has the form of an answer: that of no pairs has it.
         total = work(_no_pairs(by_bin=by_bin))
         np.add.at(total, found["place"].to_numpy(), found["number"].to_numpy())

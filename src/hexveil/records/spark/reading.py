@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hexveil.base.errors import InputError
 from hexveil.records.bin_number import bins_of_lists
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation
 from hexveil.records.progress import READING, show_progress
-from hexveil.records.spark.counting import BINS, ROOM_OF_BINS, count_records
+from hexveil.records.spark.blocks import BINS
+from hexveil.records.spark.counting import ROOM_OF_BINS, count_records
 from hexveil.records.spark.distributed_dataset import distribute
 from hexveil.records.spark.frames import collect
 from hexveil.records.spark.regrid import SparkRegridder
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 
 _MAX_FETCHED = 2**21
 """Pairs fetched at once: Spark limits what one action may bring to the driver."""
-_TOO_MANY = (
-    "statistics: {!r} needs the counts by bin of all {:,} pairs of cells and users on the driver; "
-    "raise spark.hexveil.pairsOnDriver where it has room, choose coarser or fewer cells, or read "
-    'with protect="presence", whose pairs stay in Spark.'
-)
 
 
 def read_dataset(
@@ -47,9 +42,6 @@ def read_dataset(
     with show_progress(READING):
         counted = count_records(engine, source, request)
         many = counted.n_pairs > pairs_on_driver(engine)
-        if many and request.rules.terms:
-            counted.close()
-            raise InputError(_TOO_MANY.format(request.rules.terms[0].text, counted.n_pairs))
         dataset = distribute(counted) if many else collect_dataset(counted)
     facts = dataset.public
     return replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
+from typing import Any, cast
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from hexveil.base.errors import InputError
 from hexveil.records.sources.source_files import is_spark
+from hexveil.records.spark.remote_session import is_remote
 
 
 def session_of(engine: object, source: Any) -> SparkSession:  # noqa: ANN401  whatever a caller gave
@@ -27,33 +28,29 @@ def session_of(engine: object, source: Any) -> SparkSession:  # noqa: ANN401  wh
     Raises
     ------
     InputError
-        If the session is one of Spark Connect, or none can be started.
+        If it is no session of Spark, or none can be started.
     """
     if is_spark(source, "DataFrame"):
         engine = source.sparkSession
     elif engine == "spark":
         engine = _started()
-    if type(engine).__module__.startswith("pyspark.sql.connect") or not isinstance(
-        engine, SparkSession
-    ):
-        raise InputError(_CONNECT)
-    return engine
+    if not is_remote(engine) and not isinstance(engine, SparkSession):
+        raise InputError(
+            f"engine: a session of Spark is needed, got {type(engine).__name__}; pass the "
+            '`spark` of your notebook or job, or "spark".'
+        )
+    return cast("SparkSession", engine)
 
 
 _REMOTE = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 """Variables by which Spark's own launchers say that sessions are those of Spark Connect."""
 _CONNECT = (
-    "engine: a session of Spark Connect cannot keep pairs on executors; use a session on the "
-    "driver itself, as spark-submit, pyspark and notebooks on a cluster give it. Where there is "
-    "only Connect, run the query that `hexveil inspect run.toml --sql spark` prints, and pass its "
-    "toArrow() to hexveil.from_sums."
+    "engine: the client of Spark Connect cannot be started here; it needs its packages (pip "
+    'install "pyspark[connect]"), and the server at SPARK_REMOTE must answer.'
 )
 
 
 def _started() -> SparkSession:
-    # Before Spark is asked: its client lacks packages here, which would be blamed on Java.
-    if any(os.environ.get(name) for name in _REMOTE):
-        raise InputError(_CONNECT)
     handler = signal.getsignal(signal.SIGINT)
     try:
         return SparkSession.builder.getOrCreate()
@@ -64,6 +61,8 @@ def _started() -> SparkSession:
         # with the process.
         if handler not in (None, signal.default_int_handler, signal.getsignal(signal.SIGINT)):
             signal.signal(signal.SIGINT, handler)
+    if any(os.environ.get(name) for name in _REMOTE):
+        raise InputError(_CONNECT)
     raise InputError(
         "engine: Spark cannot be started here; it needs Java 17 or newer (JAVA_HOME), and the "
         "master of its settings must answer."

@@ -25,6 +25,7 @@ from hexveil.records.spark.frames import (
     with_arrow_types,
 )
 from hexveil.records.spark.parquet import local_parquet, remote_parquet
+from hexveil.records.spark.remote_session import n_cores, n_partitions
 from hexveil.records.spark.settings import task_memory
 from hexveil.records.spark.tasks import RECORDS, TaskInput
 
@@ -49,7 +50,8 @@ class TaskRecords:
     records : ValidatedRecords
         The queries that they run.
     n_tasks : int or None
-        Tasks that read them; None for a caller's frame, which would have to be run to know.
+        Tasks that read them; None for a caller's frame, which would have to be run to know, and
+        for a session that does not say.
     """
 
     rows: DataFrame
@@ -78,8 +80,8 @@ def open_records(
     if isinstance(source, MemoryTable):
         relation = open_source(session, source, request.column_names, request.format)
         records = validate_records(session, relation, request)
-        streams, cores = to_stream_rows(spark, source.data), spark.sparkContext.defaultParallelism
-        return TaskRecords(streams, TaskInput("tables", memory), records, cores)
+        streams = to_stream_rows(spark, source.data)
+        return TaskRecords(streams, TaskInput("tables", memory), records, n_cores(spark))
     if isinstance(source, Files) and source.kind != "parquet":
         return _open_files(spark, session, source, request, memory)
     frame = with_arrow_types(_frame(spark, session, source, request))
@@ -90,7 +92,7 @@ def open_records(
     # Whatever is not in the query is not read; a name that stands in it by chance does no harm.
     used = [name for name in empty.column_names if identifier(name) in records.query]
     rows = select_columns(frame, used)
-    n_tasks = None if isinstance(source, Frame) else rows.rdd.getNumPartitions()
+    n_tasks = None if isinstance(source, Frame) else n_partitions(rows)
     return TaskRecords(rows, TaskInput("columns", memory), records, n_tasks)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import tempfile
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from hexveil.model.distributed_occupancy import Partition, partition_numbers
 from hexveil.model.occupancy import sorted_by_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -152,10 +152,14 @@ class SumsFileStore:
         Of whole cells.
     sums : ColumnFile
         Sums, and perhaps sums of squares, of the same blocks.
+    bins : mapping of "cells" and "users" to BinBlockFile
+        Counts by bin of blocks of cells and of users; empty without.
     """
 
-    def __init__(self, pairs: PairFile, sums: ColumnFile) -> None:
-        self._pairs, self._sums = pairs, sums
+    def __init__(
+        self, pairs: PairFile, sums: ColumnFile, bins: Mapping[WholeGroup, BinBlockFile]
+    ) -> None:
+        self._pairs, self._sums, self._bins = pairs, sums, bins
 
     def __repr__(self) -> str:
         return "SumsFileStore(private)"
@@ -169,9 +173,29 @@ class SumsFileStore:
             beside = (total, squares[0] if squares else None)
             yield block.map(_with_sums(work, beside), cells, users)
 
+    def map_bins(
+        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Yield the answers of all blocks of a kind with their counts by bin. PRIVATE."""
+        return self._bins[whole].map(work, cells, users)
+
     def close(self) -> None:
-        """Remove the file of sums."""
-        self._sums.close()
+        """Remove the files of sums and of counts by bin."""
+        for file in (self._sums, *(one.file for one in self._bins.values())):
+            file.close()
+
+
+class BinBlockFile(Protocol):
+    """PRIVATE. Counts by bin of all blocks of a kind: `spilling.bin_files`."""
+
+    @property
+    def file(self) -> ColumnFile:
+        """Where they are."""
+
+    def map(
+        self, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Yield the answers of all blocks with their counts by bin, in order."""
 
 
 def write_pairs(
@@ -181,6 +205,8 @@ def write_pairs(
     n_others: int,
     folder: Path,
     note_sums: Callable[[NDArray[np.int64], Columns], None] | None = None,
+    *,
+    fewer: int = 1,
 ) -> PairFile:
     """Write ordered pairs to blocks.
 
@@ -194,6 +220,8 @@ def write_pairs(
     folder : Path
     note_sums : callable, optional
         Gets the counts and the sums of each block, in order.
+    fewer : int
+        How many times fewer pairs a block has, where more than sums lies beside it.
 
     Raises
     ------
@@ -203,10 +231,10 @@ def write_pairs(
         If the disk is full.
     """
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    block = partition_numbers(sizes, BLOCK_PAIRS)
+    block = partition_numbers(sizes, max(BLOCK_PAIRS // fewer, 1))
     first = np.searchsorted(block, np.arange(int(block[-1]) + 2)).astype(np.int64)
     file = PairFile(whole, start, first, n_others, ColumnFile(folder))
-    for number, columns in enumerate(_cut(rows, np.diff(start[first]).tolist())):
+    for number, columns in enumerate(cut_rows(rows, np.diff(start[first]).tolist())):
         run = slice(*first[number : number + 2].tolist())
         numbers, other, n, *sums = columns
         # What every loss and sensitivity rests on, as an occupancy in memory checks it.
@@ -224,7 +252,7 @@ def write_pairs(
     return file
 
 
-def _cut(rows: Iterable[Columns], sizes: Sequence[int]) -> Iterator[Columns]:
+def cut_rows(rows: Iterable[Columns], sizes: Sequence[int]) -> Iterator[Columns]:
     """Yield consecutive blocks of these sizes."""
     waiting: list[Columns] = []
     n_waiting = number = 0

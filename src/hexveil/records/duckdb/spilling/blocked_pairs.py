@@ -16,7 +16,8 @@ from hexveil.base.errors import HexveilError
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.records.dataset import check_sums
 from hexveil.records.distributed_sums import DistributedSums
-from hexveil.records.duckdb.aggregation import NUMBERED_PAIRS
+from hexveil.records.duckdb.aggregation import NUMBERED_BINS, NUMBERED_PAIRS
+from hexveil.records.duckdb.spilling.bin_files import write_bins
 from hexveil.records.duckdb.spilling.block_files import (
     ColumnFile,
     PairFile,
@@ -26,17 +27,22 @@ from hexveil.records.duckdb.spilling.block_files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.duckdb.session import Session
+    from hexveil.records.duckdb.spilling.bin_files import BinFile
+    from hexveil.records.read_request import Rules
 
     Whole = NDArray[np.int64]
 
+ROOM_OF_BINS = 8
+"""How many fewer pairs a block has with their counts by bin."""
 REMEDY = "read with more memory where the machine has it"
 """What to do where a plan needs all pairs in memory."""
 
@@ -53,7 +59,7 @@ def block_pairs(
     session: Session,
     stored: PairStore,
     sums: Sequence[str],
-    lattice: ValueLattice,
+    rules: Rules,
     scratch: str | None,
 ) -> BlockedPairs:
     """Return the pairs of the selected cells in blocks on disk.
@@ -64,8 +70,8 @@ def block_pairs(
     stored : PairStore
     sums : sequence of str
         Names of the sums.
-    lattice : ValueLattice
-        Bounds and quantum of the values.
+    rules : Rules
+        Bounds, quantum, and the bins that records are counted by.
     scratch : str or None
         Where temporary files are: see `hexveil.base.scratch`.
 
@@ -74,10 +80,15 @@ def block_pairs(
     StorageError
         If the disk is full.
     """
-    private = _CheckedSums(scratch_folder.place(scratch), lattice)
-    occupancy, by_cell, used = _block_counts(session, stored, sums, scratch, private)
-    kept = SumsFileStore(by_cell, private.file)
-    return BlockedPairs(occupancy, DistributedSums(kept, squares=len(sums) > 1), used)
+    private = _CheckedSums(scratch_folder.place(scratch), rules.scale)
+    n_bins = 0 if rules.bins is None else rules.bins.n_bins
+    occupancy, files, used = _block_counts(
+        session, stored, sums, scratch, private, fewer=ROOM_OF_BINS if n_bins else 1
+    )
+    bins = _block_bins(session, stored, files, used, n_bins, scratch) if n_bins else {}
+    kept = SumsFileStore(files["cells"], private.file, bins)
+    sums_there = DistributedSums(kept, squares=len(sums) > 1, binned=n_bins > 0)
+    return BlockedPairs(occupancy, sums_there, used)
 
 
 def block_occupancy(
@@ -93,14 +104,15 @@ def _block_counts(
     sums: Sequence[str],
     scratch: str | None,
     private: _CheckedSums | None,
-) -> tuple[DistributedOccupancy, PairFile, Whole]:
-    """Return the occupancy, its blocks of cells, and the units that its users are."""
+    *,
+    fewer: int = 1,
+) -> tuple[DistributedOccupancy, dict[WholeGroup, PairFile], Whole]:
+    """Return the occupancy, its blocks, and the units that its users are."""
     stored.number_pairs(sums)
     _, per_cell = _sizes(session, "cell")
     used, per_user = _sizes(session, "unit")
     # Units without a selected cell have a number too, and no pair: users are numbered without them.
-    user = np.zeros(int(used[-1]) + 1, dtype=np.int64)
-    user[used] = np.arange(used.size)
+    user = _user_numbers(used)
     folder = scratch_folder.place(scratch)
     by_cell = write_pairs(
         ((cell, user[unit], n, *rest) for cell, unit, n, *rest in _rows(session, sums, "cell")),
@@ -109,6 +121,7 @@ def _block_counts(
         used.size,
         folder,
         None if private is None else private.append,
+        fewer=fewer,
     )
     by_user = write_pairs(
         ((user[unit], cell, n) for cell, unit, n in _rows(session, (), "unit")),
@@ -116,6 +129,7 @@ def _block_counts(
         per_user,
         per_cell.size,
         folder,
+        fewer=fewer,
     )
     pairs = PairFileStore(by_cell, by_user)
     occupancy = DistributedOccupancy(
@@ -124,7 +138,46 @@ def _block_counts(
     # Losses are asked of users, sums of cells: both must be of the same pairs.
     if occupancy.records_per_user.sum() != occupancy.n_records:
         raise HexveilError("pairs by cell and by user do not belong together.")
-    return occupancy, by_cell, used
+    return occupancy, {"cells": by_cell, "users": by_user}, used
+
+
+def _user_numbers(used: Whole) -> Whole:
+    """Return the user that each used unit is."""
+    user = np.zeros(int(used[-1]) + 1, dtype=np.int64)
+    user[used] = np.arange(used.size)
+    return user
+
+
+def _block_bins(
+    session: Session,
+    stored: PairStore,
+    files: Mapping[WholeGroup, PairFile],
+    used: Whole,
+    n_bins: int,
+    scratch: str | None,
+) -> dict[WholeGroup, BinFile]:
+    """Return the counts by bin of blocks of cells, and of blocks of users."""
+    stored.number_bins()
+    user, folder = _user_numbers(used), scratch_folder.place(scratch)
+    columns = "cell, unit, fine_bin"
+    of_cells = _stream(session, f"SELECT {columns}, n FROM {NUMBERED_BINS} ORDER BY {columns}")
+    of_units = _stream(
+        session,
+        f"SELECT unit, fine_bin, CAST(sum(n) AS BIGINT) AS n FROM {NUMBERED_BINS} "
+        "GROUP BY unit, fine_bin ORDER BY unit, fine_bin",
+    )
+    per_cell = session.arrow(
+        f"SELECT count(*) AS n FROM {NUMBERED_BINS} GROUP BY cell ORDER BY cell"
+    )
+    per_unit = session.arrow(
+        f"SELECT count(DISTINCT fine_bin) AS n FROM {NUMBERED_BINS} GROUP BY unit ORDER BY unit"
+    )
+    sizes = [to_numpy(table["n"]).astype(np.int64) for table in (per_cell, per_unit)]
+    rows = ((cell, user[unit], place, n) for cell, unit, place, n in of_cells)
+    by_cell = write_bins(rows, files["cells"], sizes[0], n_bins, folder)
+    rows_of_users = ((user[unit], place, n) for unit, place, n in of_units)
+    by_user = write_bins(rows_of_users, files["users"], sizes[1], n_bins, folder)
+    return {"cells": by_cell, "users": by_user}
 
 
 class _CheckedSums:
@@ -150,5 +203,10 @@ def _rows(session: Session, sums: Sequence[str], first: str) -> Iterator[list[Wh
     """Yield cell, unit, n and sums of pairs in order."""
     order = "cell, unit" if first == "cell" else "unit, cell"
     columns = ", ".join(("cell", "unit", "n", *sums))
-    for batch in session.stream(f"SELECT {columns} FROM {NUMBERED_PAIRS} ORDER BY {order}"):
+    yield from _stream(session, f"SELECT {columns} FROM {NUMBERED_PAIRS} ORDER BY {order}")
+
+
+def _stream(session: Session, query: str) -> Iterator[list[Whole]]:
+    """Yield the columns of a query of whole numbers, batch by batch."""
+    for batch in session.stream(query):
         yield [to_numpy(column).astype(np.int64) for column in batch.columns]

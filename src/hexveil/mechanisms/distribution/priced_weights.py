@@ -1,0 +1,136 @@
+"""Weights of pairs in bins of cells: records times the price of their cell, as a unit's part.
+
+    w = floor(2^20 k / max(K, τ, 1)),    k = min(n, 2^20) price,
+
+with K the size of a unit's k: their sum under Laplace noise, the root of their squares, rounded up,
+under Gaussian noise, so that a unit's weights are at most 2^20 in L1 or in L2 (`bin_noise`).
+
+Prices are a number per cell, and max(K, τ, 1) is a number per unit: a block of pairs computes its
+weights from both, wherever it is, in whole numbers. All of it is public.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.distribution.bin_noise import PARTS
+from hexveil.mechanisms.sensitivity_report import LaplaceNoise, sum_lower_bound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hexveil.mechanisms.distribution.bin_noise import BinNoise
+    from hexveil.mechanisms.sensitivity_report import Floats, Ints, NoiseRequest
+    from hexveil.model.occupancy import Occupancy, Pairs
+
+
+@dataclass(frozen=True, eq=False)
+class PricedWeights(ReadOnlyArrays):
+    """Weight w of each pair, in parts: at most `PARTS` over the pairs of a unit, in L1 or L2.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    prices : ndarray of int64, shape (n_cells,)
+        From 1 to 2^20.
+    divisor : ndarray of int64, shape (n_users,)
+        max(K, τ, 1) of each unit.
+    """
+
+    occupancy: Occupancy
+    prices: Ints
+    divisor: Ints
+
+    @classmethod
+    def of(cls, occupancy: Occupancy, prices: Ints, floor: int, law: BinNoise) -> PricedWeights:
+        """Return the weights for prices and τ, in priced records, under noise of this kind.
+
+        Units of fewer than τ weigh less than `PARTS`, so that their records do not weigh more than
+        those of others.
+        """
+        sizes = unit_sizes(occupancy, prices, law)
+        return cls(occupancy, prices, np.maximum(sizes, max(floor, 1)))
+
+    def map_cells(self, work: Callable[..., Any]) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function of pairs and their weights, cell by cell."""
+        weighed = partial(_weighed, work=work)
+        return self.occupancy.map_cells(weighed, (self.prices,), (self.divisor,))
+
+    def totals(self) -> Ints:
+        """Return the sum of weights of each cell, shape (n_cells,)."""
+        return np.asarray(self.map_cells(cell_totals))
+
+    def losses(self, law: BinNoise) -> Floats:
+        """Return each unit's loss under this noise, in ε or as a square of μ, rounded up."""
+        work = partial(_losses, law=law)
+        return np.asarray(self.occupancy.map_users(work, (self.prices,), (self.divisor,)))
+
+
+def weigh(pairs: Pairs, prices: Ints, divisor: Ints) -> Ints:
+    """Return the weights of some pairs."""
+    return np.asarray(PARTS * _priced(pairs, prices) // divisor[pairs.user])
+
+
+def unit_sizes(occupancy: Occupancy, prices: Ints, law: BinNoise) -> Ints:
+    """Return K of each unit."""
+    return np.asarray(occupancy.map_users(partial(_sizes, law=law), (prices,)))
+
+
+def cell_totals(pairs: Pairs, weight: Ints) -> Ints:
+    """Return the sums of weights of cells."""
+    return np.asarray(np.add.reduceat(weight, pairs.start[:-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class PricedSensitivity(ReadOnlyArrays):
+    """Sensitivity of bins of cells: a pair moves the bins of its cell together by 2 w.
+
+    The numbers of `hexveil.mechanisms.distribution.binned_stage`, charged where the pairs are.
+
+    Attributes
+    ----------
+    weights : PricedWeights
+    n_bins : int
+        Bins of a cell; the scales of a request are theirs, cell by cell.
+    """
+
+    weights: PricedWeights
+    n_bins: int
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002  of the weights
+        """Return each unit's loss, rounded down."""
+        assert isinstance(request, LaplaceNoise)  # noqa: S101  bins are noised by nothing else
+        # All bins of a cell have one scale; were one smaller, the loss would be at most that.
+        scales = np.atleast_2d(request.scales)[0].reshape(-1, self.n_bins).min(axis=1)
+        given = (self.weights.prices, scales), (self.weights.divisor,)
+        return np.asarray(self.weights.occupancy.map_users(_lower_losses, *given))
+
+
+def _priced(pairs: Pairs, prices: Ints) -> Ints:
+    # At most 2^20 records of a pair count: no product leaves 64 bits.
+    return np.asarray(np.minimum(pairs.n, PARTS) * prices[pairs.cell])
+
+
+def _sizes(pairs: Pairs, prices: Ints, *, law: BinNoise) -> Ints:
+    return law.sizes(pairs.user, _priced(pairs, prices), pairs.n_users)
+
+
+def _weighed(pairs: Pairs, prices: Ints, divisor: Ints, *, work: Callable[..., Any]) -> Any:  # noqa: ANN401
+    return work(pairs, weigh(pairs, prices, divisor))
+
+
+def _losses(pairs: Pairs, prices: Ints, divisor: Ints, *, law: BinNoise) -> Floats:
+    weight = weigh(pairs, prices, divisor)
+    return law.losses(pairs.user, weight, np.full(weight.size, law.scale), pairs.n_users)
+
+
+def _lower_losses(pairs: Pairs, prices: Ints, scales: Floats, divisor: Ints) -> Floats:
+    # A scale of zero is an infinite loss, which the meter refuses.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = 2.0 * weigh(pairs, prices, divisor) / scales[pairs.cell]
+    return sum_lower_bound(pairs.user, terms, pairs.n_users)

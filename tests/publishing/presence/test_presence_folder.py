@@ -58,7 +58,7 @@ SHAPES = ("mean", "p50", "p85", "share<25", "share>=40", "histogram")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Return a map, and numbers of units; both with a δ; then distributions."""
+    """Return a map, and numbers of units; both with a δ; distributions; and all beside counts."""
     file = tmp_path_factory.mktemp("book") / "l.sqlite"
     # Records that are counted by bin serve every statistic.
     dataset = hv.read(records(), **OPTIONS, statistics=SHAPES)
@@ -74,7 +74,15 @@ def made(tmp_path_factory):
     assert 4 < book.spent < 7
     book = hv.Ledger(file, dataset="pure", budget=9)
     plan = hv.plan(dataset, epsilon=1, fleet=fleet, statistics=SHAPES)
-    return [*released, hv.release(dataset, plan, ledger=book, accept_noise=True)]
+    released.append(hv.release(dataset, plan, ledger=book, accept_noise=True))
+    # One booking for all of them.
+    book = hv.Ledger(file, dataset="counted", budget=2)
+    plan = hv.plan(
+        dataset, epsilon=2, fleet=fleet, statistics=(*SHAPES, "users"), weights={"users": 2}
+    )
+    released.append(hv.release(dataset, plan, ledger=book, accept_noise=True))
+    assert book.spent == 2
+    return released
 
 
 def problems(tmp_path, table, manifest):
@@ -89,7 +97,7 @@ def changed(table, name, change):
     return table.set_column(index, table.schema.field(index), pa.array(values, table[name].type))
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 5])
 def test_an_unchanged_folder_is_verified(made, number, tmp_path):
     """Each kind of map passes, and loads as it was."""
     folder = made[number].write(tmp_path / "map")
@@ -118,6 +126,13 @@ SHAPE_TABLES = {
     "a grade": ("quality", first_open(lambda x: "good" if x != "good" else "noise"), "quality"),
     "another grade": ("p85_quality", first_open(lambda _: "closed"), "p85_quality is not"),
     "a missing number": ("p50", first_open(lambda _: None), "p50 is there"),
+}
+COUNTED_TABLES = {
+    "a number of units": ("users", first_open(lambda x: x + 1), "users_low and users_high"),
+    "its grade": ("users_quality", first_open(lambda _: "closed"), "users_quality is not"),
+    "a missing number of units": ("users", first_open(lambda _: None), "users is there"),
+    "a bin": SHAPE_TABLES["a bin"],
+    "a weight": SHAPE_TABLES["a weight"],
 }
 TABLES = {
     "a weight": ("weight", first_open(lambda x: x + 1), "weight_low"),
@@ -148,10 +163,27 @@ def test_a_changed_distribution_is_found(made, name):
     assert any(message in one for one in found), found
 
 
+def test_changed_numbers_of_units_beside_others_are_found(made, tmp_path):
+    """They follow from their own stage and cap, which the texts state; the map has its checks."""
+    for name, (column, change, message) in COUNTED_TABLES.items():
+        table = changed(made[5].table, column, change)
+        found = list(check_presence_numbers(table, made[5].manifest))
+        assert any(message in one for one in found), (name, found)
+    manifest = copy.deepcopy(made[5].manifest)
+    manifest["plan"]["cell_cap"] = 1
+    assert any("their own" in one for one in check_presence_numbers(made[5].table, manifest))
+    folder = made[5].write(tmp_path / "map")
+    page = html.unescape(re.sub(r"<[^>]*>", " ", (folder / "report.html").read_text()))
+    for text in ((folder / "README.txt").read_text(), page):
+        assert "counts fully in at most 2 cells" in " ".join(text.split())
+    assert dossier(folder).to_text().count("count map") == 1
+
+
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        ({"statistics": ["mean", "users"]}, "both mean and users"),
+        ({"statistics": ["mean", "users"]}, "cell_cap does not belong"),
+        ({"cell_cap": 2}, "cell_cap does not belong"),
         ({"statistics": ["p50", "p50.0"]}, "that no release has"),
         ({"statistics": ["share<900"]}, "that no release has"),
         ({"statistics": ["p50", "share<25"]}, "which no such release has"),

@@ -33,13 +33,11 @@ if TYPE_CHECKING:
     from hexveil.ledger import Ledger
     from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.presence.count_map import CountAllocation
+    from hexveil.mechanisms.presence.counted_map import CountedAllocation
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
     from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
     from hexveil.model.private_pairs import PairBlocks
-    from hexveil.planning.presence.presence_request import PresenceRequest, UnitCountRequest
-    from hexveil.planning.presence.shape_request import ShapeRequest
-
-    Request = PresenceRequest | UnitCountRequest | ShapeRequest
+    from hexveil.planning.presence.presence_plan import AnyRequest
 
 ANY_UNIT = b"any unit, present or not"
 
@@ -84,7 +82,7 @@ class PresenceRelease:
 
 def release_with_presence(
     pairs: PairBlocks,
-    request: Request,
+    request: AnyRequest,
     *,
     source: str,
     ledger: Ledger,
@@ -98,7 +96,7 @@ def release_with_presence(
     ----------
     pairs : PairBlocks
         PRIVATE.
-    request : PresenceRequest, UnitCountRequest or ShapeRequest
+    request : PresenceRequest, UnitCountRequest, ShapeRequest or CountedRequest
     source : str
         Public name of the records; another edition of them has another name.
     ledger : Ledger
@@ -124,7 +122,7 @@ def release_with_presence(
 
 def book_and_draw(
     pairs: PairBlocks,
-    plan: PresenceAllocation | CountAllocation | ShapeAllocation,
+    plan: PresenceAllocation | CountAllocation | ShapeAllocation | CountedAllocation,
     facts: dict[str, str],
     ledger: Ledger,
     account: BalanceKey | None = None,

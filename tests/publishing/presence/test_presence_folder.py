@@ -376,6 +376,25 @@ def test_pictures_show_closed_cells_as_closed(made):
         made[0].plot("quality")
 
 
+def test_a_histogram_of_a_cell_is_drawn(made):
+    """Bins at their ends with their intervals; other releases, cells and closed ones are named."""
+    axes = pytest.importorskip("matplotlib.pyplot").subplots()[1]
+    table = made[4].table
+    names, is_open = table["cell"].to_pylist(), table["is_open"].to_pylist()
+    row = is_open.index(True)
+    made[4].plot_histogram(names[row], axes)
+    bars = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in axes.patches]
+    assert [x for x, _ in bars] == pytest.approx([2.5 + 5 * k for k in range(20)])
+    assert [y for _, y in bars] == [table[f"histogram_{k:02d}"][row].as_py() for k in range(1, 21)]
+    for release, cell, message in (
+        (made[0], names[row], "no histogram"),
+        (made[4], "elsewhere", "no cell 'elsewhere'"),
+        (made[4], names[is_open.index(False)], "is closed"),
+    ):
+        with pytest.raises(InputError, match=message):
+            release.plot_histogram(cell, axes)
+
+
 def test_maps_are_neither_compared_nor_rolled_up(made):
     """What the noise of single cells is needed for is refused in a sentence."""
     for derive in (

@@ -110,9 +110,9 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
     request, stages = plan.request, plan.request.allocation()
     fleet = request.fleet
     # Beside other statistics numbers of units add a stage and their cap; the map is as without.
-    allocation, counted = stages, {}
-    if isinstance(stages, CountedAllocation):
-        allocation, counted = stages.statistics, {"cell_cap": stages.counts.cell_cap}
+    allocation = stages.statistics if isinstance(stages, CountedAllocation) else stages
+    capped = stages.counts if isinstance(stages, CountedAllocation) else None
+    counted = {} if capped is None else {"cell_cap": capped.cell_cap}
     return {
         "statistics": list(plan.statistics),
         "columns": list(columns_of(plan.statistics)),

@@ -111,7 +111,8 @@ def true_histogram(records: Path, hexagon: str) -> Floats:
     """Return the true share of each bin in a hexagon, in the slot that is shown."""
     table = pq.read_table(records, columns=["observationDateTime", "location", "speed"])
     place = np.array(pc.list_flatten(pc.struct_field(table["location"], "coordinates")))
-    at = hexagons.of_places(*(pa.array(place.reshape(-1, 2)[:, k]) for k in (1, 0)), 7)
+    east, north = (pa.array(place.reshape(-1, 2)[:, k]) for k in (0, 1))
+    at = hexagons.of_places(north, east, 7)
     begins = int(SLOT[:2])
     hour = pc.hour(pc.local_timestamp(table["observationDateTime"])).to_numpy()
     is_there = (at.to_numpy() == int(hexagon, 16)) & (hour // 6 == begins // 6)

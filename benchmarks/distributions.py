@@ -13,6 +13,10 @@ that: so the city is a tuning set since. Errors of the other judging sets are kn
 version, so that they judge a change in part only. The sets of `FRESH` were added before the second
 version was begun, and before any of their errors was computed: they alone judge it.
 
+A third version lets mean ranks and single shares take after cells that share a label, a place or a
+slot, as means do. It was chosen on tuning sets; the sets of `THIRD` were added before any of their
+errors was computed, and judge it alone.
+
 Under a δ one constant is chosen, on tuning sets: the inflation of intervals of bins. Flights by
 carrier and hour, and by weekday and hour, judge it: their errors under a δ were not looked at.
 
@@ -98,6 +102,7 @@ class DistributionRow:
     delta: str = "0"
 
 
+SLOTTED = hv.Cells(7, "6h", "Asia/Kolkata", "pooled")
 SPEEDS, DELAYS = ("p50", "p85", "share>400"), ("p50", "p85", "share>15")
 BUSES, FEED = ("p50", "p85", "share>30"), ("p50", "p85", "share>60")
 
@@ -165,6 +170,10 @@ def _sets() -> dict[str, DistributionSet]:
         ("second-city", "judging", BUSES, partial(second_city, hv.Cells(8, None))),
         ("particle-counts", "judging", FEED, partial(feed, collection.particle_counts, 302)),
         ("two-fleets", "judging", FEED, partial(feed, collection.two_fleets, 304)),
+        ("month-hour", "judging", SPEEDS, partial(flight_speeds, "month", "hour")),
+        ("delay-carrier-origin", "judging", DELAYS, partial(delays, "carrier", "origin")),
+        ("city-slots", "judging", BUSES, partial(second_city, SLOTTED)),
+        ("sparse-extremes", "judging", FEED, partial(feed, collection.sparse_extremes, 401)),
     ]
     return {
         name: DistributionSet(name, purpose, asked, load) for name, purpose, asked, load in made
@@ -181,6 +190,8 @@ FRESH = (
     "two-fleets",
 )
 """Judging sets of the second version."""
+THIRD = ("month-hour", "delay-carrier-origin", "city-slots", "sparse-extremes")
+"""Judging sets of the third version."""
 
 
 # ---- measuring ----

@@ -189,7 +189,7 @@ def refuse_declarations(run: Run) -> None:
         )
 
 
-_PRESENCE_FIELDS = {"epsilon", "statistics", "baseline_error", "edition"}
+_PRESENCE_FIELDS = {"epsilon", "statistics", "weights", "baseline_error", "edition"}
 """Fields of [plan] that have a meaning under private presence."""
 
 

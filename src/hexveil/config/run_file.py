@@ -197,12 +197,12 @@ class Planning(Section):
     )
     statistics: Names | None = _field(
         'Published statistics: "mean", "variance", "sd", quantiles like "p85", shares like '
-        '"share<10" or "share>=50", "histogram".'
+        '"share<10" or "share>=50", "histogram"; under private presence also "users".'
     )
     weights: Weights | None = _field(
         "Importance of errors of moments (means, variances) and of the distribution (quantiles, "
-        "shares) in the split of epsilon, such as moments=1,distribution=2, and of several value "
-        "columns by their names; by default 1 each."
+        "shares) in the split of epsilon, such as moments=1,distribution=2, of numbers of users "
+        "beside them, and of several value columns by their names; by default 1 each."
     )
     estimator: EstimatorName | None = _field(
         'How quantiles and shares are measured: "ranks" or "bins"; by default the one with the '

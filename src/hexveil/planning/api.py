@@ -119,6 +119,7 @@ def plan(
     fleet: FleetDeclaration | int | None = ...,
     user_cap: int | str | None = ...,
     delta: Number | None = ...,
+    weights: Mapping[str, Number] | None = ...,
 ) -> PresencePlan: ...
 
 
@@ -220,9 +221,9 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     value columns the result is a `ColumnPlans`: a plan of each column with all statistics, and one
     loss over all of them within `epsilon`. Of records that were read with
     protect="presence" only what was declared enters, the result is a `PresencePlan`, and the
-    arguments are epsilon, fleet, statistics ("mean" or "users"), user_cap, delta, baseline_error
-    and edition; of several value columns a `DeclaredColumnPlans`, with weights, and without delta
-    and baseline_error.
+    arguments are epsilon, fleet, statistics (also "users"), weights, user_cap, delta,
+    baseline_error and edition; of several value columns a `DeclaredColumnPlans`, without delta and
+    baseline_error.
 
     Parameters
     ----------
@@ -244,7 +245,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         Of quantiles, shares and histograms beside means or variances: how much errors of "moments"
         (as a part of the span) and of the "distribution" (of shares of records) count in the split
         of ε between them; of several value columns, by their names, how much errors of each (as a
-        part of its own span) count. Default 1 each.
+        part of its own span) count; under private presence also of "users" (as a part of the
+        typical number of units in a cell), beside other statistics. Default 1 each.
     estimator : "auto", "ranks" or "bins", optional
         How a cell's distribution is measured: by the mean pooled rank of its records, or by few
         bins. "auto" takes the smaller predicted error; the share beyond a single threshold alone
@@ -347,12 +349,13 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         return _advised(on_paper) if advise else on_paper
     if declared is not None:
         options = replace(options, delta=None)
-        _refuse(options, 'protect="presence"', weights=weights, estimator=estimator)
+        _refuse(options, 'protect="presence"', estimator=estimator)
         if isinstance(fleet, Mapping):
             raise InputError("fleet states one number, since there is one value column.")
         made = plan_presence(
             declared, epsilon=epsilon, fleet=fleet, statistics=statistics, user_cap=user_cap,
             baseline_error=baseline_error, edition=check_edition(edition), delta=delta,
+            weights=weights,
         )  # fmt: skip
         return _advised(made) if advise else made
     several = _column_side(source)

@@ -183,6 +183,29 @@ class Release:
             return draw_axes(presence_picture(self.table, self._view(), name, slot), ax)
         return draw_axes(picture_of(self.table, self._view(), self._plotted(column), slot), ax)
 
+    def plot_histogram(self, cell: str, ax: Axes | None = None) -> Axes:
+        """Draw the histogram of one cell with its intervals, and return the axes.
+
+        Parameters
+        ----------
+        cell : str
+            As in the column `cell`.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; default a new figure.
+
+        Raises
+        ------
+        InputError
+            Without matplotlib; if the release has no histogram or no such cell, or the cell is
+            closed.
+        """
+        require_package("matplotlib", "plots")
+        # As in plot.
+        from hexveil.report.notebook import histogram_drawing  # noqa: PLC0415
+
+        drawn = histogram_drawing.histogram_of(self.table, self._view(), cell)
+        return histogram_drawing.draw_histogram(drawn, ax)
+
     def write(  # noqa: PLR0913  keyword-only, a field of the run file per argument
         self,
         folder: str | Path,

@@ -6,15 +6,23 @@ import argparse
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hexveil.base.errors import HexveilError
 from hexveil.simulation import figure_style
-from hexveil_research.pictures import car_map, gallery, privacy
+from hexveil_research.pictures import car_map, distribution_maps, gallery, privacy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def main(words: list[str] | None = None) -> None:
     """Write all pictures, or those named, into a folder."""
-    names = [*gallery.NAMES, car_map.CAR_PICTURE.name, *privacy.NAMES]
+    alone: dict[str, Callable[[Path, Path], None]] = {
+        car_map.CAR_PICTURE.name: car_map.make,
+        distribution_maps.PICTURE.name: distribution_maps.make,
+    }
+    names = [*gallery.NAMES, *alone, *privacy.NAMES]
     parser = argparse.ArgumentParser(prog="pictures", description=__doc__)
     parser.add_argument("folder", type=Path, help="for the pictures")
     parser.add_argument("names", nargs="*", help=f"of {', '.join(names)}; all if none is named")
@@ -29,8 +37,9 @@ def main(words: list[str] | None = None) -> None:
         work = arguments.work or Path(scratch)
         work.mkdir(parents=True, exist_ok=True)
         gallery.make(arguments.folder, work, [name for name in selected if name in gallery.NAMES])
-        if car_map.CAR_PICTURE.name in selected:
-            car_map.make(arguments.folder, work)
+        for name, make in alone.items():
+            if name in selected:
+                make(arguments.folder, work)
     privacy.make(arguments.folder, [name for name in selected if name in privacy.NAMES])
 
 

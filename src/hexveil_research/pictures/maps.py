@@ -66,7 +66,7 @@ def draw(picture: Picture, contents: Sequence[MapContent], streets: Mapping[str,
                 scale=picture.ends,
                 lies_above=content.lies_above,
             )
-            _ground(axes, content.hexagons, streets)
+            lay_ground(axes, content.hexagons, streets)
             axes.set_title(content.title, fontsize=SIZE + 1)
         _scale(figure, picture)
         if entries:
@@ -92,7 +92,7 @@ def _shape(places: Sequence[int]) -> float:
     return longer * (north - south) / (east - west)
 
 
-def _ground(axes: Axes, places: Sequence[int], streets: Mapping[str, Any]) -> None:
+def lay_ground(axes: Axes, places: Sequence[int], streets: Mapping[str, Any]) -> None:
     """Lay streets beneath the hexagons, and frame them so that a kilometre is one both ways."""
     from matplotlib.patches import PathPatch  # noqa: PLC0415  as above
     from matplotlib.path import Path  # noqa: PLC0415

@@ -13,6 +13,8 @@ import pytest
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.distribution import binned_stage
 from hexveil.mechanisms.presence import contribution
+from hexveil.mechanisms.presence.count_map import CountAllocation
+from hexveil.mechanisms.presence.counted_map import CountedAllocation
 from hexveil.mechanisms.presence.presence_design import DeclaredCap
 from hexveil.mechanisms.presence.shapes import binned_weights
 from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation, ShapeForm
@@ -57,6 +59,29 @@ def exact_loss(form, base=TWO_UNITS, step=1, max_n=2):
     """Return the exact loss of a plan that looks at no records."""
     plan = ShapeAllocation(2, EDGES, (1,), EPSILON, FORMS[form])
     return ExactPresenceLoss(BinnedWorld(base, max_n, step), lambda _: plan)
+
+
+def counted_loss(cell_cap=1):
+    """Return the exact loss of a distribution beside numbers of units, at a third of ε."""
+    counts = CountAllocation(2, cell_cap, EPSILON / 3, None)
+    plan = CountedAllocation(
+        counts, ShapeAllocation(2, EDGES, (1,), 2 * EPSILON / 3, FORMS["one shot"])
+    )
+    return ExactPresenceLoss(BinnedWorld(TWO_UNITS, 2, 5), lambda _: plan)
+
+
+def test_numbers_of_units_beside_a_distribution_lose_the_sum():
+    """Both parts together stay below ε, and a unit in one cell and one bin attains it."""
+    found = counted_loss()
+    assert found.worst <= float(EPSILON) * (1 + 1e-9)
+    assert found.worst >= 0.9 * float(EPSILON)
+
+
+def test_numbers_of_units_that_are_not_booked_are_found(monkeypatch):
+    """A booking of the map alone is refused by the meter."""
+    monkeypatch.setattr(CountedAllocation, "losses", lambda own: own.statistics.losses())
+    with pytest.raises(HexveilError, match="more than was booked"):
+        counted_loss()
 
 
 @pytest.mark.parametrize("base", [(), TWO_UNITS])

@@ -16,6 +16,7 @@ from hexveil.mechanisms.presence.presence_design import (
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.presence.counted_request import CountedRequest, weights_of
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
@@ -100,6 +101,20 @@ def test_counts_have_the_declared_cap():
     assert UnitCountRequest(LABELS, fleet, Fraction(1)).allocation().cell_cap == 10
 
 
+def test_counts_beside_averages_have_a_share_by_weight():
+    """Both parts make up ε; the count's part rises with its weight, and falls with the fleet."""
+
+    def share(units, weight=1):
+        weights = weights_of({"users": weight}, ("mean", "users"))
+        made = CountedRequest.divided(request(units, grid=AREA, epsilon=2), weights)
+        assert made.epsilon == 2 == made.allocation().epsilon
+        assert made.allocation().counts.false_openings is None
+        return made.counts.epsilon / 2
+
+    assert share(2000) < share(2000, 4) < share(2000, 100) < 1
+    assert share(10**6) < share(2000) < Fraction(1, 2)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -112,6 +127,8 @@ def test_counts_have_the_declared_cap():
         (lambda: request(10, cap=DeclaredCap(2**41)), "from 1 to"),
         (lambda: request(10, epsilon="1e-12").allocation(), "epsilon is too small"),
         (lambda: request(10, cap=PrivateCap()), "declared fleet of at least 1,000"),
+        (lambda: weights_of({"users": 2}, ("mean",)), "beside other statistics"),
+        (lambda: weights_of({"speed": 2}, ("mean", "users")), "must be a mapping"),
     ],
 )
 def test_wrong_declarations_are_refused(make, message):

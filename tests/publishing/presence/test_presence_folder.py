@@ -58,7 +58,7 @@ SHAPES = ("mean", "p50", "p85", "share<25", "share>=40", "histogram")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Return a map, and numbers of units; both with a δ; then distributions, also with a δ."""
+    """Return maps, numbers of units, distributions, each also with a δ; then all beside counts."""
     file = tmp_path_factory.mktemp("book") / "l.sqlite"
     # Records that are counted by bin serve every statistic.
     dataset = hv.read(records(), **OPTIONS, statistics=SHAPES)
@@ -76,6 +76,13 @@ def made(tmp_path_factory):
         book = hv.Ledger(file, dataset=name, budget=9)
         plan = hv.plan(dataset, epsilon=epsilon, fleet=fleet, statistics=SHAPES, delta=delta)
         released.append(hv.release(dataset, plan, ledger=book, accept_noise=True))
+    # One booking for all of them.
+    book = hv.Ledger(file, dataset="counted", budget=2)
+    plan = hv.plan(
+        dataset, epsilon=2, fleet=fleet, statistics=(*SHAPES, "users"), weights={"users": 2}
+    )
+    released.append(hv.release(dataset, plan, ledger=book, accept_noise=True))
+    assert book.spent == 2
     return released
 
 
@@ -91,7 +98,7 @@ def changed(table, name, change):
     return table.set_column(index, table.schema.field(index), pa.array(values, table[name].type))
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 5])
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 5, 6])
 def test_an_unchanged_folder_is_verified(made, number, tmp_path):
     """Each kind of map passes, and loads as it was."""
     folder = made[number].write(tmp_path / "map")
@@ -120,6 +127,13 @@ SHAPE_TABLES = {
     "a grade": ("quality", first_open(lambda x: "good" if x != "good" else "noise"), "quality"),
     "another grade": ("p85_quality", first_open(lambda _: "closed"), "p85_quality is not"),
     "a missing number": ("p50", first_open(lambda _: None), "p50 is there"),
+}
+COUNTED_TABLES = {
+    "a number of units": ("users", first_open(lambda x: x + 1), "users_low and users_high"),
+    "its grade": ("users_quality", first_open(lambda _: "closed"), "users_quality is not"),
+    "a missing number of units": ("users", first_open(lambda _: None), "users is there"),
+    "a bin": SHAPE_TABLES["a bin"],
+    "a weight": SHAPE_TABLES["a weight"],
 }
 TABLES = {
     "a weight": ("weight", first_open(lambda x: x + 1), "weight_low"),
@@ -150,10 +164,27 @@ def test_a_changed_distribution_is_found(made, name):
     assert any(message in one for one in found), found
 
 
+def test_changed_numbers_of_units_beside_others_are_found(made, tmp_path):
+    """They follow from their own stage and cap, which the texts state; the map has its checks."""
+    for name, (column, change, message) in COUNTED_TABLES.items():
+        table = changed(made[6].table, column, change)
+        found = list(check_presence_numbers(table, made[6].manifest))
+        assert any(message in one for one in found), (name, found)
+    manifest = copy.deepcopy(made[6].manifest)
+    manifest["plan"]["cell_cap"] = 1
+    assert any("their own" in one for one in check_presence_numbers(made[6].table, manifest))
+    folder = made[6].write(tmp_path / "map")
+    page = html.unescape(re.sub(r"<[^>]*>", " ", (folder / "report.html").read_text()))
+    for text in ((folder / "README.txt").read_text(), page):
+        assert "counts fully in at most 2 cells" in " ".join(text.split())
+    assert dossier(folder).to_text().count("count map") == 1
+
+
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        ({"statistics": ["mean", "users"]}, "both mean and users"),
+        ({"statistics": ["mean", "users"]}, "cell_cap does not belong"),
+        ({"cell_cap": 2}, "cell_cap does not belong"),
         ({"statistics": ["p50", "p50.0"]}, "that no release has"),
         ({"statistics": ["share<900"]}, "that no release has"),
         ({"statistics": ["p50", "share<25"]}, "which no such release has"),
@@ -350,6 +381,25 @@ def test_pictures_show_closed_cells_as_closed(made):
     assert axes.get_title().startswith("Share of at least 40 of speed (")
     with pytest.raises(InputError, match="draws numbers"):
         made[0].plot("quality")
+
+
+def test_a_histogram_of_a_cell_is_drawn(made):
+    """Bins at their ends with their intervals; other releases, cells and closed ones are named."""
+    axes = pytest.importorskip("matplotlib.pyplot").subplots()[1]
+    table = made[4].table
+    names, is_open = table["cell"].to_pylist(), table["is_open"].to_pylist()
+    row = is_open.index(True)
+    made[4].plot_histogram(names[row], axes)
+    bars = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in axes.patches]
+    assert [x for x, _ in bars] == pytest.approx([2.5 + 5 * k for k in range(20)])
+    assert [y for _, y in bars] == [table[f"histogram_{k:02d}"][row].as_py() for k in range(1, 21)]
+    for release, cell, message in (
+        (made[0], names[row], "no histogram"),
+        (made[4], "elsewhere", "no cell 'elsewhere'"),
+        (made[4], names[is_open.index(False)], "is closed"),
+    ):
+        with pytest.raises(InputError, match=message):
+            release.plot_histogram(cell, axes)
 
 
 def test_maps_are_neither_compared_nor_rolled_up(made):

@@ -16,6 +16,7 @@ from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import fine_bins, parse_statistics
+from hexveil.planning.presence.counted_request import CountedRequest, weights_of
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
@@ -38,6 +39,9 @@ REQUESTS = {
         GRID, LATTICE, fine_bins(LATTICE, TERMS), MANY, Fraction("1.5"), TERMS, has_mean=True
     ),
 }
+REQUESTS["counted"] = CountedRequest.divided(
+    PresenceRequest.of(GRID, LATTICE, MANY, "1.5"), weights_of(None, ("mean", "users"))
+)
 
 
 def records(n_units=1800, seed=1):
@@ -105,6 +109,20 @@ def test_numbers_are_near_the_truth(tmp_path, monkeypatch):
         np.mean((np.array(table["mean_low"][:3]) <= true) & (table["mean_high"][:3] >= true)) > 0.6
     )
     assert table["weight"][:3] == pytest.approx([600] * 3, abs=80)
+
+
+def test_numbers_of_units_beside_averages_are_near_the_truth(tmp_path, monkeypatch):
+    """Each of three cells has 1,200 of 1,800 units or so; a cell without any is not counted."""
+    monkeypatch.setattr(presence_release, "VettedNoise", simulated)
+    ledger = ledger_of(tmp_path)
+    request = REQUESTS["counted"]
+    made = release_with_presence(records(), request, source="May", ledger=ledger).table.to_pydict()
+    true = np.bincount(records().cell)
+    assert made["users"][:3] == pytest.approx(true, abs=60)
+    assert (np.array(made["users_low"][:3]) <= true).all()
+    assert (np.array(made["users_high"][:3]) >= true).all()
+    assert made["users_quality"][:3] == ["good"] * 3
+    assert made["mean"][:3] == pytest.approx(10 + 10 * np.arange(3) + 2.45, abs=3)
 
 
 def test_distributions_are_near_the_truth(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from hexveil.cli.output import formatting
 from hexveil.cli.presence import declared_steps
 from hexveil.config import arguments
 from hexveil.model.cells import Cells, slot_seconds
+from hexveil.planning.presence.counted_request import CountedPrediction
 from hexveil.planning.presence.presence_prediction import UnitCountPrediction
 from hexveil.planning.presence.shape_prediction import ShapePrediction
 from hexveil.records.read import declare
@@ -117,6 +118,8 @@ def _row(plan: PresencePlan) -> tuple[str, ...]:
     grid, prediction = plan.facts.grid.table.grid, plan.prediction
     assert isinstance(grid, Cells)  # noqa: S101  see comparable_plans
     usable = "no" if plan.refusal else "yes"
+    if isinstance(prediction, CountedPrediction):
+        prediction = prediction.statistics
     place = (str(grid.resolution), grid.timeslot or "none", f"{plan.facts.grid.n_cells:,}")
     if isinstance(prediction, UnitCountPrediction):
         return (*place, "", f"{prediction.count_error:.3g}", "", usable)

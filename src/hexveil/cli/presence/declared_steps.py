@@ -17,6 +17,7 @@ from hexveil.cli.output import formatting
 from hexveil.config import arguments
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.columns.column_plan import DeclaredColumnPlans
+from hexveil.planning.presence.counted_request import CountedPrediction, CountedRequest
 from hexveil.planning.presence.presence_prediction import UnitCountPrediction
 from hexveil.planning.presence.shape_prediction import ShapePrediction
 from hexveil.records.columns.column_datasets import PrivateColumns
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
     from hexveil.model.column_facts import DeclaredColumns
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.planning.presence.presence_plan import PresencePlan
+    from hexveil.planning.presence.presence_prediction import PresencePrediction
     from hexveil.publishing.presence.presence_publication import DeclaredPlan
     from hexveil.records.private_presence.private_dataset import PrivateDataset
+
+ON_PAPER = "On paper"
 
 
 def declare_run(run: Run) -> DeclaredFacts | DeclaredColumns:
@@ -171,13 +175,31 @@ def _promise(plan: DeclaredPlan) -> str:
 def _prediction_lines(plan: PresencePlan, about: str = "") -> list[str]:
     """Return the expected accuracy as text: on paper, from declarations."""
     prediction, unit = plan.prediction, plan.facts.privacy_unit
-    label = "On paper"
     if isinstance(prediction, UnitCountPrediction):
-        return formatting.wrapped(
-            label,
-            f"{about}the number of {unit}s in a cell is expected to be off by "
-            f"{prediction.count_error:.3g}, where typically {prediction.typical_count:.3g} are.",
-        )
+        return formatting.wrapped(ON_PAPER, f"{about}{_count_text(prediction, unit)}.")
+    if not isinstance(prediction, CountedPrediction):
+        return _map_lines(plan, prediction, about)
+    assert isinstance(plan.request, CountedRequest)  # noqa: S101  its prediction
+    share = float(plan.request.counts.epsilon / plan.epsilon)
+    counted = f"{_count_text(prediction.counts, unit)}; for it {share:.1%} of epsilon is spent."
+    return [
+        *_map_lines(plan, prediction.statistics, about),
+        *formatting.wrapped(ON_PAPER, about + counted),
+    ]
+
+
+def _count_text(prediction: UnitCountPrediction, unit: str) -> str:
+    """Return the expected accuracy of numbers of units as text."""
+    return (
+        f"the number of {unit}s in a cell is expected to be off by "
+        f"{prediction.count_error:.3g}, where typically {prediction.typical_count:.3g} are"
+    )
+
+
+def _map_lines(
+    plan: PresencePlan, prediction: PresencePrediction | ShapePrediction, about: str
+) -> list[str]:
+    """Return the expected accuracy of averages or distributions as text."""
     measure = f" {plan.facts.value_unit}" if plan.facts.value_unit else ""
     if isinstance(prediction, ShapePrediction):
         named, error = "medians", prediction.quantile_error
@@ -187,7 +209,7 @@ def _prediction_lines(plan: PresencePlan, about: str = "") -> list[str]:
         named, error, shares = "averages", prediction.mean_error, ""
         low, high = prediction.mean_error_low, prediction.mean_error_high
     return formatting.wrapped(
-        label,
+        ON_PAPER,
         f"{about}{named} of open cells are expected to be off by {error:.2g}{measure} "
         f"({low:.2g} to {high:.2g}, by how values "
         f"spread; one number for all cells: {prediction.baseline_error:.2g}{measure}); {shares}"

@@ -15,6 +15,7 @@ from hexveil.planning.columns.plan_columns import (
     split_weights,
     whole_epsilon,
 )
+from hexveil.planning.presence.counted_request import CountedPrediction
 from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
 from hexveil.planning.presence.presence_prediction import UnitCountPrediction
 from hexveil.planning.presence.shape_prediction import ShapePrediction
@@ -129,10 +130,14 @@ def relative_error_on_paper(plan: PresencePlan) -> float:
     part of what a cell typically has.
     """
     prediction, span = plan.prediction, float(plan.facts.lattice.span)
+    counts = 0.0
+    if isinstance(prediction, CountedPrediction):
+        counts = prediction.counts.count_error / prediction.counts.typical_count
+        prediction = prediction.statistics
     match prediction:
         case UnitCountPrediction():
             return prediction.count_error / prediction.typical_count
         case ShapePrediction():
-            return prediction.quantile_error / span + prediction.share_error
+            return counts + prediction.quantile_error / span + prediction.share_error
         case _:
-            return prediction.mean_error / span
+            return counts + prediction.mean_error / span

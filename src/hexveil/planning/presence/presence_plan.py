@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
@@ -21,17 +21,24 @@ from hexveil.mechanisms.presence.presence_design import (
     UserCap,
 )
 from hexveil.model.statistic_terms import parse_statistics
+from hexveil.planning.presence.counted_request import (
+    USERS,
+    AnyRequest,
+    CountedPrediction,
+    CountedRequest,
+    predict_accuracy,
+    weights_of,
+)
 from hexveil.planning.presence.delta_gain import DeltaGain, gain_of_delta
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
     UnitCountRequest,
 )
-from hexveil.planning.presence.shape_prediction import predict_request
 from hexveil.planning.presence.shape_request import ShapeRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
     from hexveil.base.rational import Number
@@ -40,8 +47,7 @@ if TYPE_CHECKING:
     from hexveil.planning.presence.presence_prediction import Prediction
     from hexveil.planning.presence.shape_prediction import ShapePrediction
 
-USERS = "users"
-"""Numbers of units, which are requested alone."""
+    AnyPrediction: TypeAlias = Prediction | ShapePrediction | CountedPrediction
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +57,7 @@ class PresencePlan:
     Attributes
     ----------
     facts : DeclaredFacts
-    request : PresenceRequest, UnitCountRequest or ShapeRequest
+    request : PresenceRequest, UnitCountRequest, ShapeRequest or CountedRequest
     baseline_error : Number or None
         Declared error of one constant for all cells, in value units.
     edition : str or None
@@ -59,7 +65,7 @@ class PresencePlan:
     """
 
     facts: DeclaredFacts
-    request: PresenceRequest | UnitCountRequest | ShapeRequest
+    request: AnyRequest
     baseline_error: Number | None = None
     edition: str | None = None
 
@@ -75,24 +81,27 @@ class PresencePlan:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """Published statistics: ("users",), or averages, quantiles and shares with weights."""
+        """Published statistics: averages, quantiles and shares with weights; numbers of units."""
         match self.request:
             case UnitCountRequest():
                 return (USERS,)
-            case ShapeRequest():
+            case ShapeRequest() | CountedRequest():
                 return self.request.names
             case PresenceRequest():
                 return (MEAN,)
 
     @cached_property
-    def prediction(self) -> Prediction | ShapePrediction:
+    def prediction(self) -> AnyPrediction:
         """Expected accuracy, on paper."""
-        return predict_request(self.request, self.baseline_error)
+        return predict_accuracy(self.request, self.baseline_error)
 
     @cached_property
     def delta_gain(self) -> DeltaGain | None:
         """The predicted gain by a δ; None for a plan that has one."""
-        return gain_of_delta(self.request, self.prediction, self.baseline_error)
+        request, prediction = self.request, self.prediction
+        if isinstance(request, CountedRequest) or isinstance(prediction, CountedPrediction):
+            return None  # numbers of units beside others have pure promises alone
+        return gain_of_delta(request, prediction, self.baseline_error)
 
     @property
     def refusal(self) -> str | None:
@@ -101,9 +110,16 @@ class PresencePlan:
 
     def figures(self) -> dict[str, float]:
         """Return the numbers of the prediction by name."""
+        predicted = self.prediction
+        parts = (
+            (predicted.statistics, predicted.counts)
+            if isinstance(predicted, CountedPrediction)
+            else (predicted,)
+        )
+        named = {name: number for part in parts for name, number in vars(part).items()}
         return {
             name: float(number)
-            for name, number in sorted(vars(self.prediction).items())
+            for name, number in sorted(named.items())
             if isinstance(number, (int, float)) and math.isfinite(number)
         }
 
@@ -149,6 +165,7 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
     baseline_error: Number | None = None,
     edition: str | None = None,
     delta: Number | None = None,
+    weights: Mapping[str, Number] | None = None,
 ) -> PresencePlan:
     """Return the plan of a release with private presence; see `hexveil.plan`.
 
@@ -168,7 +185,13 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
         )
     declared = fleet if isinstance(fleet, FleetDeclaration) else FleetDeclaration(fleet)
     names = statistics_of(statistics)
+    importance = weights_of(weights, names)
     loss, small = to_positive_fraction(epsilon, "epsilon"), to_delta(delta)
+    if small and USERS in names and names != (USERS,):
+        raise InputError(
+            'delta does not go with "users" beside other statistics; release the numbers of units '
+            "by themselves, or leave delta out."
+        )
     if names == (USERS,):
         if user_cap is not None:
             raise InputError("user_cap goes with averages, not with numbers of units alone.")
@@ -177,7 +200,7 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
         )
     # Without a cap of the caller's own the request decides.
     cap = None if user_cap is None else cap_of(user_cap)
-    moments, terms = parse_statistics(names)
+    moments, terms = parse_statistics([name for name in names if name != USERS])
     request: PresenceRequest | ShapeRequest
     if terms:
         request = ShapeRequest(
@@ -193,7 +216,10 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
         )
     else:
         request = PresenceRequest(facts.grid, facts.lattice, declared, loss, cap, small)
-    return PresencePlan(facts, request, baseline_error, edition)
+    if USERS not in names:
+        return PresencePlan(facts, request, baseline_error, edition)
+    counted = CountedRequest.divided(request, importance, baseline_error)
+    return PresencePlan(facts, counted, baseline_error, edition)
 
 
 def _bins(facts: DeclaredFacts) -> FineBins:
@@ -211,20 +237,22 @@ def statistics_of(given: Sequence[str] | str | None) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> statistics_of(None), statistics_of("users"), statistics_of(("p85", "mean", "p50"))
-    (('mean',), ('users',), ('mean', 'p50', 'p85'))
+    >>> statistics_of(None), statistics_of("users"), statistics_of(("users", "p85", "mean", "p50"))
+    (('mean',), ('users',), ('mean', 'p50', 'p85', 'users'))
     """
     names = (MEAN,) if given is None else (given,) if isinstance(given, str) else tuple(given)
-    if names == (USERS,):
-        return names
-    if {USERS, "variance", "sd"} & set(names):
+    if {"variance", "sd"} & set(names) or names.count(USERS) > 1:
         raise InputError(
             'statistics under private presence are averages ("mean"), quantiles ("p85"), shares '
-            '("share<10") and "histogram", each with the weight of the cell; or "users" (numbers '
-            f"of units) alone; got {', '.join(map(str, names))!r}."
+            '("share<10") and "histogram", each with the weight of the cell, and "users" (numbers '
+            f"of units), each named once; got {', '.join(map(str, names))!r}."
         )
-    moments, terms = parse_statistics(names)
-    return (*moments, *(term.text for term in terms))
+    counted = (USERS,) if USERS in names else ()
+    others = [name for name in names if name != USERS]
+    if not others and counted:
+        return counted
+    moments, terms = parse_statistics(others)
+    return (*moments, *(term.text for term in terms), *counted)
 
 
 def cap_of(given: int | str) -> UserCap:

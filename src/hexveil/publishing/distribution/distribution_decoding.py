@@ -34,13 +34,17 @@ from hexveil.planning.distribution.distribution_components import IndicatorPlan,
 from hexveil.planning.distribution.distribution_plan import SCORES, SHAPE
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
+from hexveil.publishing.estimates.smoothed_estimates import groupings_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.contract import Outputs
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.plan import Plan
+    from hexveil.smoothing.random_effects import RandomEffect
 
     Floats = NDArray[np.float64]
 
@@ -137,14 +141,33 @@ def _rank_tilts(shares: Floats, rank: CellEstimates) -> TiltFit:
 def _scores(plan: DistributionPlan, score_plan: Plan, outputs: Outputs) -> CellEstimates:
     """Return the estimated mean scores of cells, from 0 to 1."""
     component = plan.allocation().component(SCORES)
-    return decode_mean(score_plan, component.plan, component.outputs(outputs))
+    # Mean ranks and shares are averages: cells take after those that share a label, as means do.
+    # As for bins, only where cells have several: parents of hexagons alone gained nothing there.
+    cells = plan.facts.cells
+    effects = groupings_of(cells) if cells.groupings() else ()
+    return decode_mean(score_plan, component.plan, component.outputs(outputs), effects)
 
 
-def decode_mean(plan: Plan, allocation: Any, outputs: Outputs) -> CellEstimates:  # noqa: ANN401
-    """Return the estimated means of a plan: before clipping where there is such a posterior."""
+def decode_mean(
+    plan: Plan,
+    allocation: Any,  # noqa: ANN401  of any kind
+    outputs: Outputs,
+    effects: Sequence[RandomEffect] = (),
+) -> CellEstimates:
+    """Return the estimated means of a plan: before clipping where there is such a posterior.
+
+    Parameters
+    ----------
+    plan : Plan
+    allocation : ReleaseAllocation
+        Of the means alone.
+    outputs : Outputs
+    effects : sequence of RandomEffect
+        Groups of cells that resemble each other.
+    """
     released = with_outputs(plan, allocation, outputs)
     noisy = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
-    posterior = estimate_outputs(released, allocation, outputs, noisy)
+    posterior = estimate_outputs(released, allocation, outputs, noisy, effects)
     if posterior is not None:
         return CellEstimates(
             posterior.estimate, posterior.low, posterior.high, posterior.expected_error

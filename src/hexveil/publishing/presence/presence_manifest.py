@@ -18,6 +18,7 @@ from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, Outpu
 from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS, JointDistance
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.count_map import CountAllocation
+from hexveil.mechanisms.presence.counted_map import CountedAllocation
 from hexveil.mechanisms.presence.presence_design import DeclaredCap, OneShot, PrivateCap
 from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
 from hexveil.planning.presence.presence_request import UnitCountRequest
@@ -106,8 +107,12 @@ def presence_sections(facts: DeclaredFacts) -> dict[str, Any]:
 
 
 def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
-    request, allocation = plan.request, plan.request.allocation()
+    request, stages = plan.request, plan.request.allocation()
     fleet = request.fleet
+    # Beside other statistics numbers of units add a stage and their cap; the map is as without.
+    allocation = stages.statistics if isinstance(stages, CountedAllocation) else stages
+    capped = stages.counts if isinstance(stages, CountedAllocation) else None
+    counted = {} if capped is None else {"cell_cap": capped.cell_cap}
     return {
         "statistics": list(plan.statistics),
         "columns": list(columns_of(plan.statistics)),
@@ -119,6 +124,7 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
         },
         "form": _form(allocation),
         "user_cap": _user_cap(plan),
+        **counted,
         "parts": PARTS,
         "scale": allocation.scale
         if isinstance(allocation, CountAllocation)
@@ -126,7 +132,7 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
         "open_from": _threshold(allocation, outputs),
         "false_openings": allocation.false_openings,
         "prediction": plan.figures(),
-        "stages": list(_stages(allocation, outputs)),
+        "stages": list(_stages(stages, outputs)),
     }
 
 
@@ -166,7 +172,8 @@ def _threshold(
 
 
 def _stages(
-    allocation: PresenceAllocation | CountAllocation | ShapeAllocation, outputs: Outputs
+    allocation: PresenceAllocation | CountAllocation | ShapeAllocation | CountedAllocation,
+    outputs: Outputs,
 ) -> Iterator[dict[str, Any]]:
     """Yield each stage with its noise, its sensitivity and its loss, in order."""
     earlier = Outputs()

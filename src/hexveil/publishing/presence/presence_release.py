@@ -20,7 +20,7 @@ from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.planning.presence.shape_prediction import predict_request
+from hexveil.planning.presence.counted_request import predict_accuracy
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.presence.presence_table import decode_outputs, released_table
 from hexveil.publishing.presence.request_identity import PRIVACY_UNIT, identify, request_name
@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Outputs, PrivateSums, StagedPlan
     from hexveil.mechanisms.presence.loss_shares import LossShares
     from hexveil.model.private_pairs import PairBlocks
-    from hexveil.planning.presence.presence_request import PresenceRequest, UnitCountRequest
-    from hexveil.planning.presence.shape_request import ShapeRequest
-
-    Request = PresenceRequest | UnitCountRequest | ShapeRequest
+    from hexveil.planning.presence.counted_request import AnyRequest
 
 ANY_UNIT = b"any unit, present or not"
 
@@ -101,7 +98,7 @@ class PresenceRelease:
 
 def release_with_presence(
     pairs: PairBlocks,
-    request: Request,
+    request: AnyRequest,
     *,
     source: str,
     ledger: Ledger,
@@ -115,7 +112,7 @@ def release_with_presence(
     ----------
     pairs : PairBlocks
         PRIVATE.
-    request : PresenceRequest, UnitCountRequest or ShapeRequest
+    request : PresenceRequest, UnitCountRequest, ShapeRequest or CountedRequest
     source : str
         Public name of the records; another edition of them has another name.
     ledger : Ledger
@@ -130,7 +127,7 @@ def release_with_presence(
     BudgetError
         If any unit would lose more than the budget allows; nothing is spent.
     """
-    refusal = predict_request(request).refusal
+    refusal = predict_accuracy(request).refusal
     if refusal is not None and not accept_noise:
         raise InputError(f"{refusal} Or accept the noise (accept_noise=True).")
     facts, plan = identify(request, source), request.allocation()

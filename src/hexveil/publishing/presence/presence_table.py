@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence.count_map import UnitCountMap
+from hexveil.mechanisms.presence.counted_map import CountedMap
 from hexveil.mechanisms.presence.map_refinement import variance_between
 from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
+from hexveil.planning.presence.counted_request import CountedRequest
 from hexveil.planning.presence.presence_request import PresenceRequest
 from hexveil.planning.presence.shape_request import ShapeRequest
 from hexveil.publishing.estimates.quality_grades import grade, grade_against_map
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.presence.presence_decoding import PresenceMap
     from hexveil.model.cells import CellTable
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.presence.presence_request import UnitCountRequest
+    from hexveil.planning.presence.counted_request import AnyRequest
+
+    AnyMap = PresenceMap | UnitCountMap | ShapeMap | CountedMap
 
 OPEN = "is_open"
 SMOOTHED = "mean_smoothed"
@@ -49,6 +53,9 @@ COLUMNS = {
     "users": ("users", "users_low", "users_high", "quality"),
 }
 """Columns of each statistic, after the cell and whether it is open."""
+USERS, USERS_GRADE = "users", "users_quality"
+BESIDE = ("users", "users_low", "users_high", USERS_GRADE)
+"""Columns of numbers of units beside other statistics, whose grade is `quality`."""
 PLACE = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc")
 CLOSED = "closed"
 GRADES = ("good", "caution", "noise", CLOSED)
@@ -64,23 +71,34 @@ _TEMPLATE = "presence/columns.txt"
 
 def columns_of(statistics: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of these statistics, after the cell and whether it is open."""
-    if shape_table.has_shapes(statistics):
-        return shape_table.shape_columns(statistics)
-    return tuple(name for one in statistics for name in COLUMNS[one])
+    others = [one for one in statistics if one != USERS]
+    if not others:
+        return COLUMNS[USERS]
+    own = shape_table.shape_columns(others) if shape_table.has_shapes(others) else COLUMNS["mean"]
+    return (*own, *BESIDE) if USERS in statistics else own
 
 
-def decode_outputs(
-    request: PresenceRequest | UnitCountRequest | ShapeRequest, outputs: Outputs
-) -> PresenceMap | UnitCountMap | ShapeMap:
+def decode_outputs(request: AnyRequest, outputs: Outputs) -> AnyMap:
     """Return the map of the outputs of all stages of a request. Post-processing."""
+    if isinstance(request, CountedRequest):
+        own = _decode_map(request.statistics, outputs)
+        return CountedMap(own, request.allocation().decode_counts(outputs, own.is_open))
+    if isinstance(request, PresenceRequest | ShapeRequest):
+        return _decode_map(request, outputs)
+    return request.allocation().decode(outputs)
+
+
+def _decode_map(
+    request: PresenceRequest | ShapeRequest, outputs: Outputs
+) -> PresenceMap | ShapeMap:
     if isinstance(request, ShapeRequest):
         return shape_table.decode_request(request, outputs)
     return request.allocation().decode(outputs)
 
 
 def released_table(
-    request: PresenceRequest | UnitCountRequest | ShapeRequest,
-    decoded: PresenceMap | UnitCountMap | ShapeMap,
+    request: AnyRequest,
+    decoded: AnyMap,
     value: str = "value",
     value_unit: str = "",
 ) -> pa.Table:
@@ -88,22 +106,15 @@ def released_table(
 
     Parameters
     ----------
-    request : PresenceRequest, UnitCountRequest or ShapeRequest
-    decoded : PresenceMap, UnitCountMap or ShapeMap
+    request : PresenceRequest, UnitCountRequest, ShapeRequest or CountedRequest
+    decoded : PresenceMap, UnitCountMap, ShapeMap or CountedMap
     value, value_unit : str
         Name of the value column, and its unit of measure.
     """
     columns = name_columns(request.grid.table) | {OPEN: decoded.is_open}
-    subjects: dict[str, tuple[str, bool]] = {}
-    if isinstance(decoded, UnitCountMap):
-        columns |= _count_columns(decoded)
-    elif isinstance(decoded, ShapeMap):
-        assert isinstance(request, ShapeRequest)  # noqa: S101  decoded from it
-        columns |= _shape_columns(request, decoded)
-        subjects = shape_table.shape_subjects(request)
-    else:
-        assert isinstance(request, PresenceRequest)  # noqa: S101  its allocation decodes to means
-        columns |= _mean_columns(request.lattice, decoded)
+    columns |= _number_columns(request, decoded)
+    own = request.statistics if isinstance(request, CountedRequest) else request
+    subjects = shape_table.shape_subjects(own) if isinstance(own, ShapeRequest) else {}
     table = pa.table(columns)
     fields = []
     for field in table.schema:
@@ -112,6 +123,22 @@ def released_table(
         unit = {"unit": value_unit} if value_unit and is_value else {}
         fields.append(field.with_metadata({"description": text} | unit))
     return table.cast(pa.schema(fields, metadata={"value": value}))
+
+
+def _number_columns(request: AnyRequest, decoded: AnyMap) -> dict[str, pa.Array]:
+    """Return the columns of numbers and grades of a decoded map."""
+    if isinstance(decoded, CountedMap):
+        assert isinstance(request, CountedRequest)  # noqa: S101  decoded from it
+        counted = _count_columns(decoded.counts)
+        counted[USERS_GRADE] = counted.pop("quality")
+        return _number_columns(request.statistics, decoded.statistics) | counted
+    if isinstance(decoded, UnitCountMap):
+        return _count_columns(decoded)
+    if isinstance(decoded, ShapeMap):
+        assert isinstance(request, ShapeRequest)  # noqa: S101  decoded from it
+        return _shape_columns(request, decoded)
+    assert isinstance(request, PresenceRequest)  # noqa: S101  its allocation decodes to means
+    return _mean_columns(request.lattice, decoded)
 
 
 def describe(name: str) -> str:
@@ -127,7 +154,7 @@ def describe(name: str) -> str:
 
 def check_label_names(cells: CellTable) -> None:
     """Refuse label columns with names that the released table needs for itself."""
-    needed = {*PLACE, OPEN, *(name for names in COLUMNS.values() for name in names)}
+    needed = {*PLACE, OPEN, *BESIDE, *(name for names in COLUMNS.values() for name in names)}
     taken = [
         name
         for name in cells.labels

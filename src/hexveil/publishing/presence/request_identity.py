@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms import presence as mechanism
+from hexveil.planning.presence.counted_request import CountedRequest
 from hexveil.planning.presence.presence_request import UnitCountRequest
 from hexveil.planning.presence.shape_request import ShapeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.planning.presence.presence_request import PresenceRequest
+    from hexveil.planning.presence.counted_request import AnyRequest
 
 MODEL = "presence"
 PRIVATE = "presence is private"
@@ -56,7 +57,7 @@ def mechanism_constants() -> dict[str, str]:
 
 
 def identify(
-    request: PresenceRequest | UnitCountRequest | ShapeRequest,
+    request: AnyRequest,
     source: str,
     declared: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
@@ -64,7 +65,7 @@ def identify(
 
     Parameters
     ----------
-    request : PresenceRequest, UnitCountRequest or ShapeRequest
+    request : PresenceRequest, UnitCountRequest, ShapeRequest or CountedRequest
     source : str
         Public name of the records.
     declared : mapping of str to str, optional
@@ -98,7 +99,7 @@ def identify(
         return facts | {"statistics": "users"}
     lattice = request.lattice
     # Terms are texts without commas.
-    names = request.names if isinstance(request, ShapeRequest) else ("mean",)
+    names = request.names if isinstance(request, ShapeRequest | CountedRequest) else ("mean",)
     return facts | {
         "statistics": ", ".join((*names, "weight")),
         "bounds": f"{decimal_text(lattice.lower)} to {decimal_text(lattice.upper)}",

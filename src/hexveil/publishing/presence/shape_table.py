@@ -38,6 +38,17 @@ def has_shapes(statistics: Sequence[str]) -> bool:
     return not set(statistics) <= {MEAN, "users"}
 
 
+def map_statistics(statistics: Sequence[str]) -> tuple[str, ...]:
+    """Return the statistics of the map: all but numbers of units.
+
+    Examples
+    --------
+    >>> map_statistics(("p50", "users"))
+    ('p50',)
+    """
+    return tuple(one for one in statistics if one != "users")
+
+
 def is_shape_column(name: str) -> bool:
     """Return whether a column has the name of a quantile, a share or a bin of a histogram.
 

@@ -30,6 +30,8 @@ from hexveil.publishing.presence.presence_table import (
     OPEN,
     PLACE,
     SMOOTHED,
+    USERS,
+    USERS_GRADE,
     columns_of,
     grade_counts,
     grade_means,
@@ -103,14 +105,31 @@ def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
         if (np.isfinite(column) != is_expected).any() or np.isinf(column).any():
             yield f"{name} is there for a closed cell, or missing for an open one."
             return
-    counted = "users" if plan["statistics"] == ["users"] else "weight"
+    counted = "users" if plan["statistics"] == [USERS] else "weight"
     yield from _check_opening(numbers[counted], is_open, manifest)
     yield from _check_counts(counted, numbers, is_open, plan, _law(manifest))
     yield from _check_grades(table, numbers, is_open, manifest)
-    if plan["statistics"] == ["mean"]:
-        yield from _check_means(numbers, is_open, manifest)
-    elif has_shapes(plan["statistics"]):
+    if "cell_cap" in plan:
+        yield from _check_counts_beside(table, numbers, is_open, manifest)
+    if has_shapes(plan["statistics"]):
         yield from shape_checks.check_shapes(numbers, is_open, manifest)
+    elif "mean" in plan["statistics"]:
+        yield from _check_means(numbers, is_open, manifest)
+
+
+def _check_counts_beside(
+    table: pa.Table, numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
+) -> Iterator[str]:
+    """Yield if numbers of units beside a map are not those of their own stage."""
+    plan = manifest["plan"]
+    stages = [stage for stage in plan["stages"] if stage["stage"] == COUNT_MAP]
+    if len(stages) != 1 or stages[0]["sensitivity"] != plan["cell_cap"] * PARTS:
+        yield "numbers of units have no stage of their own, with the stated cap on cells."
+        return
+    yield from _check_counts(USERS, numbers, is_open, plan, LaplaceMapNoise(stages[0]["scale"]))
+    ends = numbers["users_low"], numbers["users_high"]
+    if grade_counts(*ends, numbers[USERS], is_open) != table[USERS_GRADE].to_pylist():
+        yield f"{USERS_GRADE} is not that of the intervals."
 
 
 def check_presence_losses(manifest: Json) -> Iterator[str]:
@@ -187,7 +206,7 @@ def _published_stage(plan: Json) -> str:
     """Return the name of the published stage."""
     if has_shapes(plan["statistics"]):
         return CELL_BINS
-    return COUNT_MAP if plan["statistics"] == ["users"] else FINE_MAP
+    return COUNT_MAP if plan["statistics"] == [USERS] else FINE_MAP
 
 
 def recomputed_loss(manifest: Json) -> float:
@@ -230,7 +249,7 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
     expected: float
     if has_shapes(plan["statistics"]):
         expected = shape_checks.shape_threshold(manifest, law)
-    elif plan["statistics"] == ["mean"]:
+    elif "mean" in plan["statistics"]:
         expected = law.opening_threshold(n_cells, plan["false_openings"])
     else:
         expected = law.quantile(min(plan["false_openings"] / n_cells, 0.5))
@@ -244,7 +263,7 @@ def _check_counts(
     name: str, numbers: dict[str, Floats], is_open: NDArray[np.bool_], plan: Json, law: MapNoise
 ) -> Iterator[str]:
     """Yield if intervals of weights, or of numbers of units, are not those of the noise."""
-    has_bins = has_shapes(plan["statistics"])
+    has_bins = has_shapes(plan["statistics"]) and name == "weight"
     if has_bins:
         margin = law.total_quantile(plan["bins"], MISS / 2) * law.scale / PARTS
     elif name == "weight":
@@ -277,7 +296,7 @@ def _check_grades(
             if grades != table[name].to_pylist():
                 yield f"{name} is not that of the intervals."
         return
-    if manifest["plan"]["statistics"] == ["mean"]:
+    if "mean" in manifest["plan"]["statistics"]:
         bounds = manifest["bounds"]
         span = float(Fraction(bounds["upper"]) - Fraction(bounds["lower"]))
         ends = numbers["mean_low"], numbers["mean_high"]

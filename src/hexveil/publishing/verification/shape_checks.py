@@ -18,7 +18,7 @@ from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, parse_statistics
 from hexveil.publishing.presence.presence_table import grade_shapes
-from hexveil.publishing.presence.shape_table import has_shapes, limits_of
+from hexveil.publishing.presence.shape_table import has_shapes, limits_of, map_statistics
 from hexveil.publishing.verification.files.file_comparison import TOLERANCE
 
 if TYPE_CHECKING:
@@ -36,13 +36,16 @@ def unreadable_statistics(manifest: Json) -> str | None:
     """Return why the statistics that a stranger's manifest names are none; None if they are."""
     plan = manifest["plan"]
     statistics = plan["statistics"]
+    is_counted = "users" in statistics and len(statistics) > 1
+    if is_counted != ("cell_cap" in plan):
+        return "plan/cell_cap does not belong to plan/statistics."
     if not has_shapes(statistics):
-        return "plan/statistics names both mean and users." if len(statistics) > 1 else None
+        return None
     if "bins" not in plan:
         return "plan/bins is missing."
     try:
         lattice = _lattice(manifest)
-        for term in parse_statistics(tuple(statistics))[1]:
+        for term in parse_statistics(map_statistics(statistics))[1]:
             if isinstance(term, Share):
                 term.edge(lattice)
     except InputError:
@@ -66,7 +69,7 @@ def shape_grades(
     numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
 ) -> dict[str, list[str]]:
     """Return the columns of grades of cells, by the intervals of each statistic."""
-    limits = limits_of(manifest["plan"]["statistics"], _lattice(manifest))
+    limits = limits_of(map_statistics(manifest["plan"]["statistics"]), _lattice(manifest))
     return grade_shapes(numbers, limits, is_open)
 
 
@@ -74,14 +77,15 @@ def check_shapes(
     numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
 ) -> Iterator[str]:
     """Yield statistics that are no intervals within their limits, or that do not agree."""
-    statistics, lattice = manifest["plan"]["statistics"], _lattice(manifest)
+    statistics = map_statistics(manifest["plan"]["statistics"])
+    lattice = _lattice(manifest)
     for name, (least, largest) in limits_of(statistics, lattice).items():
         inner = [numbers[f"{name}{end}"][is_open] for end in ("_low", "", "_high")]
         slack = TOLERANCE * max(1.0, largest - least)
         ends = [np.full_like(inner[0], least), *inner, np.full_like(inner[0], largest)]
         if any((above < below - slack).any() for below, above in itertools.pairwise(ends)):
             yield f"{name}_low, {name} and {name}_high are no interval within its limits."
-    terms = parse_statistics(tuple(statistics))[1]
+    terms = parse_statistics(statistics)[1]
     levels = [numbers[term.column][is_open] for term in terms if isinstance(term, Quantile)]
     if any((above < below - TOLERANCE).any() for below, above in itertools.pairwise(levels)):
         yield "a quantile is above one of a higher level."

@@ -1,0 +1,107 @@
+"""Numbers of units beside a map: two mechanisms on the same records, one loss.
+
+The number of units is a stage of its own (`count_map`), before the stages of the map. It is not
+derived from the map's weights, although these cost nothing more: a unit's weight in a cell follows
+its records there, so that weights times the declared cells of a unit miss numbers of units by a
+bias that no noise tells of, and no interval would hold by the law of the noise.
+
+Neighbours: all records of one privacy unit are added or removed.
+Sensitivity: stated by each stage (`count_map`, and those of the map).
+Loss: the sum ε₁ + ε₂ of both parts, for any unit, present or not. No stage of the map sees the
+noisy numbers, and none would lose more if it did.
+Source: composition (`hexveil.mechanisms.contract`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.mechanisms.presence.count_map import COUNT_MAP, CountAllocation, UnitCountMap
+from hexveil.mechanisms.presence.loss_shares import PureShares, booked_losses
+from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
+from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms.contract import Floats, Outputs, Stage
+    from hexveil.mechanisms.presence.presence_decoding import PresenceMap
+    from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
+
+MapAllocation: TypeAlias = PresenceAllocation | ShapeAllocation
+
+
+@dataclass(frozen=True, eq=False)
+class CountedMap:
+    """A released map and the numbers of units in its open cells. Public.
+
+    Attributes
+    ----------
+    statistics : PresenceMap or ShapeMap
+    counts : UnitCountMap
+        NaN where the map is closed.
+    """
+
+    statistics: PresenceMap | ShapeMap
+    counts: UnitCountMap
+
+    @property
+    def is_open(self) -> NDArray[np.bool_]:
+        """Whether each cell is published: decided by the map alone."""
+        return self.statistics.is_open
+
+
+@dataclass(frozen=True)
+class CountedAllocation:
+    """Plan of numbers of units beside a map: public numbers alone.
+
+    Attributes
+    ----------
+    counts : CountAllocation
+        Tests no cell: the map decides which are open.
+    statistics : PresenceAllocation or ShapeAllocation
+    """
+
+    counts: CountAllocation
+    statistics: MapAllocation
+    kind = "presence-counted"
+
+    def __post_init__(self) -> None:
+        if self.counts.delta or self.statistics.delta:
+            raise InputError("numbers of units beside other statistics have pure promises alone.")
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Loss of both parts."""
+        return self.counts.epsilon + self.statistics.epsilon
+
+    @property
+    def delta(self) -> Fraction:
+        """δ of the promise: 0."""
+        return Fraction(0)
+
+    @property
+    def shares(self) -> PureShares:
+        """Loss that the stages divide."""
+        return PureShares(self.epsilon)
+
+    def losses(self) -> Floats:
+        """Return the loss of any unit, shape (1,): booked."""
+        return booked_losses(self.shares)
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the stage after these outputs: the count map, then the stages of the map."""
+        if COUNT_MAP not in earlier:
+            return self.counts.next_stage(earlier)
+        return self.statistics.next_stage(earlier)
+
+    def decode_counts(self, outputs: Outputs, is_open: NDArray[np.bool_]) -> UnitCountMap:
+        """Return the numbers of units in the open cells of the map. Post-processing."""
+        decoded = self.counts.decode(outputs)
+        columns = (decoded.units, decoded.units_low, decoded.units_high)
+        return UnitCountMap(is_open, *(np.where(is_open, one, np.nan) for one in columns))

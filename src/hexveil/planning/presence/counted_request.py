@@ -1,0 +1,229 @@
+"""Request for numbers of units beside averages or distributions: one loss, divided by prediction.
+
+With e the predicted error of each part at the whole ε and its weight w, shares of ε are as the root
+of w e: the least weighted sum of errors that fall as 1 / ε (`epsilon_shares`). Errors are parts of
+what they are compared with: of averages and medians the error of one constant for all cells, of
+numbers of units the typical number in a cell.
+
+Predictions at the divided ε are not compared: they have floors of bias, where maps of the tuning
+sets still gain by about the root of ε, so that half of ε would seem to cost a map nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import to_positive_fraction
+from hexveil.mechanisms.distribution.shape_statistics import MEAN
+from hexveil.mechanisms.presence.counted_map import CountedAllocation
+from hexveil.planning.columns.epsilon_shares import divide_epsilon
+from hexveil.planning.presence.presence_prediction import (
+    PresencePrediction,
+    UnitCountPrediction,
+    predict_counts,
+    predict_map,
+)
+from hexveil.planning.presence.presence_request import (
+    PURE,
+    FleetDeclaration,
+    PresenceRequest,
+    UnitCountRequest,
+)
+from hexveil.planning.presence.shape_prediction import (
+    ShapePrediction,
+    predict_request,
+    predict_shapes,
+)
+from hexveil.planning.presence.shape_request import ShapeRequest
+
+if TYPE_CHECKING:
+    from hexveil.base.rational import Number
+    from hexveil.mechanisms.presence.presence_design import UserCap
+    from hexveil.model.declared_grid import DeclaredGrid
+    from hexveil.model.public_metadata import ValueLattice
+    from hexveil.planning.presence.presence_prediction import Prediction
+
+USERS = "users"
+"""Numbers of units."""
+KINDS = ("moments", "distribution", USERS)
+"""Kinds of statistics that have a weight in the division of ε."""
+
+
+@dataclass(frozen=True)
+class CountedPrediction:
+    """Expected accuracy of a map, and of the numbers of units beside it.
+
+    Attributes
+    ----------
+    statistics : PresencePrediction or ShapePrediction
+    counts : UnitCountPrediction
+    """
+
+    statistics: PresencePrediction | ShapePrediction
+    counts: UnitCountPrediction
+
+    @property
+    def refusal(self) -> str | None:
+        """The sentence that refuses a map with nothing to say; None for a useful one."""
+        return self.statistics.refusal or self.counts.refusal
+
+
+@dataclass(frozen=True, eq=False)
+class CountedRequest:
+    """Request for a map and the number of units in each of its cells.
+
+    Attributes
+    ----------
+    statistics : PresenceRequest or ShapeRequest
+        At its own part of ε.
+    counts : UnitCountRequest
+        At the other part.
+    """
+
+    statistics: PresenceRequest | ShapeRequest
+    counts: UnitCountRequest
+
+    @classmethod
+    def divided(
+        cls,
+        whole: PresenceRequest | ShapeRequest,
+        weights: Mapping[str, Fraction],
+        baseline_error: Number | None = None,
+    ) -> CountedRequest:
+        """Return the division of a request's ε between its map and numbers of units.
+
+        Parameters
+        ----------
+        whole : PresenceRequest or ShapeRequest
+            With the ε of both.
+        weights : mapping of str to Fraction
+            Of each of `KINDS`; those of a map add up.
+        baseline_error : number, optional
+            Error of one constant for all cells, in value units.
+        """
+        counts = UnitCountRequest(whole.grid, whole.fleet, whole.epsilon)
+        errors = relative_errors(
+            CountedPrediction(predict_statistics(whole, baseline_error), predict_counts(counts))
+        )
+        of_map = sum((weights[kind] for kind in _kinds(whole)), Fraction(0))
+        share, other = divide_epsilon((of_map, weights[USERS]), errors)
+        return cls(
+            replace(whole, epsilon=share * whole.epsilon),
+            replace(counts, epsilon=other * whole.epsilon),
+        )
+
+    @property
+    def grid(self) -> DeclaredGrid:
+        """The declared cells."""
+        return self.statistics.grid
+
+    @property
+    def lattice(self) -> ValueLattice:
+        """Bounds and quantum of the values."""
+        return self.statistics.lattice
+
+    @property
+    def fleet(self) -> FleetDeclaration:
+        """The declared fleet."""
+        return self.statistics.fleet
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Loss of any unit, present or not, by both parts."""
+        return self.statistics.epsilon + self.counts.epsilon
+
+    @property
+    def delta(self) -> Fraction:
+        """δ of the promise: 0."""
+        return PURE
+
+    @property
+    def cap(self) -> UserCap | None:
+        """The cap asked for, on units of the map."""
+        return self.statistics.cap
+
+    @property
+    def user_cap(self) -> UserCap:
+        """The cap in use, on units of the map."""
+        return self.statistics.user_cap
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Texts of the statistics, numbers of units last."""
+        own = self.statistics
+        return (*(own.names if isinstance(own, ShapeRequest) else (MEAN,)), USERS)
+
+    def allocation(self) -> CountedAllocation:
+        """Return the plan: the count map, then the stages of the map."""
+        # Which cells are open is decided once, by the map.
+        counts = replace(self.counts.allocation(), false_openings=None)
+        return CountedAllocation(counts, self.statistics.allocation())
+
+
+def predict_statistics(
+    request: PresenceRequest | ShapeRequest, baseline_error: Number | None = None
+) -> PresencePrediction | ShapePrediction:
+    """Return the expected accuracy of a requested map."""
+    if isinstance(request, ShapeRequest):
+        return predict_shapes(request, baseline_error)
+    return predict_map(request, baseline_error)
+
+
+def predict_accuracy(
+    request: AnyRequest, baseline_error: Number | None = None
+) -> Prediction | ShapePrediction | CountedPrediction:
+    """Return the expected accuracy of any request, on paper: of both parts where there are two."""
+    if not isinstance(request, CountedRequest):
+        return predict_request(request, baseline_error)
+    of_map = predict_statistics(request.statistics, baseline_error)
+    return CountedPrediction(of_map, predict_counts(request.counts))
+
+
+AnyRequest: TypeAlias = PresenceRequest | UnitCountRequest | ShapeRequest | CountedRequest
+
+
+def weights_of(given: Mapping[str, Number] | None, names: tuple[str, ...]) -> dict[str, Fraction]:
+    """Return the weight of each kind of statistics, 1 by default.
+
+    Raises
+    ------
+    InputError
+        If weights name another kind, or numbers of units are not among several statistics.
+
+    Examples
+    --------
+    >>> {k: str(w) for k, w in weights_of({"users": 2}, ("p50", "users")).items()}
+    {'moments': '1', 'distribution': '1', 'users': '2'}
+    """
+    if given is not None and (not isinstance(given, Mapping) or set(given) - set(KINDS)):
+        raise InputError(
+            f'weights must be a mapping like {{"distribution": 1, "users": 2}}, got {given!r}.'
+        )
+    if given and not (USERS in names and len(names) > 1):
+        raise InputError(
+            'weights go with "users" beside other statistics under private presence: the others '
+            "come from one map at one loss; leave weights out."
+        )
+    return {kind: to_positive_fraction((given or {}).get(kind, 1), "weights") for kind in KINDS}
+
+
+def _kinds(request: PresenceRequest | ShapeRequest) -> tuple[str, ...]:
+    if not isinstance(request, ShapeRequest):
+        return ("moments",)
+    return ("moments", "distribution") if request.has_mean else ("distribution",)
+
+
+def relative_errors(prediction: CountedPrediction) -> tuple[float, float]:
+    """Return the predicted errors of map and counts, in parts of what they are compared with.
+
+    Closed cells of a map are off by the error of one constant.
+    """
+    of_map, counts = prediction.statistics, prediction.counts
+    own = of_map.quantile_error if isinstance(of_map, ShapePrediction) else of_map.mean_error
+    closed = 1.0 - of_map.open_traffic
+    error = of_map.open_traffic * own / of_map.baseline_error + closed
+    return error, counts.count_error / counts.typical_count

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from hexveil.model.cells import Cells, Labels, OneCell
     from hexveil.model.occupancy import LocalOccupancy as Occupancy
     from hexveil.planning.api import plan
+    from hexveil.planning.columns.column_plan import ColumnPlans
     from hexveil.planning.comparison.method_comparison import compare
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.feasibility.advice import GridTooFineWarning
@@ -115,6 +116,7 @@ _HOMES = {
     "GridTooFineWarning": "hexveil.planning",
     "Plan": "hexveil.planning",
     "capacity": "hexveil.planning",
+    "ColumnPlans": "hexveil.planning.columns.column_plan",
     "compare": "hexveil.planning.comparison.method_comparison",
     "DistributionPlan": "hexveil.planning.distribution.distribution_plan",
     "plan": "hexveil.planning",
@@ -144,6 +146,7 @@ __all__ = [
     "Catalogue",
     "Cells",
     "ColumnError",
+    "ColumnPlans",
     "Dataset",
     "DistributionPlan",
     "Drift",

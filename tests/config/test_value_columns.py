@@ -17,11 +17,13 @@ def test_options_are_repeated_once_for_each_column():
             ("values", "bounds"): ["pm25=0,100", "no2=x=-5,200"],
             ("values", "quantum"): ["0.1"],
             ("values", "value_unit"): ["pm25=ug/m3"],
+            ("privacy", "fleet"): ["pm25=300", "no2=x=60"],
         },
     )
     assert run.columns.value == ("pm25", "no2=x")
     assert run.values.bounds == {"pm25": ("0", "100"), "no2=x": ("-5", "200")}
     assert run.values.quantum == "0.1"
+    assert run.privacy.fleet == {"pm25": 300, "no2=x": 60}
     assert to_toml(("values", "bounds"), run.values.bounds) == (
         '{ "pm25" = [0, 100], "no2=x" = [-5, 200] }'
     )

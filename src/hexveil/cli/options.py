@@ -50,6 +50,7 @@ SHAPES = (
     (field_types.ColumnNames, "TEXT"),
     (field_types.ColumnBounds, "[COLUMN=]NUMBER,..."),
     (field_types.ColumnNumber, "[COLUMN=]NUMBER"),
+    (field_types.ColumnInteger, "[COLUMN=]NUMBER"),
     (field_types.ColumnText, "[COLUMN=]TEXT"),
     (field_types.Weights, "NAME=NUMBER,..."),
     (field_types.EstimatorName, "TEXT"),
@@ -67,6 +68,7 @@ REPEATED = (
     field_types.ColumnNames,
     field_types.ColumnBounds,
     field_types.ColumnNumber,
+    field_types.ColumnInteger,
     field_types.ColumnText,
 )
 

@@ -219,7 +219,12 @@ def presence_arguments(run: Run) -> Arguments:
             "records, as you would state it in public; a wrong one costs accuracy, not privacy."
         )
     sizes = {name: declared[name] for name in _UNIT_SIZES if name in declared}
-    fields["fleet"] = FleetDeclaration(declared["fleet"], **sizes)
+    fleet = declared["fleet"]
+    fields["fleet"] = (
+        {column: FleetDeclaration(units, **sizes) for column, units in fleet.items()}
+        if isinstance(fleet, dict)
+        else FleetDeclaration(fleet, **sizes)
+    )
     fields |= {name: declared.get(name) for name in ("user_cap", "delta")}
     return fields
 

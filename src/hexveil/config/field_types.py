@@ -128,6 +128,12 @@ def _column_number(value: object) -> object:
     return _by_column(value, _number) or _number(_single(value))
 
 
+def _column_integer(value: object) -> object:
+    """Return a whole number, or one by value column."""
+    by_column = _by_column(value, _integer)
+    return _integer(_single(value)) if by_column is None else by_column
+
+
 def _column_text(value: object) -> object:
     """Return a text, or one by value column."""
     return _by_column(value, _text) or _text(_single(value))
@@ -230,6 +236,7 @@ ColumnBounds = Annotated[
     tuple[str, ...] | dict[str, tuple[str, ...]], BeforeValidator(_column_bounds)
 ]
 ColumnNumber = Annotated[str | dict[str, str], BeforeValidator(_column_number)]
+ColumnInteger = Annotated[int | dict[str, int], BeforeValidator(_column_integer)]
 ColumnText = Annotated[str | dict[str, str], BeforeValidator(_column_text)]
 Goals = Annotated[str | dict[str, str], BeforeValidator(_goals)]
 Weights = Annotated[dict[str, str], BeforeValidator(_weights)]

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotations
     ClipUserName,
     ColumnBounds,
+    ColumnInteger,
     ColumnNames,
     ColumnNumber,
     ColumnText,
@@ -113,8 +114,9 @@ class PrivacySection(Section):
         'Privacy model: "values", or "presence" to protect also who reported where and when.',
         "values",
     )
-    fleet: Integer | None = _field(
-        "Declared number of units that may be in the records, under private presence."
+    fleet: ColumnInteger | None = _field(
+        "Declared number of units that may be in the records, under private presence; for all "
+        "value columns or each."
     )
     records_per_unit: Integer | None = _field(
         "Declared typical number of records of a unit.", "100"

@@ -1,6 +1,7 @@
 """Several value columns in one release: read once, one loss of each unit, one folder."""
 
 import itertools
+import json
 import shutil
 from dataclasses import replace
 from fractions import Fraction
@@ -20,6 +21,7 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.planning.columns.column_codec import unpack_columns
 from hexveil.planning.columns.epsilon_shares import divide_epsilon
+from hexveil.planning.distribution.distribution_folder import digest
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.derived.release_source import open_source
 from hexveil.publishing.distribution.releasable_plans import encode_decisions
@@ -160,6 +162,57 @@ def test_one_booking_pays_for_all_columns(dataset, plan, made, book, source):
     assert again.replayed
     for column in BOUNDS:
         assert again.releases[column].table.equals(made.releases[column].table)
+
+
+def edited(folder, path, change):
+    """Change the words of a saved plan, with digests that agree, as a stranger could."""
+    file = folder / path / "plan.json"
+    words = json.loads(file.read_text())
+    change(words)
+    words.pop("digest")
+    file.write_text(json.dumps(words | {"digest": digest(words)}))
+
+
+def test_a_saved_plan_is_released(dataset, plan, made, book, tmp_path):
+    """A plan that was saved and loaded is the same request with the same losses."""
+    loaded = hv.ColumnPlans.load(plan.save(tmp_path / "saved"), dataset)
+    assert np.array_equal(loaded.losses(), plan.losses())
+    assert (loaded.weights, loaded.statistics) == (plan.weights, plan.statistics)
+    again = hv.release(dataset, loaded, ledger=book, accept_noise=True)
+    assert again.replayed
+    assert again.table.equals(made.table)
+    for one in (hv.Plan.load, lambda to: hv.DistributionPlan.load(to, dataset.datasets["pm25"])):
+        with pytest.raises(InputError, match=r"hv\.ColumnPlans\.load"):
+            one(tmp_path / "saved")
+    with pytest.raises(InputError, match="is of one value column"):
+        hv.ColumnPlans.load(tmp_path / "saved" / "column_1", dataset)
+
+
+def swap_columns(words):
+    first, second = words["columns"]
+    first["column"], second["column"] = second["column"], first["column"]
+
+
+EDITS = (
+    (".", lambda words: words["plan"].update(epsilon="1"), "states a loss"),
+    (".", lambda words: words["request"].update(epsilon="0.5"), "above the epsilon"),
+    (".", swap_columns, "other records"),
+    (".", lambda words: words["columns"].reverse(), "another one than"),
+    (".", lambda words: words["columns"].pop(), "other value columns"),
+    (".", lambda words: words.pop("request"), "lacks a field"),
+    ("column_1", lambda words: words["request"].update(epsilon="3"), "another one than"),
+)
+
+
+def test_edited_plans_are_refused(dataset, plan, tmp_path):
+    """Losses are computed anew from the parts, which are those that were saved."""
+    saved = plan.save(tmp_path / "saved")
+    for number, (path, change, message) in enumerate(EDITS):
+        copy = tmp_path / str(number)
+        shutil.copytree(saved, copy)
+        edited(copy, path, change)
+        with pytest.raises(InputError, match=message):
+            hv.ColumnPlans.load(copy, dataset)
 
 
 def test_a_damaged_plan_is_refused(plan):

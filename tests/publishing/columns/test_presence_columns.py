@@ -2,6 +2,7 @@
 
 import itertools
 import shutil
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,10 +15,12 @@ from forged_columns import changed_manifest
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages
 from hexveil.mechanisms.presence.count_map import CountAllocation
+from hexveil.mechanisms.presence.loss_shares import PureShares
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import OneShot, RangeDesign
 from hexveil.planning.columns.plan_declared import parts_of_epsilon
 from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.presence import presence_publication
 from hexveil.publishing.presence.presence_publication import balance_of
 from hexveil.publishing.verification.verify import check_folder, find_problems
 from presence_laws import ColumnWorld, ExactPresenceLoss, PresenceWorld
@@ -226,6 +229,19 @@ def test_one_booking_pays_for_all_columns(source, made, book, plan):
     assert book.remaining == 6
     for column in BOUNDS:
         assert replayed.releases[column].table.equals(made.releases[column].table)
+
+
+def test_a_release_that_books_one_column_draws_no_other(dataset, plan, tmp_path, monkeypatch):
+    """A twin of the release that books the first column's ε is refused at the second column."""
+    true_stages = presence_publication.booked_stages
+
+    def first_alone(made):
+        return replace(true_stages(made), shares=PureShares(made.plans["pm25"].epsilon))
+
+    monkeypatch.setattr(presence_publication, "booked_stages", first_alone)
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="air", budget="9")
+    with pytest.raises(HexveilError, match="more than was booked"):
+        hv.release(dataset, plan, ledger=book, accept_noise=True)
 
 
 def test_a_plan_of_other_columns_is_refused(dataset, plan, book):

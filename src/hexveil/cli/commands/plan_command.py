@@ -157,25 +157,28 @@ def _plan_in_parts(
             "out."
         )
     if len(arguments.value_columns_of(run)) > 1:
-        unused = {"--compare": compares, "--curve": curve is not None, "--save": save is not None}
-        _plan_columns(run, [name for name, given in unused.items() if given], as_json=as_json)
+        unused = {"--compare": compares, "--curve": curve is not None}
+        _plan_columns(run, [name for name, given in unused.items() if given], save, as_json=as_json)
     else:
         _plan_distribution(run, compares, curve, save, as_json=as_json)
 
 
-def _plan_columns(run: Run, unused: list[str], *, as_json: bool) -> None:
+def _plan_columns(run: Run, unused: list[str], save: Save, *, as_json: bool) -> None:
     """Print price and expected errors of several value columns."""
     if unused:
         raise InputError(f"{unused[0]} has no use with several value columns; leave it out.")
     facts = shared_steps.read_releasable(run).public
     plan = shared_steps.plan_run(run, facts)
     assert isinstance(plan, ColumnPlans)  # noqa: S101  by its columns
+    saved = [] if save is None else [plan.save(shared_steps.to_run_path(save))]
+    files: Files = {"saved": saved, "drawn": []}
     if as_json:
-        typer.echo(json.dumps(shared_steps.plan_json(plan), indent=2))
+        output = shared_steps.plan_json(plan) | {"files": _file_names(run, files)}
+        typer.echo(json.dumps(output, indent=2))
         return
     warning = shared_steps.describe_infeasibility(plan)
     lines = [*price_lines(plan, facts), *column_text.map_lines(plan, warning)]
-    typer.echo("\n".join(lines))
+    typer.echo("\n".join([*lines, *file_lines(run, files)]))
 
 
 def _plan_distribution(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,11 +18,13 @@ from hexveil.cli.presence import declared_plan, declared_release
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.planning import Plan
+from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.serialization import plan_folder
 from hexveil.publishing import check_writable
 from hexveil.publishing.pipeline import booked_plan
 from hexveil.publishing.pipeline import release as publish_numbers
+from hexveil.records.columns.column_datasets import ColumnDatasets
 from hexveil.records.progress import show_progress
 from hexveil.report import read_context
 
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from hexveil.ledger import Spend
     from hexveil.publishing import Release
     from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
-    from hexveil.records import Dataset
 
 
 LEFT_OUT = ("publish",)
@@ -75,11 +76,9 @@ def release(
     if saved is not None and not needs_records:
         reviewed = Plan.load(saved)
     folder, account = destination(run, planned=saved is not None)
-    if saved is not None and len(arguments.value_columns_of(run)) > 1:
-        raise InputError("--from-plan takes one value column; leave it out to plan several again.")
     dataset = shared_steps.read_releasable(run)
     if saved is not None and needs_records:
-        reviewed = load_reviewed(saved, cast("Dataset", dataset))
+        reviewed = load_reviewed(saved, dataset)
     plan, warning = select_plan(run, dataset, reviewed)
     if dry_run:
         release_preview.show(run, dataset, plan, account, warning, as_json=as_json)
@@ -110,8 +109,10 @@ def release(
     typer.echo("\n".join(end_lines(run, plan, published, written, book.spend())))
 
 
-def load_reviewed(folder: Path, dataset: Dataset) -> ReleasablePlan:
+def load_reviewed(folder: Path, dataset: ReleasableDataset) -> ReleasablePlan:
     """Return a saved plan that is loaded with its records."""
+    if isinstance(dataset, ColumnDatasets):
+        return ColumnPlans.load(folder, dataset)
     if plan_folder.is_distribution(plan_folder.read_words(folder)):
         return DistributionPlan.load(folder, dataset)
     return Plan.load(folder, dataset.occupancy)

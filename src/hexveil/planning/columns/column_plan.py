@@ -13,13 +13,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import epsilons_of_squares
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
 from hexveil.base.read_only import read_only
 from hexveil.mechanisms.distribution.combined_stages import ColumnComponent, CombinedStages
+from hexveil.model.column_facts import ColumnFacts
+from hexveil.planning.columns import saved_columns
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.pure_booking import PureBooking
 from hexveil.planning.plan import Plan
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.contract import StagedPlan
-    from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+    from hexveil.model.column_facts import DeclaredColumns
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
 
@@ -39,6 +44,14 @@ if TYPE_CHECKING:
 
 SingleColumnPlan: TypeAlias = Plan | DistributionPlan
 """Plan of one value column where occupancy is public."""
+
+
+class HasColumns(Protocol):
+    """Data sets of several value columns."""
+
+    @property
+    def public(self) -> ColumnFacts:
+        """All that a plan may see."""
 
 
 def stages_of_column(
@@ -163,6 +176,55 @@ class ColumnPlans(PlansByColumn):
 
     facts: ColumnFacts
     plans: Mapping[str, SingleColumnPlan]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the plan into a new folder, to be reviewed and then released; return its path.
+
+        Parameters
+        ----------
+        folder : str or Path
+            New, in a folder that exists. It holds plan.json, and the plan of each column in a
+            folder of its own: public facts, users by number. They show where each numbered user
+            reported: give them to reviewers, not to everybody.
+
+        Raises
+        ------
+        InputError
+            If the folder exists or cannot be made.
+        StorageError
+            If writing fails midway; nothing half-written stays.
+        """
+        weights = {name: decimal_text(weight) for name, weight in self.weights.items()}
+        request = {"epsilon": decimal_text(self.requested_epsilon), "weights": weights}
+        figures = {"epsilon": decimal_text(self.epsilon), "figures": self.to_json()}
+        return saved_columns.save(folder, self.plans, request | {"edition": self.edition}, figures)
+
+    @staticmethod
+    def load(folder: str | Path, source: ColumnFacts | HasColumns) -> ColumnPlans:
+        """Return the plan that `save` wrote into a folder; releasing it is releasing that plan.
+
+        Parameters
+        ----------
+        folder : str or Path
+        source : ColumnDatasets or ColumnFacts
+            The records that were planned, read with the same value columns and statistics.
+
+        Raises
+        ------
+        InputError
+            If a file is missing, was edited, or holds what no plan has; if the records are others.
+        StorageError
+            If a file cannot be read.
+        """
+        facts = getattr(source, "public", source)
+        if not isinstance(facts, ColumnFacts):
+            raise InputError("a plan of several value columns is loaded with their records.")
+        fields, stated = saved_columns.read(folder, facts)
+        # A stranger's ε can be beyond all doubles: its loss is infinite, and refused.
+        with np.errstate(over="ignore"):
+            plan = ColumnPlans(**fields)
+            saved_columns.check_stated(Path(folder), stated, plan.epsilon, plan.requested_epsilon)
+        return plan
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan's figures as JSON data; all of it is public."""

@@ -148,6 +148,11 @@ def load(folder: str | Path, facts: PublicMetadata, plan_type: Callable[..., Loa
     """
     path = Path(folder)
     words = plan_folder.read_words(path)
+    if plan_folder.has_several(words):
+        raise InputError(
+            f"the plan in {path} is of several value columns; load it with "
+            "hv.ColumnPlans.load(folder, dataset), for records read with these columns."
+        )
     if words.get("kind") != KIND:
         raise InputError(
             f"the plan in {path} has means and variances alone; load it with hv.Plan.load."
@@ -158,7 +163,7 @@ def load(folder: str | Path, facts: PublicMetadata, plan_type: Callable[..., Loa
             f"digest that {plan_folder.WORDS} states; plan and save again."
         )
     # A stranger's ε can be beyond all doubles: its loss is infinite, and refused.
-    with _understood(path), np.errstate(over="ignore"):
+    with understood(path), np.errstate(over="ignore"):
         _check_records(words["records"], facts)
         plan = plan_type(**_fields(path, words, facts))
         if words["plan"]["epsilon"] != decimal_text(plan.epsilon):
@@ -246,7 +251,7 @@ def _component_words(component: DistributionComponent) -> Words:
 
 
 @contextlib.contextmanager
-def _understood(path: Path) -> Iterator[None]:
+def understood(path: Path) -> Iterator[None]:
     """Turn errors that a stranger's text can cause into one sentence."""
     try:
         yield

@@ -65,6 +65,8 @@ DISTRIBUTED = "distributed"
 """Word of plans with pairs that do not fit in memory: pairs.parquet has no row."""
 DISTRIBUTION = "distribution"
 """Kind of plans of quantiles, shares and histograms: folders of another content."""
+COLUMNS_KIND = "columns"
+"""Kind of plans of several value columns: a folder for each column in it."""
 TARGET = "target_"
 """Prefix of the columns of targets."""
 COLUMNS = {
@@ -245,10 +247,11 @@ def check_new(path: Path) -> None:
 def needs_records(folder: str | Path) -> bool:
     """Return whether the plan in a folder is loaded with its records.
 
-    So are plans of pairs that do not fit in memory (see `load`), and plans of distributions.
+    So are plans of pairs that do not fit in memory (see `load`), plans of distributions, and of
+    several value columns.
     """
     words = read_words(Path(folder))
-    if is_distribution(words):
+    if is_distribution(words) or has_several(words):
         return True
     counts = words.get("occupancy")
     return isinstance(counts, dict) and counts.get(DISTRIBUTED) is True
@@ -257,6 +260,11 @@ def needs_records(folder: str | Path) -> bool:
 def is_distribution(words: Mapping[str, Any]) -> bool:
     """Return whether the words of a folder are those of a plan of distributions."""
     return words.get("kind") == DISTRIBUTION
+
+
+def has_several(words: Mapping[str, Any]) -> bool:
+    """Return whether the words of a folder are those of a plan of several value columns."""
+    return words.get("kind") == COLUMNS_KIND
 
 
 def stated_digest(folder: Path) -> str:
@@ -276,6 +284,11 @@ def load(folder: str | Path, plan_type: type[PlanT], elsewhere: Occupancy | None
     """
     path = Path(folder)
     words = read_words(path)
+    if has_several(words):
+        raise InputError(
+            f"the plan in {path} is of several value columns; load it with "
+            "hv.ColumnPlans.load(folder, dataset), for records read with these columns."
+        )
     if is_distribution(words):
         raise InputError(
             f"the plan in {path} has quantiles, shares or a histogram; load it with "

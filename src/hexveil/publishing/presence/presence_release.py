@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.errors import InputError
+from hexveil.base.rational import round_up
 from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import execute, replay
 from hexveil.mechanisms.noise import VettedNoise
@@ -164,6 +165,8 @@ def book_and_draw(
             return replay(plan.stages, rows_of(booking.stages)), True
         journal = LedgerJournal(ledger, name)
         # The vetted door is made here: no caller can give a release another one.
-        outputs = execute(plan.stages, sums, VettedNoise(), journal, plan.shares.meter(losses))
+        # What is metered is what was booked, not what the stages say of themselves.
+        metered = np.minimum(losses, round_up(plan.shares.booked))
+        outputs = execute(plan.stages, sums, VettedNoise(), journal, plan.shares.meter(metered))
         ledger.complete(name)
     return outputs, False

@@ -49,14 +49,17 @@ def build_columns_manifest(
     """
     facts = plan.facts
     prefixes = column_prefixes([*facts.columns])
+    # Data sets that were combined can come from different places.
+    identities = [one.identity for one in facts.columns.values()]
+    versions = {one.get("version") for one in identities}
     return {
         "kind": KIND,
         "schema_version": SCHEMA_VERSION,
         "software": software_versions(),
         "dataset": {
             "name": dataset,
-            "version": facts.identity.get("version"),
-            "sources": [facts.identity.get("source", "not named")],
+            "version": versions.pop() if len(versions) == 1 else None,
+            "sources": list(dict.fromkeys(one.get("source", "not named") for one in identities)),
         },
         "guarantee": guarantee_section(facts.leading, plan.requested_epsilon, plan.epsilon),
         "statistics": list(plan.statistics),

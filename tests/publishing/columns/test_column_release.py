@@ -362,6 +362,30 @@ def test_each_part_names_the_whole(folder):
     assert 'href="no2_air/report.html"' in page
 
 
+def test_all_columns_are_compared_and_rolled_up_at_once(dataset, made, book, folder, tmp_path):
+    """Each column by itself, as if its own folders were given; what is odd is refused."""
+    later = hv.release(
+        dataset, hv.plan(dataset, epsilon=3, statistics=STATISTICS, advise=False), ledger=book,
+        accept_noise=True,
+    )  # fmt: skip
+    changes = hv.compare_releases(folder, later)
+    alone = hv.compare_releases(folder / "no2_air", later.releases["no2.air"])
+    assert [*changes] == [*BOUNDS]
+    assert changes["no2.air"].statement == alone.statement
+    assert changes["no2.air"].table.equals(alone.table)
+    rolled = hv.roll_up(made, one_cell=True)
+    own = hv.roll_up(made.releases["pm25"], one_cell=True)
+    assert rolled["pm25"].table.equals(own.table)
+    together = hv.compare_releases(rolled, hv.roll_up(later, one_cell=True))
+    written = together.write(tmp_path / "changes")
+    assert (written / "no2_air" / "comparison.html").is_file()
+    assert (written / "pm25" / "README.txt").is_file()
+    with pytest.raises(InputError, match="the other has one column alone"):
+        hv.compare_releases(folder, later.releases["pm25"])
+    with pytest.raises(InputError, match=r"'no2\.air' is in one of the releases alone"):
+        hv.compare_releases(rolled, replace(rolled, tables={"pm25": rolled["pm25"]}))
+
+
 def changed_manifest(folder, path, change):
     """Change a manifest, and make the receipts anew, as a forger would."""
     from hexveil.publishing import receipt  # noqa: PLC0415  as a forger would

@@ -11,8 +11,8 @@ A first tour::
     book = hv.Ledger("ledger.sqlite", dataset="surat", budget=5)
     hv.release(ds, plan, ledger=book).write("map")      # booked, noised, written
 
-Records: `read`, `from_sums`, `Cells`, `Labels`, `OneCell`, `Select`, `RecordFormat`,
-`Dataset`; with private presence also `declare`, `FleetDeclaration`.
+Records: `read`, `from_sums`, `combine_columns`, `Cells`, `Labels`, `OneCell`, `Select`,
+`RecordFormat`, `Dataset`; with private presence also `declare`, `FleetDeclaration`.
 Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`; with quantiles, shares and
 histograms: `DistributionPlan`.
 Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`, `FixedQuantile`,
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from hexveil.publishing.published_numbers import Release
     from hexveil.publishing.verification.loaded_release import load
     from hexveil.publishing.verification.verify import verify
+    from hexveil.records.columns.column_datasets import combine_columns
     from hexveil.records.dataset import Dataset
     from hexveil.records.from_sums import from_sums
     from hexveil.records.read import declare, read
@@ -130,6 +131,7 @@ _HOMES = {
     "Dataset": "hexveil.records",
     "RecordFormat": "hexveil.records",
     "Select": "hexveil.records",
+    "combine_columns": "hexveil.records.columns.column_datasets",
     "from_sums": "hexveil.records",
     "declare": "hexveil.records.read",
     "read": "hexveil.records",
@@ -177,6 +179,7 @@ __all__ = [
     "UnknownRange",
     "__version__",
     "capacity",
+    "combine_columns",
     "compare",
     "compare_releases",
     "declare",

@@ -193,3 +193,37 @@ def test_values_are_checked_on_a_terminal_alone(here, call, monkeypatch):
     for options in (["--json"], ["--propose", "new.toml"]):
         said = call("inspect", "run.toml", "--check-values", *options)
         assert (said.code, said.out) == (2, "")
+
+
+@pytest.fixture
+def two_columns(here):
+    """Give the buses a second value column."""
+    table = pq.read_table(here / "buses.parquet")
+    pq.write_table(table.append_column("delay", table["speed"]), here / "buses.parquet")
+    run = (here / "run.toml").read_text().replace('"speed"', '["speed", "delay"]')
+    bounds = "bounds = { speed = [0, 65], delay = [0, 65] }"
+    (here / "run.toml").write_text(run.replace("bounds = [0, 65]", bounds))
+    return here
+
+
+@pytest.mark.slow
+def test_several_value_columns_have_a_grid_in_common(two_columns, call):
+    """Each is judged at its part of epsilon; the proposed run names a grid that all support."""
+    found = json.loads(call("inspect", "run.toml", "--json", "--propose", "new.toml").out)
+    assert found["epsilon_of_each"] == "0.5"
+    assert [*found["columns"]] == ["speed", "delay"]
+    assert {len(one["capacity"]) for one in found["columns"].values()} == {5}
+    fields = found["common"]["balanced"]["fields"]
+    written = tomllib.loads((two_columns / "new.toml").read_text())
+    assert written["cells"]["resolution"] == fields["cells.resolution"]
+    assert written["values"]["bounds"]["delay"] == [0, 65]
+    said = call("inspect", "new.toml")
+    assert f"resolution = {fields['cells.resolution']}" in said.out
+    assert said.out.count("Rules ") == 2
+
+
+def test_a_query_for_each_value_column(two_columns, call):
+    """Both are printed, each with its own bounds and name."""
+    said = call("inspect", "run.toml", "--sql", "duckdb")
+    assert said.out.count("hv.from_sums(table") == 2
+    assert "-- 'delay'" in said.out

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hexveil.planning.feasibility.proposals import RunAdvice
     from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
     from hexveil.records import Dataset
+    from hexveil.records.columns.column_datasets import ColumnDatasets
 
 
 def resolve_path(run: Run, path: Path) -> Path:
@@ -96,6 +97,15 @@ def read_facts(run: Run) -> PublicMetadata:
     return facts if facts.recount is None else replace(facts, recount=KeptCounts(facts.recount))
 
 
+def read_column_facts(run: Run) -> dict[str, PublicMetadata]:
+    """Return the public metadata of each value column; they keep their counts on other grids."""
+    dataset = cast("ColumnDatasets", read_releasable(run))
+    return {
+        column: replace(facts, recount=facts.recount and KeptCounts(facts.recount))
+        for column, facts in dataset.public.columns.items()
+    }
+
+
 def read_cells(run: Run) -> Dataset:
     """Return the run's records for a study; those without places and labels are one cell."""
     if not arguments.has_places(run) and not run.cells.explicit_fields():
@@ -104,8 +114,17 @@ def read_cells(run: Run) -> Dataset:
 
 
 def build_query(run: Run, dialect: str) -> str:
-    """Return the SQL that computes the run's sums elsewhere; nothing is read."""
-    arguments.refuse_several(run, "a query")
+    """Return the SQL that computes the run's sums elsewhere, a query for each value column."""
+    runs = arguments.runs_of_columns(run)
+    if len(runs) == 1:
+        return _query_of_column(run, dialect)
+    return "\n\n".join(
+        f"-- {run.columns.value!r}\n{_query_of_column(run, dialect)}" for run in runs
+    )
+
+
+def _query_of_column(run: Run, dialect: str) -> str:
+    """Return the query of one value column; nothing is read."""
     source, options = arguments.source(run), arguments.read_arguments(run, read_records)
     if not isinstance(source, str):
         raise InputError("a query needs a single source; name one table or file.")
@@ -219,6 +238,15 @@ def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity,
                 weaker_units=_weaker_units(run, facts)[-1:],
             )
         return assess_grids(made, search=False), runs
+
+
+def assess_column(run: Run, facts: PublicMetadata, epsilon: str) -> Capacity:
+    """Return the capacity of one value column at its part of ε."""
+    options = _grid_options(run)
+    options.setdefault("clipping_range", "auto")
+    with show_progress(OTHER_GRIDS):
+        made = make_plan(facts, epsilon=epsilon, **options, advise=False)
+        return assess_grids(made, search=False)
 
 
 def _weaker_units(run: Run, facts: PublicMetadata) -> tuple[Unit, ...]:

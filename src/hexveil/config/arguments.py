@@ -70,6 +70,23 @@ def value_columns_of(run: Run) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value or ())
 
 
+def runs_of_columns(run: Run) -> list[Run]:
+    """Return a run of each value column alone, with its own bounds, quantum and unit of measure."""
+    runs = []
+    for column in value_columns_of(run):
+        declared = run.values.explicit_fields()
+        own = {
+            name: stated.get(column)
+            for name, stated in declared.items()
+            if isinstance(stated, dict)
+        }
+        columns = run.columns.model_copy(update={"value": column})
+        values = run.values.model_copy(update=own)
+        alone = run.model_copy(update={"columns": columns, "values": values})
+        runs.append(alone.standing_in(run.folder))
+    return runs or [run]
+
+
 def value_unit_of(run: Run) -> str:
     """Return the unit of measure of a run with one value column; "" where none is stated."""
     stated = run.values.value_unit or ""

@@ -331,25 +331,41 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         for column in value_columns(value, bounds, quantum, value_unit)
     ]  # fmt: skip
     if len(requests) > 1:
-        _refuse_several(len(requests), spark=spark, cache=cache)
         if is_private:
+            _refuse_several(len(requests), spark=spark, cache=cache)
             return _read_private_columns(source, requests, version)
-        return _read_columns(source, requests)
+        return _read_columns(source, requests, spark, (cache, version))
     (request,) = requests
     if is_private:
         return _read_private(source, request, spark=spark, cache=cache, version=version)
+    return _read_alone(source, request, spark, (cache, version))
+
+
+def _read_alone(
+    source: object,
+    request: ReadRequest,
+    spark: Any,  # noqa: ANN401  pyspark is not loaded
+    cached: tuple[Any, Any],
+) -> Dataset:
+    """Read one value column with public presence; `cached` is the cache and the versions."""
     if spark is not None:
         from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415
 
         return read_by_spark(spark, resolve_spark_source(source), request)
     from hexveil.records.duckdb.reading import read_dataset  # noqa: PLC0415  the engine
 
+    cache, version = cached
     files = resolve_source(source, unpack=False)
     # Delimited text is checked as it is read, and files of a cache that are new.
-    if cache is None and isinstance(files, Files) and files.kind != "csv":
+    if cache is None:
+        _check_compressed(files)
+    return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
+
+
+def _check_compressed(files: object) -> None:
+    if isinstance(files, Files) and files.kind != "csv":
         for path in files.paths:
             check_compressed(path, files.paths)
-    return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
 
 
 def _refuse_several(
@@ -358,30 +374,40 @@ def _refuse_several(
     spark: Any,  # noqa: ANN401  pyspark is not loaded
     cache: object,
 ) -> None:
-    """Refuse several value columns where columns can only be read one by one."""
+    """Refuse several value columns of private presence where they can only be read one by one."""
     alone = {'engine="spark"': spark is not None, "a cache": cache is not None}
     if given := [name for name, used in alone.items() if used]:
         raise InputError(
-            f"value names {n_columns} columns, which are read by DuckDB and without a cache, not "
-            f"with {given[0]}; leave that out, or read and release the columns one by one."
+            f'value names {n_columns} columns, which with protect="presence" are read by DuckDB '
+            f"and without a cache, not with {given[0]}; leave that out, or read and release the "
+            "columns one by one."
         )
 
 
-def _read_columns(source: object, requests: Sequence[ReadRequest]) -> ColumnDatasets:
-    """Read several value columns in one pass.
+def _read_columns(
+    source: object,
+    requests: Sequence[ReadRequest],
+    spark: Any,  # noqa: ANN401  pyspark is not loaded
+    cached: tuple[Any, Any],
+) -> ColumnDatasets:
+    """Read several value columns: in one pass, or by Spark or with a cache one after the other.
 
     Raises
     ------
     InputError
         If the columns differ in their clocks, or also as `read`.
     """
-    from hexveil.records.duckdb.reading import read_datasets  # noqa: PLC0415  the engine
+    made: Sequence[Dataset]
+    if spark is not None or cached[0] is not None:
+        # Each file's pairs are kept by column, so that a further column reads the files once more.
+        made = [_read_alone(source, request, spark, cached) for request in requests]
+    else:
+        from hexveil.records.duckdb.reading import read_datasets  # noqa: PLC0415  the engine
 
-    files = resolve_source(source, unpack=False)
-    if isinstance(files, Files) and files.kind != "csv":
-        for path in files.paths:
-            check_compressed(path, files.paths)
-    made = read_datasets(files, requests)
+        files = resolve_source(source, unpack=False)
+        resolve_cache(None, cached[1], source, files)
+        _check_compressed(files)
+        made = read_datasets(files, requests)
     by_column = {request.columns.value: one for request, one in zip(requests, made, strict=True)}
     clocks = {one.public.identity.get("naive_times", "none") for one in made}
     if requests[0].rules.two_clocks and len(clocks) > 1:

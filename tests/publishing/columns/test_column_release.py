@@ -224,6 +224,79 @@ def test_a_damaged_plan_is_refused(plan):
             unpack_columns(wrong, plan)
 
 
+# ---- data sets that were read apart ----
+
+
+def sums_of(dataset, column):
+    """Return a data set as a table of sums, its ids in the types that a warehouse may have."""
+    one = dataset.datasets[column]
+    occupancy, quantum = one.occupancy, float(one.public.lattice.quantum)
+    labels = one.public.cells.labels["ward"]
+    return pa.table(
+        {
+            "ward": [labels[cell] for cell in occupancy.cell],
+            "user": one.units.users.take(pa.array(occupancy.user)),
+            "n": occupancy.n,
+            # The lower bound is 0 for both.
+            "sum": one.sums.total * quantum,
+        }
+    )
+
+
+def test_columns_that_were_read_apart_are_the_same_release(source, dataset, tmp_path):
+    """With a cache, and as sums in another order of ids, units have one number in all columns."""
+    cached = hv.read(
+        source, value=[*BOUNDS], bounds=BOUNDS, value_unit="ug/m3", statistics=STATISTICS,
+        max_bad_rows=0.2, cache=tmp_path / "cache", version="1", **READ,
+    )  # fmt: skip
+    apart = hv.combine_columns(
+        {
+            column: hv.from_sums(
+                sums_of(dataset, column).sort_by([("user", "descending")]), bounds=BOUNDS[column],
+                quantum="0.01", cells=hv.Labels("ward"), value_unit="ug/m3",
+            )
+            for column in BOUNDS
+        }
+    )  # fmt: skip
+    for other in (cached, apart):
+        assert other.public.n_units == dataset.public.n_units
+        for column, one in dataset.datasets.items():
+            ids = other.units.take(other.public.units[column]).users.to_pylist()
+            assert ids == other.datasets[column].units.users.to_pylist()
+            assert set(ids) == {*one.units.users.to_pylist()}
+            assert other.public.columns[column].value == column
+            assert sorted(other.datasets[column].sums.total) == sorted(one.sums.total)
+    plans = [hv.plan(one, epsilon=3, clipping_range="bounds", advise=False)
+             for one in (dataset, cached, apart)]  # fmt: skip
+    losses = [dict(zip(one.units.users.to_pylist(), plan.losses(), strict=True))
+              for one, plan in zip((dataset, cached, apart), plans, strict=True)]  # fmt: skip
+    assert losses[0] == losses[1]
+    assert losses[0] == pytest.approx(losses[2], rel=1e-9)
+    ledger = hv.Ledger(tmp_path / "ledger.sqlite", dataset="air", budget=9)
+    made = hv.release(apart, plans[2], ledger=ledger, accept_noise=True)
+    assert find_problems(made.write(tmp_path / "map")) == ()
+
+
+def test_data_sets_of_other_units_or_cells_do_not_combine(dataset, source):
+    """What a release has once must be equal; the sentence says what is not."""
+    first, second = dataset.datasets.values()
+    table = pa.table({"cell": ["w0"], "user": ["s1 2026-11-01"], "n": [1], "sum": [3.0]})
+    given = {"bounds": (0, 9), "min_users": 1, "cells": hv.Labels("cell")}
+    days = hv.from_sums(table, privacy_unit="user-day", **given)
+    clock = replace(days, public=replace(days.public, identity={"timezone": "Asia/Kolkata"}))
+    pairs = (
+        ({"a": first}, "two data sets or more"),
+        ({"a": first, "b": dataset}, "'b' must be a data set of one value"),
+        ({"a": first, "b": replace(second, units=None)}, "matched by ids"),
+        ({"a": first, "b": hv.from_sums(table, **given)}, "differ in their cells"),
+        ({"a": hv.from_sums(table, **given), "b": days}, "differ in the privacy unit"),
+        ({"a": days, "b": clock}, "the clock of their days"),
+    )
+    for datasets, message in pairs:
+        with pytest.raises(InputError, match=message):
+            hv.combine_columns(datasets)
+
+
 # ---- the exact law ----
 
 
@@ -421,6 +494,30 @@ def test_each_part_names_the_whole(folder):
     assert 'href="no2_air/report.html"' in page
 
 
+def test_all_columns_are_compared_and_rolled_up_at_once(dataset, made, book, folder, tmp_path):
+    """Each column by itself, as if its own folders were given; what is odd is refused."""
+    later = hv.release(
+        dataset, hv.plan(dataset, epsilon=3, statistics=STATISTICS, advise=False), ledger=book,
+        accept_noise=True,
+    )  # fmt: skip
+    changes = hv.compare_releases(folder, later)
+    alone = hv.compare_releases(folder / "no2_air", later.releases["no2.air"])
+    assert [*changes] == [*BOUNDS]
+    assert changes["no2.air"].statement == alone.statement
+    assert changes["no2.air"].table.equals(alone.table)
+    rolled = hv.roll_up(made, one_cell=True)
+    own = hv.roll_up(made.releases["pm25"], one_cell=True)
+    assert rolled["pm25"].table.equals(own.table)
+    together = hv.compare_releases(rolled, hv.roll_up(later, one_cell=True))
+    written = together.write(tmp_path / "changes")
+    assert (written / "no2_air" / "comparison.html").is_file()
+    assert (written / "pm25" / "README.txt").is_file()
+    with pytest.raises(InputError, match="the other has one column alone"):
+        hv.compare_releases(folder, later.releases["pm25"])
+    with pytest.raises(InputError, match=r"'no2\.air' is in one of the releases alone"):
+        hv.compare_releases(rolled, replace(rolled, tables={"pm25": rolled["pm25"]}))
+
+
 def less_loss(manifest):
     manifest["losses"]["mean"] /= 2
 
@@ -472,7 +569,6 @@ def test_prefixes_differ_and_are_folder_names():
         ({"bounds": {"pm25": (0, 100)}}, "bounds leaves out the value column 'no2.air'"),
         ({"value": ["pm25", "pm25"]}, "names a column twice"),
         ({"value": ["pm25", "sensor"], "bounds": (0, 9)}, "value and user cannot be the same"),
-        ({"cache": "folder"}, "not with a cache"),
     ],
 )
 def test_readings_that_take_one_column_are_refused(source, options, message):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,13 +16,13 @@ from hexveil.cli.commands.roll_up_command import (  # the parser reads annotatio
     Timeslot,
     check_output,
     requested_grid,
+    show_derived,
 )
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.publishing.derived import derived_folder
 from hexveil.publishing.derived.release_comparison import DEFAULT_RATE, compare_releases
-from hexveil.publishing.derived.release_source import open_source
-from hexveil.publishing.derived.roll_up import roll_up_source
+from hexveil.publishing.derived.roll_up import roll_up_release
 from hexveil.publishing.markup import clean
 
 if TYPE_CHECKING:
@@ -76,24 +75,18 @@ def compare(  # noqa: PLR0913  an option per argument
     grid = requested_grid(resolution, timeslot, columns, one_cell=one_cell)
     releases: list[Any] = [before, after]
     if grid is not None:
-        sources = [open_source(folder, key=key) for folder in (before, after)]
-        releases = [roll_up_source(source, grid) for source in sources]
+        releases = [roll_up_release(folder, grid, key=key) for folder in (before, after)]
     comparison = compare_releases(
         *releases, statistic=statistic, slots=slots, false_discovery_rate=rate, key=key
     )
     if out is not None:
         comparison.write(out, context=context)
-    if as_json:
-        rows = {} if out is not None else {"cells": comparison.table.to_pylist()}
-        typer.echo(json.dumps(comparison.statement | rows, indent=2, ensure_ascii=False))
-    else:
-        typer.echo("\n".join(lines(comparison, out)))
+    show_derived(comparison, lines, out, as_json=as_json)
 
 
-def lines(comparison: ReleaseComparison, out: Path | None) -> list[str]:
+def lines(comparison: ReleaseComparison) -> list[str]:
     """Return lines about a comparison."""
     texts = derived_folder.texts_of(comparison.table, comparison.statement)
-    written = [] if out is None else formatting.wrapped("Written", str(out))
     pairing = formatting.wrapped("Pairs", clean(texts["pairing"])) if texts["pairing"] else []
     return [
         *formatting.wrapped("Changed", texts["verdicts"]),
@@ -102,5 +95,4 @@ def lines(comparison: ReleaseComparison, out: Path | None) -> list[str]:
         *formatting.wrapped("Covered", texts["covers"]),
         *formatting.wrapped("Beware", texts["not_covered"]),
         *formatting.wrapped("Cost", texts["cost"]),
-        *written,
     ]

@@ -12,9 +12,9 @@ import typer
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
-from hexveil.cli import shared_steps
+from hexveil.cli import column_inspection, shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
-from hexveil.cli.output import formatting, grid_table, proposal_text, value_check_text
+from hexveil.cli.output import fact_text, formatting, proposal_text, value_check_text
 from hexveil.cli.presence import declared_plan
 from hexveil.config import Run, arguments
 from hexveil.config.run_file_template import draft_run_file
@@ -27,8 +27,6 @@ from hexveil.records.sources.schema_preview import inspect_schema
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning import Capacity
     from hexveil.planning.feasibility.proposals import RunAdvice
 
 COMPARED_AT = "1"
@@ -135,19 +133,22 @@ def inspect(  # noqa: PLR0913  the options of the command
 
 def report(run: Run, propose: Path | None, choice: str, *, as_json: bool) -> None:
     """Print public metadata, grids and proposed runs; write the chosen run, if a file is named."""
-    facts = shared_steps.read_facts(run)
     # Grids can be compared before a price is chosen.
     epsilon = run.plan.epsilon or COMPARED_AT
+    if len(arguments.value_columns_of(run)) > 1:
+        column_inspection.inspect_columns(run, epsilon, propose, choice, as_json=as_json)
+        return
+    facts = shared_steps.read_facts(run)
     table, advice = shared_steps.advise_run(run, facts, epsilon)
     if propose is not None:
         write_proposal(run, advice, propose, choice, epsilon)
     if as_json:
         offers = {"capacity": table.to_arrow().to_pylist(), "proposal": table.sentence}
-        output = facts_json(facts) | {"epsilon": epsilon} | offers
+        output = fact_text.facts_json(facts) | {"epsilon": epsilon} | offers
         typer.echo(json.dumps(output | {"advice": proposal_text.advice_json(advice)}))
         return
-    typer.echo("\n".join(fact_lines(facts)))
-    show(table, facts, epsilon)
+    typer.echo("\n".join(fact_text.fact_lines(facts)))
+    fact_text.show_grids(table, facts, epsilon)
     typer.echo("\n".join(["", *proposal_text.advice_lines(advice, facts.value_unit, epsilon)]))
     if propose is not None:
         typer.echo("\n".join(["", *formatting.wrapped("Run file", str(propose))]))
@@ -164,6 +165,19 @@ def private_lines(run: Run, conflicting: Sequence[str]) -> list[str]:
         )
     if run.read.engine == "spark":
         raise InputError("--check-values reads with DuckDB; leave out the engine.")
+    runs = arguments.runs_of_columns(run)
+    lines = [_check_column(run) for run in runs]
+    # A heading only where there are several.
+    headings = [str(run.columns.value) for run in runs] if len(runs) > 1 else [""]
+    return [
+        line
+        for heading, own in zip(headings, lines, strict=True)
+        for line in ([heading, *own] if heading else own)
+    ]
+
+
+def _check_column(run: Run) -> list[str]:
+    """Return the PRIVATE check of the values of one column."""
     options = arguments.read_arguments(run, read)
     parameters = inspect_module.signature(value_checks.check_values).parameters
     known = {name: value for name, value in options.items() if name in parameters}
@@ -214,53 +228,3 @@ def draft(run: Run, *, alone: bool, trust: bool) -> str:
         record_format=arguments.record_format(run),
     )
     return draft_run_file(run, schema)
-
-
-def facts_json(facts: PublicMetadata) -> dict[str, object]:
-    """Return the public metadata of a data set as JSON data."""
-    occupancy = facts.occupancy
-    return {
-        "value": facts.value,
-        "value_unit": facts.value_unit,
-        "unit": facts.privacy_unit,
-        "users": occupancy.n_users,
-        "cells": occupancy.n_cells,
-        "records": occupancy.n_records,
-        "rules": dict(facts.rules),
-    }
-
-
-def fact_lines(facts: PublicMetadata) -> list[str]:
-    """Return the public metadata of a data set as text."""
-    occupancy = facts.occupancy
-    unit = f" in {facts.value_unit}" if facts.value_unit else ""
-    low, high = (
-        formatting.number_text(float(b)) for b in (facts.lattice.lower, facts.lattice.upper)
-    )
-    lines = [
-        *formatting.wrapped(
-            "Value", f"{facts.value}{unit}, clamped to {low} and {high}; never shown."
-        ),
-        *formatting.wrapped("Records", f"{occupancy.n_records:,} in the cells below."),
-        *formatting.wrapped(
-            "Protected", f"{occupancy.n_users:,} {facts.privacy_unit}s, each as one privacy unit."
-        ),
-        *formatting.wrapped(
-            "Cells", f"{occupancy.n_cells:,}: {formatting.grid_words(facts.cells.grid)}."
-        ),
-    ]
-    width = max((len(rule) for rule in facts.rules), default=0)
-    for number, (rule, count) in enumerate(facts.rules.items()):
-        label = "" if number else "Rules"
-        lines.append(f"{label:<19}{rule:<{width}}  {count:>12,}")
-    return lines
-
-
-def show(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
-    """Print the grids that this fleet supports."""
-    factor = formatting.factor(float(epsilon))
-    typer.echo(
-        f"\nGrids that this fleet supports at epsilon {epsilon} (probability factor {factor}):"
-    )
-    # The proposed runs come after the table, so that it names no grid of its own.
-    grid_table.show(table, facts.value_unit, sentence=False)

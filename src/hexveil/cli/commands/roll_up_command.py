@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -13,9 +13,15 @@ from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotati
 from hexveil.cli.output import formatting
 from hexveil.publishing.derived import derived_folder
 from hexveil.publishing.derived.coarser_cells import EVERYTHING, CoarserGrid
-from hexveil.publishing.derived.release_source import open_source
-from hexveil.publishing.derived.roll_up import RolledUpRelease, roll_up_source
+from hexveil.publishing.derived.derived_columns import DerivedColumns
+from hexveil.publishing.derived.derived_table import DerivedTable
+from hexveil.publishing.derived.roll_up import RolledUpRelease, roll_up_release
 from hexveil.publishing.markup import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Derived = TypeVar("_Derived", bound=DerivedTable)
 
 MAX_LINES = 10
 """Averages that are printed; the folder has all."""
@@ -61,16 +67,39 @@ def roll_up(  # noqa: PLR0913  an option per argument
     public counts of records.
     """
     check_output(out, context)
-    source = open_source(folder, key=key)
     grid = requested_grid(resolution, timeslot, columns, one_cell=one_cell) or CoarserGrid()
-    averages = roll_up_source(source, grid)
+    averages = roll_up_release(folder, grid, key=key)
     if out is not None:
         averages.write(out, context=context)
+    show_derived(averages, lines, out, as_json=as_json)
+
+
+def show_derived(
+    made: _Derived | DerivedColumns[_Derived],
+    describe: Callable[[_Derived], list[str]],
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print a roll-up or a comparison of one value column, or of several one after the other."""
+    columns = made.tables if isinstance(made, DerivedColumns) else {"": made}
     if as_json:
-        rows: dict[str, Any] = {} if out is not None else {"cells": averages.table.to_pylist()}
-        typer.echo(json.dumps(averages.statement | rows, indent=2, ensure_ascii=False, default=str))
-    else:
-        typer.echo("\n".join(lines(averages, out)))
+        content = {column: _json(one, out) for column, one in columns.items()}
+        shown = content.get("", {"columns": content})
+        typer.echo(json.dumps(shown, indent=2, ensure_ascii=False, default=str))
+        return
+    texts: list[str] = []
+    for column, one in columns.items():
+        texts += formatting.wrapped("Column", clean(column)) if column else []
+        texts += describe(one)
+    written = [] if out is None else formatting.wrapped("Written", str(out))
+    typer.echo("\n".join([*texts, *written]))
+
+
+def _json(made: DerivedTable, out: Path | None) -> dict[str, Any]:
+    """Return the statement as JSON data, with the cells unless a folder has them."""
+    rows: dict[str, Any] = {} if out is not None else {"cells": made.table.to_pylist()}
+    return made.statement | rows
 
 
 def check_output(out: Path | None, context: Path | None) -> None:
@@ -106,7 +135,7 @@ def requested_grid(
     return None if grid.is_empty else grid
 
 
-def lines(averages: RolledUpRelease, out: Path | None) -> list[str]:
+def lines(averages: RolledUpRelease) -> list[str]:
     """Return lines about a roll-up: its averages, if they are few."""
     texts = derived_folder.texts_of(averages.table, averages.statement)
     unit = texts["unit"]
@@ -117,12 +146,10 @@ def lines(averages: RolledUpRelease, out: Path | None) -> list[str]:
     ]
     if len(averages) > MAX_LINES:
         cells.append(f"and {len(averages) - MAX_LINES:,} more.")
-    written = [] if out is None else formatting.wrapped("Written", str(out))
     return [
         *(line for cell in cells for line in formatting.wrapped("Average", clean(cell))),
         *formatting.wrapped("Covered", texts["covers"]),
         *formatting.wrapped("Cost", texts["cost"]),
-        *written,
     ]
 
 

@@ -128,6 +128,8 @@ def read(folder: str | Path, facts: ColumnFacts) -> tuple[dict[str, Any], str]:
         plans = {column: _part(*parts[column], own) for column, own in facts.columns.items()}
         if len({plan.statistics for plan in plans.values()}) > 1:
             raise InputError("its columns have different statistics.")
+        if len({plan.delta for plan in plans.values()}) > 1:
+            raise InputError("its columns promise different deltas.")
         request = words["request"]
         fields = {
             "facts": facts,

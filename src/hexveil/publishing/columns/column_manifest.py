@@ -61,6 +61,9 @@ def build_columns_manifest(
         facts.leading, plan.requested_epsilon, plan.epsilon,
         protect=PRESENCE if is_private else "values", delta=plan.delta,
     )  # fmt: skip
+    # Data sets that were combined can come from different places.
+    identities = [one.identity for one in facts.columns.values()]
+    versions = {one.get("version") for one in identities}
     return {
         "kind": KIND,
         **({"model": PRESENCE} if is_private else {}),
@@ -68,8 +71,8 @@ def build_columns_manifest(
         "software": software_versions(),
         "dataset": {
             "name": dataset,
-            "version": facts.identity.get("version"),
-            "sources": [facts.identity.get("source", "not named")],
+            "version": versions.pop() if len(versions) == 1 else None,
+            "sources": list(dict.fromkeys(one.get("source", "not named") for one in identities)),
         },
         "guarantee": {**({"protect": PRESENCE} if is_private else {}), **guarantee},
         "statistics": list(plan.statistics),

@@ -60,11 +60,41 @@ def write(
     StorageError
         If writing fails midway; nothing half-written stays.
     """
+    return _write(folder, context, {"": (table, statement)})
+
+
+def write_parts(
+    parts: Mapping[str, tuple[pa.Table, Mapping[str, Any]]],
+    folder: str | Path,
+    *,
+    context: str | Path | None = None,
+) -> Path:
+    """Write a folder for each table and its statement inside a new folder, and return that.
+
+    Raises
+    ------
+    InputError, StorageError
+        See `write`.
+    """
+    return _write(folder, context, parts)
+
+
+def _write(
+    folder: str | Path,
+    context: str | Path | None,
+    parts: Mapping[str, tuple[pa.Table, Mapping[str, Any]]],
+) -> Path:
     path = check_writable(folder)
     lines = None if context is None else read_context(context)
     try:
         with atomic_files.folder(path) as temporary:
-            _write_files(temporary, table, statement, lines)
+            for name, (table, statement) in parts.items():
+                place = temporary / name
+                place.mkdir(exist_ok=True)
+                _write_files(place, table, statement, lines)
+                # Files at the top are made durable with their folder.
+                for file in place.iterdir() if name else ():
+                    atomic_files.fsync(file)
     except OSError as error:
         raise StorageError(
             f"nothing could be written to {path} ({atomic_files.reason(error)}); nothing was left "

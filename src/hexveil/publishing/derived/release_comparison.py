@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,11 @@ from hexveil.publishing.derived.cell_pairs import (
     check_names,
     pair_cells,
     place_columns,
+)
+from hexveil.publishing.derived.derived_columns import (
+    DerivedColumns,
+    check_same_columns,
+    sources_by_column,
 )
 from hexveil.publishing.derived.derived_table import DerivedTable
 from hexveil.publishing.derived.false_discoveries import find_discoveries
@@ -45,7 +50,8 @@ if TYPE_CHECKING:
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
-    Comparable = Release | RolledUpRelease | str | Path
+    Comparable = Release | RolledUpRelease | DerivedColumns[RolledUpRelease] | str | Path
+    Opened = Release | RolledUpRelease | ReleaseSource | str | Path
 
 HIGHER, LOWER, UNCLEAR = "higher", "lower", "cannot be told"
 """Verdicts on a cell."""
@@ -85,12 +91,12 @@ def compare_releases(
     slots: tuple[str, str] | None = None,
     false_discovery_rate: float = DEFAULT_RATE,
     key: str | Path | None = None,
-) -> ReleaseComparison:
+) -> ReleaseComparison | DerivedColumns[ReleaseComparison]:
     """Compare two releases cell by cell; nothing is spent.
 
     Parameters
     ----------
-    before, after : Release, RolledUpRelease, str or Path
+    before, after : Release, RolledUpRelease, DerivedColumns, str or Path
         Releases, roll-ups, or release folders, which are checked as by `hv.verify`.
     statistic : str, optional
         "mean", "variance" or "sd"; default the first that was released.
@@ -104,7 +110,8 @@ def compare_releases(
     Returns
     -------
     ReleaseComparison
-        Of the cells that both have.
+        Of the cells that both have. Of several value columns one for each, as `DerivedColumns`:
+        verdicts and the false discovery rate are a column's own.
 
     Raises
     ------
@@ -117,7 +124,31 @@ def compare_releases(
             f"the false discovery rate must lie between 0 and 1, got {false_discovery_rate!r}; "
             "write for example 0.05."
         )
-    sources = [_open(release, key) for release in (before, after)]
+    sides = [sources_by_column(release, key) for release in (before, after)]
+    options = _Options(statistic, slots, false_discovery_rate, key)
+    if sides == [None, None]:
+        return _compare_tables(cast("Opened", before), cast("Opened", after), options)
+    check_same_columns(*sides)
+    first, second = (side or {} for side in sides)
+    return DerivedColumns(
+        {column: _compare_tables(first[column], second[column], options) for column in first}
+    )
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Options of a comparison; see `compare_releases`."""
+
+    statistic: str | None
+    slots: tuple[str, str] | None
+    false_discovery_rate: float
+    key: str | Path | None
+
+
+def _compare_tables(before: Opened, after: Opened, options: _Options) -> ReleaseComparison:
+    """Compare two releases of one value column; see `compare_releases`."""
+    slots, false_discovery_rate = options.slots, options.false_discovery_rate
+    sources = [_open(release, options.key) for release in (before, after)]
     is_same = sources[0].identity["request"] == sources[1].identity["request"]
     if is_same and (slots is None or slots[0] == slots[1]):
         raise InputError(
@@ -125,7 +156,7 @@ def compare_releases(
             "give two slots of it, or another release."
         )
     check_comparable(*sources)
-    statistic = statistic or sources[0].statistics[0]
+    statistic = options.statistic or sources[0].statistics[0]
     numbers = [_numbers(*of, statistic) for of in zip((before, after), sources, strict=True)]
     pairs = pair_cells(sources[0].table, sources[1].table, slots)
     taken = [_take(numbers[0], pairs.before), _take(numbers[1], pairs.after)]
@@ -152,11 +183,11 @@ def compare_releases(
     return ReleaseComparison(table, statement | {"verdicts": _count(table)})
 
 
-def _open(release: Comparable, key: str | Path | None) -> ReleaseSource:
+def _open(release: Opened, key: str | Path | None) -> ReleaseSource:
     return release.source if isinstance(release, RolledUpRelease) else open_source(release, key=key)
 
 
-def _numbers(release: Comparable, source: ReleaseSource, statistic: str) -> CellNumbers:
+def _numbers(release: Opened, source: ReleaseSource, statistic: str) -> CellNumbers:
     if not isinstance(release, RolledUpRelease):
         return numbers_to_compare(source, statistic)
     if statistic != "mean":

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.publishing import receipt
 from hexveil.publishing.columns.column_release import ColumnReleases
+from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.published_numbers import Release
+from hexveil.publishing.verification.column_checks import has_columns
 from hexveil.publishing.verification.loaded_release import load
 
 if TYPE_CHECKING:
@@ -60,14 +62,49 @@ _WITHOUT_RANGE = ("cells", "cell_stages")
 """Private steps of releases within public bounds."""
 
 
-def open_source(release: Release | str | Path, *, key: str | Path | None = None) -> ReleaseSource:
+def open_columns(
+    release: object, *, key: str | Path | None = None
+) -> dict[str, ReleaseSource] | None:
+    """Return each value column of a release or folder that has several; None of another one.
+
+    Raises
+    ------
+    InputError
+        If the folder is not as it was written.
+    """
+    folder = Path(release) if isinstance(release, (str, Path)) else None
+    if folder is not None:
+        if not has_columns(folder):
+            return None
+        release = load(folder, key=key)
+    if not isinstance(release, ColumnReleases):
+        return None
+    prefixes = column_prefixes([*release.releases])
+    return {
+        column: _from_release(
+            one,
+            None
+            if folder is None
+            else receipt.file_digest(folder / prefixes[column] / receipt.NAME),
+        )
+        for column, one in release.releases.items()
+    }
+
+
+def open_source(
+    release: Release | ReleaseSource | str | Path, *, key: str | Path | None = None
+) -> ReleaseSource:
     """Return a release in memory or in a folder, which is checked as by `hv.verify`.
+
+    A source that was opened before is returned as it is.
 
     Raises
     ------
     InputError
         If the folder is not as it was written, or it is neither a release nor a folder.
     """
+    if isinstance(release, ReleaseSource):
+        return release
     if isinstance(release, (str, Path)):
         loaded = load(release, key=key)
         checksum = receipt.file_digest(Path(release) / receipt.NAME)
@@ -83,8 +120,8 @@ def open_source(release: Release | str | Path, *, key: str | Path | None = None)
 def _from_release(release: Release, checksum: str | None) -> ReleaseSource:
     if isinstance(release, ColumnReleases):
         raise InputError(
-            "a release of several value columns is compared and rolled up column by column; name "
-            "the folder of one inside it, or pass one of its .releases."
+            "a release of several value columns is no source of one table; name the folder of one "
+            "inside it, or pass one of its .releases."
         )
     manifest = release.manifest
     if manifest.get("model") == "presence":

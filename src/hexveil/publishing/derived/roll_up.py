@@ -20,8 +20,9 @@ from hexveil.publishing.derived.cell_averages import average_cells
 from hexveil.publishing.derived.cell_numbers import CellNumbers, numbers_to_average
 from hexveil.publishing.derived.cell_pairs import check_names
 from hexveil.publishing.derived.coarser_cells import CoarserGrid, group_cells
+from hexveil.publishing.derived.derived_columns import DerivedColumns
 from hexveil.publishing.derived.derived_table import DerivedTable
-from hexveil.publishing.derived.release_source import open_source
+from hexveil.publishing.derived.release_source import open_columns, open_source
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.templates import render_sentence
@@ -69,7 +70,7 @@ def roll_up(
     columns: Sequence[str] | None = None,
     one_cell: bool = False,
     key: str | Path | None = None,
-) -> RolledUpRelease:
+) -> RolledUpRelease | DerivedColumns[RolledUpRelease]:
     """Return the averages of a release over coarser cells; nothing is spent.
 
     Parameters
@@ -87,13 +88,28 @@ def roll_up(
     key : str or Path, optional
         File of the holder's public key: then the folder must be signed with it.
 
+    Returns
+    -------
+    RolledUpRelease
+        Of several value columns one for each, as `DerivedColumns`.
+
     Raises
     ------
     InputError
         If the folder is not as it was written, no average was released, or the grid is not coarser.
     """
     grid = CoarserGrid(resolution, timeslot, columns, one_cell)
-    return roll_up_source(open_source(release, key=key), grid)
+    return roll_up_release(release, grid, key=key)
+
+
+def roll_up_release(
+    release: Release | str | Path, grid: CoarserGrid, *, key: str | Path | None = None
+) -> RolledUpRelease | DerivedColumns[RolledUpRelease]:
+    """Return the averages of a release of one or several value columns; see `roll_up`."""
+    columns = open_columns(release, key=key)
+    if columns is None:
+        return roll_up_source(open_source(release, key=key), grid)
+    return DerivedColumns({name: roll_up_source(one, grid) for name, one in columns.items()})
 
 
 def roll_up_source(source: ReleaseSource, grid: CoarserGrid) -> RolledUpRelease:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from hexveil.base.arrow_numbers import to_arrow
-from hexveil.base.errors import HexveilError
+from hexveil.base.errors import InputError
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+from hexveil.records.dataset import Dataset
 from hexveil.records.units import Units
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from hexveil.records.dataset import Dataset
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 
@@ -50,6 +52,11 @@ class ColumnDatasets:
             len(units.users),
         )
         return cls(dict(datasets), facts, units)
+
+    def close(self) -> None:
+        """Release pairs that are not in memory; without any, do nothing."""
+        for one in self.datasets.values():
+            one.close()
 
     def __repr__(self) -> str:
         columns = ", ".join(
@@ -93,9 +100,97 @@ class PrivateColumns:
         )
 
 
+def combine_columns(datasets: Mapping[str, Dataset]) -> ColumnDatasets:
+    """Return data sets of one value each as value columns of one release.
+
+    However each was read: by `hexveil.read`, with a cache or by Spark, or by `hexveil.from_sums`.
+    `hexveil.read` with several value columns does this itself.
+
+    Parameters
+    ----------
+    datasets : mapping of str to Dataset
+        By the name of the value column.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two, one is of another kind, or they differ in what a release has
+        once: the grid, the privacy unit, or the clock of its days.
+
+    Privacy
+    -------
+    Neighbours: the same records; the values of one unit change within the bounds, in all data sets
+    at once. Units are matched by their canonical ids (`records/units.py`), and of a unit of days by
+    its first day: what one loses in all data sets adds up. Left to the caller: that a vehicle has
+    the same id in each of them. With different ids it is two units, and loses as much as both.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from hexveil.records.from_sums import from_sums
+    >>> rows = pa.table({"cell": ["x", "x"], "user": ["a", "b"], "n": [2, 1], "sum": [3.5, 9.0]})
+    >>> tables = {"pm25": rows, "pm10": rows.slice(1)}
+    >>> combine_columns(
+    ...     {name: from_sums(one, bounds=(0, 65), min_users=1) for name, one in tables.items()}
+    ... )
+    ColumnDatasets('pm25': 1 cells, 'pm10': 1 cells, privacy_unit='user', n_users=2)
+    """
+    named = _check_datasets(datasets)
+    first, leading = next(iter(named.items()))
+    for column, one in named.items():
+        for what, own, other in _common_facts(one.public, leading.public):
+            if own != other:
+                raise InputError(
+                    f"{column!r} and {first!r} differ in {what}, which a release has once; read "
+                    "them alike, or release them one by one."
+                )
+    if len({one.units is not None and one.units.days is None for one in named.values()}) > 1:
+        raise InputError(
+            "the ids of some data sets say their day and those of others do not; end every id of "
+            'the sums with a space and the day, like "bus 7 2026-11-20".'
+        )
+    return ColumnDatasets.of(
+        {
+            # The column names the value: in texts, requests and checks of the folder.
+            column: replace(one, public=replace(one.public, value=column))
+            for column, one in named.items()
+        }
+    )
+
+
+def _check_datasets(datasets: object) -> dict[str, Dataset]:
+    """Return the data sets by column; refuse what is none, or has no ids."""
+    named = dict(datasets) if isinstance(datasets, Mapping) else {}
+    if len(named) < 2:
+        raise InputError('two data sets or more are needed, by column: {"pm25": one, "pm10": two}.')
+    for column, one in named.items():
+        if not isinstance(column, str) or not column:
+            raise InputError(f"columns are named by text, got {column!r}.")
+        if not isinstance(one, Dataset):
+            raise InputError(
+                f'{column!r} must be a data set of one value with protect="values", as hv.read or '
+                f"hv.from_sums returns it, got {type(one).__name__}."
+            )
+        _units_of(one)
+    return named
+
+
+def _common_facts(
+    facts: PublicMetadata, leading: PublicMetadata
+) -> Iterator[tuple[str, object, object]]:
+    """Yield what all columns have in common, by name, of two of them."""
+    yield "their cells (the grid)", facts.cells.grid, leading.cells.grid
+    yield "the privacy unit", facts.privacy_unit, leading.privacy_unit
+    if facts.privacy_unit != "user":
+        # A day by one clock overlaps two by another: they would be different units.
+        for name in ("timezone", "naive_times"):
+            own, other = (one.identity.get(name, "none") for one in (facts, leading))
+            yield f"the clock of their days ({name})", own, other
+
+
 def _units_of(dataset: Dataset) -> Units:
     if dataset.units is None:
-        raise HexveilError("records that were read have ids.")
+        raise InputError("value columns are matched by ids, which a data set lacks; read it again.")
     return dataset.units
 
 

@@ -1,0 +1,80 @@
+"""Text and JSON of grids that several value columns have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexveil.cli.output import formatting
+from hexveil.config.run_file_text import toml_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hexveil.cli.output.proposal_text import Changes
+    from hexveil.planning.feasibility.common_grid import CommonGrid
+
+
+def grid_fields(grid: CommonGrid) -> Changes:
+    """Return the fields of a run file that make its grid this one."""
+    offer = grid.leading
+    if offer.labels is not None:
+        return {("cells", "labels"): offer.labels}
+    changes: Changes = {("cells", "resolution"): offer.resolution}
+    return changes | {("cells", "timeslot"): offer.timeslot or "none"}
+
+
+def common_lines(
+    chosen: Mapping[str, CommonGrid], units: Mapping[str, str], epsilon: str
+) -> list[str]:
+    """Return the proposed grids as lines of a run file, or that there is none.
+
+    Parameters
+    ----------
+    chosen : mapping of str to CommonGrid
+        By choice.
+    units : mapping of str to str
+        Unit of measure of each column.
+    epsilon : str
+        Of all columns together.
+    """
+    if not chosen:
+        text = (
+            f"At epsilon {epsilon} no grid is expected to beat one number for all cells in every "
+            "value column. Leave a column out, or take larger cells, longer timeslots or a larger "
+            "epsilon."
+        )
+        return formatting.wrapped("No common grid", text)
+    lines = [f"Grids for all value columns at epsilon {epsilon}, as lines of a run file:"]
+    for grid in dict.fromkeys(chosen.values()):
+        choices = ", ".join(choice for choice, one in chosen.items() if one is grid)
+        lines += ["", *_comment(choices, grid, units), *toml_lines(grid_fields(grid))]
+    return [*lines, "", "To write one: --propose FILE --choice finest, balanced or accurate."]
+
+
+def _comment(choices: str, grid: CommonGrid, units: Mapping[str, str]) -> list[str]:
+    lines = [f"# {choices}:"]
+    for column, one in grid.assessments.items():
+        error, constant = (
+            formatting.measured(float(f"{number:.2g}"), units[column])
+            for number in (one.predicted_error, one.baseline_error)
+        )
+        lines.append(
+            f"# {column}: {one.cells:,} cells, expected error {error}; one number for all cells "
+            f"{constant}"
+        )
+    return lines
+
+
+def common_json(chosen: Mapping[str, CommonGrid]) -> dict[str, object]:
+    """Return the proposed grids as JSON data, by choice."""
+    return {
+        choice: {
+            "fields": {
+                f"{section}.{name}": list(value) if isinstance(value, tuple) else value
+                for (section, name), value in grid_fields(grid).items()
+            },
+            "cells": {column: one.cells for column, one in grid.assessments.items()},
+            "errors": {column: one.predicted_error for column, one in grid.assessments.items()},
+        }
+        for choice, grid in chosen.items()
+    }

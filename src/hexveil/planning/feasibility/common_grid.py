@@ -1,0 +1,96 @@
+"""One grid for several value columns: chosen among those that each column supports.
+
+Columns share the cells of a release. Each is judged at its own part of ε, and a grid is as good as
+it is for the column that it serves worst.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hexveil.planning.feasibility.recommendation import MIN_CELLS, fineness
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hexveil.planning.feasibility.capacity import Capacity
+    from hexveil.planning.feasibility.grid_assessment import GridAssessment
+    from hexveil.planning.feasibility.proposals import Choice
+
+
+@dataclass(frozen=True, eq=False)
+class CommonGrid:
+    """A grid, assessed for each value column.
+
+    Attributes
+    ----------
+    assessments : mapping of str to GridAssessment
+        By column; of one grid and privacy unit.
+    """
+
+    assessments: Mapping[str, GridAssessment]
+
+    @property
+    def leading(self) -> GridAssessment:
+        """Assessment for the first column."""
+        return next(iter(self.assessments.values()))
+
+    @property
+    def cells(self) -> int:
+        """Cells of the column with the fewest."""
+        return min(one.cells for one in self.assessments.values())
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is a map, and better than one constant, for every column."""
+        return self.cells >= MIN_CELLS and all(
+            one.beats_constant for one in self.assessments.values()
+        )
+
+    @property
+    def is_halved(self) -> bool:
+        """Whether the error is below half of a constant's for every column."""
+        return self.is_usable and all(one.halved for one in self.assessments.values())
+
+    @property
+    def ratio(self) -> float:
+        """Largest predicted error over the columns, as a part of what one constant misses."""
+        return max(one.predicted_error / one.baseline_error for one in self.assessments.values())
+
+
+def common_grids(tables: Mapping[str, Capacity]) -> tuple[CommonGrid, ...]:
+    """Return the grids that were assessed for every value column, in their order.
+
+    Parameters
+    ----------
+    tables : mapping of str to Capacity
+        By column, of the same grids.
+    """
+    return tuple(
+        CommonGrid(dict(zip(tables, offers, strict=True)))
+        for offers in zip(*(table.offers for table in tables.values()), strict=True)
+    )
+
+
+def choose_common_grids(grids: tuple[CommonGrid, ...]) -> dict[Choice, CommonGrid]:
+    """Return the proposed grids by choice; none where no grid is usable for every column.
+
+    "finest" has the most cells, "balanced" the most with an error below half of a constant's for
+    every column (else it is the most accurate), "accurate" the least error for the column that it
+    serves worst.
+    """
+    usable = [one for one in grids if one.is_usable]
+    if not usable:
+        return {}
+    accurate = min(usable, key=lambda one: (float(f"{one.ratio:.2g}"), -one.cells))
+    halved = [one for one in usable if one.is_halved]
+    return {
+        "finest": max(usable, key=_fineness),
+        "balanced": max(halved, key=_fineness, default=accurate),
+        "accurate": accurate,
+    }
+
+
+def _fineness(grid: CommonGrid) -> tuple[float, ...]:
+    return (grid.cells, *fineness(grid.leading.resolution, grid.leading.timeslot))

@@ -339,8 +339,9 @@ def manifest_page(_: str = "") -> str:
         (
             "A release with quantiles, shares or histograms has the same sections, `kind` with the "
             "value `distributions`, in `plan.components` the noise and the losses of each "
-            "component (with a delta also as squares of mu, and in `cells` squared weights), and in "
-            "`moments` and `scores` the sections of means, variances and mean scores (`publishing/distribution/distribution_schema.py`)."
+            "component (with a delta also as squares of mu, and in `cells` squared weights), and "
+            "in `moments` and `scores` the sections of means, variances and mean scores "
+            "(`publishing/distribution/distribution_schema.py`)."
         ),
     ]
     parts += manifest_tables(whole, "##")

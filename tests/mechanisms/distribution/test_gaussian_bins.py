@@ -25,6 +25,8 @@ from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.square_meter import UnitSquareMeter
+from hexveil.planning.approximate.square_parts import part_epsilon
+from hexveil.planning.columns.epsilon_shares import round_part_down
 from mechanisms.distribution.test_distribution_laws import (
     EDGES,
     OCCUPANCY,
@@ -192,3 +194,13 @@ def test_squares_of_weights_of_a_unit_never_exceed_the_whole():
             squares[user] += weight**2
         assert max(squares) <= PARTS**2
     assert bin_noise.bin_noise(Fraction(1), Fraction(0)).part(Fraction(1, 2)).epsilon == 0.5
+
+
+@pytest.mark.parametrize("share", ["1/7", "3/20", "17/20", "1"])
+@pytest.mark.parametrize("epsilon", ["0.05", "1", "9"])
+def test_parts_of_a_promise_stay_within_their_share(epsilon, share):
+    """The square of a part's own ε is at most its share of the whole, and nearly that."""
+    whole, part = Fraction(epsilon), Fraction(share)
+    own = calibrated_square(round_part_down(part_epsilon(whole, part, DELTA)), DELTA)
+    exact = part * calibrated_square(whole, DELTA)
+    assert 0.9999 * exact <= own <= exact

@@ -98,6 +98,12 @@ CHANGES = {
     "a smaller sum": (
         lambda m: m["losses"]["squared_mu"].update(mean=1e-3), "do not add up to that",
     ),
+    "hardly any noise": (
+        lambda m: m["plan"]["components"][1]["stages"][0].update(scale=1e-300), "mean loss of the",
+    ),
+    "an enormous square": (
+        component(1, squared_mu={"max": 1e300, "mean": 1.0}), "larger than that of any release",
+    ),
     "a promise": (lambda m: m["guarantee"].update(promise="None."), "guarantee/promise"),
 }  # fmt: skip
 

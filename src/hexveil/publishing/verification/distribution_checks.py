@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import LATTICE, square_epsilon
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.distribution.bin_noise import PARTS
 from hexveil.mechanisms.distribution.binned_map import CELL_BINS
 from hexveil.model.statistic_terms import (
     Histogram,
@@ -38,10 +36,12 @@ from hexveil.publishing.distribution.distribution_table import (
 from hexveil.publishing.estimates.quality_grades import deviation_of_estimates
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.publishing.verification import accuracy_checks, loss_checks
+from hexveil.publishing.verification import distribution_squares as squares
+from hexveil.publishing.verification.distribution_squares import stated_delta
 from hexveil.publishing.verification.files import file_comparison
 from hexveil.publishing.verification.files.file_comparison import TOLERANCE
 from hexveil.publishing.verification.release_statements import ReleaseStatements
-from hexveil.publishing.verification.square_checks import LEAST_DELTA, check_squares
+from hexveil.publishing.verification.square_checks import check_squares
 from hexveil.report.promise import assumptions, neighbours, probability_factor, promise
 
 if TYPE_CHECKING:
@@ -86,15 +86,10 @@ def check_statements(manifest: Json) -> Iterator[str]:
         return
     sections = needed - {SHAPE}
     cell_keys = {"cell", *sections} | ({"weight"} if plan["estimator"] == "bins" else set())
-    delta = _delta(manifest)
-    if (delta and not LEAST_DELTA <= delta < 1) or delta * manifest["losses"]["units"] >= 1:
-        yield "guarantee/delta is not above 0 and below one over the number of units."
+    if faults := list(squares.check_stated_squares(manifest)):
+        yield from faults
         return
-    stating = [manifest["losses"], *plan["components"]]
-    if any(("squared_mu" in one) != bool(delta) for one in stating):
-        yield "squares of mu are stated without a delta, or a delta without them."
-        return
-    if delta and "weight" in cell_keys:
+    if stated_delta(manifest) and "weight" in cell_keys:
         cell_keys.add("squared_weight")
     if any((name in manifest) != (name in sections) for name in (MOMENTS, SCORES)) or any(
         set(row) != cell_keys for row in manifest["cells"]
@@ -160,25 +155,12 @@ def check_distribution_losses(table: pa.Table, manifest: Json) -> Iterator[str]:
 
 
 def shape_losses(component: Json, manifest: Json) -> tuple[float, float]:
-    """Return the loss of every unit by the shape over all cells, and the mean loss by bins.
-
-    With a δ as squares of μ, of weights in L2.
-    """
-    if _delta(manifest):
-        return _shape_squares(component, manifest)
+    """Return the loss of every unit by the shape over all cells, and the mean loss by bins."""
     shared = math.fsum(2.0 / one["scale"] for one in component["stages"] if not _is_bins(one))
     bins = [one for one in component["stages"] if _is_bins(one)]
     weight = math.fsum(row.get("weight", 0.0) for row in manifest["cells"])
     units = max(manifest["losses"]["units"], 1)
     return shared, math.fsum(2.0 * weight / one["scale"] / units for one in bins)
-
-
-def _shape_squares(component: Json, manifest: Json) -> tuple[float, float]:
-    shared = math.fsum(2.0 / one["scale"] ** 2 for one in component["stages"] if not _is_bins(one))
-    bins = [one for one in component["stages"] if _is_bins(one)]
-    square = math.fsum(row.get("squared_weight", 0.0) for row in manifest["cells"])
-    units = max(manifest["losses"]["units"], 1)
-    return shared, math.fsum(2.0 * square / one["scale"] ** 2 / units for one in bins)
 
 
 def _is_bins(stage: Json) -> bool:
@@ -187,27 +169,19 @@ def _is_bins(stage: Json) -> bool:
 
 def _check_shape(component: Json, manifest: Json) -> Iterator[str]:
     """Yield if the loss of the shape, and of bins, is not that of its noise."""
-    shared, bins = shape_losses(component, manifest)
     scales = [one["scale"] for one in component["stages"] if _is_bins(one)]
     if (manifest["plan"]["estimator"] == "bins") != (len(scales) == 1):
         yield "the stages of the shape are not those of its form."
         return
-    delta = _delta(manifest)
-    power, lattice = 2 if delta else 1, 0.0
-    mean, most = component["mean_loss"], float(component["epsilon"])
-    if delta:
-        mean, most = (component["squared_mu"][key] for key in ("mean", "max"))
-        if component["epsilon"] != epsilon_text(Fraction(square_epsilon(Fraction(most), delta))):
-            yield "the loss of the shape is not that of its largest square of mu."
-        # What groups of very few parts may be charged more (mechanisms/distribution/bin_noise.py).
-        weight = math.fsum(row.get("weight", 0.0) for row in manifest["cells"])
-        steps = math.fsum(2.0 * weight / scale**2 for scale in scales) / PARTS / float(LATTICE)
-        lattice = steps / max(manifest["losses"]["units"], 1)
-    if not (_close(mean, shared + bins) or 0.0 <= mean - shared - bins <= lattice):
+    if stated_delta(manifest):
+        yield from squares.check_shape_squares(component, manifest)
+        return
+    shared, bins = shape_losses(component, manifest)
+    if not _close(component["mean_loss"], shared + bins):
         yield "the mean loss of the shape is not that of its noise scales and weights."
     # Nobody weighs more than one over all cells.
-    largest = shared + math.fsum(2.0 / scale**power for scale in scales)
-    if not shared + bins - LOOSE <= most <= largest * (1.0 + LOOSE):
+    largest = shared + math.fsum(2.0 / scale for scale in scales)
+    if not shared + bins - LOOSE <= float(component["epsilon"]) <= largest * (1.0 + LOOSE):
         yield "the largest loss of the shape is not within what its noise scales allow."
 
 
@@ -217,20 +191,14 @@ def _check_sum(components: list[Json], manifest: Json) -> Iterator[str]:
     order = [losses[key] for key in ("median", "p90", "p99", "max")]
     if order != sorted(order) or losses["mean"] > losses["max"] * (1.0 + TOLERANCE):
         yield "the quantiles of the losses are not in order."
-    delta = _delta(manifest)
-    mean, largest = losses["mean"], losses["max"]
-    means = [one["mean_loss"] for one in components]
-    most = [float(one["epsilon"]) for one in components]
-    if delta:
-        mean, largest = (losses["squared_mu"][key] for key in ("mean", "max"))
-        means = [one["squared_mu"]["mean"] for one in components]
-        most = [one["squared_mu"]["max"] for one in components]
-        if not _close(losses["max"], square_epsilon(Fraction(largest), delta)):
-            yield "the largest loss is not that of the largest square of mu at this delta."
-    if not _close(mean, math.fsum(means)):
+    if stated_delta(manifest):
+        yield from squares.check_sum_of_squares(manifest)
+        return
+    if not _close(losses["mean"], math.fsum(one["mean_loss"] for one in components)):
         yield "the mean losses of the components do not add up to that of the release."
-    slack = TOLERANCE * (1.0 + largest)
-    if not max(most) - slack <= largest <= math.fsum(most) + slack:
+    epsilons = [float(one["epsilon"]) for one in components]
+    slack = TOLERANCE * (1.0 + losses["max"])
+    if not max(epsilons) - slack <= losses["max"] <= math.fsum(epsilons) + slack:
         yield "the largest loss is not within those of the components and their sum."
 
 
@@ -246,7 +214,7 @@ def _check_guarantee(manifest: Json) -> Iterator[str]:
     stated = guarantee["probability_factor"]
     if (stated is None) == math.isfinite(factor) or (stated and not _close(stated, factor)):
         yield "guarantee/probability_factor is not e to the power of epsilon_spent."
-    delta = _delta(manifest)
+    delta = stated_delta(manifest)
     words = promise(unit, spent, delta=delta), neighbours(unit)
     if (guarantee["promise"], guarantee["neighbours"]) != words:
         yield "guarantee/promise or guarantee/neighbours is not that of this loss."
@@ -332,18 +300,8 @@ def _check_agreement(table: pa.Table, manifest: Json) -> Iterator[str]:
 def describe_distribution(manifest: Json) -> tuple[str, ...]:
     """Return the figures that were recomputed and agree, in words."""
     losses, unit = manifest["losses"], manifest["guarantee"]["privacy_unit"]
-    if delta := _delta(manifest):
-        means = ", ".join(
-            f"{one['releases']} {one['squared_mu']['mean']:.6g}"
-            for one in manifest["plan"]["components"]
-        )
-        squares = losses["squared_mu"]
-        loss = (
-            f"mean square of mu of {losses['units']:,} {unit}s: {squares['mean']:.6g} as stated, "
-            f"the sum of {means}, by noise scales, weights and bounds; the largest is epsilon "
-            f"{losses['max']:.6g} at delta {float(delta):g}"
-        )
-        return loss, AGREEMENT
+    if stated_delta(manifest):
+        return squares.describe_squares(manifest), AGREEMENT
     parts = ", ".join(
         f"{one['releases']} {one['mean_loss']:.6g}" for one in manifest["plan"]["components"]
     )
@@ -352,11 +310,6 @@ def describe_distribution(manifest: Json) -> tuple[str, ...]:
         f"{parts}, by noise scales, weights and bounds"
     )
     return loss, AGREEMENT
-
-
-def _delta(manifest: Json) -> Fraction:
-    """Return the δ that is stated; 0 of a pure promise."""
-    return Fraction(manifest["guarantee"].get("delta", 0))
 
 
 def _column(table: pa.Table, name: str) -> Floats:

@@ -87,7 +87,8 @@ class ColumnPlans(PureBooking):
         """Loss of each unit over all columns in epsilon, rounded up; shape (n_units,)."""
         if not self.delta:
             return self.booked_losses
-        return read_only(epsilons_of_squares(self.booked_losses, self.delta))
+        losses: Floats = read_only(epsilons_of_squares(self.booked_losses, self.delta))
+        return losses
 
     @property
     def booked_limit(self) -> Fraction:

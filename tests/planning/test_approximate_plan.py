@@ -656,5 +656,9 @@ def test_a_release_books_squares_and_its_folder_is_checked(tmp_path):
     pure = hv.plan(dataset, epsilon=1, clipping_range="bounds", advise=False)
     with pytest.raises(InputError, match="opened with delta"):
         hv.release(dataset, pure, ledger=book, accept_noise=True)
-    with pytest.raises(InputError, match="request raw alone"):
-        hv.release(dataset, replace(plan), ledger=book, estimates=("raw", "smoothed"))
+    # The same numbers, smoothed by a model of their noise, at no cost.
+    options = {"accept_noise": True, "estimates": ("raw", "smoothed")}
+    smoothed = hv.release(dataset, replace(plan), ledger=book, **options)
+    assert smoothed.replayed
+    assert "The noise is Gaussian" in smoothed.manifest["smoothing"][0]["model"]
+    hv.verify(smoothed.write(tmp_path / "smoothed"))

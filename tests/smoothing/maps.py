@@ -23,15 +23,16 @@ def two_way(rng, rows=10, columns=12):
     return 0.6 * rng.normal(size=rows)[row] + 0.6 * rng.normal(size=columns)[column] + own
 
 
-def judged(draw, scale, groupings, draws, bias=0.0):
+def judged(draw, scale, groupings, draws, bias=0.0, *, gaussian=False):
     """Return (error of the numbers, error of the smoothed, coverage), means over draws."""
     found = []
     for seed in range(draws):
         rng = np.random.default_rng(seed)
         truth = draw(rng)
-        noisy = truth + rng.laplace(0.0, scale, truth.size)
+        noisy = truth + (rng.normal if gaussian else rng.laplace)(0.0, scale, truth.size)
         noisy = noisy + rng.normal(0.0, bias, truth.size) if bias else noisy
-        done = smooth(noisy, scale, groupings, worst_bias=3 * bias, typical_bias=bias)
+        biases = {"worst_bias": 3 * bias, "typical_bias": bias}
+        done = smooth(noisy, scale, groupings, **biases, gaussian=gaussian)
         inside = (done.low <= truth) & (truth <= done.high)
         errors = np.abs(noisy - truth), np.abs(done.estimate - truth)
         found.append([errors[0].mean(), errors[1].mean(), inside.mean()])

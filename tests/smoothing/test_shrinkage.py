@@ -201,6 +201,14 @@ def test_maps_of_the_model(scale):
     assert 0.93 <= covered <= 0.99
 
 
+@pytest.mark.parametrize("scale", [0.3, 1.4])
+def test_maps_with_gaussian_noise(scale):
+    """The same of Gaussian noise, of which the scale is the deviation."""
+    before, after, covered = judged(two_way, scale, crossed(10, 12), 8, gaussian=True)
+    assert after < (1.0 if scale < 0.5 else 0.7) * before
+    assert 0.93 <= covered <= 0.99
+
+
 MISFITS = {
     "skewed": lambda rng: rng.gamma(1.0, 1.0, 80),
     "two towns": lambda rng: np.where(np.arange(80) < 60, 0.0, 4.0) + 0.3 * rng.normal(size=80),

@@ -257,7 +257,7 @@ def _approximate(plan: Plan, statistics: list[ClippedStatistic]) -> ClippedAlloc
     """Return the same under (ε, δ): the moves of each pair, as they are measured."""
     moves, begin = [], 0
     for statistic in statistics:
-        assert isinstance(statistic, ClippedMean | ClippedVariance)  # noqa: S101  of the joint method
+        assert isinstance(statistic, (ClippedMean, ClippedVariance))  # noqa: S101  of method "joint"
         own = statistic.moves()
         moves.append(replace(own, entry=own.entry + begin))
         begin += statistic.noised_cells.size

@@ -116,11 +116,6 @@ def _check_smoothing(estimates: tuple[str, ...] | str, plan: ReleasablePlan) -> 
         )
     if SMOOTHED not in estimates or not isinstance(plan, Plan):
         return
-    if plan.delta:
-        raise InputError(
-            "smoothed is a model of Laplace noise, and noise under a delta is Gaussian; request "
-            "raw alone."
-        )
     match plan.allocation.clipping:
         case CellMechanisms():
             raise InputError(

@@ -51,6 +51,14 @@ def laplace() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return shares, 2.0 * means
 
 
+def noise_parts(*, gaussian: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the shares and variances of the normal parts of noise of scale 1, of variance 2.
+
+    Gaussian noise is one normal part; its scale here is its deviation over √2.
+    """
+    return (np.ones(1), np.full(1, 2.0)) if gaussian else laplace()
+
+
 def _below(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how likely the gamma law of shape 2 and rate 2 is below `x`."""
     finite = np.where(np.isinf(x), 0.0, x)

@@ -1,9 +1,9 @@
 """Posterior medians and intervals of the cells, by mixtures of normals.
 
 The prior of cell g given all other cells is normal (its effects, without g's contribution to them)
-plus the heavy-tailed own deviation; the likelihood is that of its noisy number under Laplace noise.
-Their product is a mixture of normals. The scale of own deviations is not known: a few scales
-around the fitted one are weighted by their likelihood, and mixed.
+plus the heavy-tailed own deviation; the likelihood is that of its noisy number under Laplace noise,
+or under a δ Gaussian noise. Their product is a mixture of normals. The scale of own deviations is
+not known: a few scales around the fitted one are weighted by their likelihood, and mixed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.smoothing.mixtures import heavy_tailed, laplace
+from hexveil.smoothing.mixtures import heavy_tailed, noise_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,13 +58,14 @@ def posterior_quantiles(
         model, np.where(has_noise, y - mean, 0.0), variance, scale, prior_width
     )
     sizes = _merge_variances(own_variances, weight)
-    step = max(1, _MAX_SLICE_NUMBERS // (sizes[0].size * laplace()[0].size))
+    parts = noise_parts(gaussian=model.gaussian)
+    step = max(1, _MAX_SLICE_NUMBERS // (sizes[0].size * parts[0].size))
     levels = np.array([tail_probability(y.size), 0.5, 1.0 - tail_probability(y.size)])
     quantiles = np.empty((y.size, 3))
     for start in range(0, y.size, step):
         rows = slice(start, start + step)
         cells = variance[rows], scale[rows], prior_width[rows]
-        mixture = _mixture_parts(y[rows] - mean[rows], *cells, *sizes)
+        mixture = _mixture_parts(y[rows] - mean[rows], *cells, *sizes, parts)
         quantiles[rows] = mean[rows, None] + _invert_mixture(*mixture, levels)
     return quantiles
 
@@ -88,7 +89,7 @@ def _scales(
     if has_noise.sum() > _MANY_CELLS:
         return np.array([model.own_variance]), np.ones(1)
     own_variances = model.own_variance * _SCALE_MULTIPLES**2
-    (t_share, t_size), (l_share, l_size) = heavy_tailed(), laplace()
+    (t_share, t_size), (l_share, l_size) = heavy_tailed(), noise_parts(gaussian=model.gaussian)
     share = t_share[:, None] * l_share
     noise = (scale[has_noise, None] ** 2 * l_size + variance[has_noise, None])[:, None]
     log_likelihood = []
@@ -126,9 +127,10 @@ def _mixture_parts(
     prior_width: Floats,
     size: Floats,
     size_share: Floats,
+    noise_parts: tuple[Floats, Floats],
 ) -> tuple[Floats, Floats, Floats]:
     """Return weights, means and deviations of the posterior's components, a row per cell."""
-    l_share, l_size = laplace()
+    l_share, l_size = noise_parts
     prior = variance[:, None, None] + prior_width[:, None, None] * size[:, None]
     noise = (scale[:, None] ** 2 * l_size)[:, None, :]
     noise = np.where(scale[:, None, None] > 0, noise, np.inf)

@@ -1,12 +1,12 @@
 """Hierarchical shrinkage of a map of noisy numbers: each cell borrows strength from similar cells.
 
-Model: number = T + bias + Laplace noise of known scale; T = mu + random effects (one variance per
-effect) + own deviation, of a variance in inverse proportion to the cell's users. Deviations and
-independent effects are Student t with four degrees, so that a cell or group that differs hugely
-from all others keeps its number; effects correlated along an axis or over edges are normal.
-Variances come from the numbers (`fit`), intervals from each cell's posterior (`posterior`). Bias
-cannot be separated from signal: estimates are fitted as if there were none, and intervals are then
-widened for it (`bias`).
+Model: number = T + bias + noise of known scale, Laplace or under a δ Gaussian; T = mu + random
+effects (one variance per effect) + own deviation, of a variance in inverse proportion to the
+cell's users. Deviations and independent effects are Student t with four degrees, so that a cell
+or group that differs hugely from all others keeps its number; effects correlated along an axis or
+over edges are normal. Variances come from the numbers (`fit`), intervals from each cell's
+posterior (`posterior`). Bias cannot be separated from signal: estimates are fitted as if there
+were none, and intervals are then widened for it (`bias`).
 Post-processing: a function of what is public already, without randomness; it costs no privacy.
 The intervals are the model's: their coverage holds on average over cells of maps like the model,
 not for every dataset and not for each cell.
@@ -14,6 +14,7 @@ not for every dataset and not for each cell.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,8 @@ TYPICAL_BIAS_SHARE = 1.0 / 3.0
 """Standard deviation of a bias as a share of its worst case, where nothing better is given."""
 BIAS_SDS = 2.4
 """Standard deviations of the bias that intervals are widened by: it is a prior's, so not 1.96."""
+LAPLACE95, GAUSSIAN95 = math.log(20.0), 1.959964 * math.sqrt(2.0)
+"""95 percent bound of noise of variance 2, by its law."""
 OWN_DEVIATION = "own"
 """Name of the deviation that a cell shares with no other."""
 
@@ -95,6 +98,7 @@ def smooth(  # noqa: PLR0913  a public door, most of it by keyword
     clipping_range: ClippingRange | None = None,
     lower: ArrayLike = -np.inf,
     upper: ArrayLike = np.inf,
+    gaussian: bool = False,
 ) -> Smoothed:
     """Shrink a map's numbers towards those of similar cells, the more the larger the noise.
 
@@ -118,6 +122,8 @@ def smooth(  # noqa: PLR0913  a public door, most of it by keyword
         The range that user averages were clipped to.
     lower, upper : array_like of float
         Limits of the true numbers.
+    gaussian : bool
+        Whether the noise is Gaussian, and `scale` its standard deviation.
 
     Raises
     ------
@@ -132,6 +138,8 @@ def smooth(  # noqa: PLR0913  a public door, most of it by keyword
     """
     limits = worst_bias, lower, upper
     y, b, worst, low, high = _checked(noisy, scale, *limits)
+    # From here on the scale of noise of variance 2 b², whatever its law.
+    b = b / np.sqrt(2.0) if gaussian else b
     t = (
         TYPICAL_BIAS_SHARE * worst
         if typical_bias is None
@@ -145,12 +153,12 @@ def smooth(  # noqa: PLR0913  a public door, most of it by keyword
         raise InputError(f"every effect must label the map's {y.size} cells.")
     # Constants carry no information: two noisy numbers are needed to estimate any variance.
     if np.count_nonzero(b) < 2:
-        return _without_smoothing(y, b, t, low, high)
+        return _without_smoothing(y, b, t, (low, high), GAUSSIAN95 if gaussian else LAPLACE95)
     design = Design(effects, y.size)
     centre, unit = _centre_and_unit(y[b > 0], b[b > 0])
     # Centred and scaled to about one, as the priors of the fit assume.
     z = np.where(b > 0, (y - centre) / unit, 0.0)
-    fitted = fit_model(design, z, b / unit, prior_width)
+    fitted = fit_model(design, z, b / unit, prior_width, gaussian=gaussian)
     points = _widen_for_bias(
         centre + unit * posterior_quantiles(fitted, z, b / unit, prior_width), t, clipping_range
     )
@@ -237,9 +245,11 @@ def _centre_and_unit(y: Floats, b: Floats) -> tuple[float, float]:
     return centre, max(usual_deviation, float(np.median(b)) / 10.0)
 
 
-def _without_smoothing(y: Floats, b: Floats, t: Floats, low: Floats, high: Floats) -> Smoothed:
+def _without_smoothing(
+    y: Floats, b: Floats, t: Floats, limits: tuple[Floats, Floats], limit95: float
+) -> Smoothed:
     """Return a map in which fewer than two cells carry information: nothing is borrowed."""
-    half = np.where(b > 0, b * np.log(20.0) + 2.0 * t, np.inf)
+    half, (low, high) = np.where(b > 0, b * limit95 + 2.0 * t, np.inf), limits
     return Smoothed(
         estimate=np.clip(y, low, high),
         low=np.clip(y - half, low, high),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.smoothing.mixtures import heavy_tailed, laplace
+from hexveil.smoothing.mixtures import heavy_tailed, noise_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,16 +47,25 @@ class FittedModel:
         Squared scale of the cells' own deviations (their variance is twice that), for a
         `prior_width` of 1.
     variances : ndarray of float, shape (n_groupings,)
+    gaussian : bool
+        Whether the noise is Gaussian.
     """
 
     effects: Effects
     precision: Floats
     own_variance: float
     variances: Floats
+    gaussian: bool = False
 
 
 def fit_model(
-    design: Design, y: Floats, scale: Floats, prior_width: Floats, steps: int | None = None
+    design: Design,
+    y: Floats,
+    scale: Floats,
+    prior_width: Floats,
+    steps: int | None = None,
+    *,
+    gaussian: bool = False,
 ) -> FittedModel:
     """Return the fitted variances and the effects under them.
 
@@ -70,6 +79,8 @@ def fit_model(
         Variance of each cell's own deviation, as a multiple of the fitted one.
     steps : int, optional
         Number of steps; default until variances hardly change.
+    gaussian : bool
+        Whether the noise is Gaussian, and `scale` its deviation over √2.
     """
     has_noise = scale > 0
     own_variance, variances = _first_guesses(y[has_noise], scale[has_noise], design.sizes.size)
@@ -84,7 +95,7 @@ def fit_model(
         effects = design.solve(y, p, variances, weights)
         misfit = (y - effects.mean) ** 2 + effects.variance
         p[has_noise], excess, expected = _score_sums(
-            misfit[has_noise], scale[has_noise], own_variance * prior_width[has_noise]
+            misfit[has_noise], scale[has_noise], own_variance * prior_width[has_noise], gaussian
         )
         excess, expected = excess / own_variance, expected / own_variance
         expected_effects = (design.sizes - effects.variance_energy / variances) / variances
@@ -100,7 +111,8 @@ def fit_model(
         if not steps and np.max(np.abs(np.sqrt(updated) - np.sqrt(previous))) < _TOLERANCE:
             break
         weights = _weights(design, effects, variances)
-    return FittedModel(design.solve(y, p, variances, weights), p, own_variance, variances)
+    effects = design.solve(y, p, variances, weights)
+    return FittedModel(effects, p, own_variance, variances, gaussian)
 
 
 def _weights(design: Design, effects: Effects, variances: Floats) -> tuple[Floats, ...]:
@@ -131,13 +143,15 @@ def _step_variances(
     return np.asarray(variances * (root / variances) ** _STEP_EXPONENT)
 
 
-def _score_sums(misfit: Floats, scale: Floats, own_variance: Floats) -> tuple[Floats, float, float]:
+def _score_sums(
+    misfit: Floats, scale: Floats, own_variance: Floats, gaussian: bool
+) -> tuple[Floats, float, float]:
     """Return each cell's precision, and the two sums that update the own variances.
 
     The sums are those of the score in the logarithm: c r²/V² and c/V over components of variance
     V = c + noise, c of the cell's own deviation.
     """
-    (t_share, t_size), (l_share, l_size) = heavy_tailed(), laplace()
+    (t_share, t_size), (l_share, l_size) = heavy_tailed(), noise_parts(gaussian=gaussian)
     share = np.log(t_share)[:, None] + np.log(l_share)
     precision = np.empty(misfit.size)
     excess = expected = 0.0

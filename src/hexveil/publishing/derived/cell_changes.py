@@ -10,8 +10,8 @@ covers the true change of the cell's records with probability at least 95 percen
 the bounds of each side as the root of their squared sum (square-and-add; Newcombe, Statistics in
 Medicine 17, 1998; Zou and Donner, 27, 2008). For two Laplace numbers that root is never below the
 exact bound, for every ratio of scales (a test computes both). For sums of several it is a rule
-that is known to be good, and no theorem. For Gaussian noises, under a δ, the root is the exact
-bound, and for one of either kind it is never below it (the test computes both).
+that is known to be good, and no theorem. For Gaussian noises, under a δ, the root is the
+exact bound, and for one of either kind it is never below it (the test computes both).
 
 The p-value of "no change" is the chance that noise alone is as far from 0 as the change less the
 bias.

@@ -107,6 +107,7 @@ def smoothing_statement(
                 widened=estimate.widened,
                 posterior=posterior and name == "mean",
                 cell_ranges=range_kind(plan.allocation.clipping) == "per-cell",
+                gaussian=bool(plan.delta),
             ),
             "deviations": dict(estimate.deviations),
             "signal_share": estimate.signal_share,
@@ -152,6 +153,7 @@ def _smooth_statistic(
         clipping_range=clipping_range,
         lower=plan.lower if mean else 0.0,
         upper=plan.upper if mean else plan.span**2 * RANGE["variance"],
+        gaussian=bool(plan.delta),
     )
     # A number that is known without noise borrows from none.
     exact = error.informative & ~error.noised

@@ -141,11 +141,33 @@ def test_what_is_not_coded_is_read_with_a_table(why, text, tmp_path, monkeypatch
             monkeypatch.setattr(coded_records, "MEMORY_SHARE", 1e-9)
         elif why == "late memory":
             monkeypatch.setattr(coded_records, "_expected_records", lambda *_: 10)
-            monkeypatch.setattr(coded_records, "MEMORY_SHARE", 48 * 2_000 / 1e9)
+            monkeypatch.setattr(coded_records, "MEMORY_SHARE", 60 * 2_000 / 1e9)
         coded = dataset(source, **more)
     assert found == [None]
     with coding(tables=True):
         same(coded, dataset(source, **more))
+
+
+def test_an_interruption_converts_no_further_block(text, monkeypatch):
+    """Of a file of many blocks, at most those at work are converted after it."""
+    converted, convert = [], block_loading.typed_block
+    at_interruption = []
+
+    def counted(*given, **named):
+        converted.append(1)
+        return convert(*given, **named)
+
+    def interrupted(*_):
+        at_interruption.append(len(converted))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(block_loading, "typed_block", counted)
+    monkeypatch.setattr(coded_records._CodedRecords, "insert", interrupted)
+    with coding(rows=1), pytest.raises(KeyboardInterrupt):
+        dataset(text)
+    assert len(at_interruption) == 1
+    assert len(converted) <= at_interruption[0] + 4
+    assert text.stat().st_size > 20 * 9_000
 
 
 def test_users_are_private(text):

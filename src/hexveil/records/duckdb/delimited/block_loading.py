@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Protocol
@@ -19,7 +20,7 @@ from hexveil.records.duckdb.delimited.plain_blocks import Block, NotPlainError, 
 from hexveil.records.duckdb.delimited.typed_columns import typed_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from concurrent.futures import Future
 
     from hexveil.records.duckdb.delimited.typed_columns import Declarations, TypedBlock
@@ -122,13 +123,15 @@ class BlockLoader:
         convert = partial(typed_block, header=header, declared=self._declared)
         waiting, in_transaction = _WaitingTables(), False
         try:
-            for typed in _ahead(blocks, convert):
-                waiting.add(typed)
-                if waiting.n_rows >= self._rows_at_once:
-                    if not in_transaction:
-                        self._sink.begin()
-                        in_transaction = True
-                    self._insert(waiting)
+            # Closed: an interruption ends the threads before it goes on.
+            with closing(_ahead(blocks, convert)) as typed_blocks:
+                for typed in typed_blocks:
+                    waiting.add(typed)
+                    if waiting.n_rows >= self._rows_at_once:
+                        if not in_transaction:
+                            self._sink.begin()
+                            in_transaction = True
+                        self._insert(waiting)
         except NotPlainError:
             if in_transaction:
                 self._sink.rollback()
@@ -161,14 +164,20 @@ class BlockLoader:
         tables.clear()
 
 
-def _ahead(blocks: Iterator[Block], convert: Callable[[Block], TypedBlock]) -> Iterator[TypedBlock]:
+def _ahead(
+    blocks: Iterator[Block], convert: Callable[[Block], TypedBlock]
+) -> Generator[TypedBlock, None, None]:
     """Yield blocks in order, converted by other threads some ahead of the reader."""
     n_threads = min(os.cpu_count() or 1, 4)
     waiting: deque[Future[TypedBlock]] = deque()
     with ThreadPoolExecutor(n_threads, "hexveil-text") as pool:
-        for block in blocks:
-            waiting.append(pool.submit(convert, block))
-            if len(waiting) > n_threads:
+        try:
+            for block in blocks:
+                waiting.append(pool.submit(convert, block))
+                if len(waiting) > n_threads:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -3,7 +3,7 @@
 Each block of text is validated by the same query as everywhere (`validation`), with ids as numbers,
 and leaves nothing but whole numbers: hexagon, user, slot, day or week, value in quanta. At the end
 these are packed and sorted as `packed_records` does. What comes out is the same; the engine neither
-stores the records nor looks at them again, which was half of the time.
+stores the records nor looks at them again.
 
 A number of a user is first one of the block's distinct texts; all blocks' texts are numbered in
 the order of their bytes once they are known.
@@ -20,7 +20,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from hexveil.records.duckdb.aggregation import GroupKeys
     from hexveil.records.duckdb.delimited.block_loading import Types
     from hexveil.records.duckdb.delimited.typed_columns import Declarations
+    from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
     from hexveil.records.duckdb.packing.bit_layout import Layout
     from hexveil.records.duckdb.packing.unpacking import PackedPairs
     from hexveil.records.duckdb.session import Session
@@ -61,18 +62,19 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.uint64]
     Whole = NDArray[np.int64]
-    Part = dict[str, NDArray[np.generic]]
+    Part = dict[str, NDArray[Any]]
 
 MIN_BYTES = 4_000_000
 """Bytes of text below which the engine's own grouping is as quick."""
-MEMORY_SHARE = 0.5
+MEMORY_SHARE = 0.65
 """Share of the memory limit for the numbers of all records."""
 _BLOCK, _NAMES = "coded_block", "coded_users"
 _SAMPLE = 1 << 16
 """Bytes of the first file by which the number of records is estimated."""
 _PACKED_ENDINGS, _PACKED_TIMES = (".gz", ZSTD), 3
 """Packed files, and how much larger their text is, about."""
-_LARGEST_CODE = 2**31 - 1
+_MOST_TEXT = 2**30
+"""Bytes of users' ids, of each block apart, that are numbered; offsets have 32 bits."""
 _WHOLE_NUMBER = ColumnType("number", is_integer=True)
 
 
@@ -107,8 +109,7 @@ def pack_text(session: Session, relation: Relation, request: ReadRequest) -> Cod
     rules = request.rules
     if not relation.headers or not isinstance(rules.cells, Cells) or rules.two_clocks:
         return None
-    n_bytes = _text_bytes(relation)
-    if n_bytes < MIN_BYTES:
+    if _text_bytes(relation) < MIN_BYTES:
         return None
     used = used_columns(session, relation, request)
     declared = replace(declarations(used, request), coded=_user_column(used))
@@ -116,20 +117,34 @@ def pack_text(session: Session, relation: Relation, request: ReadRequest) -> Cod
         not set(declared.columns) <= set(header.fields) for _, header in relation.headers
     ):
         return None
+    # Within: after a failure, sharing would leave the engine with half of its memory.
+    with session.sharing():
+        sink = _coded(session, relation, request, declared, rules.cells.resolution)
+    return None if sink is None else sink.packed()
+
+
+def _coded(
+    session: Session,
+    relation: Relation,
+    request: ReadRequest,
+    declared: Declarations,
+    resolution: int,
+) -> _CodedRecords | None:
+    """Return the numbers of all records; None if a file is not plain, or there is no room."""
     try:
-        expected = _expected_records(relation, n_bytes)
-        sink = _CodedRecords(session, relation, request, declared, expected)
+        pixels = session.pixels(resolution)
+        pixels.expected = _expected_records(relation)
+        sink = _CodedRecords(session, relation, request, declared, pixels)
         loader = BlockLoader(sink, declared, session.memory)
-        with session.sharing():
-            for path, header in relation.headers:
-                loader.load(path, header)
-                if loader.others:
-                    return None
-            loader.finish()
+        for path, header in relation.headers:
+            loader.load(path, header)
+            if loader.others:
+                return None
+        loader.finish()
     except (NotPlainError, _NoRoomError):
         session.forget(_BLOCK)
         return None
-    return None if loader.others else sink.packed()
+    return None if loader.others else sink
 
 
 def _text_bytes(relation: Relation) -> int:
@@ -140,13 +155,13 @@ def _text_bytes(relation: Relation) -> int:
     )
 
 
-def _expected_records(relation: Relation, n_bytes: int) -> int:
+def _expected_records(relation: Relation) -> int:
     """Return about how many records the files hold, by the first lines of the first."""
     with closing(plain_blocks(relation.headers[0][0], _SAMPLE)) as blocks:
         first = next(blocks, None)
     if first is None:
         raise NotPlainError
-    return n_bytes * first.text.count(b"\n") // len(first.text) + 1
+    return _text_bytes(relation) * first.text.count(b"\n") // len(first.text) + 1
 
 
 def _user_column(used: Sequence[tuple[str, ColumnRef]]) -> str | None:
@@ -166,8 +181,8 @@ class _CodedRecords:
     request : ReadRequest
     declared : Declarations
         With the coded column of users.
-    expected : int
-        About how many records will come.
+    pixels : PixelLookup
+        Which expects about as many places as records will come.
     """
 
     def __init__(
@@ -176,22 +191,20 @@ class _CodedRecords:
         relation: Relation,
         request: ReadRequest,
         declared: Declarations,
-        expected: int,
+        pixels: PixelLookup,
     ) -> None:
         self._session, self._relation, self._request = session, relation, request
-        self._user, self._expected = str(declared.coded), expected
+        self._user, self._pixels = str(declared.coded), pixels
         self._drops = aggregation.drops_repeats(request)
         self._keys: GroupKeys | None = None
         self._queries: dict[Types, str] = {}
         self._parts: list[Part] = []
         self._texts: list[pa.Array] = []
-        self._n_texts = self._n_records = 0
+        self._n_texts = self._text_bytes = self._n_records = 0
         self._left_out = np.zeros(1 << 8, dtype=np.int64)
-        self._pixels = session.pixels(request.rules.cells.resolution)
-        self._pixels.expected = expected
-        each = 24 + 24 * self._drops
-        self._room = MEMORY_SHARE * session.memory / each
-        if expected > self._room:
+        # Numbers of 4 bytes and one of 8; a time, a place and their key where repeats are dropped.
+        self._room = MEMORY_SHARE * session.memory / (28 + 32 * self._drops)
+        if pixels.expected > self._room:
             raise _NoRoomError
 
     def insert(self, types: Types, table: pa.Table) -> None:
@@ -204,7 +217,7 @@ class _CodedRecords:
         for batch in self._session.stream(self._query(types)):
             self._take(batch)
         self._session.forget(_BLOCK)
-        tell_share(READING, min(self._n_records / self._expected, 0.9))
+        tell_share(READING, min(self._n_records / self._pixels.expected, 0.9))
 
     def begin(self) -> None:
         """Do nothing: if a file is not plain, all files are read in another way."""
@@ -216,7 +229,8 @@ class _CodedRecords:
         offset = self._n_texts
         self._texts.append(chunk.dictionary)
         self._n_texts += len(chunk.dictionary)
-        if self._n_texts > _LARGEST_CODE or self._n_texts > self._room:
+        self._text_bytes += chunk.dictionary.nbytes
+        if self._text_bytes > min(MEMORY_SHARE * self._session.memory, _MOST_TEXT):
             raise _NoRoomError
         return pc.add(chunk.indices, pa.scalar(offset, pa.int32()))
 

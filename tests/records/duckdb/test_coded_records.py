@@ -82,7 +82,7 @@ def slow(*given):
     [
         ("user", "drop", {}),
         slow("user-day", "keep", {"select": {"hours": "0-9"}}),
-        ("user-week", "drop", {"select": {"box": (20.9, 52.1, 21.1, 52.3)}}),
+        slow("user-week", "drop", {"select": {"box": (20.9, 52.1, 21.1, 52.3)}}),
         slow("user", "keep", {"time": None, "grid": Cells(4, None)}),
         ("user", "drop", {"statistics": "p50"}),
     ],
@@ -121,7 +121,8 @@ def test_files_of_text_are_coded_together(kind, text, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "why", ["labels", "few", "two clocks", "memory", "late memory", "late quote"]
+    "why",
+    ["late memory", "late quote", *map(slow, ("labels", "few", "two clocks", "memory"))],
 )
 def test_what_is_not_coded_is_read_with_a_table(why, text, tmp_path, monkeypatch):
     """None, and the same data set as ever."""

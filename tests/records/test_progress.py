@@ -87,6 +87,25 @@ def test_the_rest_is_estimated_from_the_told_share(monkeypatch):
     tell_share(progress.READING, 0.2)  # nothing is shown any more
 
 
+def test_steps_complete_the_work_that_is_shown(monkeypatch):
+    """Activities inside advance their part of it, by their shares and by their end."""
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    work = ShownWork("Publishing", share=0.5, windows={"Reading": (0.5, 0.9), "Writing": (0.9, 1)})
+    told = []
+    with progress.show_progress(work):
+        with progress.show_progress("Reading"), part_of_work("Reading", 1, 2):
+            tell_share("Reading", 0.5)
+            told.append(work.share)
+        told.append(work.share)
+        with progress.show_progress("Another"):
+            tell_share("Another", 0.95)
+        told.append(work.share)
+        with progress.show_progress("Writing"):
+            pass
+        told.append(work.share)
+    assert [round(share, 9) for share in told] == [0.8, 0.9, 0.9, 1.0]
+
+
 def test_minutes_are_shown_for_a_long_rest():
     assert (
         ShownWork("Reading", began=0.0, share=0.1).text(60.0) == "Reading ... 10%, about 9 min left"

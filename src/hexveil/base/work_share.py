@@ -29,14 +29,18 @@ class ShownWork:
         Seconds, on the monotonic clock.
     share : float
         From 0 to 1.
-    window : tuple of float
-        The part of the whole in which shares are told now.
+    windows : dict of str to (float, float)
+        The part of the whole in which shares of the activity are told now, and those of each of its
+        steps that is an activity of its own.
     """
 
     activity: str
     began: float = field(default_factory=time.monotonic)
     share: float = 0.0
-    window: tuple[float, float] = (0.0, 1.0)
+    windows: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.windows.setdefault(self.activity, (0.0, 1.0))
 
     def text(self, now: float) -> str:
         """Return the activity, with its share and the time that is left, once these are known.
@@ -59,9 +63,8 @@ _shown: list[ShownWork] = []
 
 
 @contextmanager
-def shown_work(activity: str) -> Iterator[ShownWork]:
+def shown_work(work: ShownWork) -> Iterator[ShownWork]:
     """Make an activity the one that is shown."""
-    work = ShownWork(activity)
     _shown.append(work)
     try:
         yield work
@@ -70,10 +73,10 @@ def shown_work(activity: str) -> Iterator[ShownWork]:
 
 
 def tell_share(activity: str, share: float) -> None:
-    """Tell the completed share of an activity, from 0 to 1, if it is the one that is shown."""
+    """Tell the completed share of an activity, from 0 to 1, if it is shown, or a step of it."""
     for work in _shown:
-        if work.activity == activity:
-            begin, end = work.window
+        if activity in work.windows:
+            begin, end = work.windows[activity]
             # Never back: a pass that is repeated would make the estimate jump.
             work.share = max(work.share, min(begin + share * (end - begin), 1.0))
 
@@ -81,14 +84,14 @@ def tell_share(activity: str, share: float) -> None:
 @contextmanager
 def part_of_work(activity: str, number: int, parts: int) -> Iterator[None]:
     """Scale progress reported inside to one of equal parts, counted from 0."""
-    works = [(work, work.window) for work in _shown if work.activity == activity]
+    works = [(work, work.windows[activity]) for work in _shown if activity in work.windows]
     for work, (begin, end) in works:
         size = (end - begin) / parts
-        work.window = begin + number * size, begin + (number + 1) * size
+        work.windows[activity] = begin + number * size, begin + (number + 1) * size
     tell_share(activity, 0.0)
     try:
         yield
     finally:
         tell_share(activity, 1.0)
         for work, window in works:
-            work.window = window
+            work.windows[activity] = window

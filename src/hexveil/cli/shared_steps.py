@@ -21,7 +21,7 @@ from hexveil.planning.feasibility.grids import OTHER_GRIDS, KeptCounts
 from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
 from hexveil.planning.plan import Plan
-from hexveil.records.progress import show_progress
+from hexveil.records.progress import PLANNING, show_progress
 from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
 from hexveil.records.sql import sums_query
@@ -149,7 +149,7 @@ def plan_run(run: Run, facts: PublicMetadata | ColumnFacts) -> ReleasablePlan:
 
 
 def _plan_with(options: dict[str, Any], facts: PublicMetadata | ColumnFacts) -> ReleasablePlan:
-    with show_progress("Planning"):
+    with show_progress(PLANNING):
         # Commands print the advice as a line of theirs, not as a warning of Python.
         made: ReleasablePlan = make_plan(facts, **options, advise=False)
         return made

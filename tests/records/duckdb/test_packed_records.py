@@ -223,10 +223,10 @@ def test_few_records_are_grouped():
 def test_labels_of_many_bits_are_grouped(monkeypatch):
     """A number below 0 says why a record is left out, so that labels have one bit less."""
     rule, more = {"repeats": "keep", "min_users": 1}, {"lat": None, "lon": None}
-    monkeypatch.setattr(packed_records, "_BITS", 27)  # 6 for users, 17 for values, 4 for lines
+    monkeypatch.setattr(packed_records, "BITS", 27)  # 6 for users, 17 for values, 4 for lines
     with sorting() as found:
         read_table(labelled(), Labels("line"), rule, **more)
-    monkeypatch.setattr(packed_records, "_BITS", 28)
+    monkeypatch.setattr(packed_records, "BITS", 28)
     with sorting() as fits:
         read_table(labelled(), Labels("line"), rule, **more)
     assert found == [None]
@@ -242,7 +242,7 @@ def test_what_does_not_fit_is_grouped(why, monkeypatch):
     elif why == "bits":
         monkeypatch.setattr(packed_records, "HEXAGON_BITS", 60)
     elif why == "hexagons":
-        monkeypatch.setattr(packed_records, "_BITS", 22)
+        monkeypatch.setattr(packed_records, "BITS", 22)
         monkeypatch.setattr(packed_records, "HEXAGON_BITS", 0)
         rule |= {"quantum": "1"}
     elif why == "parts":

@@ -11,7 +11,7 @@ import pytest
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells
 from hexveil.records.duckdb import source
-from hexveil.records.duckdb.delimited import parsed_records, plain_blocks
+from hexveil.records.duckdb.delimited import block_loading, parsed_records, plain_blocks
 from hexveil.records.duckdb.delimited.plain_blocks import Block, NotPlainError
 from hexveil.records.duckdb.delimited.typed_columns import TYPES, Declarations, typed_block
 from hexveil.records.duckdb.expressions import instant, number
@@ -220,11 +220,11 @@ FILES = {
 def parsed(path, monkeypatch, *, plain, cells=None, size=1_000, rows=30):
     """Return the parsed records of a file, and its number of malformed lines."""
     if plain:
-        monkeypatch.setattr(parsed_records, "SMALLEST_BLOCK", size)
-        monkeypatch.setattr(parsed_records, "LARGEST_BLOCK", size)
-        monkeypatch.setattr(parsed_records, "_ROWS_AT_ONCE", rows)
+        monkeypatch.setattr(block_loading, "SMALLEST_BLOCK", size)
+        monkeypatch.setattr(block_loading, "LARGEST_BLOCK", size)
+        monkeypatch.setattr(block_loading, "_ROWS_AT_ONCE", rows)
     else:
-        monkeypatch.setattr(parsed_records, "plain_blocks", refuse)
+        monkeypatch.setattr(block_loading, "plain_blocks", refuse)
     found = {}
     count = source.Relation.skipped
 
@@ -275,14 +275,15 @@ def test_files_have_the_same_records_both_ways(name, ending, tmp_path, monkeypat
 @pytest.mark.parametrize(
     "text",
     [
-        b"\xef\xbb\xbfu,v\n1,2\n", b'"u",v\n1,2\n', b"u,v\n1,2\r\n3,4\n", b"u,v\n1,2\r3,4\n",
+        b"\xef\xbb\xbfu,v\n1,2\n", b'"u","v"\n1,2\n', b'"u,\nv"\n1,2\n', b'u"v",w\n1,2\n',
+        b"u,v\n1,2\r\n3,4\n", b"u,v\n1,2\r3,4\n",
         b"u,v\n1,\0\n", b"u,v\n\xff,2\n", b"u,v\n" + b"x" * 3_000_000 + b",2\n", b"u,v\r\n1,2\n",
     ],
 )  # fmt: skip
 def test_only_plain_blocks_are_taken(text, tmp_path):
     path = tmp_path / "records.csv"
     path.write_bytes(text)
-    if text.startswith(b"\xef\xbb\xbf"):
+    if text.startswith((b"\xef\xbb\xbf", b'"u",')):
         assert [block.text for block in plain_blocks.plain_blocks(str(path), 10)] == [b"1,2\n"]
         return
     with pytest.raises(NotPlainError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
+from hexveil.base.work_share import ShownWork
 from hexveil.cli import folder_options, interrupts, receipts, shared_steps
 from hexveil.cli.commands import release_command
 from hexveil.cli.days import PlannedDay
@@ -28,9 +30,11 @@ from hexveil.cli.presence.declared_days import plan_declared_day
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.cells import zone
+from hexveil.planning.feasibility.grids import OTHER_GRIDS
 from hexveil.publishing.archive.archive import Archive, open_archive
 from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition
 from hexveil.publishing.manifest import fingerprint, request_of
+from hexveil.records.progress import PLANNING, READING, RELEASING, WRITING, show_progress
 from hexveil.report import read_context
 
 if TYPE_CHECKING:
@@ -43,6 +47,14 @@ LEFT_OUT = ()
 
 WAIT = "6h"
 STEP = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+PARTS_OF_DAY = {
+    READING: (0.0, 0.5),
+    PLANNING: (0.5, 0.6),
+    OTHER_GRIDS: (0.6, 0.7),
+    RELEASING: (0.7, 0.9),
+    WRITING: (0.9, 1.0),
+}
+"""Where each step of a day begins and ends in it, about: for the time that is left."""
 LONGEST = 3_700
 """Days of one command."""
 
@@ -113,16 +125,19 @@ def publish(
     ready = ready_after(run, run.publish.wait or WAIT)
     revise = revise or run.publish.late == "revise"
     outcomes: list[Outcome] = []
-    for day_date in days:
+    began = time.monotonic()
+    for number, day_date in enumerate(days):
         interrupts.stop_if_asked()
-        outcomes.append(attempt(run, day_date, place, ready, revise=revise, dry_run=dry_run))
+        with show_progress(work_of_day(day_date, number, len(days), began)):
+            outcomes.append(attempt(run, day_date, place, ready, revise=revise, dry_run=dry_run))
         if not as_json:
             typer.echo(
                 "\n".join(formatting.wrapped(day_date.isoformat(), outcome_text(outcomes[-1])))
             )
         if outcomes[-1].code == BudgetError.exit_code:
             break  # later days cost as much
-    listed = 0 if dry_run else place.update_catalogue()
+    with show_progress("Listing the days"):
+        listed = 0 if dry_run else place.update_catalogue()
     if as_json:
         typer.echo(json.dumps([asdict(day_date) for day_date in outcomes], indent=2))
     elif listed:
@@ -131,6 +146,23 @@ def publish(
         typer.echo("\n".join(formatting.wrapped("Catalogue", listing)))
     # The gravest code: a scheduler must notice one failed day among many.
     return max(day_date.code for day_date in outcomes)
+
+
+def work_of_day(day: date, number: int, days: int, began: float) -> ShownWork:
+    """Return the work of a day, counted from 0, with its steps, as the progress line shows it.
+
+    Examples
+    --------
+    >>> work = work_of_day(date(2026, 11, 20), 1, 4, began=0.0)
+    >>> work.text(10.0)
+    'Publishing 2026-11-20, day 2 of 4 ... 25%, about 30 s left'
+    """
+    of_all = f", day {number + 1} of {days}" if days > 1 else ""
+    steps = {
+        step: ((number + begin) / days, (number + end) / days)
+        for step, (begin, end) in PARTS_OF_DAY.items()
+    }
+    return ShownWork(f"Publishing {day}{of_all}", began, number / days, steps)
 
 
 def check_plan(run: Run) -> None:
@@ -259,7 +291,8 @@ def _published(
     # Before the booking: a folder that cannot be written must cost nothing.
     place.check(target)
     published = planned.publish(book)
-    place.write_release(target, lambda folder: published.write(folder, **extras))
+    with show_progress(WRITING):
+        place.write_release(target, lambda folder: published.write(folder, **extras))
     stand = check_ledger_position(published, place, target)
     if stand is not None:
         # Only after the folder is in place: a crash before this leaves the numbers in the ledger.

@@ -25,7 +25,7 @@ from hexveil.publishing import check_writable
 from hexveil.publishing.pipeline import booked_plan
 from hexveil.publishing.pipeline import release as publish_numbers
 from hexveil.records.columns.column_datasets import ColumnDatasets
-from hexveil.records.progress import show_progress
+from hexveil.records.progress import RELEASING, WRITING, show_progress
 from hexveil.report import read_context
 
 if TYPE_CHECKING:
@@ -156,13 +156,13 @@ def select_plan(
 def publish(run: Run, dataset: ReleasableDataset, plan: ReleasablePlan, book: Ledger) -> Release:
     """Book the price, then draw the noise; a repeated request costs nothing."""
     estimates = run.release.estimates or ("raw",)
-    with show_progress("Releasing"):  # whoever comes here was warned of a grid that is too fine
+    with show_progress(RELEASING):  # whoever comes here was warned of a grid that is too fine
         return publish_numbers(dataset, plan, ledger=book, estimates=estimates, accept_noise=True)
 
 
 def write(run: Run, published: Release, folder: Path) -> list[Path]:
     """Write the folder and return its files."""
-    with show_progress("Writing the map"):
+    with show_progress(WRITING):
         published.write(folder, **folder_options.folder_extras(run))
     return sorted(folder.iterdir())
 

@@ -25,7 +25,7 @@ from hexveil.publishing.folder import list_files
 from hexveil.publishing.pipeline import release as publish_numbers
 from hexveil.publishing.presence.presence_manifest import presence_sections
 from hexveil.publishing.presence.presence_publication import check_presence, replay_presence
-from hexveil.records.progress import show_progress
+from hexveil.records.progress import RELEASING, WRITING, show_progress
 from hexveil.report import read_context
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def release_declared(run: Run, *, dry_run: bool, as_json: bool) -> None:
     if not as_json:
         typer.echo("\n".join(declared_steps.plan_lines(plan)))
     published, book = publish_declared(run, plan, account)
-    with show_progress("Writing the map"):
+    with show_progress(WRITING):
         published.write(folder, **folder_options.folder_extras(run))
     written = sorted(folder.iterdir())
     if as_json:
@@ -71,7 +71,7 @@ def publish_declared(
     # Read before a new ledger is opened: a run that fails leaves no trace in it.
     dataset = declared_steps.read_private_records(run)
     book = Ledger(**account)
-    with show_progress("Releasing"):
+    with show_progress(RELEASING):
         return publish_numbers(dataset, plan, ledger=book, accept_noise=True), book
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.packing.coded_records import pack_text
 from hexveil.records.duckdb.packing.packed_records import pack
 from hexveil.records.duckdb.pair_store import PackedPairStore, PairTable
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords, validate_records
@@ -57,9 +58,15 @@ class CountResult:
 def count_source(session: Session, relation: Relation, request: ReadRequest) -> CountResult:
     """Count all records of a source, in one pass."""
     relation.load_files()
-    records, rules = validate_records(session, relation, request, parse=True), request.rules
-    keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, records.places)
-    counts = count_records(session, records, keys, request)
+    coded = pack_text(session, relation, request)
+    if coded is None:
+        records, rules = validate_records(session, relation, request, parse=True), request.rules
+        keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, records.places)
+        counts = count_records(session, records, keys, request)
+    else:
+        # Of the text itself, which is read again only to explain a refusal.
+        records = validate_records(session, relation, request)
+        counts = _pair_counts(PackedPairStore(session, coded.keys, coded.pairs), coded.repeats)
     # Lines that the CSV reader skipped are known only once they were scanned.
     malformed = counts.left_out.get(UNPARSABLE, 0) + relation.skipped(session)
     left_out = counts.left_out | {UNPARSABLE: malformed}
@@ -101,6 +108,10 @@ def count_records(
         pairs = PairTable(session, keys)
     else:
         pairs = PackedPairStore(session, keys, packed)
+    return _pair_counts(pairs, repeats)
+
+
+def _pair_counts(pairs: PairStore, repeats: int) -> PairCounts:
     left_out = pairs.reject_counts()
     left_out[0] = left_out.get(0, 0) + repeats
     return PairCounts(pairs, left_out, repeats)

@@ -165,6 +165,19 @@ def validate_records(
     )  # fmt: skip
 
 
+def used_columns(
+    session: Session, relation: Relation, request: ReadRequest
+) -> list[tuple[str, ColumnRef]]:
+    """Return each role of a record, and where it is found.
+
+    Raises
+    ------
+    ColumnError, InputError
+        As `validate_records`.
+    """
+    return _RawColumns(session, relation, request).used
+
+
 def scan_once(session: Session, relation: Relation, requests: Sequence[ReadRequest]) -> Relation:
     """Return the relation with rows of text or documents in a temporary table, scanned now.
 

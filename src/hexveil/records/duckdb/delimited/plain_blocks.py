@@ -1,27 +1,31 @@
 """Blocks of whole lines of delimited text that every reader splits alike.
 
-In a plain block no field is quoted and all lines end alike: a line is what stands between two line
-ends, a field what stands between two separators. There is nothing left about which two readers
-could differ. Files with anything else are left to the engine's reader.
+In a plain block no field is quoted, though names of columns may be, and all lines end alike: a line
+is what stands between two line ends, a field what stands between two separators. There is nothing
+left about which two readers could differ. Files with anything else are left to the engine's reader.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from hexveil.records.sources.source_files import ZSTD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
+    from io import FileIO
 
 _LONGEST_LINE = 1 << 20
 """Bytes without a line end that no block has: the engine refuses lines of twice as many."""
 _PACKED = (".gz", ZSTD)
+_HEADER = re.compile(rb'(?:[^"\r\n\0]|(?<![^,;\t|])"[^"\r\n\0]*"(?![^,;\t|\r\n]))*\r?\n?')
+"""A first line in which quotes stand around whole names alone: it ends where it seems to end."""
 
 
 class NotPlainError(Exception):
@@ -34,13 +38,13 @@ class Block:
 
     Attributes
     ----------
-    text : bytes
+    text : bytes or bytearray
     """
 
-    text: bytes
+    text: bytes | bytearray
 
 
-def plain_blocks(path: str, size: int) -> Iterator[Block]:
+def plain_blocks(path: str, size: int) -> Generator[Block, None, None]:
     """Yield a file's lines in blocks of about so many bytes, without its first line.
 
     Raises
@@ -54,28 +58,35 @@ def plain_blocks(path: str, size: int) -> Iterator[Block]:
         if not line_end:
             line_end = b"\r\n" if text[: text.find(b"\n") + 1].endswith(b"\r\n") else b"\n"
             lines = _without_header(text)
-        _check(text, line_end)
+        _check(lines, line_end)
         if lines:
             yield Block(lines)
 
 
-def _whole_lines(path: str, size: int) -> Iterator[bytes]:
+def _whole_lines(path: str, size: int) -> Iterator[bytearray]:
     """Yield a file's bytes, cut after line ends; only the last line may have none."""
     rest = b""
     with contextlib.closing(_opened(path)) as file:
-        while read := _read(file, size):
-            text = rest + read
+        while True:
+            # Read in place: a copy of each block would take as long as looking at it.
+            text = bytearray(len(rest) + size)
+            text[: len(rest)] = rest
+            n_read = _read(file, memoryview(text)[len(rest) :])
+            if not n_read:
+                break
+            del text[len(rest) + n_read :]
             cut = text.rfind(b"\n") + 1
             if not cut and len(text) > size + _LONGEST_LINE:
                 raise NotPlainError
-            rest = text[cut:]
+            rest = bytes(text[cut:])
             if cut:
-                yield text[:cut]
+                del text[cut:]
+                yield text
     if rest:
-        yield rest
+        yield bytearray(rest)
 
 
-def _opened(path: str) -> IO[bytes] | pa.NativeFile:
+def _opened(path: str) -> FileIO | pa.NativeFile:
     with contextlib.suppress(OSError):
         if path.lower().endswith(_PACKED):
             # Its reader compares checksums, which the engine's does not.
@@ -85,21 +96,22 @@ def _opened(path: str) -> IO[bytes] | pa.NativeFile:
     raise NotPlainError
 
 
-def _read(file: IO[bytes] | pa.NativeFile, size: int) -> bytes:
-    with contextlib.suppress(OSError):
-        return file.read(size) or b""
+def _read(file: FileIO | pa.NativeFile, room: memoryview) -> int:
+    """Read into a room; return how many bytes were read, 0 at the end."""
+    with contextlib.suppress(OSError), room:
+        return int(file.readinto(room) or 0)
     raise NotPlainError
 
 
-def _without_header(block: bytes) -> bytes:
+def _without_header(block: bytearray) -> bytearray:
     """Return a file's first block without its first line."""
-    if b'"' in block[: block.find(b"\n")]:
-        raise NotPlainError
     start = block.find(b"\n") + 1
-    return block[start:] if start else b""
+    if not _HEADER.fullmatch(block, 0, start or len(block)):
+        raise NotPlainError
+    return block[start:] if start else bytearray()
 
 
-def _check(block: bytes, line_end: bytes) -> None:
+def _check(block: bytearray, line_end: bytes) -> None:
     """Raise `NotPlainError` unless a block is plain; each look is a search for one byte."""
     if b'"' in block or b"\0" in block or not _is_utf8(block):
         raise NotPlainError
@@ -114,7 +126,7 @@ def _check(block: bytes, line_end: bytes) -> None:
             raise NotPlainError
 
 
-def _is_utf8(block: bytes) -> bool:
+def _is_utf8(block: bytearray) -> bool:
     if block.isascii():
         return True
     with contextlib.suppress(pa.ArrowInvalid):

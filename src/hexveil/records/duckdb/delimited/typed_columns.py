@@ -63,12 +63,15 @@ class Declarations:
     time : str or None
     has_zone : bool
         Whether times without an offset have a declared time zone; without one they stay text.
+    coded : str or None
+        A column of text that becomes a dictionary: each text once, and its number in each row.
     """
 
     columns: tuple[str, ...]
     numbers: frozenset[str]
     time: str | None
     has_zone: bool
+    coded: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,9 +103,11 @@ def typed_block(block: Block, header: FirstLine, declared: Declarations) -> Type
     if table is not None:
         columns = {name: _declared(table[name], types[name], form) for name in declared.columns}
         if all(column is not None for column in columns.values()):
-            return _block({name: column for name, column in columns.items() if column is not None})
+            found = {name: column for name, column in columns.items() if column is not None}
+            return _block(found, declared)
     texts = _parse(block, header, dict.fromkeys(declared.columns, pa.string()), is_text=True)
-    return _block({name: _fitted(texts[name], types[name], form) for name in declared.columns})
+    fitted = {name: _fitted(texts[name], types[name], form) for name in declared.columns}
+    return _block(fitted, declared)
 
 
 def _parse(
@@ -133,9 +138,10 @@ def _parse(
     raise NotPlainError
 
 
-def _first_field(text: bytes, header: FirstLine, name: str) -> bytes:
+def _first_field(text: bytes | bytearray, header: FirstLine, name: str) -> bytes:
     """Return a column's field in the first line of a block."""
-    fields = text[: text.find(b"\n") % (len(text) + 1)].rstrip(b"\r").split(header.mark.encode())
+    line = bytes(text[: text.find(b"\n") % (len(text) + 1)])
+    fields = line.rstrip(b"\r").split(header.mark.encode())
     return fields[header.fields.index(name)] if len(fields) == len(header.fields) else b""
 
 
@@ -212,8 +218,11 @@ def _has_form(texts: np.ndarray, form: bytes) -> bool:
     return bool(signed and (hours <= _LARGEST_OFFSET).all() and (texts[:, -2] <= ord("5")).all())
 
 
-def _block(columns: dict[str, pa.ChunkedArray]) -> TypedBlock:
+def _block(columns: dict[str, pa.ChunkedArray], declared: Declarations) -> TypedBlock:
     types = tuple((name, _kind(column.type)) for name, column in columns.items())
+    if declared.coded is not None:
+        coded = columns[declared.coded].combine_chunks().dictionary_encode()
+        columns[declared.coded] = pa.chunked_array([coded])
     return TypedBlock(pa.table(columns), types)
 
 

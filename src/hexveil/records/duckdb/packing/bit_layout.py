@@ -17,6 +17,8 @@ from hexveil.records.duckdb.validation import INTEGER_KEY_PREFIX, key_column
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from hexveil.records.duckdb.aggregation import GroupKeys
@@ -103,14 +105,18 @@ class Layout:
         return f"CASE WHEN {' AND '.join(tests)} THEN {number} END"
 
 
+def clocked_keys(grouping: GroupKeys) -> dict[str, str]:
+    """Return the keys that are times, and have a range; the others are numbered."""
+    return {n: e for n, e in grouping.all.items() if n in ("slot", "day", "week")}
+
+
 def make_layout(
     session: Session, source: ValidatedRecords, grouping: GroupKeys, rules: Rules
 ) -> Layout | None:
     """Return the layout of records; None if it needs times and no record has one."""
     users = _number(session, source, USERS, {"user_id": "user_id"}, "number")
     labels = _number_labels(session, source) if source.labelled else ()
-    # Only times have a range that must be looked up; the others are numbered.
-    clocked = {n: e for n, e in grouping.all.items() if n in ("slot", "day", "week")}
+    clocked = clocked_keys(grouping)
     ends: list[int | None] = []  # least and largest of each
     if clocked:
         columns = ", ".join(f"min({e}), max({e})" for e in clocked.values())
@@ -119,13 +125,37 @@ def make_layout(
             f"WHERE time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
         )[0]
         ends = [None if end is None else int(str(end)) for end in row]
-    fields = {}
-    for i, (name, expression) in enumerate(clocked.items()):
+    ranges = {}
+    for i, name in enumerate(clocked):
         lowest, highest = ends[2 * i : 2 * i + 2]
         if lowest is None or highest is None:
             return None
-        step = _step(rules) if name in grouping.cell else 1
-        fields[name] = Field(name, expression, lowest, highest, step)
+        ranges[name] = lowest, highest
+    return layout_of_ranges(grouping, rules, ranges, users, labels)
+
+
+def layout_of_ranges(
+    grouping: GroupKeys,
+    rules: Rules,
+    ranges: Mapping[str, tuple[int, int]],
+    users: int,
+    labels: tuple[Field, ...] = (),
+) -> Layout:
+    """Return the layout of records with so many users.
+
+    Parameters
+    ----------
+    grouping : GroupKeys
+    rules : Rules
+    ranges : mapping of str to (int, int)
+        Least and largest slot, day and week, where cells and units have them.
+    users : int
+    labels : tuple of Field
+    """
+    fields = {}
+    for name, (lowest, highest) in ranges.items():
+        step = _slot_step(rules) if name in grouping.cell else 1
+        fields[name] = Field(name, grouping.all[name], lowest, highest, step)
     user = Field("user_id", "number", 0, max(users - 1, 0), 1)
     return Layout(
         (*labels, *(fields[name] for name in grouping.cell if name in fields)),
@@ -184,5 +214,5 @@ def join_numbers(source: ValidatedRecords) -> str:
     return f"{of_users} LEFT JOIN {LABELS} USING ({', '.join(columns)})"
 
 
-def _step(rules: Rules) -> int:
+def _slot_step(rules: Rules) -> int:
     return (rules.cells.seconds or 1) if isinstance(rules.cells, Cells) else 1

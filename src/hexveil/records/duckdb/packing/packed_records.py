@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from hexveil.records.read_request import Rules
 
     Numbers = NDArray[np.uint64]
+    Whole = NDArray[np.int64]
 
 MIN_RECORDS = 100_000
 """Records below which the engine's own grouping is as quick."""
@@ -64,7 +65,8 @@ MAX_PASSES = 8
 HEXAGON_BITS = 16
 """Bits that are left for hexagons at least; each more doubles how many there may be."""
 _CHANGED = "source: the records changed while they were read; run again once they are written."
-_BITS = 64
+BITS = 64
+"""Of a packed record."""
 _BYTES_OF_PAIR = 48
 """Memory of a packed pair while those of several ranges of users are put in order."""
 _PAIRS_ALWAYS_HELD = 2 * 10**9
@@ -106,7 +108,7 @@ def pack(
         source = replace(source, twins=())
     layout = make_layout(session, source, grouping, rules)
     # A number below 0 says why a record is left out.
-    if layout is None or layout.below > _BITS - (HEXAGON_BITS if placed else 1):
+    if layout is None or layout.below > BITS - (HEXAGON_BITS if placed else 1):
         return None
     ranges = _user_ranges(session, source, n_records)
     if ranges is None:
@@ -116,7 +118,7 @@ def pack(
         pixels = session.pixels(rules.cells.resolution)
         pixels.expected = n_records
     edges = None if rules.bins is None else rules.bins.edges
-    pairs = _PairBuilder(layout, pixels, squares=squares_fit(1, rules.scale), edges=edges)
+    pairs = PairBuilder(layout, pixels, squares=squares_fit(1, rules.scale), edges=edges)
     with session.sharing():
         for number, user_range in enumerate(ranges):
             query = _query(source, layout, user_range, deduplicated=deduplicated)
@@ -195,7 +197,7 @@ def _query(
     )
 
 
-class _PairBuilder:
+class PairBuilder:
     """Builder of the pairs, one range of users after another.
 
     Parameters
@@ -236,11 +238,27 @@ class _PairBuilder:
                 size += packed.size
             tell_share(READING, size / max(user_range.records, 1))
             # Found only while records are read: then the engine groups them from the start.
-            if self._hexagons.size > 1 << (_BITS - self._layout.below):
+            if self._hexagons.size > 1 << (BITS - self._layout.below):
                 return False
         self._left_out[0] += size
         only = user_range.is_last and not user_range.start
         return not size or self._sort(records[:size], session.memory, only=only)
+
+    def add_packed(self, records: Numbers, left_out: Whole, memory: float) -> bool:
+        """Sum records that are packed already, all there are; return whether their pairs fit.
+
+        Parameters
+        ----------
+        records : ndarray of uint64
+            Kept records, with hexagons numbered as they were met; used up.
+        left_out : ndarray of int64, shape (256,)
+            How many records each reason covers, but for those that are kept.
+        memory : float
+            Bytes.
+        """
+        self._left_out += left_out
+        self._left_out[0] += records.size
+        return self._sort(records, memory, only=True)
 
     def _sort(self, records: Numbers, memory: float, *, only: bool) -> bool:
         """Sum kept records in place; return whether their pairs fit.

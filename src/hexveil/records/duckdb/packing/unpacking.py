@@ -8,13 +8,14 @@ is made once, in its last form, and what is in between is made in blocks.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hexveil.base.arrow_numbers import to_arrow, to_table
+from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
 from hexveil.model.pair_bins import PairBins
 from hexveil.records.duckdb.packing.bit_layout import COMBINATION, LABELS, USERS
 
@@ -47,11 +48,11 @@ class PackedPairs:
         The keys of each cell, in order; `users` and `records` in it.
     units : pyarrow.Table
         The keys of each unit, in order.
-    cell, unit : ndarray of int64, shape (n_pairs,)
-        Rows of `cells` and `units`.
-    sums : mapping of str to ndarray of int64
-        `n`, `total` and perhaps `total_sq` of each pair. Where sums of as many values, or of
-        their squares, could overflow, these may have: they are refused, or not used.
+    unit : ndarray of int64, shape (n_pairs,)
+        Rows of `units`.
+    sums : mapping of str to ndarray of int
+        `n`, `total` and perhaps `total_sq` of each pair, of any whole type. Where sums of as many
+        values, or of their squares, could overflow, these may have: they are refused, or not used.
     left_out : dict of int to int
         Per reason (0: kept) how many records it covers.
     bins : PairBins or None
@@ -60,17 +61,36 @@ class PackedPairs:
 
     cells: pa.Table
     units: pa.Table
-    cell: Whole
     unit: Whole
     sums: dict[str, Whole]
     left_out: dict[int, int]
     bins: PairBins | None = None
 
+    @cached_property
+    def users(self) -> Whole:
+        """Pairs of each cell, shape (n_cells,)."""
+        return to_numpy(self.cells["users"])
+
+    @property
+    def cell(self) -> Whole:
+        """Row of `cells` of each pair, shape (n_pairs,): made anew, since it is rarely needed."""
+        return np.repeat(np.arange(self.users.size), self.users)
+
     def pairs(self, selected: Whole, names: Sequence[str]) -> pa.Table:
         """Return the pairs in the chosen cells, which are rows of `cells`, numbered as chosen."""
-        columns: dict[str, Any] = {n: self.sums[n] for n in ("n", *names)}
-        columns |= {"cell": self.cell, "unit": self.unit}
-        return self._selected(columns, selected)
+        columns: dict[str, Any] = {n: self.sums[n] for n in ("n", *names)} | {"unit": self.unit}
+        number = np.arange(self.users.size)
+        users = self.users
+        if selected.size < users.size:
+            is_chosen = np.zeros(users.size, dtype=np.bool_)
+            is_chosen[selected] = True
+            number[selected] = np.arange(selected.size)
+            is_kept = np.repeat(is_chosen, users)
+            columns = {name: column[is_kept] for name, column in columns.items()}
+            number, users = number[is_chosen], users[is_chosen]
+        # Widened last: sums of a pack are narrow.
+        columns = {name: column.astype(np.int64, copy=False) for name, column in columns.items()}
+        return to_table(columns | {"cell": np.repeat(number, users)})
 
     def binned(self, selected: Whole) -> PairBins:
         """Return the counts by bin of the pairs in the chosen cells, which are in order."""
@@ -80,16 +100,6 @@ class PackedPairs:
         is_chosen = np.zeros(self.cells.num_rows, dtype=np.bool_)
         is_chosen[selected] = True
         return self.bins.of_pairs(is_chosen[self.cell])
-
-    def _selected(self, columns: dict[str, Any], selected: Whole) -> pa.Table:
-        """Return the rows in the chosen cells, numbered as chosen."""
-        if selected.size < self.cells.num_rows:
-            number = np.full(self.cells.num_rows, -1)
-            number[selected] = np.arange(selected.size)
-            columns["cell"] = number[columns["cell"]]
-            rows = np.flatnonzero(columns["cell"] >= 0)
-            columns = {name: column[rows] for name, column in columns.items()}
-        return to_table(columns)
 
     def single_records(self) -> tuple[int, int]:
         """Return the number of users, and of those with a single record."""
@@ -113,13 +123,21 @@ class PackedPairs:
         The others are 0, so that sums of a pair's rows are the pair's.
         """
         assert self.bins is not None  # noqa: S101  asked for where bins are counted alone
+        return to_table(
+            {**self._keys(self.bins.pair), "fine_bin": self.bins.bin, **self.binned_sums()}
+        )
+
+    def binned_sums(self) -> dict[str, Whole]:
+        """Return the sums of each pair and bin: `n` is the bin's, the others as in `keyed_bins`."""
+        assert self.bins is not None  # noqa: S101  asked for where bins are counted alone
         pair = self.bins.pair
-        first = np.searchsorted(pair, np.arange(self.cell.size))
-        sums = {name: np.zeros(pair.size, dtype=np.int64) for name in self.sums if name != "n"}
-        for name, column in sums.items():
-            column[first] = self.sums[name]
-        counted = {"fine_bin": self.bins.bin, "n": self.bins.count}
-        return to_table({**self._keys(pair), **counted, **sums})
+        first = np.searchsorted(pair, np.arange(self.unit.size))
+        sums = {"n": self.bins.count}
+        for name in self.sums:
+            if name != "n":
+                sums[name] = np.zeros(pair.size, dtype=np.int64)
+                sums[name][first] = self.sums[name]
+        return sums
 
     def _keys(self, pair: Whole | slice) -> dict[str, Any]:
         """Return the keys of pairs, as the table of pairs has them."""
@@ -320,14 +338,12 @@ def unpack(
         columns |= _labels(session, columns.pop(COMBINATION))
     else:
         columns["hexagon"] = hexagons[hexagon_number]
-    columns["users"] = users = np.diff(starts, append=cell.size)
+    columns["users"] = np.diff(starts, append=cell.size)
     columns["records"] = np.add.reduceat(pairs.sums["n"], starts)
-    number = np.repeat(np.arange(starts.size), users)
     reasons = {i: int(left_out[i]) for i in np.flatnonzero(left_out).tolist()}
     return PackedPairs(
         to_table(columns),
         _units(session, units, layout),
-        number,
         unit,
         pairs.sums,
         reasons,

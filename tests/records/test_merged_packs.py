@@ -5,10 +5,12 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from hexveil.base.errors import StorageError
+from hexveil.model.cells import Labels
 from hexveil.records.duckdb.packing import cached_sums, merged_entries
 from hexveil.records.select import Select
 from hexveil.records.sources import cache as cached_files
@@ -195,6 +197,22 @@ def test_the_closest_pack_is_chosen():
     assert closest_pack("bce", packs, set("abcdefg")) == []
     assert closest_pack("aabcd", packs, set("abcd")) == []
     assert packs[0].head != MergedPack("other", ("a", "b")).head
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_days_with_equal_tables_count_twice(tmp_path, place, left):
+    """A day that came may equal one in a pack, or one that is taken away from it."""
+    files = sorted(fill(tmp_path / "days", 6).iterdir())
+    alike = day(0).set_column(4, "t", pa.array(day(0)["t"].to_numpy() + 90 * 86_400))
+    twin = files[0].with_name("twin.parquet")
+    more = {"cells": Labels("ward")}
+    same(ask(files, cache=place, **more), ask(files, **more))
+    pq.write_table(alike, twin)
+    asked = [*files[left:], twin]
+    found, plain = ask(asked, cache=place, **more), ask(asked, **more)
+    assert sums_of(found) == sums_of(plain)
+    entries = [json.loads(path.read_text())["head"]["digest"] for path in place.glob("*.entry")]
+    assert len(set(entries)) == len(entries) - 1
 
 
 def test_a_pack_of_an_earlier_layout_is_made_anew(days, place):

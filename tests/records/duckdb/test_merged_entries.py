@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hexveil.records.duckdb.aggregation import GroupKeys
-from hexveil.records.duckdb.packing import merged_entries
+from hexveil.records.duckdb.packing import merged_entries, numbered_rows
 from hexveil.records.duckdb.packing.merged_entries import merge_entries
 
 KEYS = {
@@ -89,4 +89,4 @@ def test_low_bits_of_decimals_wrap():
     decimals = [Decimal(0), *map(Decimal, exact)]
     column = pa.chunked_array([pa.array(decimals, pa.decimal128(38, 0))[1:]])
     wrapped = np.array([e % 2**64 for e in exact], dtype=np.uint64).view(np.int64)
-    assert merged_entries._low_bits(column).tolist() == wrapped.tolist()
+    assert numbered_rows._low_bits(column).tolist() == wrapped.tolist()

@@ -90,8 +90,7 @@ class CachedSums:
         OSError, pyarrow.ArrowException
             If a table is gone or damaged.
         """
-        packed = () if self._pack is None else self._pack.members
-        loose = [entry for entry in entries if entry.digest not in packed]
+        loose = self._beside_pack(entries)
         # What lies across an end of dates is of use for these dates alone.
         lasting = [entry for entry in loose if not entry.window]
         digests = [entry.digest for entry in entries if not entry.window]
@@ -110,6 +109,19 @@ class CachedSums:
         if len(loose) == len(lasting) or not loose:
             return pairs
         return self._merged(loose, left_out)
+
+    def _beside_pack(self, entries: Sequence[CacheEntry]) -> list[CacheEntry]:
+        """Return the entries that are not in what the pack sums once days are taken away."""
+        members = () if self._pack is None else self._pack.members
+        summed = set(members).difference(entry.digest for entry in self._subtracted)
+        loose = []
+        for entry in entries:
+            # Once: a day that came may have a table equal to that of a day in the pack.
+            if entry.digest in summed:
+                summed.remove(entry.digest)
+            else:
+                loose.append(entry)
+        return loose
 
     def _merged(
         self, entries: Sequence[CacheEntry], left_out: Mapping[int, int]

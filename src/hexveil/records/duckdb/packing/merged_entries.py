@@ -28,7 +28,7 @@ from hexveil.model.pair_bins import PairBins, sort_numbers
 from hexveil.records.duckdb.aggregation import FINE_BIN
 from hexveil.records.duckdb.packing.numbered_rows import NumberedPack, NumberedRows, read_table
 from hexveil.records.duckdb.packing.pack_table import read_rows
-from hexveil.records.duckdb.packing.unpacking import PackedPairs, rank_units
+from hexveil.records.duckdb.packing.unpacking import PackedPairs, rank_units, run_starts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,7 +160,7 @@ class _Merged:
         unit_bits = sum(self.widths[n_cell_keys:n_keys])
         unit, distinct = rank_units(pair.view(np.uint64), unit_bits)
         pair >>= unit_bits
-        starts = np.flatnonzero(np.diff(pair, prepend=-1))
+        starts = run_starts(pair)
         cells = self._keys(pair[starts], slice(None, n_cell_keys))
         cells["users"] = np.diff(starts, append=pair.size)
         cells["records"] = np.add.reduceat(sums["n"], starts, dtype=np.int64)
@@ -197,7 +197,7 @@ def _merged_runs(runs: list[tuple[Whole, dict[str, Whole]]]) -> tuple[Whole, dic
 def _summed(runs: list[tuple[Whole, dict[str, Whole]]]) -> tuple[Whole, dict[str, Whole]]:
     """Return distinct pairs in order, and their sums, by sorting."""
     order, pair = sort_numbers(np.concatenate([pair for pair, _ in runs]))
-    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    starts = run_starts(pair)
     sums = {}
     for name in runs[0][1]:
         column = np.concatenate([sums[name] for _, sums in runs])[order].astype(np.int64)
@@ -288,7 +288,7 @@ def _split_bins(
     """Return distinct pairs, their sums, and their counts by the bin ranked in the lowest bits."""
     fine_bin = values[packed & ((1 << bits) - 1)]
     pair = packed >> bits
-    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    starts = run_starts(pair)
     number = np.repeat(np.arange(starts.size), np.diff(starts, append=pair.size))
     added = {name: np.add.reduceat(column, starts, dtype=np.int64) for name, column in sums.items()}
     return pair[starts], added, PairBins(number, fine_bin, sums["n"].astype(np.int64))

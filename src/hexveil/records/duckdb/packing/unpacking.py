@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 15
 """Numbers of which something is made at once: it stays in a processor's own memory."""
+_AT_ONCE = 1 << 18
+"""Pairs that are counted by user at once."""
 _MAX_LOOKUP = 1 << 20
 """Values of which a table of bins is made."""
 _MIN_TABLE = 100_000
@@ -48,7 +50,7 @@ class PackedPairs:
         The keys of each cell, in order; `users` and `records` in it.
     units : pyarrow.Table
         The keys of each unit, in order.
-    unit : ndarray of int64, shape (n_pairs,)
+    unit : ndarray of int, shape (n_pairs,)
         Rows of `units`.
     sums : mapping of str to ndarray of int
         `n`, `total` and perhaps `total_sq` of each pair, of any whole type. Where sums of as many
@@ -79,7 +81,7 @@ class PackedPairs:
     def pairs(self, selected: Whole, names: Sequence[str]) -> pa.Table:
         """Return the pairs in the chosen cells, which are rows of `cells`, numbered as chosen."""
         columns: dict[str, Any] = {n: self.sums[n] for n in ("n", *names)} | {"unit": self.unit}
-        number = np.arange(self.users.size)
+        number = np.arange(self.users.size, dtype=np.int32)
         users = self.users
         if selected.size < users.size:
             is_chosen = np.zeros(users.size, dtype=np.bool_)
@@ -89,8 +91,9 @@ class PackedPairs:
             columns = {name: column[is_kept] for name, column in columns.items()}
             number, users = number[is_chosen], users[is_chosen]
         # Widened last: sums of a pack are narrow.
+        unit = columns.pop("unit")
         columns = {name: column.astype(np.int64, copy=False) for name, column in columns.items()}
-        return to_table(columns | {"cell": np.repeat(number, users)})
+        return to_table(columns | {"unit": unit, "cell": np.repeat(number, users)})
 
     def binned(self, selected: Whole) -> PairBins:
         """Return the counts by bin of the pairs in the chosen cells, which are in order."""
@@ -110,7 +113,10 @@ class PackedPairs:
             is_start = np.ones(len(names), dtype=np.bool_)
             is_start[1:] = pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
             user = (np.cumsum(is_start) - 1)[self.unit]
-        records = np.bincount(user, weights=self.sums["n"])
+        records, step = np.zeros(self.units.num_rows), max(self.units.num_rows, _AT_ONCE)
+        for start in range(0, user.size, step):
+            rows = slice(start, start + step)
+            records += np.bincount(user[rows], self.sums["n"][rows], records.size)
         return int((records > 0).sum()), int((records == 1).sum())
 
     def keyed(self) -> pa.Table:
@@ -235,7 +241,7 @@ def sum_pairs(
         chunk = records[start:stop]
         k = (chunk & mask).view(np.int64)
         pair = chunk >> value
-        starts = _run_starts(pair)
+        starts = run_starts(pair)
         rows = slice(size, size + starts.size)
         np.take(pair, starts, out=records[rows], mode="clip")  # not past what was read
         np.subtract(starts[1:], starts[:-1], out=sums["n"][rows][:-1])
@@ -332,7 +338,7 @@ def unpack(
     unit, units = rank_units(pairs.pair, layout.unit_bits)
     cell = pairs.pair
     cell >>= np.uint64(layout.unit_bits)
-    starts = _run_starts(cell)
+    starts = run_starts(cell)
     columns, hexagon_number = _columns(layout.cell, cell[starts])
     if hexagons is None:
         columns |= _labels(session, columns.pop(COMBINATION))
@@ -378,23 +384,23 @@ def _columns(fields: Sequence[Field], packed: Numbers) -> tuple[dict[str, Any], 
 
 def rank_units(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
     """Return the rank of each pair's unit among the distinct units, and the sorted units."""
-    unit = np.empty(pair.size, dtype=np.int64)
-    for block in _blocks(pair.size):
-        np.bitwise_and(pair[block], _mask(bits), out=unit[block].view(np.uint64))
     reach = 1 << bits
     # A table of flags of all possible units, unless it were larger than the pairs themselves.
-    if reach > max(unit.size, _MIN_TABLE):
-        distinct, place = np.unique(unit, return_inverse=True)
-        return place.ravel(), distinct.view(np.uint64)
+    if reach > max(pair.size, _MIN_TABLE):
+        distinct, place = np.unique(pair & _mask(bits), return_inverse=True)
+        return place.ravel(), distinct
     occurs = np.zeros(reach, dtype=np.bool_)
-    occurs[unit] = True
-    place = np.cumsum(occurs) - 1
     for block in _blocks(pair.size):
-        unit[block] = place[unit[block]]
+        occurs[pair[block] & _mask(bits)] = True
+    place = np.cumsum(occurs) - 1
+    # As narrow as the engine numbers units: written once, and not as a number of 64 bits before.
+    unit = np.empty(pair.size, dtype=np.int32 if reach <= 1 << 31 else np.int64)
+    for block in _blocks(pair.size):
+        unit[block] = place[pair[block] & _mask(bits)]
     return unit, np.flatnonzero(occurs).view(np.uint64)
 
 
-def _run_starts(ordered: Numbers) -> Whole:
+def run_starts(ordered: Numbers) -> Whole:
     """Return the first position of each distinct value in a sorted, non-empty array."""
     differs = np.empty(ordered.size, dtype=np.bool_)
     differs[0] = True

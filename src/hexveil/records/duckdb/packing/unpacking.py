@@ -63,7 +63,7 @@ class PackedPairs:
 
     cells: pa.Table
     units: pa.Table
-    unit: Whole
+    unit: NDArray[Any]
     sums: dict[str, Whole]
     left_out: dict[int, int]
     bins: PairBins | None = None
@@ -382,7 +382,7 @@ def _columns(fields: Sequence[Field], packed: Numbers) -> tuple[dict[str, Any], 
     return columns, packed
 
 
-def rank_units(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
+def rank_units(pair: Numbers, bits: int) -> tuple[NDArray[Any], Numbers]:
     """Return the rank of each pair's unit among the distinct units, and the sorted units."""
     reach = 1 << bits
     # A table of flags of all possible units, unless it were larger than the pairs themselves.
@@ -394,13 +394,13 @@ def rank_units(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
         occurs[pair[block] & _mask(bits)] = True
     place = np.cumsum(occurs) - 1
     # As narrow as the engine numbers units: written once, and not as a number of 64 bits before.
-    unit = np.empty(pair.size, dtype=np.int32 if reach <= 1 << 31 else np.int64)
+    unit: NDArray[Any] = np.empty(pair.size, dtype=np.int32 if reach <= 1 << 31 else np.int64)
     for block in _blocks(pair.size):
         unit[block] = place[pair[block] & _mask(bits)]
     return unit, np.flatnonzero(occurs).view(np.uint64)
 
 
-def run_starts(ordered: Numbers) -> Whole:
+def run_starts(ordered: NDArray[Any]) -> Whole:
     """Return the first position of each distinct value in a sorted, non-empty array."""
     differs = np.empty(ordered.size, dtype=np.bool_)
     differs[0] = True

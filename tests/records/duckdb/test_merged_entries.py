@@ -77,7 +77,8 @@ def test_sums_and_order_are_those_of_a_plain_sum(name, at_once, tmp_path, monkey
     assert found.left_out == {0: 7}
 
 
-def test_what_does_not_fit_is_left_to_the_engine(tmp_path):
+def test_what_does_not_fit_is_left_to_the_engine(tmp_path, monkeypatch):
+    monkeypatch.setattr(merged_entries, "_PAIRS_ALWAYS_HELD", 0)
     paths, everything = tables(tmp_path, KEYS["labels by day"], np.random.default_rng(9))
     least = len(everything) * merged_entries._BYTES_OF_PAIR
     assert merge_entries(paths, KEYS["labels by day"], {}, least / 2) is None

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 _ROWS_BEFORE_MERGING = 1 << 22
 _BYTES_OF_PAIR = 160
 """Memory that a pair takes while two sets of them are merged."""
+_PAIRS_ALWAYS_HELD = 2 * 10**9
+"""Bytes of merged pairs that are held whatever the limit, as planning holds them."""
 _KEY_BITS = 63
 
 
@@ -78,7 +80,7 @@ def merge_entries(
         If a table is gone or damaged.
     """
     names = [*keys.cell, *keys.unit]
-    most = int(memory / _BYTES_OF_PAIR)
+    most = int(max(memory, _PAIRS_ALWAYS_HELD) / _BYTES_OF_PAIR)
     names += [FINE_BIN] if n_bins else []
     merged = _Merged(names, min(_ROWS_BEFORE_MERGING, most // 2))
     signed = [*((path, 1) for path in tables), *((path, -1) for path in subtracted)]
@@ -88,12 +90,15 @@ def merge_entries(
         table = read_table(path)
         if table.num_rows:
             merged.add(NumberedRows.of(table, names, sign))
+        if merged.n_rows > most:
+            # Rows that wait may be pairs that are there already.
+            merged.reduce()
         if merged.n_rows > most or merged.bits > _KEY_BITS:
             return None
-    if not merged.n_rows or merged.n_rows > most:
+    if not merged.n_rows:
         return None
     merged.reduce()
-    if merged.bits > _KEY_BITS:
+    if merged.n_rows > most or merged.bits > _KEY_BITS:
         return None
     found = merged.packed(len(keys.cell), len(keys.cell) + len(keys.unit), left_out)
     return _without_empty(found) if subtracted else found

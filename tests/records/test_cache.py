@@ -20,7 +20,7 @@ from examples import examples
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import Cells, Labels
-from hexveil.records.duckdb import cached_reading
+from hexveil.records.duckdb import cached_reading, source
 from hexveil.records.duckdb.packing import packed_records
 from hexveil.records.read import read
 from hexveil.records.select import Select
@@ -381,6 +381,16 @@ def test_listed_files_of_other_columns_agree(tmp_path, place, scans):
     for names in (("a.parquet", "b.parquet"), ("c.csv", "d.csv")):
         agree([tmp_path / name for name in names], place)
     assert scans == ["a.parquet", "b.parquet", "c.csv", "d.csv"]
+
+
+def test_files_declare_alike_only_with_the_same_outer_names(tmp_path):
+    """Parquet's own comparison of schemas looks at the innermost fields alone."""
+    paths = [str(tmp_path / f"{name}.parquet") for name in ("a", "b", "a again")]
+    for path, name in zip(paths, "aba", strict=True):
+        pq.write_table(pa.table({name: pa.array([{"x": 1}])}), path)
+    first, fields = source._parquet_schema(paths[0], None)
+    assert fields.names == ["a"]
+    assert [source._parquet_schema(path, first)[1] is None for path in paths] == [True, False, True]
 
 
 def test_a_file_that_is_listed_twice_agrees(days, place):

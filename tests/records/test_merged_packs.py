@@ -4,16 +4,20 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from hexveil.base.errors import StorageError
-from hexveil.records.duckdb.packing import pack_tree
+from hexveil.model.cells import Labels
+from hexveil.records.duckdb.packing import cached_sums, merged_entries, packed_records
 from hexveil.records.select import Select
 from hexveil.records.sources import cache as cached_files
 from hexveil.records.sources import merged_packs
-from hexveil.records.sources.merged_packs import MergedPack, covering, next_merge
-from records.test_cache import CANARY, agree, ask, day, fill, same, scans  # noqa: F401  a fixture
+from hexveil.records.sources.merged_packs import MergedPack, closest_pack
+from hexveil.records.sources.sealed_files import seal
+from records.test_cache import CANARY, agree, ask, day, fill, same, scans, sums_of  # noqa: F401  a fixture
 
 DAYS = 5
 
@@ -38,30 +42,66 @@ def place(tmp_path):
 
 @pytest.fixture
 def read_tables(monkeypatch):
-    """Return the list that gets the tables of each sum."""
-    seen, merge = [], pack_tree.PackTree.tables
-    monkeypatch.setattr(
-        pack_tree.PackTree, "tables", lambda *given: seen.append(merge(*given)) or seen[-1]
-    )
+    """Return the list that gets of each sum: tables added, the pack, tables taken away."""
+    seen, merge = [], cached_sums.merge_entries
+
+    def counting(tables, *given, pack, subtracted):
+        seen.append((len(tables), pack is not None, len(subtracted)))
+        return merge(tables, *given, pack=pack, subtracted=subtracted)
+
+    monkeypatch.setattr(cached_sums, "merge_entries", counting)
     return seen
 
 
 def test_day_by_day_the_sums_are_those_of_reading_all(tmp_path, place, scans, read_tables):  # noqa: F811
-    """Each day is read once; as many tables are added up as the number of days has binary ones."""
+    """Each day is read once; all but two of the tables are read as one."""
     source = fill(tmp_path / "days", 1)
     for number in range(1, 7):
         pq.write_table(day(number), source / f"day{number}.parquet")
         agree(source, place, 1)
-        assert len(read_tables[-1]) == (number + 1).bit_count()
+        assert read_tables[-1] == (1 + number % 2, number > 1, 0)
     assert len(scans) == 7
     dates = ("2024-03-19", "2024-03-21")
     agree(source, place, select=Select(min_users=1, dates=dates))
-    assert len(list(place.glob("*.pack"))) == len(list(place.glob("*.packed"))) > 1
+    assert len(list(place.glob("*.pack"))) == len(list(place.glob("*.packed"))) == 2
     if hasattr(os, "geteuid"):
         assert {path.stat().st_mode & 0o777 for path in place.iterdir()} == {0o600}
     heads = "".join(path.read_text() for path in place.glob("*.pack"))
     assert CANARY not in heads
     assert "day" not in heads
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"privacy_unit": "user-day", "statistics": ("mean", "histogram")}]
+)
+def test_any_days_in_any_order_are_as_if_read_anew(tmp_path, monkeypatch, read_tables, more):
+    """Days come, go and are replaced; what a pack sums beyond what is asked is taken away."""
+    monkeypatch.setattr(merged_packs, "FAN_OUT", 3)
+    rng, taken = np.random.default_rng(24), 0
+    source, place = fill(tmp_path / "days", 7), tmp_path / "cache"
+    files, versions = sorted(source.iterdir()), dict.fromkeys(range(7), 1)
+    chosen = list(range(6))
+    for turn in range(8):
+        asked = [files[number] for number in rng.permutation(chosen)]
+        version = {files[number].name: str(versions[number]) for number in chosen}
+        found = ask(asked, cache=place, **more, version=version)
+        plain = ask(asked, **more, version=None)
+        assert sums_of(found) == sums_of(plain)
+        if "statistics" in more:
+            bins, counted = found.sums.bins, plain.sums.bins
+            for name in ("pair", "bin", "count"):
+                assert getattr(bins, name).tolist() == getattr(counted, name).tolist()
+        assert found.units.ids() == plain.units.ids()
+        assert found.public.cells.names() == plain.public.cells.names()
+        taken += read_tables[-1][2]
+        number = int(rng.integers(7))
+        if turn % 4 == 3:
+            versions[number] += 1
+            pq.write_table(day(number, seed=turn), files[number])
+        # Five days or more, one of which comes or goes.
+        goes = number in chosen and len(chosen) > 5
+        chosen = sorted({*chosen} - {number} if goes else {*chosen, number})
+    assert taken > 1
 
 
 @pytest.mark.parametrize(("ending", "how"), [(".packed", "flipped"), (".pack", "flipped"),
@@ -147,12 +187,54 @@ def test_a_crash_or_a_full_disk_leaves_no_half_pack(days, place, monkeypatch, at
     assert list(place.glob("*.pack"))
 
 
-def test_packs_are_disjoint_and_of_the_entries_alone():
-    """Larger ones first; tables that are equal are never packed; a query's head is its own."""
-    packs = [MergedPack("q", members) for members in (("a", "b"), ("c", "d"), ("b", "c", "e"))]
-    assert covering("abcde", packs) == [packs[2]]
-    assert covering("abcd", packs) in ([packs[0], packs[1]], [packs[1], packs[0]])
-    assert covering("aabcd", packs) == []
-    assert next_merge([]) == next_merge([4, 2, 1]) == []
-    assert next_merge([2, 1, 2, 1]) == [1, 3]
+def test_the_closest_pack_is_chosen():
+    """The one that saves most tables; tables that are equal are never packed."""
+    packs = [MergedPack("q", tuple(members)) for members in ("ab", "cd", "bcefg")]
+    assert closest_pack("abcefg", packs, set("abcdefg")) == [packs[2], packs[0]]
+    assert closest_pack("bcef", packs, set("abcdefg")) == [packs[2]]
+    # What it sums beyond is unknown, or too much to be taken away.
+    assert closest_pack("bcef", packs, set("bcef")) == []
+    assert closest_pack("bce", packs, set("abcdefg")) == []
+    assert closest_pack("aabcd", packs, set("abcd")) == []
     assert packs[0].head != MergedPack("other", ("a", "b")).head
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_days_with_equal_tables_count_twice(tmp_path, place, left, monkeypatch):
+    """A day that came may equal one in a pack, or one that is taken away from it."""
+    # Packed pairs are written in order: grouped ones come in any.
+    monkeypatch.setattr(packed_records, "MIN_RECORDS", 1)
+    files = sorted(fill(tmp_path / "days", 6).iterdir())
+    alike = day(0).set_column(4, "t", pa.array(day(0)["t"].to_numpy() + 90 * 86_400))
+    twin = files[0].with_name("twin.parquet")
+    more = {"cells": Labels("ward")}
+    same(ask(files, cache=place, **more), ask(files, **more))
+    pq.write_table(alike, twin)
+    asked = [*files[left:], twin]
+    found, plain = ask(asked, cache=place, **more), ask(asked, **more)
+    assert sums_of(found) == sums_of(plain)
+    entries = [json.loads(path.read_text())["head"]["digest"] for path in place.glob("*.entry")]
+    assert len(set(entries)) == len(entries) - 1
+
+
+def test_a_pack_of_an_earlier_layout_is_made_anew(days, place):
+    """Its head is whole and its table is not read."""
+    plain = ask(days, cache=place)
+    for path in place.glob("*.pack"):
+        fields = json.loads(path.read_text())["head"]
+        del fields["layout"]
+        path.write_bytes(seal(fields))
+    for path in place.glob("*.packed"):
+        path.write_bytes(b"")
+    same(ask(days, cache=place), plain)
+
+
+def test_pairs_that_memory_does_not_hold_are_read_without_the_pack(days, place, monkeypatch, scans):  # noqa: F811
+    """The engine groups the tables of the entries; a damaged one that a pack stood for is read."""
+    plain = ask(days, cache=place)
+    table = max(place.glob("*.pairs"))
+    table.write_bytes(b"")
+    scans.clear()
+    monkeypatch.setattr(merged_entries, "_BYTES_OF_PAIR", 1e12)
+    same(ask(days, cache=place), plain)
+    assert len(scans) == 1

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hexveil.records.duckdb.aggregation import GroupKeys
-from hexveil.records.duckdb.packing import merged_entries
+from hexveil.records.duckdb.packing import merged_entries, numbered_rows
 from hexveil.records.duckdb.packing.merged_entries import merge_entries
 
 KEYS = {
@@ -77,7 +77,8 @@ def test_sums_and_order_are_those_of_a_plain_sum(name, at_once, tmp_path, monkey
     assert found.left_out == {0: 7}
 
 
-def test_what_does_not_fit_is_left_to_the_engine(tmp_path):
+def test_what_does_not_fit_is_left_to_the_engine(tmp_path, monkeypatch):
+    monkeypatch.setattr(merged_entries, "_PAIRS_ALWAYS_HELD", 0)
     paths, everything = tables(tmp_path, KEYS["labels by day"], np.random.default_rng(9))
     least = len(everything) * merged_entries._BYTES_OF_PAIR
     assert merge_entries(paths, KEYS["labels by day"], {}, least / 2) is None
@@ -89,4 +90,4 @@ def test_low_bits_of_decimals_wrap():
     decimals = [Decimal(0), *map(Decimal, exact)]
     column = pa.chunked_array([pa.array(decimals, pa.decimal128(38, 0))[1:]])
     wrapped = np.array([e % 2**64 for e in exact], dtype=np.uint64).view(np.int64)
-    assert merged_entries._low_bits(column).tolist() == wrapped.tolist()
+    assert numbered_rows._low_bits(column).tolist() == wrapped.tolist()

@@ -16,6 +16,7 @@ is read depends on all of them.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
@@ -23,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import part_of_work
@@ -31,8 +31,7 @@ from hexveil.model.cells import DAY
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.counting import CountResult, PairCounts, count_records
 from hexveil.records.duckdb.expressions import literal
-from hexveil.records.duckdb.packing.merged_entries import merge_entries
-from hexveil.records.duckdb.packing.pack_tree import PackTree
+from hexveil.records.duckdb.packing.cached_sums import CachedSums
 from hexveil.records.duckdb.pair_store import PackedPairStore, PairTable
 from hexveil.records.duckdb.validation import BOX, DATES, UNPARSABLE, validate_records
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
@@ -51,9 +50,10 @@ from hexveil.records.units import CANONICAL_IDS
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hexveil.model.fine_bins import FineBins
+    from hexveil.records.duckdb.packing.unpacking import PackedPairs
     from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.source import Relation
@@ -140,20 +140,29 @@ class _CachedReading:
         groups = self._placed(self._groups())
         known = [self._known(group) for group in groups]
         entered = zip(groups, known, strict=True)
-        packed = self._tree.choose([e for g, e in entered if e is not None and not g.outside])
-        entries = [
-            entry
-            if entry is not None and self._is_whole(group, entry, packed)
-            else self._filled(group)
-            for group, entry in zip(groups, known, strict=True)
-        ]
+        packed = self._sums.choose(
+            [e for g, e in entered if e is not None and not g.outside], self._entries
+        )
+        entries = self._entered(groups, known, packed)
         left_out: dict[int, int] = {}
         for group, entry in zip(groups, entries, strict=True):
             for reason, n in _left_out(group, entry).items():
                 left_out[reason] = left_out.get(reason, 0) + n
         # Files outside of the dates give counts of rejects, and no pairs.
         used = [e for g, e in zip(groups, entries, strict=True) if not g.outside]
-        pairs = self._merged([entry for entry in used if entry.table], left_out)
+        merged = self._merged(used, left_out)
+        if merged is None:
+            # The engine reads the tables themselves: those that a pack stood for are checked now.
+            self._sums.forget_pack()
+            entries = self._entered(groups, entries, set())
+            used = [e for g, e in zip(groups, entries, strict=True) if not g.outside]
+            with _refuse_changes():
+                self._group([self._store.table(entry) for entry in used if entry.table])
+        pairs = (
+            PairTable(self._session, self._grouping)
+            if merged is None
+            else PackedPairStore(self._session, self._grouping, merged)
+        )
         self._show_records(self._source.paths)
         paths = [path for group in groups if not group.outside for path in group.paths]
         # Of used files alone: the release of one day keeps its identity when files of others are
@@ -244,7 +253,7 @@ class _CachedReading:
             return True
         if len(paths) == 1 or select is None or not self._has_columns:
             return False
-        if self._source.kind == "parquet" and _have_one_schema(paths):
+        if self._relation.one_schema:
             return False
         types = self._session.types(self._relation.query)
         return any(self._session.types(select([path])) != types for path in paths)
@@ -309,13 +318,29 @@ class _CachedReading:
             found.setdefault((entry.query, entry.files), []).append(entry)
         return found
 
+    def _entered(
+        self,
+        groups: Sequence[FileGroup],
+        known: Sequence[CacheEntry | None],
+        packed: set[str],
+    ) -> list[CacheEntry]:
+        """Return a whole entry of each group: of those without one, the records are read."""
+        return [
+            entry
+            if entry is not None and self._is_whole(group, entry, packed)
+            else self._filled(group)
+            for group, entry in zip(groups, known, strict=True)
+        ]
+
     def _is_whole(self, group: FileGroup, entry: CacheEntry, packed: set[str]) -> bool:
         """Return whether the needed files of an entry are unchanged."""
         return group.outside or entry.digest in packed or self._store.is_intact(entry)
 
     @cached_property
-    def _tree(self) -> PackTree:
-        return PackTree(self._session, self._store, self._query_hash, self._grouping, self._n_bins)
+    def _sums(self) -> CachedSums:
+        return CachedSums(
+            self._session, self._store, self._query_hash, self._grouping, self._n_bins
+        )
 
     @property
     def _timed(self) -> bool:
@@ -382,31 +407,20 @@ class _CachedReading:
         columns = ", ".join(names)
         pairs.write(columns, target, by_bin=bool(self._n_bins))
 
-    def _merged(self, entries: Sequence[CacheEntry], left_out: Mapping[int, int]) -> PairStore:
-        """Return the sum of the entries' tables of pairs."""
-        grouped = PairTable(self._session, self._grouping)
+    def _merged(
+        self, used: Sequence[CacheEntry], left_out: Mapping[int, int]
+    ) -> PackedPairs | None:
+        """Return the sum of the entries' tables of pairs; None without any, or if it is large."""
+        entries = [entry for entry in used if entry.table]
         if not entries:
-            return grouped
-        try:
-            tables = self._tree.tables(entries)
-            packed = merge_entries(
-                tables, self._grouping, left_out, self._session.memory, self._n_bins
-            )
-            if packed is None:
-                self._group(tables)
-        # Whole when they were checked: so another process, or its owner, has removed one since.
-        except (InputError, OSError, pa.ArrowException):
-            gone = True
-        else:
-            gone = False
-        if gone:
-            raise StorageError(
-                "the cache folder was changed by somebody else while it was read; run again."
-            )
-        return grouped if packed is None else PackedPairStore(self._session, self._grouping, packed)
+            return None
+        with _refuse_changes():
+            return self._sums.added_up(entries, left_out)
 
     def _group(self, tables: Sequence[str]) -> None:
         """Create the table of pairs as the sum of cached tables, by the engine."""
+        if not tables:
+            return
         keys, squares = tuple(self._grouping.all), self._squares
         listed = ", ".join(map(literal, tables))
         rows = f"read_parquet([{listed}], hive_partitioning=false)"
@@ -429,10 +443,22 @@ class _CachedReading:
         self._session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {query}")
 
 
-def _have_one_schema(paths: Sequence[str]) -> bool:
-    """Return whether Parquet files have the same columns as the engine sees them, and in order."""
-    first = pq.read_metadata(paths[0]).schema
-    return all(pq.read_metadata(path).schema.equals(first) for path in paths[1:])
+@contextlib.contextmanager
+def _refuse_changes() -> Iterator[None]:
+    """Raise StorageError where a table is gone that was whole when it was checked."""
+    try:
+        yield
+    except StorageError:
+        raise
+    # So another process, or its owner, has removed one since.
+    except (InputError, OSError, pa.ArrowException):
+        gone = True
+    else:
+        gone = False
+    if gone:
+        raise StorageError(
+            "the cache folder was changed by somebody else while it was read; run again."
+        )
 
 
 def group_overlapping(spans: Mapping[str, TimeSpan]) -> list[list[str]]:

@@ -82,6 +82,8 @@ class Relation:
     headers : tuple of (str, FirstLine)
         Path and first line of each file of delimited text; a file that is listed twice is twice
         in it.
+    one_schema : bool
+        Whether all files declare the same columns in the same order: Parquet files alone.
     load : function, or None
         Decodes files that the engine cannot read itself, some by their paths or all: until then
         their rows are missing. None where it can.
@@ -95,6 +97,7 @@ class Relation:
     respelled: frozenset[str] = frozenset()
     configured: Collection[str] = ()
     headers: tuple[tuple[str, FirstLine], ...] = ()
+    one_schema: bool = False
     load: Callable[[Sequence[str] | None], None] | None = None
 
     def load_files(self, paths: Sequence[str] | None = None) -> None:
@@ -249,16 +252,23 @@ def _open_parquet(
     configured: Collection[str],
     record_format: RecordFormat | None,
 ) -> Relation:
-    columns = []
+    first: pq.ParquetSchema | None = None
+    columns: list[dict[str, str]] = []
     for path in source.paths:
-        file_schema = _parquet_schema(path)
-        if file_schema is None:
+        read = _parquet_schema(path, first)
+        if read is None:
             raise InputError(
                 f"source: {safe_path(path, source.paths)} is not a readable Parquet file; it may "
                 "be truncated."
             )
-        _check_names(partial(safe_path, path, source.paths), file_schema.names)
-        columns.append({f.name: str(f.type) for f in file_schema})
+        schema, fields = read
+        first = schema if first is None else first
+        if fields is None:
+            columns.append(columns[0])
+            continue
+        _check_names(partial(safe_path, path, source.paths), fields.names)
+        columns.append({f.name: str(f.type) for f in fields})
+    one_schema = all(file_columns is columns[0] for file_columns in columns)
     uncommon = uncommon_columns(source, columns, configured, record_format)
     # Decided over all files, not over those of one query: a column must not come and go.
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
@@ -268,24 +278,32 @@ def _open_parquet(
     for path, file_columns in zip(source.paths, columns, strict=True):
         layouts.setdefault(uncommon.intersection(file_columns), []).append(path)
 
+    # By name: by position, a file with columns in another order would mix user and value. Where
+    # none is, the engine need not open every file before it knows the columns.
+    options = folders if one_schema else f"union_by_name=true, {folders}"
+
     def select_files(paths: Sequence[str]) -> str:
+        wanted = frozenset(paths)
         scans = [
-            # By name: by position, a file with columns in another order would mix user and value.
             f"{_select_without(excluded)} FROM read_parquet("
-            f"{file_list([p for p in alike if p in paths])}, union_by_name=true, {folders})"
+            f"{file_list([p for p in alike if p in wanted])}, {options})"
             for excluded, alike in layouts.items()
-            if not set(alike).isdisjoint(paths)
+            if not wanted.isdisjoint(alike)
         ]
         return " UNION ALL BY NAME ".join(scans)
 
     query = select_files(source.paths)
-    schema = _typed_schema(session, query)
+    typed = _typed_schema(session, query)
     alike = all(types == columns[0] for types in columns)
     file_schemas = (
         () if alike else (_typed_schema(session, select_files([path])) for path in source.paths)
     )
     return Relation(
-        query, schema, select_files=select_files, respelled=_respelled(schema, file_schemas)
+        query,
+        typed,
+        select_files=select_files,
+        respelled=_respelled(typed, file_schemas),
+        one_schema=one_schema,
     )
 
 
@@ -303,10 +321,22 @@ def _respelled(schema: Schema, file_schemas: Iterable[Schema]) -> frozenset[str]
     return frozenset(respelled)
 
 
-def _parquet_schema(path: str) -> pa.Schema | None:
-    """Return the schema of a file; None if it cannot be read, and its error is not kept."""
+def _parquet_schema(
+    path: str, first: pq.ParquetSchema | None
+) -> tuple[pq.ParquetSchema, pa.Schema | None] | None:
+    """Return the schema of a file and its fields; None for fields that are those of a first file.
+
+    None if it cannot be read, and its error is not kept.
+    """
     with contextlib.suppress(pa.ArrowException, OSError, ValueError):  # names that are no text, too
-        return pq.read_schema(path)
+        schema = pq.read_metadata(path).schema
+        # A year of days has one schema, which is taken apart once.
+        if first is not None and schema.equals(first):
+            # Only the innermost fields were compared: what is around them may have other names.
+            nested = any("." in schema.column(i).path for i in range(len(schema)))
+            if not nested or schema.to_arrow_schema().equals(first.to_arrow_schema()):
+                return schema, None
+        return schema, schema.to_arrow_schema()
     return None
 
 

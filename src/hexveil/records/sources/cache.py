@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hexveil.base import atomic_files, private_folder
 from hexveil.base.errors import InputError, StorageError
-from hexveil.records.sources.merged_packs import PACK, PACK_TABLE, MergedPack, read_pack
+from hexveil.records.sources.merged_packs import KEPT, PACK, PACK_TABLE, MergedPack, read_pack
 from hexveil.records.sources.sealed_files import digest_of, hash_terms, read_sealed, seal
 from hexveil.records.sources.source_files import Files, safe_path
 from hexveil.records.sources.versions import Versions
@@ -272,26 +272,27 @@ class CacheFolder:
         return stands
 
     def packs(self, query: str) -> list[MergedPack]:
-        """Return the packs of a query that have readable heads."""
+        """Return the packs of a query that have readable heads, the last made first."""
         with _translate_errors("read"):
-            heads = sorted(p for p in self._folder.iterdir() if p.name.endswith(PACK))
+            heads = [p for p in self._folder.iterdir() if p.name.endswith(PACK)]
+            heads.sort(key=lambda path: (-path.stat().st_mtime_ns, path.name))
         found = [read_pack(path) for path in heads]
         return [pack for pack in found if pack is not None and pack.query == query]
 
     def put_pack(self, pack: MergedPack, write: Callable[[str], None]) -> MergedPack:
         """Store a pack with the table that `write` writes to a path; return it.
 
-        Smaller packs of some of its members are removed.
+        Of the query, only the packs that were made last are kept.
         """
         with (
             _translate_errors("written"),
             self._locked_with_table(write, PACK_TABLE) as (table, digest),
         ):
             pack = replace(pack, table=table, digest=digest)
-            for smaller in self.packs(pack.query):
-                if set(smaller.members) <= set(pack.members):
-                    (self._folder / smaller.head).unlink(missing_ok=True)
-                    (self._folder / smaller.table).unlink(missing_ok=True)
+            earlier = [one for one in self.packs(pack.query) if one.head != pack.head]
+            for older in earlier[KEPT - 1 :]:
+                (self._folder / older.head).unlink(missing_ok=True)
+                (self._folder / older.table).unlink(missing_ok=True)
             # After the table is durable, as heads of entries are.
             atomic_files.write(self._folder / pack.head, pack.sealed(), mode=0o600)
         return pack

@@ -1,12 +1,12 @@
-"""PRIVATE. Packs in a cache folder: the sum of several entries' tables, so that each is read once.
+"""PRIVATE. Packs in a cache folder: the sum of several entries' tables, so that it is read at once.
 
-A further day of a year would otherwise read 365 tables. Packs form a tree: eight tables become a
-pack, eight packs a larger one, and larger ones a single one as soon as they hold an eighth of it:
-so 365 days are a pack of 320, five of eight and five tables. Few days are then put among many,
-which are in order already; a day is added up again about ten times in all. A pack
-names its members by the digests of their tables, so it cannot outlive what it sums: where an entry
-was made anew, its digest is another one. It is two files, a head `<key>.pack` and a table
-`<token>.packed`, as an entry is, and can be deleted as freely.
+A further day of a year would otherwise read 365 tables. As soon as eight tables are beside a pack,
+all of them become the next one: a day is then added up with one pack and at most eight tables. A
+day that is no longer asked for, as in a window of the last 30 days, is taken away from the pack.
+A pack names its members by the digests of their tables, so it cannot outlive what it sums: where an
+entry was made anew, its digest is another one. It is two files, a head `<key>.pack` and a table
+`<token>.packed`, as an entry is, and can be deleted as freely. The two packs of a query that were
+made last are kept, since two windows may be asked for in turn.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from typing import TYPE_CHECKING
 from hexveil.records.sources.sealed_files import hash_terms, read_sealed, seal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
 PACK, PACK_TABLE = ".pack", ".packed"
 """Endings of heads and of tables."""
 FAN_OUT = 8
-"""Tables that become a pack, and packs that become a larger one."""
+"""Tables beside a pack that become part of the next one."""
+KEPT = 2
+"""Packs of one query that are kept."""
+_LAYOUT = 2
+"""To be raised whenever a pack's table is written in another way."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,15 @@ class MergedPack:
         Digests of the tables of entries that it sums, each once.
     table, digest : str
         Name and SHA-256 of its own table.
+    layout : int
+        How the table is written.
     """
 
     query: str
     members: tuple[str, ...]
     table: str = ""
     digest: str = ""
+    layout: int = _LAYOUT
 
     @property
     def head(self) -> str:
@@ -60,63 +67,50 @@ def read_pack(path: Path) -> MergedPack | None:
     try:
         fields = read_sealed(path)
         members = tuple(str(digest) for digest in fields.pop("members"))
-        pack = MergedPack(members=members, **fields)
+        # Named: heads of an earlier layout lack it, and their packs count as not there.
+        pack = MergedPack(members=members, layout=fields.pop("layout"), **fields)
         # Never a path: a head must not lead out of its folder.
         is_name = bool(pack.table) and not set(pack.table) & set("/\\")
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    return pack if is_name and path.name == pack.head else None
+    return pack if is_name and path.name == pack.head and pack.layout == _LAYOUT else None
 
 
-def covering(digests: Sequence[str], packs: Iterable[MergedPack]) -> list[MergedPack]:
-    """Return disjoint packs of these tables alone, the largest first.
-
-    Examples
-    --------
-    >>> one, two = MergedPack("", ("a", "b")), MergedPack("", ("b", "c", "d"))
-    >>> [len(pack.members) for pack in covering(["a", "b", "c", "d"], [one, two])]
-    [3]
-    >>> covering(["a", "c"], [one, two])
-    []
-    """
-    rest, chosen = set(digests), []
-    if len(rest) < len(digests):
-        return []  # two equal tables count twice, and their digests do not tell them apart
-    for pack in sorted(packs, key=lambda one: (-len(one.members), one.digest)):
-        if rest.issuperset(pack.members):
-            chosen.append(pack)
-            rest.difference_update(pack.members)
-    return chosen
-
-
-def next_merge(sizes: Sequence[int]) -> list[int]:
-    """Return the places of tables to be added up next, of like size; empty if none.
+def closest_pack(
+    digests: Sequence[str], packs: Iterable[MergedPack], known: Collection[str]
+) -> list[MergedPack]:
+    """Return the packs that save most tables when these are added up, the best first.
 
     Parameters
     ----------
-    sizes : sequence of int
-        Of each table how many entries it sums, in the order of time.
+    digests : sequence of str
+        Of the tables to be added up.
+    packs : iterable of MergedPack
+    known : collection of str
+        Digests of all tables there are: what a pack sums beyond must be taken away again.
 
     Examples
     --------
-    >>> next_merge([64, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1])
-    [2, 3, 4, 5, 6, 7, 8, 9]
-    >>> next_merge([640, 64, 8, 1]), next_merge([640, 64, 8, 64])
-    ([], [0, 1, 3])
-    >>> next_merge([64, 8, 1, 1, 1])
-    []
+    >>> one, two = MergedPack("", ("a", "b")), MergedPack("", ("b", "c", "d", "e"))
+    >>> found = closest_pack(["a", "b", "c", "d"], [one, two], set("abcde"))
+    >>> [len(pack.members) for pack in found]
+    [4, 2]
+    >>> closest_pack(["a", "c", "d"], [one], set("acd")), closest_pack(["a", "a"], [one], set("ab"))
+    ([], [])
     """
-    large = [place for place, size in enumerate(sizes) if size >= FAN_OUT**2]
-    largest = max(sizes, default=0)
-    if len(large) > 1 and FAN_OUT * (sum(sizes[place] for place in large) - largest) >= largest:
-        return large
-    by_level: dict[int, list[int]] = {}
-    for place, size in enumerate(sizes):
-        if size >= FAN_OUT**2:
-            continue
-        level, reach = 0, FAN_OUT
-        while size >= reach:
-            level, reach = level + 1, reach * FAN_OUT
-        by_level.setdefault(level, []).append(place)
-    full = [level for level, places in by_level.items() if len(places) >= FAN_OUT]
-    return by_level[min(full)][:FAN_OUT] if full else []
+    asked = set(digests)
+    if len(asked) < len(digests):
+        return []  # two equal tables count twice, and their digests do not tell them apart
+    saved = []
+    for pack in packs:
+        common = len(asked.intersection(pack.members))
+        beyond = set(pack.members).difference(asked)
+        # What is taken away is read, too, and so are its rows in the pack.
+        if common > 2 * len(beyond) and beyond.issubset(known):
+            saved.append((len(beyond) - common, pack.digest, pack))
+    return [pack for *_, pack in sorted(saved, key=lambda one: one[:2])]
+
+
+def is_due(n_tables: int) -> bool:
+    """Return whether so many tables beside a pack are to become part of the next one."""
+    return n_tables >= FAN_OUT

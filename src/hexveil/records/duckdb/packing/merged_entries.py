@@ -2,29 +2,33 @@
 
 Every key of a pair (hexagon, slot, labels, user, day) has a rank among its values in all tables; a
 pair is then one integer, equal integers are equal pairs, and their order is that of the keys. Ranks
-rise with values, so a table in the order of its keys stays in order whatever other tables hold:
-the largest such table (a pack of days) is never sorted. The others are sorted, and put among its
-rows. Tables are merged whenever as many rows wait as are merged already, so that memory is bounded
-by the distinct pairs, not by the days. What comes out is what grouping by the engine gives. Of
-pairs that are counted by fine bin, the bin is a last key, and a pair is its rows together.
+rise with values, so a table in the order of its keys stays in order whatever other tables hold: the
+largest such table (a pack of days) is never sorted. The others are sorted, and put among its rows.
+Tables are merged whenever as many rows wait as are merged already, so that memory is bounded by the
+distinct pairs, not by the days. What comes out is what grouping by the engine gives. Of pairs that
+are counted by fine bin, the bin is a last key, and a pair is its rows together.
+
+Tables can be taken away as well: a pack that sums a day too many has that day subtracted. Sums are
+whole numbers, so a pair is as it would be without the day, and one without a record is none.
 
 Sums wrap as those of `unpacking` do: they are refused by the number of records, or not used.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
 from hexveil.model.pair_bins import PairBins, sort_numbers
-from hexveil.records.duckdb.aggregation import FINE_BIN, SQUARES, TOTAL
-from hexveil.records.duckdb.packing.unpacking import PackedPairs, rank_units
+from hexveil.records.duckdb.aggregation import FINE_BIN
+from hexveil.records.duckdb.packing.numbered_rows import NumberedPack, NumberedRows, read_table
+from hexveil.records.duckdb.packing.pack_table import read_rows
+from hexveil.records.duckdb.packing.unpacking import PackedPairs, rank_units, run_starts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +42,9 @@ if TYPE_CHECKING:
 _ROWS_BEFORE_MERGING = 1 << 22
 _BYTES_OF_PAIR = 160
 """Memory that a pair takes while two sets of them are merged."""
+_PAIRS_ALWAYS_HELD = 2 * 10**9
+"""Bytes of merged pairs that are held whatever the limit, as planning holds them."""
 _KEY_BITS = 63
-_ROWS_FOR_THREADS = 1 << 18
 
 
 def merge_entries(
@@ -48,6 +53,8 @@ def merge_entries(
     left_out: Mapping[int, int],
     memory: float,
     n_bins: int = 0,
+    pack: str | None = None,
+    subtracted: Sequence[str] = (),
 ) -> PackedPairs | None:
     """Return the sum of cached tables of pairs; None if they do not fit, and the engine groups.
 
@@ -62,6 +69,10 @@ def merge_entries(
         Bytes.
     n_bins : int
         Fine bins, whose number is then a further column of the tables; 0 without.
+    pack : str, optional
+        The table of a pack that is added too.
+    subtracted : sequence of str
+        Tables that the pack sums, to be taken away.
 
     Raises
     ------
@@ -69,84 +80,28 @@ def merge_entries(
         If a table is gone or damaged.
     """
     names = [*keys.cell, *keys.unit]
-    most = int(memory / _BYTES_OF_PAIR)
+    most = int(max(memory, _PAIRS_ALWAYS_HELD) / _BYTES_OF_PAIR)
     names += [FINE_BIN] if n_bins else []
     merged = _Merged(names, min(_ROWS_BEFORE_MERGING, most // 2))
-    for path in tables:
-        merged.add(_read(path))
+    signed = [*((path, 1) for path in tables), *((path, -1) for path in subtracted)]
+    if pack is not None:
+        merged.add(NumberedPack(names, read_rows(pack)))
+    for path, sign in signed:
+        table = read_table(path)
+        if table.num_rows:
+            merged.add(NumberedRows.of(table, names, sign))
+        if merged.n_rows > most:
+            # Rows that wait may be pairs that are there already.
+            merged.reduce()
         if merged.n_rows > most or merged.bits > _KEY_BITS:
             return None
     if not merged.n_rows:
         return None
     merged.reduce()
-    return (
-        None
-        if merged.bits > _KEY_BITS
-        else merged.packed(len(keys.cell), len(keys.cell) + len(keys.unit), left_out)
-    )
-
-
-def _read(path: str) -> pa.Table:
-    """Return a table, with texts numbered as in the file."""
-    metadata = pq.read_metadata(path)
-    texts = [one.name for one in metadata.schema.to_arrow_schema() if pa.types.is_string(one.type)]
-    # Of small tables, waking other threads takes longer than reading.
-    with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
-        return file.read(use_threads=metadata.num_rows > _ROWS_FOR_THREADS)
-
-
-@dataclass
-class _NumberedRows:
-    """Rows with their keys numbered by values of their own, and their sums."""
-
-    values: list[pa.Array]
-    numbers: list[Whole]
-    sums: dict[str, Whole]
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.numbers[0].size)
-
-    @classmethod
-    def of(cls, table: pa.Table, names: Sequence[str]) -> _NumberedRows:
-        """Return the rows of a table."""
-        keys = [_encode(table[name]) for name in names if name != FINE_BIN]
-        if FINE_BIN in names:
-            # Of one type however pairs were counted: bins of several tables are put in order.
-            keys.append(_encode(table[FINE_BIN].cast(pa.int64())))
-        summed = [name for name in ("n", TOTAL, SQUARES) if name in table.column_names]
-        return cls(
-            [values for values, _ in keys],
-            [numbers for _, numbers in keys],
-            {name: _low_bits(table[name]) for name in summed},
-        )
-
-    def packed(self, values: Sequence[pa.Array], widths: Sequence[int]) -> Whole:
-        """Return each row's keys as one number, by their ranks among values in order."""
-        pair = np.zeros(self.n_rows, dtype=np.int64)
-        for own, number, every, width in zip(
-            self.values, self.numbers, values, widths, strict=True
-        ):
-            pair <<= width
-            pair |= to_numpy(pc.index_in(own, every)).astype(np.int64)[number]
-        return pair
-
-
-def _encode(column: pa.ChunkedArray) -> tuple[pa.Array, Whole]:
-    """Return distinct values of a key, and the number of each row's value."""
-    encoded = column.combine_chunks()
-    if pa.types.is_dictionary(encoded.type):
-        return encoded.dictionary, to_numpy(encoded.indices)
-    if pa.types.is_integer(encoded.type) and len(encoded):
-        # Rows in order have runs of equal hexagons and slots, of which few are numbered.
-        whole = to_numpy(encoded)
-        starts = np.flatnonzero(np.concatenate([[True], whole[1:] != whole[:-1]]))
-        if 4 * starts.size < whole.size:
-            values, numbers = _encode(pa.chunked_array([to_arrow(whole[starts])]))
-            return values, np.repeat(numbers, np.diff(starts, append=whole.size))
-    encoded = encoded.dictionary_encode()
-    return encoded.dictionary, to_numpy(encoded.indices)
+    if merged.n_rows > most or merged.bits > _KEY_BITS:
+        return None
+    found = merged.packed(len(keys.cell), len(keys.cell) + len(keys.unit), left_out)
+    return _without_empty(found) if subtracted else found
 
 
 @dataclass
@@ -159,7 +114,7 @@ class _Merged:
     widths: list[int] = field(default_factory=list)
     pair: Whole = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     sums: dict[str, Whole] = field(default_factory=dict)
-    waiting: list[_NumberedRows] = field(default_factory=list)
+    waiting: list[NumberedRows | NumberedPack] = field(default_factory=list)
     n_rows: int = 0
 
     @property
@@ -167,12 +122,10 @@ class _Merged:
         """Bits of a packed pair."""
         return sum(self.widths)
 
-    def add(self, table: pa.Table) -> None:
-        """Add the rows of a table."""
-        if not table.num_rows:
-            return
-        self.waiting.append(_NumberedRows.of(table, self.names))
-        self.n_rows += table.num_rows
+    def add(self, rows: NumberedRows | NumberedPack) -> None:
+        """Add the rows of a table, of which there are some."""
+        self.waiting.append(rows)
+        self.n_rows += rows.n_rows
         # The largest is not sorted, and nothing is won by merging it before others wait.
         largest = max(self.pair.size, *(run.n_rows for run in self.waiting))
         if self.n_rows - largest > max(largest, self.at_once):
@@ -184,7 +137,7 @@ class _Merged:
         if not runs:
             return
         if self.pair.size:
-            runs.append(_NumberedRows(self.values, _unpack(self.pair, self.widths), self.sums))
+            runs.append(NumberedRows(self.values, _unpack(self.pair, self.widths), self.sums))
         self.values = [
             _ordered([run.values[key] for run in runs]) for key in range(len(self.names))
         ]
@@ -212,13 +165,12 @@ class _Merged:
         unit_bits = sum(self.widths[n_cell_keys:n_keys])
         unit, distinct = rank_units(pair.view(np.uint64), unit_bits)
         pair >>= unit_bits
-        starts = np.flatnonzero(np.diff(pair, prepend=-1))
+        starts = run_starts(pair)
         cells = self._keys(pair[starts], slice(None, n_cell_keys))
-        cells["users"] = users = np.diff(starts, append=pair.size)
-        cell = np.repeat(np.arange(starts.size), users)
-        cells["records"] = np.add.reduceat(sums["n"], starts)
+        cells["users"] = np.diff(starts, append=pair.size)
+        cells["records"] = np.add.reduceat(sums["n"], starts, dtype=np.int64)
         units = self._keys(distinct.view(np.int64), slice(n_cell_keys, n_keys))
-        return PackedPairs(to_table(cells), to_table(units), cell, unit, sums, dict(left_out), bins)
+        return PackedPairs(to_table(cells), to_table(units), unit, sums, dict(left_out), bins)
 
     def _keys(self, packed: Whole, some: slice) -> dict[str, Any]:
         """Return some keys of packed ranks, by their names."""
@@ -250,10 +202,10 @@ def _merged_runs(runs: list[tuple[Whole, dict[str, Whole]]]) -> tuple[Whole, dic
 def _summed(runs: list[tuple[Whole, dict[str, Whole]]]) -> tuple[Whole, dict[str, Whole]]:
     """Return distinct pairs in order, and their sums, by sorting."""
     order, pair = sort_numbers(np.concatenate([pair for pair, _ in runs]))
-    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    starts = run_starts(pair)
     sums = {}
     for name in runs[0][1]:
-        column = np.concatenate([sums[name] for _, sums in runs])[order]
+        column = np.concatenate([sums[name] for _, sums in runs])[order].astype(np.int64)
         sums[name] = column if starts.size == pair.size else np.add.reduceat(column, starts)
     return pair[starts], sums
 
@@ -271,7 +223,7 @@ def _inserted(
     stays[at] = False
 
     def joined(old: Whole, fresh: Whole) -> Whole:
-        column = np.empty(stays.size, dtype=np.int64)
+        column = np.empty(stays.size, dtype=old.dtype)
         column[at], column[stays] = fresh, old
         return column
 
@@ -279,9 +231,52 @@ def _inserted(
     # Where known pairs of the base are by now: behind the new ones that stand before them.
     moved = place[known] + np.searchsorted(place[new], place[known], side="right")
     for name, column in base_sums.items():
-        sums[name] = joined(column, more_sums[name][new])
-        sums[name][moved] += more_sums[name][known]
+        # Narrow sums stay narrow where what comes fits: most of a year is not touched by a day.
+        added = column[place[known]] + more_sums[name][known]
+        fresh = more_sums[name][new]
+        kept = _wide_enough(column, added, fresh)
+        sums[name] = joined(kept, fresh)
+        sums[name][moved] = added
     return pair, sums
+
+
+def _wide_enough(column: Whole, *others: Whole) -> Whole:
+    """Return a column in a type that holds other numbers too."""
+    if column.dtype == np.int64:
+        return column
+    ends = np.array([(other.min(initial=0), other.max(initial=0)) for other in others])
+    kind = np.iinfo(column.dtype)
+    if ends.min() >= kind.min and ends.max() <= kind.max:
+        return column
+    return column.astype(np.int64)
+
+
+def _without_empty(pairs: PackedPairs) -> PackedPairs | None:
+    """Return pairs without those of no record; None if there is no other, or one has fewer."""
+    n, bins = pairs.sums["n"], pairs.bins
+    if n.min() < 0 or (bins is not None and bins.count.min() < 0):
+        return None
+    is_kept = n > 0
+    if not is_kept.any():
+        return None
+    if bins is not None:
+        filled = bins.count > 0
+        bins = PairBins(bins.pair[filled], bins.bin[filled], bins.count[filled])
+        bins = bins.of_pairs(is_kept)
+    users = np.add.reduceat(is_kept, np.cumsum(pairs.users) - pairs.users, dtype=np.int64)
+    names = pairs.cells.column_names
+    cells = pairs.cells.set_column(names.index("users"), "users", to_arrow(users))
+    cells = cells.filter(to_arrow(users > 0))
+    used = np.bincount(pairs.unit[is_kept], minlength=pairs.units.num_rows) > 0
+    number = np.cumsum(used) - 1
+    return replace(
+        pairs,
+        cells=cells,
+        units=pairs.units.filter(to_arrow(used)),
+        unit=number[pairs.unit[is_kept]],
+        sums={name: column[is_kept] for name, column in pairs.sums.items()},
+        bins=bins,
+    )
 
 
 def _unpack(packed: Whole, widths: Sequence[int]) -> list[Whole]:
@@ -292,22 +287,13 @@ def _unpack(packed: Whole, widths: Sequence[int]) -> list[Whole]:
     return columns[::-1]
 
 
-def _low_bits(column: pa.ChunkedArray) -> Whole:
-    """Return whole numbers, of a decimal the lowest 64 bits."""
-    if not pa.types.is_decimal128(column.type):
-        return to_numpy(column).astype(np.int64, copy=False)
-    array = column.combine_chunks()
-    words = np.frombuffer(array.buffers()[1], np.int64)
-    return words[2 * array.offset : 2 * (array.offset + len(array)) : 2]
-
-
 def _split_bins(
     packed: Whole, sums: dict[str, Whole], bits: int, values: Whole
 ) -> tuple[Whole, dict[str, Whole], PairBins]:
     """Return distinct pairs, their sums, and their counts by the bin ranked in the lowest bits."""
     fine_bin = values[packed & ((1 << bits) - 1)]
     pair = packed >> bits
-    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    starts = run_starts(pair)
     number = np.repeat(np.arange(starts.size), np.diff(starts, append=pair.size))
-    added = {name: np.add.reduceat(column, starts) for name, column in sums.items()}
-    return pair[starts], added, PairBins(number, fine_bin, sums["n"])
+    added = {name: np.add.reduceat(column, starts, dtype=np.int64) for name, column in sums.items()}
+    return pair[starts], added, PairBins(number, fine_bin, sums["n"].astype(np.int64))

@@ -8,13 +8,14 @@ is made once, in its last form, and what is in between is made in blocks.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hexveil.base.arrow_numbers import to_arrow, to_table
+from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
 from hexveil.model.pair_bins import PairBins
 from hexveil.records.duckdb.packing.bit_layout import COMBINATION, LABELS, USERS
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 15
 """Numbers of which something is made at once: it stays in a processor's own memory."""
+_AT_ONCE = 1 << 18
+"""Pairs that are counted by user at once."""
 _MAX_LOOKUP = 1 << 20
 """Values of which a table of bins is made."""
 _MIN_TABLE = 100_000
@@ -47,11 +50,11 @@ class PackedPairs:
         The keys of each cell, in order; `users` and `records` in it.
     units : pyarrow.Table
         The keys of each unit, in order.
-    cell, unit : ndarray of int64, shape (n_pairs,)
-        Rows of `cells` and `units`.
-    sums : mapping of str to ndarray of int64
-        `n`, `total` and perhaps `total_sq` of each pair. Where sums of as many values, or of
-        their squares, could overflow, these may have: they are refused, or not used.
+    unit : ndarray of int, shape (n_pairs,)
+        Rows of `units`.
+    sums : mapping of str to ndarray of int
+        `n`, `total` and perhaps `total_sq` of each pair, of any whole type. Where sums of as many
+        values, or of their squares, could overflow, these may have: they are refused, or not used.
     left_out : dict of int to int
         Per reason (0: kept) how many records it covers.
     bins : PairBins or None
@@ -60,17 +63,37 @@ class PackedPairs:
 
     cells: pa.Table
     units: pa.Table
-    cell: Whole
-    unit: Whole
+    unit: NDArray[Any]
     sums: dict[str, Whole]
     left_out: dict[int, int]
     bins: PairBins | None = None
 
+    @cached_property
+    def users(self) -> Whole:
+        """Pairs of each cell, shape (n_cells,)."""
+        return to_numpy(self.cells["users"])
+
+    @property
+    def cell(self) -> Whole:
+        """Row of `cells` of each pair, shape (n_pairs,): made anew, since it is rarely needed."""
+        return np.repeat(np.arange(self.users.size), self.users)
+
     def pairs(self, selected: Whole, names: Sequence[str]) -> pa.Table:
         """Return the pairs in the chosen cells, which are rows of `cells`, numbered as chosen."""
-        columns: dict[str, Any] = {n: self.sums[n] for n in ("n", *names)}
-        columns |= {"cell": self.cell, "unit": self.unit}
-        return self._selected(columns, selected)
+        columns: dict[str, Any] = {n: self.sums[n] for n in ("n", *names)} | {"unit": self.unit}
+        number = np.arange(self.users.size, dtype=np.int32)
+        users = self.users
+        if selected.size < users.size:
+            is_chosen = np.zeros(users.size, dtype=np.bool_)
+            is_chosen[selected] = True
+            number[selected] = np.arange(selected.size)
+            is_kept = np.repeat(is_chosen, users)
+            columns = {name: column[is_kept] for name, column in columns.items()}
+            number, users = number[is_chosen], users[is_chosen]
+        # Widened last: sums of a pack are narrow.
+        unit = columns.pop("unit")
+        columns = {name: column.astype(np.int64, copy=False) for name, column in columns.items()}
+        return to_table(columns | {"unit": unit, "cell": np.repeat(number, users)})
 
     def binned(self, selected: Whole) -> PairBins:
         """Return the counts by bin of the pairs in the chosen cells, which are in order."""
@@ -81,16 +104,6 @@ class PackedPairs:
         is_chosen[selected] = True
         return self.bins.of_pairs(is_chosen[self.cell])
 
-    def _selected(self, columns: dict[str, Any], selected: Whole) -> pa.Table:
-        """Return the rows in the chosen cells, numbered as chosen."""
-        if selected.size < self.cells.num_rows:
-            number = np.full(self.cells.num_rows, -1)
-            number[selected] = np.arange(selected.size)
-            columns["cell"] = number[columns["cell"]]
-            rows = np.flatnonzero(columns["cell"] >= 0)
-            columns = {name: column[rows] for name, column in columns.items()}
-        return to_table(columns)
-
     def single_records(self) -> tuple[int, int]:
         """Return the number of users, and of those with a single record."""
         user = self.unit
@@ -100,7 +113,10 @@ class PackedPairs:
             is_start = np.ones(len(names), dtype=np.bool_)
             is_start[1:] = pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
             user = (np.cumsum(is_start) - 1)[self.unit]
-        records = np.bincount(user, weights=self.sums["n"])
+        records, step = np.zeros(self.units.num_rows), max(self.units.num_rows, _AT_ONCE)
+        for start in range(0, user.size, step):
+            rows = slice(start, start + step)
+            records += np.bincount(user[rows], self.sums["n"][rows], records.size)
         return int((records > 0).sum()), int((records == 1).sum())
 
     def keyed(self) -> pa.Table:
@@ -113,13 +129,21 @@ class PackedPairs:
         The others are 0, so that sums of a pair's rows are the pair's.
         """
         assert self.bins is not None  # noqa: S101  asked for where bins are counted alone
+        return to_table(
+            {**self._keys(self.bins.pair), "fine_bin": self.bins.bin, **self.binned_sums()}
+        )
+
+    def binned_sums(self) -> dict[str, Whole]:
+        """Return the sums of each pair and bin: `n` is the bin's, the others as in `keyed_bins`."""
+        assert self.bins is not None  # noqa: S101  asked for where bins are counted alone
         pair = self.bins.pair
-        first = np.searchsorted(pair, np.arange(self.cell.size))
-        sums = {name: np.zeros(pair.size, dtype=np.int64) for name in self.sums if name != "n"}
-        for name, column in sums.items():
-            column[first] = self.sums[name]
-        counted = {"fine_bin": self.bins.bin, "n": self.bins.count}
-        return to_table({**self._keys(pair), **counted, **sums})
+        first = np.searchsorted(pair, np.arange(self.unit.size))
+        sums = {"n": self.bins.count}
+        for name in self.sums:
+            if name != "n":
+                sums[name] = np.zeros(pair.size, dtype=np.int64)
+                sums[name][first] = self.sums[name]
+        return sums
 
     def _keys(self, pair: Whole | slice) -> dict[str, Any]:
         """Return the keys of pairs, as the table of pairs has them."""
@@ -217,7 +241,7 @@ def sum_pairs(
         chunk = records[start:stop]
         k = (chunk & mask).view(np.int64)
         pair = chunk >> value
-        starts = _run_starts(pair)
+        starts = run_starts(pair)
         rows = slice(size, size + starts.size)
         np.take(pair, starts, out=records[rows], mode="clip")  # not past what was read
         np.subtract(starts[1:], starts[:-1], out=sums["n"][rows][:-1])
@@ -314,20 +338,18 @@ def unpack(
     unit, units = rank_units(pairs.pair, layout.unit_bits)
     cell = pairs.pair
     cell >>= np.uint64(layout.unit_bits)
-    starts = _run_starts(cell)
+    starts = run_starts(cell)
     columns, hexagon_number = _columns(layout.cell, cell[starts])
     if hexagons is None:
         columns |= _labels(session, columns.pop(COMBINATION))
     else:
         columns["hexagon"] = hexagons[hexagon_number]
-    columns["users"] = users = np.diff(starts, append=cell.size)
+    columns["users"] = np.diff(starts, append=cell.size)
     columns["records"] = np.add.reduceat(pairs.sums["n"], starts)
-    number = np.repeat(np.arange(starts.size), users)
     reasons = {i: int(left_out[i]) for i in np.flatnonzero(left_out).tolist()}
     return PackedPairs(
         to_table(columns),
         _units(session, units, layout),
-        number,
         unit,
         pairs.sums,
         reasons,
@@ -360,25 +382,25 @@ def _columns(fields: Sequence[Field], packed: Numbers) -> tuple[dict[str, Any], 
     return columns, packed
 
 
-def rank_units(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
+def rank_units(pair: Numbers, bits: int) -> tuple[NDArray[Any], Numbers]:
     """Return the rank of each pair's unit among the distinct units, and the sorted units."""
-    unit = np.empty(pair.size, dtype=np.int64)
-    for block in _blocks(pair.size):
-        np.bitwise_and(pair[block], _mask(bits), out=unit[block].view(np.uint64))
     reach = 1 << bits
     # A table of flags of all possible units, unless it were larger than the pairs themselves.
-    if reach > max(unit.size, _MIN_TABLE):
-        distinct, place = np.unique(unit, return_inverse=True)
-        return place.ravel(), distinct.view(np.uint64)
+    if reach > max(pair.size, _MIN_TABLE):
+        distinct, place = np.unique(pair & _mask(bits), return_inverse=True)
+        return place.ravel(), distinct
     occurs = np.zeros(reach, dtype=np.bool_)
-    occurs[unit] = True
-    place = np.cumsum(occurs) - 1
     for block in _blocks(pair.size):
-        unit[block] = place[unit[block]]
+        occurs[pair[block] & _mask(bits)] = True
+    place = np.cumsum(occurs) - 1
+    # As narrow as the engine numbers units: written once, and not as a number of 64 bits before.
+    unit: NDArray[Any] = np.empty(pair.size, dtype=np.int32 if reach <= 1 << 31 else np.int64)
+    for block in _blocks(pair.size):
+        unit[block] = place[pair[block] & _mask(bits)]
     return unit, np.flatnonzero(occurs).view(np.uint64)
 
 
-def _run_starts(ordered: Numbers) -> Whole:
+def run_starts(ordered: NDArray[Any]) -> Whole:
     """Return the first position of each distinct value in a sorted, non-empty array."""
     differs = np.empty(ordered.size, dtype=np.bool_)
     differs[0] = True

@@ -58,12 +58,14 @@ def with_arrow_types(frame: DataFrame) -> DataFrame:
 
     A variant is text too, which is then JSON like any other.
     """
+    # Of a client's frame this is the first that the server hears.
+    fields = translate_errors(lambda: frame.schema).fields
     return frame.select(
         *(
             column(field.name)
             if has_arrow(field.dataType)
             else column(field.name).cast("string").alias(field.name)
-            for field in frame.schema.fields
+            for field in fields
         )
     )
 

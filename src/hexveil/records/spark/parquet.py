@@ -60,9 +60,13 @@ def _read(spark: SparkSession, paths: Sequence[str], label: str) -> DataFrame:
     # calendar.
     reader = spark.read.option("mergeSchema", "true").option("datetimeRebaseMode", "CORRECTED")
     try:
-        return reader.parquet(*paths)
+        frame = reader.parquet(*paths)
+        # A client of Spark Connect looks for the files only when it is asked for their columns.
+        _ = frame.schema
     except (PySparkException, Py4JError) as error:
         failure = _refused(str(error), label)
+    else:
+        return frame
     raise failure
 
 

@@ -87,11 +87,11 @@ def lines(kind: str, results: Found) -> Iterator[str]:
     if not about:
         yield "Not measured."
         return
-    yield f"| | settings | mean absolute error, {about['unit']} | CPU seconds | runs |"
-    yield "|---|---|---|---|---|"
+    yield f"| | protects | settings | mean absolute error, {about['unit']} | CPU seconds | runs |"
+    yield "|---|---|---|---|---|---|"
     rows = [row for row in results["rows"] if row["set"] == kind]
     shown = [(error(row), line(row)) for row in rows]
-    shown.append((about["constant"], f"| {CONSTANT} | | {about['constant']:.3g} | | |"))
+    shown.append((about["constant"], f"| {CONSTANT} | | | {about['constant']:.3g} | | |"))
     yield from (text for _, text in sorted(shown))
 
 
@@ -102,17 +102,30 @@ def error(row: Found) -> float:
 
 def line(row: Found) -> str:
     """Return a row of the table."""
+    start = f"| {row['name']} | {protected(row)} | {settings(row)}"
     if row["failed"]:
-        return f"| {row['name']} | {settings(row)} | {row['failed']} | | 0 |"
+        return f"{start} | {row['failed']} | | 0 |"
     spread = ""
     if len(row["errors"]) > 1:
         deviation = statistics.stdev(row["errors"]) / len(row["errors"]) ** 0.5
         spread = f" ± {deviation:.1g}"
     seconds = statistics.fmean(row["cpu"])
     count = len(row["errors"])
-    return (
-        f"| {row['name']} | {settings(row)} | {error(row):.3g}{spread} | {seconds:.3g} | {count} |"
-    )
+    return f"{start} | {error(row):.3g}{spread} | {seconds:.3g} | {count} |"
+
+
+VALUES_ALONE = (
+    "diffprivlib",
+    "opendp, lengths",
+    *(f"hexveil, {way}" for way in ("bounds", "private", "two-stage")),
+)
+"""Ways of averages for which numbers of records are public."""
+
+
+def protected(row: Found) -> str:
+    """Return what a way of averages protects: values, or presence too."""
+    name = row["name"].removesuffix(", our range")
+    return "values" if name in VALUES_ALONE else "presence"
 
 
 def settings(row: Found) -> str:

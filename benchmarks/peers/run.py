@@ -93,10 +93,19 @@ def cut(cells: int, rows: int, **others: str) -> dict[str, Any]:
 SMALL = ("flights", "surat-6", "warsaw-6")
 """Sets on which peers are also given our private range."""
 PEERS = {
-    "diffprivlib": Peer("diffprivlib", "by_diffprivlib", cut(4, 1), cut(16, 1)),
-    "python-dp": Peer("python-dp", "by_python_dp", cut(8, 1), cut(8, 1)),
+    "diffprivlib": Peer(
+        "diffprivlib", "by_diffprivlib", cut(4, 1), cut(16, 1), cut(2, 1), sets=works.NAMES
+    ),
+    "python-dp": Peer(
+        "python-dp", "by_python_dp", cut(8, 1), cut(8, 1), cut(2, 1), sets=works.NAMES
+    ),
     "opendp, lengths": Peer(
-        "opendp", "by_opendp", cut(4, 1, way="lengths"), cut(16, 1, way="lengths")
+        "opendp",
+        "by_opendp",
+        cut(4, 1, way="lengths"),
+        cut(16, 1, way="lengths"),
+        cut(2, 1, way="lengths"),
+        sets=works.NAMES,
     ),
     "opendp, query": Peer(
         "opendp",
@@ -118,6 +127,27 @@ PEERS = {
         sets=works.NAMES,
     ),
     "smartnoise-sql": Peer("smartnoise-sql", "by_smartnoise_sql", {"rows": 2}, {"rows": 16}),
+    "diffprivlib, our range": Peer(
+        "diffprivlib",
+        "by_diffprivlib",
+        cut(4, 1),
+        cut(16, 1),
+        cut(2, 1),
+        is_ranged=True,
+        sets=SMALL,
+    ),
+    "python-dp, our range": Peer(
+        "python-dp", "by_python_dp", cut(8, 1), cut(8, 1), cut(2, 1), is_ranged=True, sets=SMALL
+    ),
+    "opendp, lengths, our range": Peer(
+        "opendp",
+        "by_opendp",
+        cut(4, 1, way="lengths"),
+        cut(16, 1, way="lengths"),
+        cut(2, 1, way="lengths"),
+        is_ranged=True,
+        sets=SMALL,
+    ),
     "opendp, our range": Peer(
         "opendp",
         "by_opendp",
@@ -148,7 +178,11 @@ PEERS = {
     ),
     **{
         f"hexveil, {way}": Peer(
-            "hexveil", "by_hexveil", {"clipping_range": way}, {"clipping_range": way}
+            "hexveil",
+            "by_hexveil",
+            {"clipping_range": way},
+            {"clipping_range": way},
+            sets=works.NAMES,
         )
         for way in ("bounds", "private", "two-stage")
     },

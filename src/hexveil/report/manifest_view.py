@@ -324,6 +324,8 @@ def format_heading(statistics: Sequence[str], value: str) -> str:
     --------
     >>> format_heading(("mean",), "speed"), format_heading(("mean", "variance", "sd"), "speed")
     ('Average speed', 'Average, variance and standard deviation of speed')
+    >>> format_heading(("mean", "p50", "users"), "speed")
+    'Average and median of speed, and number of units'
     """
     return render_sentence(
         "statistics.txt",

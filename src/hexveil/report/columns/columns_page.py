@@ -61,19 +61,19 @@ class _ShownColumn:
 
     def describe(self, view: ManifestView) -> Json:
         """Return the numbers, digits and colours of a statistic."""
-        own = (
+        released = (
             view.shown_numbers(self.table),
             view.half_widths(self.table),
             *view.shown_limits(self.table),
         )
         # The last row of the padded numbers is that of absent cells.
-        padded = [np.append(numbers, np.nan)[self.rows] for numbers in own]
+        padded = [np.append(numbers, np.nan)[self.rows] for numbers in released]
         return describe_numbers(view, padded, self.grades(view))
 
     def grades(self, view: ManifestView) -> list[str]:
         """Return the quality of each cell."""
-        own = [*self.table[f"{view.statistic}_quality"].to_pylist(), ABSENT]
-        return [own[row] for row in self.rows.tolist()]
+        grades = [*self.table[f"{view.statistic}_quality"].to_pylist(), ABSENT]
+        return [grades[row] for row in self.rows.tolist()]
 
     def counts(self) -> Json:
         """Return the exact counts of each cell; None where the column has no such cell."""
@@ -106,23 +106,23 @@ def render_columns(
     context, geography, description, files
         See `hexveil.report.page.render`.
     """
-    shown = _shown_columns(table, columns)
-    first = shown[0].choice.views[0]
-    graded = _graded(shown)
-    data, choices = _choice_data(shown, graded)
-    frame = frame_data(table, first, data["columns"]["quality"], context, geography=geography)
+    shown_columns = _shown_columns(table, columns)
+    leading = shown_columns[0].choice.views[0]
+    graded = _graded(shown_columns)
+    data, choices = _choice_data(shown_columns, graded)
+    frame = frame_data(table, leading, data["columns"]["quality"], context, geography=geography)
     labels = json.loads(render_template("page/labels.json", {}))
     labels["bound"] = labels.pop("interval_half_width")
-    data |= frame | count_columns(first) | {"text": labels}
-    data["columns"] |= label_texts(table, first)
-    values = _sentence_values(table, manifest, shown, graded) | {
+    data |= frame | count_columns(leading) | {"text": labels}
+    data["columns"] |= label_texts(table, leading)
+    values = _sentence_values(table, manifest, shown_columns, graded) | {
         "choices": choices,
-        "statistics_of_column": len(shown[0].choice.views),
-        "bins_from": shown[0].choice.bins_from,
+        "statistics_of_column": len(shown_columns[0].choice.views),
+        "bins_from": shown_columns[0].choice.bins_from,
         "words": WORDS,
     }
     # Bars of one column among several: the map, or the table, shows the others.
-    chart = interval_chart(shown[0].table, first)
+    chart = interval_chart(shown_columns[0].table, leading)
     values |= frame_values(manifest, data, chart, context, description, files)
     return render_template("report.html", values)
 
@@ -131,70 +131,76 @@ def _shown_columns(
     table: pa.Table, columns: Mapping[str, tuple[pa.Table, Mapping[str, Any]]]
 ) -> list[_ShownColumn]:
     cells = table["cell"].to_pylist()
-    shown = []
-    for own, manifest in columns.values():
-        row_of = {cell: row for row, cell in enumerate(own["cell"].to_pylist())}
+    shown_columns = []
+    for column, manifest in columns.values():
+        row_of = {cell: row for row, cell in enumerate(column["cell"].to_pylist())}
         view = ManifestView.from_manifest(manifest)
         # All columns share one page, so that they share its room for bins.
         choice = StatisticChoice.of(view, len(cells) * len(columns))
         rows = np.array([row_of.get(cell, -1) for cell in cells], dtype=np.int64)
-        shown.append(_ShownColumn(own, manifest, choice, rows))
-    return shown
+        shown_columns.append(_ShownColumn(column, manifest, choice, rows))
+    return shown_columns
 
 
-def _graded(shown: Sequence[_ShownColumn]) -> list[str]:
+def _graded(shown_columns: Sequence[_ShownColumn]) -> list[str]:
     """Return the grades that the legend explains: ends of a range only where a cell is at one."""
-    found = {one for own in shown for view in own.choice.views for one in own.grades(view)}
-    return [name for name in QUALITIES if name != "cut off" or name in found]
+    grades = {
+        grade
+        for column in shown_columns
+        for view in column.choice.views
+        for grade in column.grades(view)
+    }
+    return [name for name in QUALITIES if name != "cut off" or name in grades]
 
 
-def _choice_data(shown: Sequence[_ShownColumn], graded: Sequence[str]) -> tuple[Json, list[str]]:
+def _choice_data(
+    shown_columns: Sequence[_ShownColumn], graded: Sequence[str]
+) -> tuple[Json, list[str]]:
     """Return the scripts' data of all columns and statistics, and the heading of each choice."""
     choices: list[Json] = []
     columns: list[Json] = []
-    for own in shown:
-        found = own.choice.data(own.describe, own.grades, graded)
-        if found["bins"] is not None:
-            found["bins"]["first"] += len(choices)
-        columns.append({"counts": own.counts(), "bins": found["bins"]})
-        choices += found["choices"]
-    first = choices[0]
-    data = {name: first[name] for name in ("value", "colour")} | {
-        "columns": first["columns"] | columns[0]["counts"],
+    for column in shown_columns:
+        data = column.choice.data(column.describe, column.grades, graded)
+        if data["bins"] is not None:
+            data["bins"]["first"] += len(choices)
+        columns.append({"counts": column.counts(), "bins": data["bins"]})
+        choices += data["choices"]
+    leading = choices[0]
+    data = {name: leading[name] for name in ("value", "colour")} | {
+        "columns": leading["columns"] | columns[0]["counts"],
         "choices": choices,
         "bins": columns[0]["bins"],
         "value_columns": columns,
     }
-    return data, [heading_of(view) for view in shown[0].choice.views]
+    return data, [heading_of(view) for view in shown_columns[0].choice.views]
 
 
 def _sentence_values(
     table: pa.Table,
     manifest: Mapping[str, Any],
-    shown: Sequence[_ShownColumn],
+    shown_columns: Sequence[_ShownColumn],
     graded: Sequence[str],
 ) -> Json:
     """Return everything that the sentences of the page name."""
-    first = shown[0]
-    view, leading = first.choice.views[0], first.manifest
-    grades = first.grades(view)
+    view = shown_columns[0].choice.views[0]
+    grades = shown_columns[0].grades(view)
     mapped = "hexagon" in table.column_names
-    facts = zip(manifest["columns"], shown, strict=True)
+    facts = zip(manifest["columns"], shown_columns, strict=True)
     return {
         "view": view,
         **{name: defaultdict(str, manifest[name]) for name in ("guarantee", "dataset")},
-        "grid": leading["grid"],
+        "grid": shown_columns[0].manifest["grid"],
         "software": manifest["software"],
         "statistics": view.statistics,
         "whole_heading": manifest["heading"],
-        "has_all_statistics": all(own.choice.has_all for own in shown),
-        "has_absent": any((own.rows < 0).any() for own in shown),
+        "has_all_statistics": all(column.choice.has_all for column in shown_columns),
+        "has_absent": any((column.rows < 0).any() for column in shown_columns),
         "presence": presence(),
         "exact_counts": exact_counts(),
         "in_common": in_common(),
         "cells": table.num_rows,
         "hexagons": len(set(table["hexagon"].to_pylist())) if mapped else 0,
-        "value_columns": [_column_values(stated, own) for stated, own in facts],
+        "value_columns": [_column_values(stated, column) for stated, column in facts],
         "qualities": [
             {"name": name, "number": number, "cells": grades.count(name)}
             for number, name in enumerate(graded)
@@ -203,7 +209,7 @@ def _sentence_values(
     }
 
 
-def _column_values(stated: Mapping[str, Any], own: _ShownColumn) -> Json:
+def _column_values(stated: Mapping[str, Any], column: _ShownColumn) -> Json:
     """Return the facts about a value column, with its numbers formatted."""
     return {
         "name": stated["column"],
@@ -213,5 +219,5 @@ def _column_values(stated: Mapping[str, Any], own: _ShownColumn) -> Json:
         "users": f"{stated['users']:,}",
         "records": f"{stated['records']:,}",
         "epsilon": format_rounded_up(float(stated["epsilon"]), 4),
-        "bounds": own.manifest["bounds"],
+        "bounds": column.manifest["bounds"],
     }

@@ -33,34 +33,39 @@ def inspect_columns(
     """
     facts = shared_steps.read_column_facts(run)
     part = f"{float(epsilon) / len(facts):.6g}"
-    tables = {column: shared_steps.assess_column(run, own, part) for column, own in facts.items()}
-    chosen = {str(name): one for name, one in choose_common_grids(common_grids(tables)).items()}
+    tables = {
+        column: shared_steps.assess_column(run, column_facts, part)
+        for column, column_facts in facts.items()
+    }
+    proposals = {
+        str(name): grid for name, grid in choose_common_grids(common_grids(tables)).items()
+    }
     if propose is not None:
-        _write_common(run, chosen, propose, choice, epsilon)
+        _write_common(run, proposals, propose, choice, epsilon)
     if as_json:
-        typer.echo(json.dumps(_columns_json(facts, tables, chosen, epsilon, part)))
+        typer.echo(json.dumps(_columns_json(facts, tables, proposals, epsilon, part)))
         return
-    for column, own in facts.items():
-        typer.echo("\n".join(fact_text.fact_lines(own)))
-        fact_text.show_grids(tables[column], own, part)
+    for column, column_facts in facts.items():
+        typer.echo("\n".join(fact_text.fact_lines(column_facts)))
+        fact_text.show_grids(tables[column], column_facts, part)
         typer.echo("")
-    units = {column: own.value_unit for column, own in facts.items()}
-    typer.echo("\n".join(common_grid_text.common_lines(chosen, units, epsilon)))
+    units = {column: column_facts.value_unit for column, column_facts in facts.items()}
+    typer.echo("\n".join(common_grid_text.common_lines(proposals, units, epsilon)))
     if propose is not None:
         typer.echo("\n".join(["", *formatting.wrapped("Run file", str(propose))]))
 
 
 def _write_common(
-    run: Run, chosen: Mapping[str, CommonGrid], file: Path, choice: str, epsilon: str
+    run: Run, proposals: Mapping[str, CommonGrid], file: Path, choice: str, epsilon: str
 ) -> None:
     """Write a run with the chosen grid to a new run file; refuse if there is none."""
-    if choice not in chosen:
+    if choice not in proposals:
         raise InputError(
             "--propose: no grid is expected to beat one number for all cells in every value "
             "column, so that none is written; hexveil inspect without --propose says what would "
             "help."
         )
-    changes = common_grid_text.grid_fields(chosen[choice])
+    changes = common_grid_text.grid_fields(proposals[choice])
     if "epsilon" not in run.plan.explicit_fields():
         changes["plan", "epsilon"] = epsilon
     atomic_files.write(file, run_file_text(run, changes, file.parent).encode())
@@ -69,14 +74,14 @@ def _write_common(
 def _columns_json(
     facts: Mapping[str, PublicMetadata],
     tables: Mapping[str, Capacity],
-    chosen: Mapping[str, CommonGrid],
+    proposals: Mapping[str, CommonGrid],
     epsilon: str,
     part: str,
 ) -> dict[str, Any]:
     columns = {
-        column: fact_text.facts_json(own)
+        column: fact_text.facts_json(column_facts)
         | {"capacity": tables[column].to_arrow().to_pylist(), "proposal": tables[column].sentence}
-        for column, own in facts.items()
+        for column, column_facts in facts.items()
     }
-    common = common_grid_text.common_json(chosen)
+    common = common_grid_text.common_json(proposals)
     return {"epsilon": epsilon, "epsilon_of_each": part, "columns": columns, "common": common}

@@ -98,8 +98,8 @@ def refuse_several(run: Run, where: str) -> None:
     columns = value_columns_of(run)
     if len(columns) > 1:
         raise InputError(
-            f"{where} takes one value column; name it, as in --value {columns[0]} (plan and "
-            "release take several)."
+            f"{where} takes one value column; name it, as in --value {columns[0]} (inspect, plan, "
+            "release and publish take several)."
         )
 
 

@@ -75,31 +75,31 @@ def roll_up(  # noqa: PLR0913  an option per argument
 
 
 def show_derived(
-    made: _Derived | DerivedColumns[_Derived],
+    derived: _Derived | DerivedColumns[_Derived],
     describe: Callable[[_Derived], list[str]],
     out: Path | None,
     *,
     as_json: bool,
 ) -> None:
     """Print a roll-up or a comparison of one value column, or of several one after the other."""
-    columns = made.tables if isinstance(made, DerivedColumns) else {"": made}
+    columns = derived.tables if isinstance(derived, DerivedColumns) else {"": derived}
     if as_json:
-        content = {column: _json(one, out) for column, one in columns.items()}
-        shown = content.get("", {"columns": content})
-        typer.echo(json.dumps(shown, indent=2, ensure_ascii=False, default=str))
+        content = {column: _json(table, out) for column, table in columns.items()}
+        printed = content.get("", {"columns": content})
+        typer.echo(json.dumps(printed, indent=2, ensure_ascii=False, default=str))
         return
     texts: list[str] = []
-    for column, one in columns.items():
+    for column, table in columns.items():
         texts += formatting.wrapped("Column", clean(column)) if column else []
-        texts += describe(one)
+        texts += describe(table)
     written = [] if out is None else formatting.wrapped("Written", str(out))
     typer.echo("\n".join([*texts, *written]))
 
 
-def _json(made: DerivedTable, out: Path | None) -> dict[str, Any]:
+def _json(derived: DerivedTable, out: Path | None) -> dict[str, Any]:
     """Return the statement as JSON data, with the cells unless a folder has them."""
-    rows: dict[str, Any] = {} if out is not None else {"cells": made.table.to_pylist()}
-    return made.statement | rows
+    rows: dict[str, Any] = {} if out is not None else {"cells": derived.table.to_pylist()}
+    return derived.statement | rows
 
 
 def check_output(out: Path | None, context: Path | None) -> None:
@@ -139,10 +139,10 @@ def lines(averages: RolledUpRelease) -> list[str]:
     """Return lines about a roll-up: its averages, if they are few."""
     texts = derived_folder.texts_of(averages.table, averages.statement)
     unit = texts["unit"]
-    shown = averages.table.slice(0, MAX_LINES).to_pylist()
+    rows = averages.table.slice(0, MAX_LINES).to_pylist()
     cells = [
         f"{row['cell']}: {row['mean']:.4g} {unit} ({row['mean_low']:.4g} to {row['mean_high']:.4g})"
-        for row in shown
+        for row in rows
     ]
     if len(averages) > MAX_LINES:
         cells.append(f"and {len(averages) - MAX_LINES:,} more.")

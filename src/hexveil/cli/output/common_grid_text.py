@@ -24,7 +24,7 @@ def grid_fields(grid: CommonGrid) -> Changes:
 
 
 def common_lines(
-    chosen: Mapping[str, CommonGrid], units: Mapping[str, str], epsilon: str
+    proposals: Mapping[str, CommonGrid], units: Mapping[str, str], epsilon: str
 ) -> list[str]:
     """Return the proposed grids as lines of a run file, or that there is none.
 
@@ -37,7 +37,7 @@ def common_lines(
     epsilon : str
         Of all columns together.
     """
-    if not chosen:
+    if not proposals:
         text = (
             f"At epsilon {epsilon} no grid is expected to beat one number for all cells in every "
             "value column. Leave a column out, or take larger cells, longer timeslots or a larger "
@@ -45,27 +45,27 @@ def common_lines(
         )
         return formatting.wrapped("No common grid", text)
     lines = [f"Grids for all value columns at epsilon {epsilon}, as lines of a run file:"]
-    for grid in dict.fromkeys(chosen.values()):
-        choices = ", ".join(choice for choice, one in chosen.items() if one is grid)
+    for grid in dict.fromkeys(proposals.values()):
+        choices = ", ".join(choice for choice, offer in proposals.items() if offer is grid)
         lines += ["", *_comment(choices, grid, units), *toml_lines(grid_fields(grid))]
     return [*lines, "", "To write one: --propose FILE --choice finest, balanced or accurate."]
 
 
 def _comment(choices: str, grid: CommonGrid, units: Mapping[str, str]) -> list[str]:
     lines = [f"# {choices}:"]
-    for column, one in grid.assessments.items():
+    for column, offer in grid.assessments.items():
         error, constant = (
             formatting.measured(float(f"{number:.2g}"), units[column])
-            for number in (one.predicted_error, one.baseline_error)
+            for number in (offer.predicted_error, offer.baseline_error)
         )
         lines.append(
-            f"# {column}: {one.cells:,} cells, expected error {error}; one number for all cells "
+            f"# {column}: {offer.cells:,} cells, expected error {error}; one number for all cells "
             f"{constant}"
         )
     return lines
 
 
-def common_json(chosen: Mapping[str, CommonGrid]) -> dict[str, object]:
+def common_json(proposals: Mapping[str, CommonGrid]) -> dict[str, object]:
     """Return the proposed grids as JSON data, by choice."""
     return {
         choice: {
@@ -73,8 +73,8 @@ def common_json(chosen: Mapping[str, CommonGrid]) -> dict[str, object]:
                 f"{section}.{name}": list(value) if isinstance(value, tuple) else value
                 for (section, name), value in grid_fields(grid).items()
             },
-            "cells": {column: one.cells for column, one in grid.assessments.items()},
-            "errors": {column: one.predicted_error for column, one in grid.assessments.items()},
+            "cells": {column: offer.cells for column, offer in grid.assessments.items()},
+            "errors": {column: offer.predicted_error for column, offer in grid.assessments.items()},
         }
-        for choice, grid in chosen.items()
+        for choice, grid in proposals.items()
     }

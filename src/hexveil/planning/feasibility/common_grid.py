@@ -39,24 +39,26 @@ class CommonGrid:
     @property
     def cells(self) -> int:
         """Cells of the column with the fewest."""
-        return min(one.cells for one in self.assessments.values())
+        return min(offer.cells for offer in self.assessments.values())
 
     @property
     def is_usable(self) -> bool:
         """Whether it is a map, and better than one constant, for every column."""
         return self.cells >= MIN_CELLS and all(
-            one.beats_constant for one in self.assessments.values()
+            offer.beats_constant for offer in self.assessments.values()
         )
 
     @property
     def is_halved(self) -> bool:
         """Whether the error is below half of a constant's for every column."""
-        return self.is_usable and all(one.halved for one in self.assessments.values())
+        return self.is_usable and all(offer.halved for offer in self.assessments.values())
 
     @property
     def ratio(self) -> float:
         """Largest predicted error over the columns, as a part of what one constant misses."""
-        return max(one.predicted_error / one.baseline_error for one in self.assessments.values())
+        return max(
+            offer.predicted_error / offer.baseline_error for offer in self.assessments.values()
+        )
 
 
 def common_grids(tables: Mapping[str, Capacity]) -> tuple[CommonGrid, ...]:
@@ -80,11 +82,11 @@ def choose_common_grids(grids: tuple[CommonGrid, ...]) -> dict[Choice, CommonGri
     every column (else it is the most accurate), "accurate" the least error for the column that it
     serves worst.
     """
-    usable = [one for one in grids if one.is_usable]
+    usable = [offer for offer in grids if offer.is_usable]
     if not usable:
         return {}
-    accurate = min(usable, key=lambda one: (float(f"{one.ratio:.2g}"), -one.cells))
-    halved = [one for one in usable if one.is_halved]
+    accurate = min(usable, key=lambda offer: (float(f"{offer.ratio:.2g}"), -offer.cells))
+    halved = [offer for offer in usable if offer.is_halved]
     return {
         "finest": max(usable, key=_fineness),
         "balanced": max(halved, key=_fineness, default=accurate),

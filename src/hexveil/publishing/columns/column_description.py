@@ -62,9 +62,13 @@ def render_whole_metadata(
     columns : mapping of str to frozenset of str
         Files of each column by the name of its folder.
     """
-    made = describe_release(table, statements, names)
-    files = [file for folder, own in columns.items() for file in _files_of_column(folder, own)]
-    return render_descriptions(_with_gaps(replace(made, files=(*made.files, *files)), columns))
+    description = describe_release(table, statements, names)
+    files = [
+        file for folder, files_of in columns.items() for file in _files_of_column(folder, files_of)
+    ]
+    return render_descriptions(
+        _with_gaps(replace(description, files=(*description.files, *files)), columns)
+    )
 
 
 def _files_of_column(folder: str, names: frozenset[str]) -> list[DataFile]:
@@ -87,6 +91,6 @@ def _with_gaps(
     """Return the description with columns that may be empty, where one has no such cell."""
     prefixes = tuple(f"{folder}_" for folder in columns)
     described = tuple(
-        replace(one, optional=one.name.startswith(prefixes)) for one in description.columns
+        replace(column, optional=column.name.startswith(prefixes)) for column in description.columns
     )
     return replace(description, columns=described)

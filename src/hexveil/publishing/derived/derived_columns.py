@@ -46,9 +46,8 @@ class DerivedColumns(Generic[_Table]):
         return len(self.tables)
 
     def __repr__(self) -> str:
-        return (
-            f"DerivedColumns({', '.join(f'{name}: {one!r}' for name, one in self.tables.items())})"
-        )
+        columns = ", ".join(f"{name}: {derived!r}" for name, derived in self.tables.items())
+        return f"DerivedColumns({columns})"
 
     def write(self, folder: str | Path, *, context: str | Path | None = None) -> Path:
         """Write a folder for each column into a new folder and return that.
@@ -66,8 +65,11 @@ class DerivedColumns(Generic[_Table]):
             As `DerivedTable.write`.
         """
         prefixes = column_prefixes([*self.tables])
-        parts = {prefixes[name]: (one.table, one.statement) for name, one in self.tables.items()}
-        return derived_folder.write_parts(parts, folder, context=context)
+        folders = {
+            prefixes[name]: (derived.table, derived.statement)
+            for name, derived in self.tables.items()
+        }
+        return derived_folder.write_parts(folders, folder, context=context)
 
 
 def sources_by_column(release: object, key: str | Path | None) -> dict[str, Any] | None:
@@ -89,9 +91,9 @@ def check_same_columns(
 ) -> None:
     """Refuse two releases that do not have the same value columns."""
     if before is None or after is None:
-        held = before or after or {}
+        columns = before or after or {}
         raise InputError(
-            f"one side has the value columns {', '.join(held)}, the other has one column alone; "
+            f"one side has the value columns {', '.join(columns)}, the other has one column alone; "
             "name the folder of that column inside it, or pass one of its .releases."
         )
     if set(before) != set(after):

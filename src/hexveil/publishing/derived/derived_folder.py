@@ -64,7 +64,7 @@ def write(
 
 
 def write_parts(
-    parts: Mapping[str, tuple[pa.Table, Mapping[str, Any]]],
+    tables: Mapping[str, tuple[pa.Table, Mapping[str, Any]]],
     folder: str | Path,
     *,
     context: str | Path | None = None,
@@ -76,19 +76,19 @@ def write_parts(
     InputError, StorageError
         See `write`.
     """
-    return _write(folder, context, parts)
+    return _write(folder, context, tables)
 
 
 def _write(
     folder: str | Path,
     context: str | Path | None,
-    parts: Mapping[str, tuple[pa.Table, Mapping[str, Any]]],
+    tables: Mapping[str, tuple[pa.Table, Mapping[str, Any]]],
 ) -> Path:
     path = check_writable(folder)
     lines = None if context is None else read_context(context)
     try:
         with atomic_files.folder(path) as temporary:
-            for name, (table, statement) in parts.items():
+            for name, (table, statement) in tables.items():
                 place = temporary / name
                 place.mkdir(exist_ok=True)
                 _write_files(place, table, statement, lines)

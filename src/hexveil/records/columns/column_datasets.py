@@ -44,10 +44,10 @@ class ColumnDatasets:
     @classmethod
     def of(cls, datasets: Mapping[str, Dataset]) -> ColumnDatasets:
         """Return data sets of the same records as one, with a number for each unit."""
-        units, numbers = number_units([_units_of(one) for one in datasets.values()])
+        units, numbers = number_units([_units_of(dataset) for dataset in datasets.values()])
         by_column = dict(zip(datasets, numbers, strict=True))
         facts = ColumnFacts(
-            {column: one.public for column, one in datasets.items()},
+            {column: dataset.public for column, dataset in datasets.items()},
             by_column,
             len(units.users),
         )
@@ -55,13 +55,13 @@ class ColumnDatasets:
 
     def close(self) -> None:
         """Release pairs that are not in memory; without any, do nothing."""
-        for one in self.datasets.values():
-            one.close()
+        for dataset in self.datasets.values():
+            dataset.close()
 
     def __repr__(self) -> str:
         columns = ", ".join(
-            f"{column!r}: {one.public.occupancy.n_cells} cells"
-            for column, one in self.datasets.items()
+            f"{column!r}: {dataset.public.occupancy.n_cells} cells"
+            for column, dataset in self.datasets.items()
         )
         return (
             f"ColumnDatasets({columns}, privacy_unit={self.public.privacy_unit!r}, "
@@ -137,14 +137,19 @@ def combine_columns(datasets: Mapping[str, Dataset]) -> ColumnDatasets:
     """
     named = _check_datasets(datasets)
     first, leading = next(iter(named.items()))
-    for column, one in named.items():
-        for what, own, other in _common_facts(one.public, leading.public):
+    for column, dataset in named.items():
+        for what, own, other in _common_facts(dataset.public, leading.public):
             if own != other:
                 raise InputError(
                     f"{column!r} and {first!r} differ in {what}, which a release has once; read "
                     "them alike, or release them one by one."
                 )
-    if len({one.units is not None and one.units.days is None for one in named.values()}) > 1:
+    if (
+        len(
+            {dataset.units is not None and dataset.units.days is None for dataset in named.values()}
+        )
+        > 1
+    ):
         raise InputError(
             "the ids of some data sets say their day and those of others do not; end every id of "
             'the sums with a space and the day, like "bus 7 2026-11-20".'
@@ -152,8 +157,8 @@ def combine_columns(datasets: Mapping[str, Dataset]) -> ColumnDatasets:
     return ColumnDatasets.of(
         {
             # The column names the value: in texts, requests and checks of the folder.
-            column: replace(one, public=replace(one.public, value=column))
-            for column, one in named.items()
+            column: replace(dataset, public=replace(dataset.public, value=column))
+            for column, dataset in named.items()
         }
     )
 
@@ -163,15 +168,15 @@ def _check_datasets(datasets: object) -> dict[str, Dataset]:
     named = dict(datasets) if isinstance(datasets, Mapping) else {}
     if len(named) < 2:
         raise InputError('two data sets or more are needed, by column: {"pm25": one, "pm10": two}.')
-    for column, one in named.items():
+    for column, dataset in named.items():
         if not isinstance(column, str) or not column:
             raise InputError(f"columns are named by text, got {column!r}.")
-        if not isinstance(one, Dataset):
+        if not isinstance(dataset, Dataset):
             raise InputError(
                 f'{column!r} must be a data set of one value with protect="values", as hv.read or '
-                f"hv.from_sums returns it, got {type(one).__name__}."
+                f"hv.from_sums returns it, got {type(dataset).__name__}."
             )
-        _units_of(one)
+        _units_of(dataset)
     return named
 
 
@@ -184,7 +189,7 @@ def _common_facts(
     if facts.privacy_unit != "user":
         # A day by one clock overlaps two by another: they would be different units.
         for name in ("timezone", "naive_times"):
-            own, other = (one.identity.get(name, "none") for one in (facts, leading))
+            own, other = (public.identity.get(name, "none") for public in (facts, leading))
             yield f"the clock of their days ({name})", own, other
 
 
@@ -199,15 +204,18 @@ def number_units(columns: list[Units]) -> tuple[Units, list[NDArray[np.int64]]]:
 
     A unit is a user, or a user and the first day: the same in each column.
     """
-    users = pa.concat_arrays([one.users.cast(pa.string()) for one in columns])
+    users = pa.concat_arrays([units.users.cast(pa.string()) for units in columns])
     codes = users.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    days = [np.zeros(len(one.users), np.int64) if one.days is None else one.days for one in columns]
+    days = [
+        np.zeros(len(units.users), np.int64) if units.days is None else units.days
+        for units in columns
+    ]
     keys = np.stack([codes, np.concatenate(days)])
     _, first, numbers = np.unique(keys, axis=1, return_index=True, return_inverse=True)
     together = Units(
         users.take(to_arrow(first)),
         None if columns[0].days is None else np.concatenate(days)[first],
     )
-    ends = np.cumsum([len(one.users) for one in columns])[:-1]
+    ends = np.cumsum([len(units.users) for units in columns])[:-1]
     # Inverse numbers have the shape of the keys in some versions of numpy.
     return together, np.split(numbers.reshape(-1).astype(np.int64), ends)

@@ -510,7 +510,6 @@ def test_the_default_takes_the_range_that_a_pure_plan_takes(counts, taken):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"statistics": ("p50",)}, "quantiles, shares and histograms"),
         ({"method": "equal-split"}, "equal-split"),
         ({"clipping_range": "two-stage"}, "purely private"),
         ({"delta": "0.4"}, "below 1 / 3 units"),

@@ -217,7 +217,7 @@ def test_several_value_columns_have_a_grid_in_common(two_columns, call):
     written = tomllib.loads((two_columns / "new.toml").read_text())
     assert written["cells"]["resolution"] == fields["cells.resolution"]
     assert written["values"]["bounds"]["delay"] == [0, 65]
-    said = call("inspect", "new.toml")
+    said = call("inspect", "run.toml")
     assert f"resolution = {fields['cells.resolution']}" in said.out
     assert said.out.count("Rules ") == 2
 

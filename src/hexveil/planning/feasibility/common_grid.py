@@ -85,7 +85,8 @@ def choose_common_grids(grids: tuple[CommonGrid, ...]) -> dict[Choice, CommonGri
     usable = [offer for offer in grids if offer.is_usable]
     if not usable:
         return {}
-    accurate = min(usable, key=lambda offer: (float(f"{offer.ratio:.2g}"), -offer.cells))
+    # Of equals, as printed, the finer: a tie never leads to hexagons the size of a country.
+    accurate = max(usable, key=lambda offer: (-float(f"{offer.ratio:.2g}"), *_fineness(offer)))
     halved = [offer for offer in usable if offer.is_halved]
     return {
         "finest": max(usable, key=_fineness),

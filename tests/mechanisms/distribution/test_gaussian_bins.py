@@ -66,7 +66,7 @@ def gaussian_stage(weight):
     """Return one stage of two cells and three bins."""
     users, sums = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
     weights, place = np.full(4, weight, dtype=np.int64), np.array([0, 1, 1, 2])
-    scales, noise = np.full(2, 2000.0), GaussianBins(Fraction(1))
+    scales, noise = np.full(2, 1000.0), GaussianBins(Fraction(1))
     return BinnedStage("bins", 3, np.arange(4), users, sums, weights, place, scales, noise)
 
 
@@ -97,12 +97,12 @@ def test_the_exact_law_of_a_stage_is_within_delta(weight, least):
     measured = [stage.measure(one, Outputs())[0].integers[0] for one in ends]
     square = stage.losses(2)[0]
     epsilon = square_epsilon(Fraction(float(square)), DELTA)
-    found = exact_delta(measured[0] - measured[1], 2000.0, epsilon)
+    found = exact_delta(measured[0] - measured[1], 1000.0, epsilon)
     assert least * float(DELTA) <= found <= float(DELTA)
     # The meter charges what is booked, few parts by the lattice.
     (request,), (report,) = stage.noise(Outputs()), stage.sensitivity(Outputs())
     assert report.squares_lower_bound(request, 2)[0] == pytest.approx(square, rel=1e-12)
-    assert square == pytest.approx(4 * max(weight**2, 512 * weight) / 2000.0**2)
+    assert square == pytest.approx(4 * max(weight**2, 512 * weight) / 1000.0**2)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -174,7 +174,7 @@ def test_a_charge_for_coming_or_going_is_found():
     moves = report.moves
     half = replace(report, moves=replace(moves, by=moves.by * (moves.entry % 3 == 0)))
     measured = np.array([stage.measure(one, Outputs())[0].integers[0] for one in world()])
-    true = (((measured[:, None] - measured[None]) / 2000.0) ** 2).sum(axis=2).max()
+    true = (((measured[:, None] - measured[None]) / 1000.0) ** 2).sum(axis=2).max()
     assert true == pytest.approx(report.squares_lower_bound(request, 2)[0], rel=1e-9)
     assert true > 1.1 * half.squares_lower_bound(request, 2)[0]
     # Pure stages state no square, and Gaussian ones no pure loss: each meter refuses the other.
@@ -196,8 +196,8 @@ def test_squares_of_weights_of_a_unit_never_exceed_the_whole():
     assert bin_noise.bin_noise(Fraction(1), Fraction(0)).part(Fraction(1, 2)).epsilon == 0.5
 
 
-@pytest.mark.parametrize("share", ["1/7", "3/20", "17/20", "1"])
-@pytest.mark.parametrize("epsilon", ["0.05", "1", "9"])
+@pytest.mark.parametrize("share", ["1/7", "17/20"])
+@pytest.mark.parametrize("epsilon", ["0.05", "9"])
 def test_parts_of_a_promise_stay_within_their_share(epsilon, share):
     """The square of a part's own ε is at most its share of the whole, and nearly that."""
     whole, part = Fraction(epsilon), Fraction(share)

@@ -78,8 +78,8 @@ def delta_between(plan, pair, places):
 
 
 def largest_delta(plan, options=None):
-    """Return the largest δ between any unit's absence and presence, with every 25th set."""
-    world = BinnedWorld(TWO_UNITS, 2, 25)
+    """Return the largest δ between any unit's absence and presence, with every 60th set."""
+    world = BinnedWorld(TWO_UNITS, 2, 60)
     world.options[1:] = options or world.options[1:]
     base, *others = world.data_sets()
     places = {}

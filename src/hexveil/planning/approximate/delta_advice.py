@@ -38,16 +38,19 @@ def describe_delta_gain(plan: Plan) -> str | None:
     problem = replace(plan.problem, request=replace(plan.request, delta=delta))
     try:
         check_delta_request(problem.request)
-        (model,) = error_models(problem, allocate_approximate(problem)).values()
+        models = error_models(problem, allocate_approximate(problem))
     except InputError:
         return None
+    # Of several statistics, the first one's.
+    model = next(iter(models.values()))
+    of_statistic = f" of the {model.name}" if len(models) > 1 else ""
     error, pure = float(model.error.mean()), float(plan.primary_statistic.error.mean())
     expected = f"{error:.3g} expected at {decimal_text(delta)}, {pure:.3g} without"
     if error > pure:
-        return f"errors would be larger: {expected}."
+        return f"errors{of_statistic} would be larger: {expected}."
     if error > WORTHWHILE * pure:
         return f"none would gain much: {expected}."
     return (
-        f"at {decimal_text(delta)} an error of {error:.3g} instead of {pure:.3g} is expected, for "
-        "a weaker promise; it is taken only if you set delta."
+        f"at {decimal_text(delta)} an error{of_statistic} of {error:.3g} instead of {pure:.3g} is "
+        "expected, for a weaker promise; it is taken only if you set delta."
     )

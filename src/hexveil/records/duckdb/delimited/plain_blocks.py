@@ -115,10 +115,10 @@ def _check(block: bytearray, line_end: bytes) -> None:
     """Raise `NotPlainError` unless a block is plain; each look is a search for one byte."""
     if b'"' in block or b"\0" in block or not _is_utf8(block):
         raise NotPlainError
-    n_returns = block.count(b"\r") if line_end != b"\n" else int(b"\r" in block)
-    n_ends = 0 if line_end == b"\n" else block.count(line_end)
-    # Each return stands before a line end, and each line end has one.
-    if n_returns != n_ends or (n_ends and n_ends != block.count(b"\n")):
+    # Each return stands before a line end, and each line end has one; or there is none.
+    marks = (b"\r", b"\r\n", b"\n") if line_end == b"\r\n" else (b"\r",)
+    counts = {block.count(mark) for mark in marks}
+    if len(counts) > 1 or (line_end == b"\n" and counts != {0}):
         raise NotPlainError
     # A longer line would cover one of these windows.
     for start in range(0, len(block) - _LONGEST_LINE, _LONGEST_LINE):

@@ -233,6 +233,17 @@ def test_counts_by_bin_of_other_records_are_refused(counted):
     assert repr(sums_of(there, plan)) == "BinnedBlockSums(blocks)"
 
 
+@pytest.mark.parametrize(("part", "stages"), [(0.1, 0), (0.5, 1)])
+def test_bins_in_blocks_that_cost_more_than_was_booked_are_not_drawn(counted, part, stages):
+    """The meter refuses the shape, or the bins of cells once the shape was drawn."""
+    there = distributed_dataset(counted, 30)
+    plan = hv.plan(there, statistics="p50", epsilon=8, estimator="bins", advise=False)
+    booked, journal = part * plan.allocation().losses(), MemoryJournal()
+    with pytest.raises(HexveilError, match="more than was booked"):
+        execute(plan.allocation(), sums_of(there, plan), Exactly(), journal, Meter(booked))
+    assert len(journal.rows) == stages
+
+
 @pytest.mark.parametrize(
     ("epsilon", "statistics", "kind"),
     [

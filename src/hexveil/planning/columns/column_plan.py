@@ -12,21 +12,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import epsilons_of_squares
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.base.read_only import read_only
 from hexveil.mechanisms.distribution.combined_stages import ColumnComponent, CombinedStages
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.planning.columns import saved_columns
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
-from hexveil.planning.distribution.pure_booking import PureBooking
+from hexveil.planning.distribution.parts_booking import PartsBooking
 from hexveil.planning.plan import Plan
 from hexveil.planning.presence.presence_plan import PresencePlan
 
@@ -69,7 +66,7 @@ def stages_of_column(
 
 
 @dataclass(frozen=True, eq=False)
-class PlansByColumn(PureBooking):
+class PlansByColumn(PartsBooking):
     """Plan of a release of several value columns, in either privacy model.
 
     Attributes
@@ -94,25 +91,6 @@ class PlansByColumn(PureBooking):
     def delta(self) -> Fraction:
         """δ of the promise, the same for all columns; 0 for a pure one."""
         return next(iter(self.plans.values())).delta
-
-    @cached_property
-    def booked_losses(self) -> Floats:
-        """What the ledger books for each unit over all columns: its loss, or its square of μ."""
-        booked: Floats = read_only(self.allocation().losses())
-        return booked
-
-    @cached_property
-    def user_losses(self) -> Floats:
-        """Loss of each unit over all columns in epsilon, rounded up; shape (n_units,)."""
-        if not self.delta:
-            return self.booked_losses
-        losses: Floats = read_only(epsilons_of_squares(self.booked_losses, self.delta))
-        return losses
-
-    @property
-    def booked_limit(self) -> Fraction:
-        """Most that the ledger books for a unit: its loss, or under a δ its square of μ."""
-        return Fraction(float(self.booked_losses.max(initial=0.0)))
 
     def __repr__(self) -> str:
         columns = ", ".join(self.plans)

@@ -66,8 +66,8 @@ class ColumnOptions:
         """Refuse options in the units of one column, and others of `unused` that were given."""
         given = (name for name in self.options.given() if name in OF_ONE_COLUMN)
         refuse_of_one_column(dict.fromkeys(given, True) | dict(unused))
-        beside = [*self.options.given()] if self.has_distribution else []
-        if beside:
+        beside = [name for name in self.options.given() if name != "delta"]
+        if beside and self.has_distribution:
             raise InputError(
                 f"{beside[0]} has no meaning with quantiles, shares and histograms; leave it out "
                 "(docs/how-to/medians-and-shares.md lists what can be chosen)."
@@ -91,6 +91,7 @@ class ColumnOptions:
                 weights=kinds,
                 estimator=self.estimator or "auto",
                 edition=self.edition,
+                delta=self.options.delta,
             )
         if kinds is not None or self.estimator is not None:
             raise without_distribution()

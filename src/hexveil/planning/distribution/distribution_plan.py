@@ -14,16 +14,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from hexveil.accounting.gaussian_composition import epsilons_of_squares, square_epsilon
+from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
-from hexveil.base.read_only import read_only
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.fine_bin_scores import (
@@ -41,7 +39,7 @@ from hexveil.planning.distribution.distribution_components import (
     RankPlan,
     predicted_share_error,
 )
-from hexveil.planning.distribution.pure_booking import PureBooking
+from hexveil.planning.distribution.parts_booking import PartsBooking
 from hexveil.planning.moments.public_source import public_side
 
 if TYPE_CHECKING:
@@ -65,7 +63,7 @@ USELESS_ERROR = 0.115
 
 
 @dataclass(frozen=True, eq=False)
-class DistributionPlan(PureBooking):
+class DistributionPlan(PartsBooking):
     """Plan of a release with quantiles, shares or histograms. Public; nothing is spent.
 
     Attributes
@@ -105,23 +103,6 @@ class DistributionPlan(PureBooking):
         parts = [part for part in (self.moment_plan, self.score_plan) if part is not None]
         if any(part.delta != self.delta for part in parts):
             raise InputError("all parts of a plan have one delta.")
-
-    @cached_property
-    def booked_losses(self) -> Floats:
-        """What the ledger books of each unit: its loss, or under a δ its square of μ."""
-        losses: Floats = read_only(self.allocation().losses())
-        return losses
-
-    @cached_property
-    def user_losses(self) -> Floats:
-        """Loss of each unit over all parts, rounded up, at `delta`; shape (n_users,)."""
-        booked = self.booked_losses
-        return read_only(epsilons_of_squares(booked, self.delta)) if self.delta else booked
-
-    @property
-    def booked_limit(self) -> Fraction:
-        """Most that the ledger books of a unit."""
-        return Fraction(float(self.booked_losses.max(initial=0.0)))
 
     def __repr__(self) -> str:
         return (

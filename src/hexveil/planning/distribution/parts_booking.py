@@ -1,4 +1,4 @@
-"""Booking of plans that are made of purely private parts: one exact loss of each unit."""
+"""Booking of plans that are made of parts: one exact loss of each unit over all of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hexveil.accounting.gaussian_composition import epsilons_of_squares
 from hexveil.base.read_only import read_only
 
 if TYPE_CHECKING:
@@ -17,17 +18,30 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-class PureBooking:
+class PartsBooking:
     """Losses over all parts of a plan, and the figures that follow from them."""
+
+    @property
+    def delta(self) -> Fraction:
+        """δ of the promise, the same for all parts; 0 of a pure one."""
+        raise NotImplementedError
 
     def allocation(self) -> CombinedStages:
         """Return the stages of all parts."""
         raise NotImplementedError
 
     @cached_property
+    def booked_losses(self) -> Floats:
+        """What the ledger books for each unit over all parts: its loss, or its square of μ."""
+        booked: Floats = read_only(self.allocation().losses())
+        return booked
+
+    @cached_property
     def user_losses(self) -> Floats:
-        """Loss of each unit over all parts, rounded up; shape (n_units,)."""
-        losses: Floats = read_only(self.allocation().losses())
+        """Loss of each unit over all parts, at `delta`, rounded up; shape (n_units,)."""
+        if not self.delta:
+            return self.booked_losses
+        losses: Floats = read_only(epsilons_of_squares(self.booked_losses, self.delta))
         return losses
 
     def losses(self) -> Floats:
@@ -40,11 +54,6 @@ class PureBooking:
         return Fraction(float(self.user_losses.max(initial=0.0)))
 
     @property
-    def delta(self) -> Fraction:
-        """δ of the promise: 0, since every part is purely private."""
-        return Fraction(0)
-
-    @property
     def booked_limit(self) -> Fraction:
-        """Most that the ledger books for a unit."""
-        return self.epsilon
+        """Most that the ledger books for a unit: its loss, or under a δ its square of μ."""
+        return Fraction(float(self.booked_losses.max(initial=0.0)))

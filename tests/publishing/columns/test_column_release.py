@@ -421,6 +421,27 @@ def test_squares_of_all_columns_add_up_under_a_delta(dataset, approximate):
         hv.plan(dataset, epsilon=6, delta="0.1", statistics="mean")
 
 
+def test_quantiles_of_all_columns_go_with_a_delta(dataset, tmp_path):
+    """Squares of every kind of statistic add up: saved, loaded, released within them, verified."""
+    plan = hv.plan(dataset, epsilon=6, delta=DELTA, statistics=STATISTICS, advise=False)
+    assert plan.booked_limit <= calibrated_square(Fraction(6), Fraction(DELTA))
+    assert np.allclose(plan.booked_losses, sum_of_parts(plan), rtol=1e-9)
+    plan.save(tmp_path / "plan")
+    loaded = hv.ColumnPlans.load(tmp_path / "plan", dataset)
+    assert loaded.booked_limit == plan.booked_limit
+    book = hv.Ledger(tmp_path / "book.sqlite", dataset="air", budget=6, delta=DELTA)
+    made = hv.release(dataset, loaded, ledger=book, accept_noise=True)
+    assert hv.verify(made.write(tmp_path / "map"))["guarantee"]["delta"] == DELTA
+
+
+def sum_of_parts(plan):
+    """Return what the plans of both columns book for each unit, added up."""
+    total = np.zeros(plan.facts.n_units)
+    for column, own in plan.plans.items():
+        np.add.at(total, plan.facts.units[column], own.booked_losses)
+    return total
+
+
 def test_a_release_of_columns_under_a_delta_is_checked(dataset, approximate, tmp_path):
     """Its folder says what δ means, and squares that do not add up are found."""
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="air", budget=6, delta=DELTA)

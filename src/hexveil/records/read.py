@@ -376,11 +376,11 @@ def _refuse_several(
 ) -> None:
     """Refuse several value columns of private presence where they can only be read one by one."""
     alone = {'engine="spark"': spark is not None, "a cache": cache is not None}
-    if given := [name for name, used in alone.items() if used]:
+    if unsupported := [name for name, used in alone.items() if used]:
         raise InputError(
             f'value names {n_columns} columns, which with protect="presence" are read by DuckDB '
-            f"and without a cache, not with {given[0]}; leave that out, or read and release the "
-            "columns one by one."
+            f"and without a cache, not with {unsupported[0]}; leave that out, or read and release "
+            "the columns one by one."
         )
 
 
@@ -397,19 +397,21 @@ def _read_columns(
     InputError
         If the columns differ in their clocks, or also as `read`.
     """
-    made: Sequence[Dataset]
+    datasets: Sequence[Dataset]
     if spark is not None or cached[0] is not None:
         # Each file's pairs are kept by column, so that a further column reads the files once more.
-        made = [_read_alone(source, request, spark, cached) for request in requests]
+        datasets = [_read_alone(source, request, spark, cached) for request in requests]
     else:
         from hexveil.records.duckdb.reading import read_datasets  # noqa: PLC0415  the engine
 
         files = resolve_source(source, unpack=False)
         resolve_cache(None, cached[1], source, files)
         _check_compressed(files)
-        made = read_datasets(files, requests)
-    by_column = {request.columns.value: one for request, one in zip(requests, made, strict=True)}
-    clocks = {one.public.identity.get("naive_times", "none") for one in made}
+        datasets = read_datasets(files, requests)
+    by_column = {
+        request.columns.value: dataset for request, dataset in zip(requests, datasets, strict=True)
+    }
+    clocks = {dataset.public.identity.get("naive_times", "none") for dataset in datasets}
     if requests[0].rules.two_clocks and len(clocks) > 1:
         raise InputError(
             "times without an offset stand in records of some value columns only, so that their "
@@ -433,9 +435,11 @@ def _read_private_columns(
     declared = [declare_facts(request) for request in requests]
     files = resolve_source(source)
     _refuse_documents(files)
-    named = [replace(one, identity={**one.identity, "source": files.label}) for one in declared]
-    made = read_private_columns(files, list(zip(requests, named, strict=True)))
-    return PrivateColumns({one.public.value: one for one in made})
+    with_source = [
+        replace(facts, identity={**facts.identity, "source": files.label}) for facts in declared
+    ]
+    datasets = read_private_columns(files, list(zip(requests, with_source, strict=True)))
+    return PrivateColumns({dataset.public.value: dataset for dataset in datasets})
 
 
 @overload
@@ -484,20 +488,20 @@ def declare(
     ...         cells=Labels("road", values=["A4", "A8"])).grid.n_cells
     2
     """
-    given = inspect.signature(read).bind(source, **options)
-    given.apply_defaults()
-    named = dict(given.arguments)
-    if not check_protect(named["protect"], named["cells"]):
+    bound = inspect.signature(read).bind(source, **options)
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    if not check_protect(arguments["protect"], arguments["cells"]):
         raise InputError('declare is for protect="presence"; otherwise read the records.')
-    terms = terms_of(named["statistics"], is_private=True)
-    refuse_versions_by_file(named["version"])
-    stated = [named.pop(name) for name in ("value", "bounds", "quantum", "value_unit")]
+    terms = terms_of(arguments["statistics"], is_private=True)
+    refuse_versions_by_file(arguments["version"])
+    stated = [arguments.pop(name) for name in ("value", "bounds", "quantum", "value_unit")]
     for name in ("source", "protect", "engine", "cache", "statistics"):
-        del named[name]
+        del arguments[name]
     facts = {
         column.name: declare_facts(
             _request_of(
-                **named, value=column.name, bounds=column.bounds, quantum=column.quantum,
+                **arguments, value=column.name, bounds=column.bounds, quantum=column.quantum,
                 value_unit=column.value_unit, terms=terms,
             )
         )
@@ -578,14 +582,14 @@ def _read_private(
 
         records = resolve_spark_source(source)
         _refuse_documents(records)
-        named = replace(facts, identity={**facts.identity, "source": records.label})
-        return read_private_blocks(spark, records, request, named)
+        with_source = replace(facts, identity={**facts.identity, "source": records.label})
+        return read_private_blocks(spark, records, request, with_source)
     # With a cache only new files are checked, as they are read.
     files = resolve_source(source, unpack=cache is None)
     _refuse_documents(files)
-    named = replace(facts, identity={**facts.identity, "source": files.label})
+    with_source = replace(facts, identity={**facts.identity, "source": files.label})
     request = replace(request, cache=resolve_cache(cache, version, source, files))
-    return read_private(files, request, named)
+    return read_private(files, request, with_source)
 
 
 def _refuse_documents(source: object) -> None:

@@ -30,7 +30,7 @@ def common_lines(
 
     Parameters
     ----------
-    chosen : mapping of str to CommonGrid
+    proposals : mapping of str to CommonGrid
         By choice.
     units : mapping of str to str
         Unit of measure of each column.

@@ -226,7 +226,7 @@ def split_weights(
 
     Parameters
     ----------
-    asked : mapping or None
+    weights : mapping or None
     names : sequence of str
         Value columns.
 

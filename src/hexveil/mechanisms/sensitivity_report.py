@@ -111,11 +111,11 @@ class Separate:
     @classmethod
     def side_by_side(cls, reports: Sequence[Separate], entries: int) -> Separate:
         """Return the report of several queries of so many entries each, one after the other."""
-        shifted = [one.entry + number * entries for number, one in enumerate(reports)]
+        shifted = [report.entry + number * entries for number, report in enumerate(reports)]
         return cls(
-            np.concatenate([one.user for one in reports]),
+            np.concatenate([report.user for report in reports]),
             np.concatenate(shifted),
-            np.concatenate([one.by for one in reports]),
+            np.concatenate([report.by for report in reports]),
         )
 
     def terms(self, request: NoiseRequest) -> Floats:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -16,27 +15,24 @@ from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
 from hexveil.model.column_facts import DeclaredColumns
 from hexveil.model.public_metadata import Unit, ValueLattice
-from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
+from hexveil.records.columns.column_reading import read_column, read_value_columns
 from hexveil.records.columns.value_columns import value_columns
 from hexveil.records.private_presence.declared_reading import (
-    FIXED_COLUMNS,
     Protect,
     check_protect,
     declare_facts,
     refuse_versions_by_file,
     terms_of,
 )
+from hexveil.records.private_presence.record_reading import (
+    read_declared,
+    read_declared_columns,
+    refuse_several_columns,
+)
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
-from hexveil.records.sources.cache import resolve_cache
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
-from hexveil.records.sources.source_files import (
-    Files,
-    check_compressed,
-    is_spark,
-    resolve_source,
-    resolve_spark_source,
-)
+from hexveil.records.sources.source_files import is_spark
 from hexveil.records.unambiguous_names import quoted
 
 if TYPE_CHECKING:
@@ -47,6 +43,7 @@ if TYPE_CHECKING:
     from hexveil.model.cells import Cells, Labels
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.model.statistic_terms import Term
+    from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
     from hexveil.records.dataset import Dataset
     from hexveil.records.private_presence.private_dataset import PrivateDataset
     from hexveil.records.sources.versions import Version
@@ -332,110 +329,13 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     ]  # fmt: skip
     if len(requests) > 1:
         if is_private:
-            _refuse_several(len(requests), spark=spark, cache=cache)
-            return _read_private_columns(source, requests, version)
-        return _read_columns(source, requests, spark, (cache, version))
+            refuse_several_columns(len(requests), spark=spark, cache=cache)
+            return read_declared_columns(source, requests, version)
+        return read_value_columns(source, requests, spark, (cache, version))
     (request,) = requests
     if is_private:
-        return _read_private(source, request, spark=spark, cache=cache, version=version)
-    return _read_alone(source, request, spark, (cache, version))
-
-
-def _read_alone(
-    source: object,
-    request: ReadRequest,
-    spark: Any,  # noqa: ANN401  pyspark is not loaded
-    cached: tuple[Any, Any],
-) -> Dataset:
-    """Read one value column with public presence; `cached` is the cache and the versions."""
-    if spark is not None:
-        from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415
-
-        return read_by_spark(spark, resolve_spark_source(source), request)
-    from hexveil.records.duckdb.reading import read_dataset  # noqa: PLC0415  the engine
-
-    cache, version = cached
-    files = resolve_source(source, unpack=False)
-    # Delimited text is checked as it is read, and files of a cache that are new.
-    if cache is None:
-        _check_compressed(files)
-    return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
-
-
-def _check_compressed(files: object) -> None:
-    if isinstance(files, Files) and files.kind != "csv":
-        for path in files.paths:
-            check_compressed(path, files.paths)
-
-
-def _refuse_several(
-    n_columns: int,
-    *,
-    spark: Any,  # noqa: ANN401  pyspark is not loaded
-    cache: object,
-) -> None:
-    """Refuse several value columns of private presence where they can only be read one by one."""
-    alone = {'engine="spark"': spark is not None, "a cache": cache is not None}
-    if given := [name for name, used in alone.items() if used]:
-        raise InputError(
-            f'value names {n_columns} columns, which with protect="presence" are read by DuckDB '
-            f"and without a cache, not with {given[0]}; leave that out, or read and release the "
-            "columns one by one."
-        )
-
-
-def _read_columns(
-    source: object,
-    requests: Sequence[ReadRequest],
-    spark: Any,  # noqa: ANN401  pyspark is not loaded
-    cached: tuple[Any, Any],
-) -> ColumnDatasets:
-    """Read several value columns: in one pass, or by Spark or with a cache one after the other.
-
-    Raises
-    ------
-    InputError
-        If the columns differ in their clocks, or also as `read`.
-    """
-    made: Sequence[Dataset]
-    if spark is not None or cached[0] is not None:
-        # Each file's pairs are kept by column, so that a further column reads the files once more.
-        made = [_read_alone(source, request, spark, cached) for request in requests]
-    else:
-        from hexveil.records.duckdb.reading import read_datasets  # noqa: PLC0415  the engine
-
-        files = resolve_source(source, unpack=False)
-        resolve_cache(None, cached[1], source, files)
-        _check_compressed(files)
-        made = read_datasets(files, requests)
-    by_column = {request.columns.value: one for request, one in zip(requests, made, strict=True)}
-    clocks = {one.public.identity.get("naive_times", "none") for one in made}
-    if requests[0].rules.two_clocks and len(clocks) > 1:
-        raise InputError(
-            "times without an offset stand in records of some value columns only, so that their "
-            "days would follow different clocks; release these columns one by one."
-        )
-    return ColumnDatasets.of(by_column)
-
-
-def _read_private_columns(
-    source: object, requests: Sequence[ReadRequest], version: Version | None
-) -> PrivateColumns:
-    """Read several value columns with private presence in one pass.
-
-    Clocks are not compared: whether times lack an offset would tell who is in the records.
-    """
-    from hexveil.records.duckdb.private_reading import (  # noqa: PLC0415  the engine
-        read_private_columns,
-    )
-
-    refuse_versions_by_file(version)
-    declared = [declare_facts(request) for request in requests]
-    files = resolve_source(source)
-    _refuse_documents(files)
-    named = [replace(one, identity={**one.identity, "source": files.label}) for one in declared]
-    made = read_private_columns(files, list(zip(requests, named, strict=True)))
-    return PrivateColumns({one.public.value: one for one in made})
+        return read_declared(source, request, spark=spark, cache=cache, version=version)
+    return read_column(source, request, spark, (cache, version))
 
 
 @overload
@@ -484,20 +384,20 @@ def declare(
     ...         cells=Labels("road", values=["A4", "A8"])).grid.n_cells
     2
     """
-    given = inspect.signature(read).bind(source, **options)
-    given.apply_defaults()
-    named = dict(given.arguments)
-    if not check_protect(named["protect"], named["cells"]):
+    bound = inspect.signature(read).bind(source, **options)
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    if not check_protect(arguments["protect"], arguments["cells"]):
         raise InputError('declare is for protect="presence"; otherwise read the records.')
-    terms = terms_of(named["statistics"], is_private=True)
-    refuse_versions_by_file(named["version"])
-    stated = [named.pop(name) for name in ("value", "bounds", "quantum", "value_unit")]
+    terms = terms_of(arguments["statistics"], is_private=True)
+    refuse_versions_by_file(arguments["version"])
+    stated = [arguments.pop(name) for name in ("value", "bounds", "quantum", "value_unit")]
     for name in ("source", "protect", "engine", "cache", "statistics"):
-        del named[name]
+        del arguments[name]
     facts = {
         column.name: declare_facts(
             _request_of(
-                **named, value=column.name, bounds=column.bounds, quantum=column.quantum,
+                **arguments, value=column.name, bounds=column.bounds, quantum=column.quantum,
                 value_unit=column.value_unit, terms=terms,
             )
         )
@@ -558,43 +458,6 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
         # Resolved now: the working folder may be another one when a capacity table counts again.
         scratch=None if scratch is None else str(place(scratch)),
     )
-
-
-def _read_private(
-    source: object,
-    request: ReadRequest,
-    *,
-    spark: Any,  # noqa: ANN401  pyspark is not loaded
-    cache: object,
-    version: Version | None,
-) -> PrivateDataset:
-    """Read records with private presence; declarations are checked before a file is opened."""
-    from hexveil.records.duckdb.private_reading import read_private  # noqa: PLC0415  the engine
-
-    refuse_versions_by_file(version)
-    facts = declare_facts(request)
-    if spark is not None:
-        from hexveil.records.spark.private_blocks import read_private_blocks  # noqa: PLC0415
-
-        records = resolve_spark_source(source)
-        _refuse_documents(records)
-        named = replace(facts, identity={**facts.identity, "source": records.label})
-        return read_private_blocks(spark, records, request, named)
-    # With a cache only new files are checked, as they are read.
-    files = resolve_source(source, unpack=cache is None)
-    _refuse_documents(files)
-    named = replace(facts, identity={**facts.identity, "source": files.label})
-    request = replace(request, cache=resolve_cache(cache, version, source, files))
-    return read_private(files, request, named)
-
-
-def _refuse_documents(source: object) -> None:
-    """Refuse files with columns that depend on their records."""
-    if isinstance(source, Files) and source.kind not in FIXED_COLUMNS:
-        raise InputError(
-            'protect "presence" reads Parquet, CSV and tables, whose columns do not depend on the '
-            "records; convert the documents before."
-        )
 
 
 def _spark(engine: object, source: object, *, by_file: bool) -> Any:  # noqa: ANN401  pyspark is not loaded

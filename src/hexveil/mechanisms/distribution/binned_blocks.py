@@ -171,8 +171,8 @@ class PooledBlockStage(DrawnRow, ReadOnlyArrays):
         """Return the summed parts of each bin. PRIVATE."""
         pooled = partial(_pooled_bins, place=self.place, n_bins=self.n_bins)
         # Each block answers with a number per bin.
-        parts = _with_bins(sums).map_bins("users", pooled).reshape(-1, self.n_bins)
-        return (Values(parts.sum(axis=0)[None]),)
+        block_sums = _with_bins(sums).map_bins("users", pooled).reshape(-1, self.n_bins)
+        return (Values(block_sums.sum(axis=0)[None]),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,8 +213,8 @@ class CellBlockStage(DrawnRow, ReadOnlyArrays):
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the summed parts of each cell and bin. PRIVATE."""
         of_cells = partial(_cell_bins, place=self.place, n_bins=self.n_bins)
-        given = (self.weights.prices,), (self.weights.divisor,)
-        return (Values(_with_bins(sums).map_bins("cells", of_cells, *given)[None]),)
+        arguments = (self.weights.prices,), (self.weights.divisor,)
+        return (Values(_with_bins(sums).map_bins("cells", of_cells, *arguments)[None]),)
 
 
 def _with_bins(sums: PrivateSums) -> BinnedBlockSums:
@@ -226,22 +226,22 @@ def _with_bins(sums: PrivateSums) -> BinnedBlockSums:
 def _scored(
     pairs: Pairs,
     bins: PairBins,
-    *given: NDArray[Any],
+    *arguments: NDArray[Any],
     work: Callable[..., Ints],
     scores: Ints,
 ) -> Ints:
     """Return what the work makes of sums of scores. PRIVATE."""
     total = np.zeros(pairs.n.size, dtype=np.int64)
     np.add.at(total, bins.pair, bins.count * scores[bins.bin])
-    return work(pairs, total, None, *given)
+    return work(pairs, total, None, *arguments)
 
 
 def _pooled_bins(pairs: Pairs, bins: PairBins, *, place: Ints, n_bins: int) -> Ints:
     """Return the parts of a block's units in each bin. PRIVATE."""
     weight = np.full(pairs.n_users, PARTS, dtype=np.int64)
-    _, of_bin, parts = apportion(bins.pair, place[bins.bin], bins.count, weight)
+    _, of_bin, amount = apportion(bins.pair, place[bins.bin], bins.count, weight)
     total = np.zeros(n_bins, dtype=np.int64)
-    np.add.at(total, of_bin, parts)
+    np.add.at(total, of_bin, amount)
     return total
 
 
@@ -250,7 +250,7 @@ def _cell_bins(
 ) -> Ints:
     """Return the parts of a block's cells in each bin. PRIVATE."""
     weight = weigh(pairs, prices, divisor)
-    pair, of_bin, parts = apportion(bins.pair, place[bins.bin], bins.count, weight)
+    pair, of_bin, amount = apportion(bins.pair, place[bins.bin], bins.count, weight)
     total = np.zeros(pairs.n_cells * n_bins, dtype=np.int64)
-    np.add.at(total, pairs.cell[pair] * n_bins + of_bin, parts)
+    np.add.at(total, pairs.cell[pair] * n_bins + of_bin, amount)
     return total

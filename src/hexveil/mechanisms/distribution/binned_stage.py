@@ -109,10 +109,10 @@ def apportion(group: Ints, place: Ints, count: Ints, weight: Ints) -> tuple[Ints
     reached = np.cumsum(np.add.reduceat(count, begin)) if begin.size else count
     # Counts up to each bin within its own group: what was reached before the group is taken off.
     of_group = np.searchsorted(group, np.arange(weight.size + 1))
-    before = np.concatenate([[0], reached])[of_group]
-    records = np.diff(before)
-    own = weight[group]
-    ends = own * (reached - before[group]) // records[group]
+    reached_at = np.concatenate([[0], reached])[of_group]
+    records = np.diff(reached_at)
+    group_weight = weight[group]
+    ends = group_weight * (reached - reached_at[group]) // records[group]
     starts = np.concatenate([[0], ends[:-1]]) if ends.size else ends
     starts[of_group[:-1][records > 0]] = 0
     return group, place, ends - starts
@@ -173,11 +173,11 @@ class BinnedStage(DrawnRow, ReadOnlyArrays):
         if not isinstance(sums, BinnedSums):
             raise HexveilError("this stage measures records by bin, which these sums lack.")
         rows = sums.bins
-        group, place, parts = apportion(
+        group, place, amount = apportion(
             self.group[rows.pair], self.place[rows.bin], rows.count, self.weight
         )
         total = np.zeros(self.entries, dtype=np.int64)
-        np.add.at(total, self.target[group] * self.n_bins + place, parts)
+        np.add.at(total, self.target[group] * self.n_bins + place, amount)
         return (Values(total[None]),)
 
 

@@ -87,15 +87,15 @@ class RenumberedUnits:
 
     def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
         """Return each unit's loss, rounded down: see `SensitivityReport`."""
-        own = self.report.loss_lower_bound(request, self.units.size)
-        return spread_losses(own, self.units, n_users)
+        losses = self.report.loss_lower_bound(request, self.units.size)
+        return spread_losses(losses, self.units, n_users)
 
     def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
         """Return each unit's square of μ, rounded down: see `SquaresReport`."""
         if not isinstance(self.report, SquaresReport):
             return np.full(n_users, np.inf)
-        own = self.report.squares_lower_bound(request, self.units.size)
-        return spread_losses(own, self.units, n_users)
+        squares = self.report.squares_lower_bound(request, self.units.size)
+        return spread_losses(squares, self.units, n_users)
 
 
 def spread_losses(losses: Floats, units: Ints, n_units: int) -> Floats:
@@ -125,8 +125,8 @@ class Component:
     def outputs(self, earlier: Outputs) -> Outputs:
         """Return the outputs of this component alone, by its own names of stages."""
         prefix = f"{self.name}{SEPARATOR}"
-        own = {name: row for name, row in earlier.items() if name.startswith(prefix)}
-        return Outputs({name.removeprefix(prefix): row for name, row in own.items()})
+        selected = {name: row for name, row in earlier.items() if name.startswith(prefix)}
+        return Outputs({name.removeprefix(prefix): row for name, row in selected.items()})
 
     def losses(self, n_units: int) -> Floats:  # noqa: ARG002  see ColumnComponent
         """Return the loss of each unit of the release in this component."""
@@ -200,8 +200,8 @@ class ComponentStage:
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:
         """Return the integers of the stage. PRIVATE."""
-        own = self.component.sums(sums, earlier)
-        return self.stage.measure(own, self.component.outputs(earlier))
+        component_sums = self.component.sums(sums, earlier)
+        return self.stage.measure(component_sums, self.component.outputs(earlier))
 
     def row(self, drawn: Ints, earlier: Outputs) -> Ints:
         """Return the row that the stage stores."""
@@ -249,4 +249,4 @@ class CombinedStages:
 
     def component(self, name: str) -> Component:
         """Return the component of a name."""
-        return next(one for one in self.components if one.name == name)
+        return next(component for component in self.components if component.name == name)

@@ -57,8 +57,8 @@ class PooledDensity(ReadOnlyArrays):
         below = np.cumsum(shares)
         quantiles = np.searchsorted(below, np.arange(1, n_bins) / n_bins)
         thresholds = np.searchsorted(self.edges, threshold_edges)
-        apart = np.abs(below[quantiles][:, None] - below[thresholds]) > NEAR / n_bins
-        splits = np.unique(np.concatenate([quantiles[apart.all(axis=1)], thresholds]))
+        distance = np.abs(below[quantiles][:, None] - below[thresholds]) > NEAR / n_bins
+        splits = np.unique(np.concatenate([quantiles[distance.all(axis=1)], thresholds]))
         # A split at the last fine bin divides nothing.
         splits = splits[splits < below.size - 1]
         return np.searchsorted(splits, np.arange(below.size), side="left")
@@ -76,11 +76,11 @@ class PooledDensity(ReadOnlyArrays):
             Weight that small weights lose, about; in proportion to the noise.
         """
         width = np.diff(self.edges, prepend=0).astype(float)
-        kept = np.maximum(noisy, 0.0)
+        shrunk = np.maximum(noisy, 0.0)
         # Small shares shrink, none becomes nothing.
-        kept = kept * kept / np.maximum(kept + shrinkage, np.finfo(float).tiny)
+        shrunk = shrunk * shrunk / np.maximum(shrunk + shrinkage, np.finfo(float).tiny)
         total = np.bincount(place, weights=width, minlength=noisy.size)
-        return _floored(kept[place] * width / total[place])
+        return _floored(shrunk[place] * width / total[place])
 
     def smooth_shares(self, noisy: Floats, place: Ints, variance: float) -> Floats:
         """Return the shares of fine bins by a smooth log-density.

@@ -105,8 +105,8 @@ class PooledShape(ReadOnlyArrays):
     def _n_wide(self) -> int:
         if self.is_refined:
             return N_WIDE
-        told = self.occupancy.n_users * self.law.equivalent_epsilon
-        return 8 if told < FEW_UNITS / 4 else 12
+        precision = self.occupancy.n_users * self.law.equivalent_epsilon
+        return 8 if precision < FEW_UNITS / 4 else 12
 
     @property
     def _density(self) -> PooledDensity:

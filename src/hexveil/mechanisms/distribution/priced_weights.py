@@ -107,8 +107,8 @@ class PricedSensitivity(ReadOnlyArrays):
         assert isinstance(request, LaplaceNoise)  # noqa: S101  bins are noised by nothing else
         # All bins of a cell have one scale; were one smaller, the loss would be at most that.
         scales = np.atleast_2d(request.scales)[0].reshape(-1, self.n_bins).min(axis=1)
-        given = (self.weights.prices, scales), (self.weights.divisor,)
-        return np.asarray(self.weights.occupancy.map_users(_lower_losses, *given))
+        arguments = (self.weights.prices, scales), (self.weights.divisor,)
+        return np.asarray(self.weights.occupancy.map_users(_lower_losses, *arguments))
 
 
 def _priced(pairs: Pairs, prices: Ints) -> Ints:

@@ -109,8 +109,8 @@ class _BinLikelihood:
         slope = np.einsum("cx,cxk,xb->cbk", p, centred, self.gather, optimize=True)
         weighted = self.precision[:, None, None] * slope
         information = np.einsum("cbk,cbl->ckl", weighted, slope)
-        off = self.target - p @ self.gather
-        return information, np.einsum("cbk,cb->ck", weighted, off) + _times(information, alpha)
+        residual = self.target - p @ self.gather
+        return information, np.einsum("cbk,cb->ck", weighted, residual) + _times(information, alpha)
 
 
 class _LabelEffect:
@@ -124,11 +124,11 @@ class _LabelEffect:
 
     def update(self, information: Floats, score: Floats) -> None:
         """Update expectations of effects and variance from the cells' information on their sum."""
-        told, said = np.zeros_like(self.covariance), np.zeros_like(self.effect)
-        np.add.at(told, self.group, information)
-        np.add.at(said, self.group, score)
-        self.covariance = np.linalg.inv(told + np.linalg.inv(self._spread))
-        self.effect = _times(self.covariance, said)
+        group_information, group_score = np.zeros_like(self.covariance), np.zeros_like(self.effect)
+        np.add.at(group_information, self.group, information)
+        np.add.at(group_score, self.group, score)
+        self.covariance = np.linalg.inv(group_information + np.linalg.inv(self._spread))
+        self.effect = _times(self.covariance, group_score)
         self._spread = _spread(self.covariance, self.effect, PSEUDO_LABELS, LABEL_VARIANCE)
 
 
@@ -150,21 +150,27 @@ class _TiltPrior:
 
     def _sum(self, *, without: _LabelEffect | None = None) -> Floats:
         """Return the sum of effects of each cell, shape (n_cells, n_terms)."""
-        each = (one.effect[one.group] for one in self._effects if one is not without)
-        return np.asarray(sum(each, self._none), dtype=np.float64)
+        terms = (effect.effect[effect.group] for effect in self._effects if effect is not without)
+        return np.asarray(sum(terms, self._none), dtype=np.float64)
 
     def update_means(self, information: Floats, score: Floats) -> None:
         """Update m and the effects from J and h, η integrated out."""
-        kept: Floats = np.linalg.inv(self._unit + information @ self._spread).astype(np.float64)
-        told, said = kept @ information, _times(kept, score)
-        self._mean_covariance = np.linalg.inv(told.sum(axis=0) + self._mean_precision)
+        shrinkage: Floats = np.linalg.inv(self._unit + information @ self._spread).astype(
+            np.float64
+        )
+        marginal_information, marginal_score = shrinkage @ information, _times(shrinkage, score)
+        self._mean_covariance = np.linalg.inv(
+            marginal_information.sum(axis=0) + self._mean_precision
+        )
         # Twice, as each is given the others.
         for _ in range(2):
-            rest = said - _times(told, self._sum())
-            self._mean = self._mean_covariance @ rest.sum(axis=0)
+            residual = marginal_score - _times(marginal_information, self._sum())
+            self._mean = self._mean_covariance @ residual.sum(axis=0)
             for effect in self._effects:
                 others = self._mean + self._sum(without=effect)
-                effect.update(told, said - _times(told, others))
+                effect.update(
+                    marginal_information, marginal_score - _times(marginal_information, others)
+                )
 
     def modes(self, information: Floats, score: Floats) -> Floats:
         """Return the tilts that J, h and the prior lead to."""
@@ -175,25 +181,26 @@ class _TiltPrior:
     def update_spread(self, information: Floats, alpha: Floats) -> None:
         """Update Λ by the expectation of η ηᵀ."""
         covariance = np.linalg.inv(information + np.linalg.inv(self._spread))
-        away = alpha - self._mean - self._sum()
-        self._spread = _spread(covariance, away, PSEUDO_CELLS, PSEUDO_VARIANCE)
+        deviation = alpha - self._mean - self._sum()
+        self._spread = _spread(covariance, deviation, PSEUDO_CELLS, PSEUDO_VARIANCE)
 
     def covariance(self, information: Floats, score: Floats) -> Floats:
         """Return the covariance of each cell's tilts, averaged over multiples of Λ."""
         score = score - _times(information, self._mean + self._sum())
         around = self._mean_covariance + sum(
-            (one.covariance[one.group] for one in self._effects), np.zeros_like(information)
+            (effect.covariance[effect.group] for effect in self._effects),
+            np.zeros_like(information),
         )
-        evidence, found = [], []
+        evidence, covariances = [], []
         for multiple in MULTIPLES:
             spread = multiple * self._spread
             gain = np.linalg.inv(self._unit + spread @ information)
-            own = gain @ spread
-            fits = np.einsum("ck,ckl,cl->c", score, own, score) + np.linalg.slogdet(gain)[1]
+            posterior = gain @ spread
+            fits = np.einsum("ck,ckl,cl->c", score, posterior, score) + np.linalg.slogdet(gain)[1]
             evidence.append((fits.sum() - np.log2(multiple) ** 2) / 2.0)
-            found.append(own + gain @ around @ np.swapaxes(gain, 1, 2))
+            covariances.append(posterior + gain @ around @ np.swapaxes(gain, 1, 2))
         share = np.exp(np.array(evidence) - max(evidence))
-        mixed = np.tensordot(share / share.sum(), np.stack(found), axes=1)
+        mixed = np.tensordot(share / share.sum(), np.stack(covariances), axes=1)
         # Products round: draws need it symmetric.
         return np.asarray((mixed + np.swapaxes(mixed, 1, 2)) / 2.0)
 

@@ -125,7 +125,7 @@ def quantiles(shares: Floats, level: float, starts: Floats, ends: Floats) -> Flo
     """
     below = np.cumsum(shares, axis=-1)
     number = np.minimum((below < level).sum(axis=-1), shares.shape[-1] - 1)
-    own = np.take_along_axis(shares, number[..., None], axis=-1)[..., 0]
-    reached = np.take_along_axis(below, number[..., None], axis=-1)[..., 0] - own
-    inside = np.clip((level - reached) / np.maximum(own, 1e-300), 0.0, 1.0)
+    bin_share = np.take_along_axis(shares, number[..., None], axis=-1)[..., 0]
+    reached = np.take_along_axis(below, number[..., None], axis=-1)[..., 0] - bin_share
+    inside = np.clip((level - reached) / np.maximum(bin_share, 1e-300), 0.0, 1.0)
     return np.asarray(starts[number] + inside * (ends - starts)[number])

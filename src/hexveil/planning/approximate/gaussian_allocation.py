@@ -104,16 +104,16 @@ def _best_range(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
     cells = _in_cell_ranges(problem, square) if request.noised == ("mean",) else []
     if not cells:
         return min([within, *_in_range(problem, square)], key=mean_error)
-    most = min(mean_error(cells[0]), float(np.min(problem.span)) * cell_ranges.MOST_WITHIN_BOUNDS)
-    return within if mean_error(within) <= most else cells[0]
+    limit = min(mean_error(cells[0]), float(np.min(problem.span)) * cell_ranges.MOST_WITHIN_BOUNDS)
+    return within if mean_error(within) <= limit else cells[0]
 
 
 def _within_bounds(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
     local = problem.occupancy.local()
     weights = ObjectiveWeights.of(problem.request, problem.span, local)
-    found = minimize_gaussian_error(local, weights, float(square))
-    live = found.rate > 0
-    noise = np.divide(1.0, found.rate, out=np.zeros_like(found.rate), where=live)
+    solution = minimize_gaussian_error(local, weights, float(square))
+    live = solution.rate > 0
+    noise = np.divide(1.0, solution.rate, out=np.zeros_like(solution.rate), where=live)
     largest = local.largest_count
     return _calibrated(
         problem,
@@ -124,7 +124,7 @@ def _within_bounds(problem: PlanningProblem, square: Fraction) -> PlanAllocation
             noise_scale_records=quantize_noise_scales(noise[0] * local.records_per_cell),
             variance_cap=np.where(live[1], largest, 0),
             variance_noise=noise[1],
-            contribution_factor=np.floor(found.factor * FACTOR_RESOLUTION) / FACTOR_RESOLUTION,
+            contribution_factor=np.floor(solution.factor * FACTOR_RESOLUTION) / FACTOR_RESOLUTION,
             clipping=WithinBounds(),
         ),
     )
@@ -139,11 +139,11 @@ def _calibrated(
         shared = range_square(allocation.clipping.shared_epsilon)
     elif isinstance(allocation.clipping, PerCellRange):
         shared = choices_square(allocation.clipping.plan)
-    most = float(booked_per_user(problem, allocation).max(initial=0.0))
-    if not most > shared:  # constants alone
+    largest = float(booked_per_user(problem, allocation).max(initial=0.0))
+    if not largest > shared:  # constants alone
         return allocation
     room = float(square) - shared
-    times = math.sqrt((most - shared) / room) * MARGIN
+    times = math.sqrt((largest - shared) / room) * MARGIN
     fitted = allocation.with_noise_scaled(times)
     # Rounded contributions could keep the ratio from holding exactly.
     while Fraction(float(booked_per_user(problem, fitted).max())) > square:
@@ -167,9 +167,9 @@ def _budget(problem: PlanningProblem, square: Fraction, quantile: Fraction) -> _
     request, n_users = problem.request, problem.occupancy.n_users
     assert request.epsilon is not None  # noqa: S101  see check_delta_request
     if request.range_share is None:
-        most = CHOICES * pure_of_square(square * MAX_RANGE_SQUARE / CHOICES)
+        limit = CHOICES * pure_of_square(square * MAX_RANGE_SQUARE / CHOICES)
         share = private_range.range_epsilon_share(quantile, n_users, request.epsilon)
-        epsilon = min(request.epsilon * share, most)
+        epsilon = min(request.epsilon * share, limit)
     else:
         epsilon = CHOICES * pure_of_square(square * request.range_share / CHOICES)
     return _RangeBudget(epsilon, float(square) - range_square(epsilon))
@@ -193,45 +193,48 @@ def _in_range(problem: PlanningProblem, square: Fraction) -> list[PlanAllocation
     if not is_affordable and problem.request.clipping_range == "auto":
         return []
     outer = (sure or list(private_range.QUANTILES[-1:]))[-1]
-    tried = [RangeCandidate(q, Fraction(1)) for q in sure[:-1]]
-    tried += [RangeCandidate(outer, widening) for widening in private_range.WIDENINGS]
+    candidates = [RangeCandidate(q, Fraction(1)) for q in sure[:-1]]
+    candidates += [RangeCandidate(outer, widening) for widening in private_range.WIDENINGS]
     if "variance" in noised:
-        return [_with_variances(problem, square, tried)]
-    first = _weights(local, tried[-1], _budget(problem, square, outer).cells, ITERATIONS)
-    best = min(tried, key=lambda one: _predicted(problem, square, first, tried[-1], one))
+        return [_with_variances(problem, square, candidates)]
+    rough = _weights(local, candidates[-1], _budget(problem, square, outer).cells, ITERATIONS)
+    best = min(
+        candidates,
+        key=lambda candidate: _predicted(problem, square, rough, candidates[-1], candidate),
+    )
     budget = _budget(problem, square, best.quantile)
-    begin = None if local.n_pairs <= SMALL_PROBLEM_PAIRS else first.rates
+    begin = None if local.n_pairs <= SMALL_PROBLEM_PAIRS else rough.rates
     weights = _weights(local, best, budget.cells, None, begin)
     clipping = PrivateRange(_interval(best, budget, weights))
     return [_calibrated(problem, square, _weighted_rows(local, weights.noise, clipping))]
 
 
 def _with_variances(
-    problem: PlanningProblem, square: Fraction, tried: list[RangeCandidate]
+    problem: PlanningProblem, square: Fraction, ranges: list[RangeCandidate]
 ) -> PlanAllocation:
     """Return the plan of variances, or of both, in the range of least predicted error."""
     local = problem.occupancy.local()
     candidates = []
-    for one in tried:
-        budget = _budget(problem, square, one.quantile)
+    for range_candidate in ranges:
+        budget = _budget(problem, square, range_candidate.quantile)
         # Weights are those of means with a part of the square; noise, of one statistic with all.
-        weights = _weights(local, one, budget.cells * variance_range.MEAN_PART, None)
+        weights = _weights(local, range_candidate, budget.cells * variance_range.MEAN_PART, None)
         noise = weights.noise * math.sqrt(variance_range.MEAN_PART)
-        candidates.append((_interval(one, budget, weights), noise))
+        candidates.append((_interval(range_candidate, budget, weights), noise))
     best = variance_range.least_predicted(local, problem.request, candidates)
     clipping = PrivateRange(best.interval)
     return _calibrated(problem, square, _weighted_rows(local, best.mean, clipping, best.variance))
 
 
 def _interval(
-    one: RangeCandidate, budget: _RangeBudget, weights: UserWeights
+    candidate: RangeCandidate, budget: _RangeBudget, weights: UserWeights
 ) -> PrivateClippingRange:
     return PrivateClippingRange(
         budget.epsilon,
-        (one.quantile, 1 - one.quantile),
-        one.widening,
-        one.width,
-        private_range.expected_clipping_error(one.half_width_sd),
+        (candidate.quantile, 1 - candidate.quantile),
+        candidate.widening,
+        candidate.width,
+        private_range.expected_clipping_error(candidate.half_width_sd),
         in_whole_parts(weights),
     )
 
@@ -267,8 +270,8 @@ def _in_cell_ranges(problem: PlanningProblem, square: Fraction) -> list[PlanAllo
     if is_auto and not cell_ranges.may_support_cell_ranges(local, request.epsilon):
         return []
     prior = private_range.user_mean_prior(float(HALF_WIDTH))
-    found = optimize_gaussian_weights(local, CELLS_EXPECTED * float(square), prior)
-    weight = in_whole_parts(found)
+    optimum = optimize_gaussian_weights(local, CELLS_EXPECTED * float(square), prior)
+    weight = in_whole_parts(optimum)
     votes = cell_ranges.total_votes(local, weight)
     quantiles, share = cell_ranges.quantile_shares(votes, request.epsilon)
     inside = request.epsilon * cell_ranges.spread_share(
@@ -276,28 +279,28 @@ def _in_cell_ranges(problem: PlanningProblem, square: Fraction) -> list[PlanAllo
     )
     # No more than a part of the square: a pure loss that is too small for it finds ranges by luck.
     n_choices, share = len(quantiles), request.range_share or share
-    most = n_choices * pure_of_square(square * MAX_RANGE_SQUARE / n_choices)
+    limit = n_choices * pure_of_square(square * MAX_RANGE_SQUARE / n_choices)
     inside = min(inside, pure_of_square(square * MAX_SPREAD_SQUARE))
-    pooled = min(request.epsilon * share, most)
+    pooled = min(request.epsilon * share, limit)
     needed = private_range.MIN_RANK_PRECISION / (quantiles[0] * votes)
     # Found less precisely than a pure plan asks for, ranges of cells do worse than one range.
     if is_auto and pooled < needed:
         return []
     ranged = CellRangePlan(quantiles, pooled, inside, cell_ranges.FIRST_SHARE, weight, HALF_WIDTH)
-    left = float(square) - choices_square(ranged)
-    noise = found.noise * math.sqrt(CELLS_EXPECTED * float(square) / left)
+    remaining = float(square) - choices_square(ranged)
+    noise = optimum.noise * math.sqrt(CELLS_EXPECTED * float(square) / remaining)
     allocation = _weighted_rows(local, noise, PerCellRange(ranged))
     return [_calibrated(problem, square, allocation)]
 
 
 def _weights(
     local: LocalOccupancy,
-    one: RangeCandidate,
+    candidate: RangeCandidate,
     square: float,
     iterations: int | None,
     begin: Floats | None = None,
 ) -> UserWeights:
-    prior = private_range.user_mean_prior(one.half_width_sd)
+    prior = private_range.user_mean_prior(candidate.half_width_sd)
     limit = {} if iterations is None else {"iterations": iterations}
     return optimize_gaussian_weights(local, square, prior, begin=begin, **limit)
 
@@ -310,7 +313,7 @@ def _predicted(
     one: RangeCandidate,
 ) -> float:
     """Return the predicted average error under a candidate, by the weights of another one."""
-    cells = (_budget(problem, square, candidate.quantile).cells for candidate in (weighed, one))
+    cells = (_budget(problem, square, compared.quantile).cells for compared in (weighed, one))
     times = math.sqrt(next(cells) / next(cells))
     length, distance = weight_distances(problem.occupancy, weights.weight)
     prior = private_range.user_mean_prior(one.half_width_sd)

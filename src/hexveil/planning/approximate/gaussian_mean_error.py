@@ -94,8 +94,8 @@ class GaussianProblem:
         """Return the error of both statistics of each cell, for bounds of width 1."""
         live = rate > 0
         noise = np.divide(GAUSSIAN.mean_absolute, rate, out=np.zeros_like(rate), where=live)
-        away = np.maximum(1.0 - self.shares.per_cell(factor), 0.0)
-        bias = np.stack((mean_bias(away), variance_bias(away)))
+        shortfall = np.maximum(1.0 - self.shares.per_cell(factor), 0.0)
+        bias = np.stack((mean_bias(shortfall), variance_bias(shortfall)))
         return np.where(live, bias + noise, CONSTANTS)
 
     def weighted_error(self, rate: Floats, factor: Floats) -> float:
@@ -105,13 +105,13 @@ class GaussianProblem:
     def value(self, rate: Floats) -> tuple[float, Floats]:
         """Return the weighted error and its slope in the rates."""
         live, norms = rate > 0, self.norms(rate)
-        held = norms > self.root
-        factor = np.where(held, self.root / np.maximum(norms, 1e-300), 1.0)
-        away = np.maximum(1.0 - self.shares.per_cell(factor), 0.0)
+        is_limited = norms > self.root
+        factor = np.where(is_limited, self.root / np.maximum(norms, 1e-300), 1.0)
+        shortfall = np.maximum(1.0 - self.shares.per_cell(factor), 0.0)
         # What a share put at the middle costs, and how fast a factor falls with its squared norm.
-        price = np.stack((np.full(away.size, 0.5), 0.5 - np.minimum(away, 0.5)))
+        price = np.stack((np.full(shortfall.size, 0.5), 0.5 - np.minimum(shortfall, 0.5)))
         worth = self.shares.per_user(np.where(live, self.weight * price, 0.0).sum(axis=0))
-        fall = np.where(held, self.root / np.maximum(norms, 1e-90) ** 3, 0.0)
+        fall = np.where(is_limited, self.root / np.maximum(norms, 1e-90) ** 3, 0.0)
         noise = np.divide(1.0, rate**2, out=np.zeros_like(rate), where=live)
         slope = rate * self.squares.per_cell(worth * fall)
         slope -= GAUSSIAN.mean_absolute * self.weight * noise
@@ -148,28 +148,28 @@ def minimize_gaussian_error(
     constants = GaussianSolution(
         np.zeros_like(problem.weight), np.ones(occupancy.n_users), weights.constant_error()
     )
-    found = [
+    solutions = [
         _with_constants(problem, live * (problem.root / typical), effort)
         for live in _live_statistics(problem.weight > 0)
         for typical in _typical_norms(problem, live)
     ]
-    return min([constants, *found], key=lambda one: one.error)
+    return min([constants, *solutions], key=lambda solution: solution.error)
 
 
-def _live_statistics(wanted: Bools) -> list[Floats]:
+def _live_statistics(weighted: Bools) -> list[Floats]:
     """Return which numbers begin with noise, as 1: all; of few cells also all but one, or one.
 
     Of two statistics also either alone. Between constants and noise lies a barrier, which matters
     where little can be said at all.
     """
-    everywhere = wanted.astype(np.float64)
+    everywhere = weighted.astype(np.float64)
     rows = [row for row in np.eye(2)[:, :, None] * everywhere if row.any()]
     starts = [everywhere, *(rows if len(rows) > 1 else ())]
-    n_cells = wanted.shape[1]
+    n_cells = weighted.shape[1]
     if 1 < n_cells <= FEW_CELLS:
-        alone = [everywhere * one for one in np.eye(n_cells)]
-        starts += [*alone, *(everywhere - one for one in alone if n_cells > 2)]
-    return [one for one in starts if one.any()]
+        alone = [everywhere * indicator for indicator in np.eye(n_cells)]
+        starts += [*alone, *(everywhere - indicator for indicator in alone if n_cells > 2)]
+    return [indicator for indicator in starts if indicator.any()]
 
 
 def _typical_norms(problem: GaussianProblem, live: Floats) -> list[float]:
@@ -214,5 +214,5 @@ def _descend(
         return error, (slope * rate)[live]
 
     start = np.log(begin[live])
-    found, error = descend(value, start, LOG_SCALE_RANGE, effort.stop_rule())
-    return unpack(found), error
+    optimum, error = descend(value, start, LOG_SCALE_RANGE, effort.stop_rule())
+    return unpack(optimum), error

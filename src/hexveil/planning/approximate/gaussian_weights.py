@@ -105,10 +105,10 @@ def optimize_gaussian_weights(
     if begin is None:
         norms = problem.norms(np.ones(occupancy.n_cells))
         starts = [
-            np.full(occupancy.n_cells, -math.log(one))
-            for one in np.quantile(norms, START_QUANTILES).tolist()
+            np.full(occupancy.n_cells, -math.log(start_norm))
+            for start_norm in np.quantile(norms, START_QUANTILES).tolist()
         ]
     else:
         starts = [np.log(begin)]
-    found = (search_rates(problem, start, iterations) for start in starts)
-    return problem.weighing(np.exp(min(found, key=lambda one: one[1])[0]))
+    optima = (search_rates(problem, start, iterations) for start in starts)
+    return problem.weighing(np.exp(min(optima, key=lambda optimum: optimum[1])[0]))

@@ -35,16 +35,16 @@ def columns_goal(plan: ColumnPlans, goals: Mapping[str, Mapping[str, str]]) -> d
         Goal of each column's plan.
     """
     # Without the part of ε: it is a number that a prediction found.
-    own = {
+    goal_texts = {
         column: {name: text for name, text in goal.items() if name != "epsilon"}
         for column, goal in goals.items()
     }
     return {
         "epsilon": decimal_text(plan.requested_epsilon),
-        "weights": json.dumps({name: str(one) for name, one in sorted(plan.weights.items())}),
+        "weights": json.dumps({name: str(weight) for name, weight in sorted(plan.weights.items())}),
         "edition": "none" if plan.edition is None else json.dumps(plan.edition),
         # In whichever order columns are named, the request is the same.
-        "columns": json.dumps(own, sort_keys=True),
+        "columns": json.dumps(goal_texts, sort_keys=True),
     }
 
 
@@ -52,7 +52,9 @@ def pack_columns(plan: ColumnPlans, chunks: Mapping[str, bytes]) -> bytes:
     """Return the encoded plans of all columns as the bytes of one plan."""
     words = {
         "sizes": {column: len(chunk) for column, chunk in chunks.items()},
-        "epsilons": {column: str(own.requested_epsilon) for column, own in plan.plans.items()},
+        "epsilons": {
+            column: str(column_plan.requested_epsilon) for column, column_plan in plan.plans.items()
+        },
     }
     header = json.dumps(words).encode()
     size = len(header).to_bytes(_SIZE_BYTES, "little")
@@ -74,8 +76,8 @@ def unpack_columns(encoded: bytes, plan: ColumnPlans) -> dict[str, tuple[bytes, 
         unpacked: dict[str, tuple[bytes, SingleColumnPlan]] = {}
         for column, size in words["sizes"].items():
             epsilon = Fraction(words["epsilons"][column])
-            own = _within_epsilon(plan.plans[column], epsilon)
-            unpacked[column] = encoded[start : start + size], own
+            column_plan = _within_epsilon(plan.plans[column], epsilon)
+            unpacked[column] = encoded[start : start + size], column_plan
             start += size
         unpacked = {column: unpacked[column] for column in plan.plans}
     except (LookupError, TypeError, ValueError, OverflowError, AttributeError):

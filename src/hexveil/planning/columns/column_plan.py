@@ -129,8 +129,8 @@ class PlansByColumn(PartsBooking):
     def with_stages(self, stages: Mapping[str, StagedPlan]) -> CombinedStages:
         """Return stages of each column as those of one release."""
         components = [
-            ColumnComponent(column, own, units=self.facts.units[column])
-            for column, own in stages.items()
+            ColumnComponent(column, column_stages, units=self.facts.units[column])
+            for column, column_stages in stages.items()
         ]
         return CombinedStages.of(components, self.facts.n_units)
 

@@ -69,9 +69,9 @@ def part_of_square(square: Fraction, share: Fraction, delta: Fraction) -> Fracti
     >>> bool(2 * calibrated_square(half, delta) <= square), round(float(half), 2)
     (True, 0.69)
     """
-    part = square * share * (1 - Fraction(1, 2**30))
-    epsilon = cut_digits(square_epsilon(part, delta))
-    while calibrated_square(epsilon, delta) > part:
+    target = square * share * (1 - Fraction(1, 2**30))
+    epsilon = cut_digits(square_epsilon(target, delta))
+    while calibrated_square(epsilon, delta) > target:
         epsilon = cut_digits(float(epsilon) * (1.0 - 1e-8))
     return epsilon
 

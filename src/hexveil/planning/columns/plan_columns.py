@@ -64,8 +64,8 @@ class ColumnOptions:
 
     def check(self, unused: Mapping[str, object]) -> None:
         """Refuse options in the units of one column, and others of `unused` that were given."""
-        given = (name for name in self.options.given() if name in OF_ONE_COLUMN)
-        refuse_of_one_column(dict.fromkeys(given, True) | dict(unused))
+        refused = (name for name in self.options.given() if name in OF_ONE_COLUMN)
+        refuse_of_one_column(dict.fromkeys(refused, True) | dict(unused))
         beside = [name for name in self.options.given() if name != "delta"]
         if beside and self.has_distribution:
             raise InputError(
@@ -134,29 +134,29 @@ def plan_columns(
     """
     options.check(unused)
     weights, kinds = split_weights(options.weights, [*facts.columns])
-    asked = whole_epsilon(epsilon)
-    loss = DivisibleLoss.of(asked, to_delta(options.options.delta), facts.n_units)
+    requested = whole_epsilon(epsilon)
+    loss = DivisibleLoss.of(requested, to_delta(options.options.delta), facts.n_units)
     equal = loss.part(Fraction(1, len(facts.columns)))
     errors = [
-        relative_error(options.plan_column(own, equal, kinds), own)
-        for own in facts.columns.values()
+        relative_error(options.plan_column(column_facts, equal, kinds), column_facts)
+        for column_facts in facts.columns.values()
     ]
     divided = divide_epsilon([*weights.values()], errors, loss.exponent)
     shares = dict(zip(weights, divided, strict=True))
 
     def planned(times: Fraction) -> ColumnPlans:
         plans = {
-            column: options.plan_column(own, loss.part(shares[column] * times), kinds)
-            for column, own in facts.columns.items()
+            column: options.plan_column(column_facts, loss.part(shares[column] * times), kinds)
+            for column, column_facts in facts.columns.items()
         }
-        return ColumnPlans(facts, plans, asked, weights, options.edition)
+        return ColumnPlans(facts, plans, requested, weights, options.edition)
 
-    made = planned(Fraction(1))
-    if not 0 < made.booked_limit < USED * loss.whole:
-        return made
+    column_plans = planned(Fraction(1))
+    if not 0 < column_plans.booked_limit < USED * loss.whole:
+        return column_plans
     # Losses are about proportional to ε, so that the rest can be used; never beyond the whole.
-    larger = planned(loss.whole / made.booked_limit * Fraction(999, 1000))
-    return larger if larger.booked_limit <= loss.whole else made
+    larger = planned(loss.whole / column_plans.booked_limit * Fraction(999, 1000))
+    return larger if larger.booked_limit <= loss.whole else column_plans
 
 
 @dataclass(frozen=True)
@@ -203,9 +203,9 @@ def relative_error(plan: SingleColumnPlan, facts: PublicMetadata) -> float:
     return error + (plan.expected_error["share"] if isinstance(plan, DistributionPlan) else 0.0)
 
 
-def refuse_of_one_column(given: Mapping[str, object]) -> None:
+def refuse_of_one_column(options: Mapping[str, object]) -> None:
     """Refuse options in the units of one column: the first that is not None."""
-    for name, value in given.items():
+    for name, value in options.items():
         if value is not None:
             raise InputError(
                 f"{name} goes with a single value column; leave it out, or plan and release the "
@@ -221,13 +221,13 @@ def whole_epsilon(epsilon: Number | None) -> Fraction:
 
 
 def split_weights(
-    asked: Mapping[str, Any] | None, names: Sequence[str]
+    weights: Mapping[str, Any] | None, names: Sequence[str]
 ) -> tuple[dict[str, Fraction], dict[str, Any] | None]:
     """Return the weight of each column, default 1, and weights of kinds of statistics.
 
     Parameters
     ----------
-    asked : mapping or None
+    weights : mapping or None
     names : sequence of str
         Value columns.
 
@@ -236,15 +236,15 @@ def split_weights(
     InputError
         If a weight is neither of a column nor of a kind, or not positive.
     """
-    given = dict(asked or {})
-    unknown = set(given) - {*names, *KINDS}
+    by_name = dict(weights or {})
+    unknown = set(by_name) - {*names, *KINDS}
     if unknown:
         raise InputError(
             f"weights has {min(unknown)!r}, which is no value column; name some of "
             f"{', '.join(names)}, or moments and distribution."
         )
-    columns = {column: to_positive_fraction(given.get(column, 1), "weights") for column in names}
-    kinds = {name: weight for name, weight in given.items() if name not in names}
+    columns = {column: to_positive_fraction(by_name.get(column, 1), "weights") for column in names}
+    kinds = {name: weight for name, weight in by_name.items() if name not in names}
     return columns, kinds or None
 
 

@@ -71,24 +71,24 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
             f'weights: {min(kinds)!r} has no meaning with protect="presence", where all '
             "statistics of a column come from one measurement; name value columns."
         )
-    whole, declared = whole_epsilon(epsilon), fleet_by_column(fleet, [*facts.columns])
+    total, declared = whole_epsilon(epsilon), fleet_by_column(fleet, [*facts.columns])
 
-    def planned(column: str, part: Fraction) -> PresencePlan:
+    def planned(column: str, budget: Fraction) -> PresencePlan:
         return plan_presence(
-            facts.columns[column], epsilon=part, fleet=declared[column], statistics=statistics,
+            facts.columns[column], epsilon=budget, fleet=declared[column], statistics=statistics,
             user_cap=user_cap, edition=edition,
         )  # fmt: skip
 
-    equal = whole / len(facts.columns)
+    equal = total / len(facts.columns)
     errors = [relative_error_on_paper(planned(column, equal)) for column in importance]
     # Shares are of few digits: another processor divides ε alike, so that its request is the same.
     shares = divide_epsilon([*importance.values()], errors)
-    parts = dict(zip(importance, parts_of_epsilon(whole, shares), strict=True))
-    plans = {column: planned(column, part) for column, part in parts.items()}
-    return DeclaredColumnPlans(facts, plans, whole, importance, edition)
+    epsilons = dict(zip(importance, parts_of_epsilon(total, shares), strict=True))
+    plans = {column: planned(column, budget) for column, budget in epsilons.items()}
+    return DeclaredColumnPlans(facts, plans, total, importance, edition)
 
 
-def parts_of_epsilon(whole: Fraction, shares: Sequence[Fraction]) -> list[Fraction]:
+def parts_of_epsilon(epsilon: Fraction, shares: Sequence[Fraction]) -> list[Fraction]:
     """Return parts that add up to the whole exactly, all but the first of at most 12 decimals.
 
     As texts of 12 decimals, rounded up, they then add up exactly, too.
@@ -98,8 +98,8 @@ def parts_of_epsilon(whole: Fraction, shares: Sequence[Fraction]) -> list[Fracti
     >>> [str(part) for part in parts_of_epsilon(Fraction(1), [Fraction(3, 4), Fraction(1, 4)])]
     ['3/4', '1/4']
     """
-    later = [Fraction(math.floor(share * whole * DECIMALS), DECIMALS) for share in shares[1:]]
-    return [whole - sum(later, Fraction(0)), *later]
+    later = [Fraction(math.floor(share * epsilon * DECIMALS), DECIMALS) for share in shares[1:]]
+    return [epsilon - sum(later, Fraction(0)), *later]
 
 
 def fleet_by_column(

@@ -68,9 +68,13 @@ def save(
     try:
         with atomic_files.folder(path) as temporary:
             stated = []
-            for number, (column, part) in enumerate(parts.items(), start=1):
-                own = plan_folder.stated_digest(part.save(temporary / part_name(number)))
-                stated.append({"column": column, "folder": part_name(number), "digest": own})
+            for number, (column, column_plan) in enumerate(parts.items(), start=1):
+                plan_digest = plan_folder.stated_digest(
+                    column_plan.save(temporary / part_name(number))
+                )
+                stated.append(
+                    {"column": column, "folder": part_name(number), "digest": plan_digest}
+                )
             words: Words = {
                 "format": plan_folder.FORMAT,
                 "kind": KIND,
@@ -119,13 +123,16 @@ def read(folder: str | Path, facts: ColumnFacts) -> tuple[dict[str, Any], str]:
         )
     with understood(path):
         # By number, not by the stated name: it could lead out of the folder.
-        parts = {
-            str(own["column"]): (path / part_name(number), own["digest"])
-            for number, own in enumerate(words["columns"], start=1)
+        folders = {
+            str(entry["column"]): (path / part_name(number), entry["digest"])
+            for number, entry in enumerate(words["columns"], start=1)
         }
-        if set(parts) != set(facts.columns) or len(parts) != len(words["columns"]):
+        if set(folders) != set(facts.columns) or len(folders) != len(words["columns"]):
             raise InputError("it was made for other value columns than were read.")
-        plans = {column: _part(*parts[column], own) for column, own in facts.columns.items()}
+        plans = {
+            column: _part(*folders[column], column_facts)
+            for column, column_facts in facts.columns.items()
+        }
         if len({plan.statistics for plan in plans.values()}) > 1:
             raise InputError("its columns have different statistics.")
         if len({plan.delta for plan in plans.values()}) > 1:
@@ -161,10 +168,10 @@ def _part(path: Path, stated: str, facts: PublicMetadata) -> Plan | Distribution
         raise InputError(f"its part {path.name} is another one than was saved.")
     if plan_folder.is_distribution(plan_folder.read_words(path)):
         return DistributionPlan.load(path, facts)
-    part = Plan.load(path, facts.occupancy)
-    if part.facts is None or part.occupancy.fingerprint != facts.occupancy.fingerprint:
+    plan = Plan.load(path, facts.occupancy)
+    if plan.facts is None or plan.occupancy.fingerprint != facts.occupancy.fingerprint:
         raise InputError(f"its part {path.name} was made for other records.")
-    return part
+    return plan
 
 
 def _weights(words: Words, facts: ColumnFacts) -> dict[str, Fraction]:

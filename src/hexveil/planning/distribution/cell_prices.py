@@ -67,14 +67,14 @@ def choose_prices(occupancy: Occupancy, law: BinNoise) -> PricedCells:
         relative = (records / records.min()) ** -power
         prices = np.maximum(np.rint(PARTS / 16 * relative), 1).astype(np.int64)
         priced = unit_sizes(occupancy, prices, law)
-        floors = [int(np.quantile(priced, part)) if part else 0 for part in FLOOR_QUANTILES]
+        floors = [int(np.quantile(priced, level)) if level else 0 for level in FLOOR_QUANTILES]
         # All floors at once: pairs may lie elsewhere, where each question takes a job.
-        asked = partial(_weights_of_floors, floors=floors)
-        columns = occupancy.map_cells(asked, (prices,), (priced,))
+        query = partial(_weights_of_floors, floors=floors)
+        columns = occupancy.map_cells(query, (prices,), (priced,))
         for floor, total, differs in zip(floors, columns[::2], columns[1::2], strict=True):
             error = float(_errors(*_variances(total, differs), law.deviation).mean())
             candidates.append(PricedCells(prices, floor, error))
-    return min(candidates, key=lambda one: one.error)
+    return min(candidates, key=lambda priced_cells: priced_cells.error)
 
 
 def weight_variance(weights: PricedWeights) -> tuple[Floats, Floats]:
@@ -109,8 +109,8 @@ def _totals_and_differences(pairs: Pairs, weight: Ints) -> tuple[Ints, Floats]:
     return total, np.asarray(squares, dtype=np.float64)
 
 
-def _errors(weight: Floats, off: Floats, deviation: float) -> Floats:
+def _errors(weight: Floats, mismatch: Floats, deviation: float) -> Floats:
     """Return the predicted error of the share below the median of each cell."""
     # Of four bins two lie below the median: their noise, less what the known sum says.
     noise = (deviation / weight) ** 2
-    return np.asarray(ABSOLUTE / np.sqrt(1.0 / (noise + off) + BETWEEN_CELLS**-2))
+    return np.asarray(ABSOLUTE / np.sqrt(1.0 / (noise + mismatch) + BETWEEN_CELLS**-2))

@@ -57,11 +57,17 @@ def distribution_goal(plan: DistributionPlan) -> dict[str, str]:
 def encode_distribution(plan: DistributionPlan) -> bytes:
     """Return a plan's decisions as bytes."""
     moment, score = plan.moment_plan, plan.score_plan
-    chunks = [b"" if one is None else plan_codec.encode(one) for one in (moment, score)]
+    chunks = [
+        b"" if plan_of_means is None else plan_codec.encode(plan_of_means)
+        for plan_of_means in (moment, score)
+    ]
     words = _component_words(plan.component) | {
         "format": FORMAT,
         "hexveil": importlib.metadata.version("hexveil"),
-        "epsilons": [None if one is None else str(one.request.epsilon) for one in (moment, score)],
+        "epsilons": [
+            None if plan_of_means is None else str(plan_of_means.request.epsilon)
+            for plan_of_means in (moment, score)
+        ],
         "sizes": [len(chunk) for chunk in chunks],
     }
     header = json.dumps(words, sort_keys=True).encode()

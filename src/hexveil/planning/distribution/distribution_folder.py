@@ -115,13 +115,13 @@ def save(plan: SavablePlan, folder: str | Path) -> Path:
     """Write a plan into a new folder and return its path: see `DistributionPlan.save`."""
     path = Path(folder)
     plan_folder.check_new(path)
-    parts = {MOMENTS: plan.moment_plan, SCORES: plan.score_plan}
+    component_plans = {MOMENTS: plan.moment_plan, SCORES: plan.score_plan}
     try:
         with atomic_files.folder(path) as temporary:
             digests = {
-                name: plan_folder.stated_digest(part.save(temporary / name))
-                for name, part in parts.items()
-                if part is not None
+                name: plan_folder.stated_digest(component_plan.save(temporary / name))
+                for name, component_plan in component_plans.items()
+                if component_plan is not None
             }
             words = _words(plan) | {"parts": digests}
             words["digest"] = digest(words)
@@ -189,7 +189,9 @@ def _words(plan: SavablePlan) -> Words:
             "statistics": list(plan.statistics),
             "epsilon": decimal_text(plan.requested_epsilon),
             **({"delta": decimal_text(plan.delta)} if plan.delta else {}),
-            "weights": {name: decimal_text(one) for name, one in sorted(plan.weights.items())},
+            "weights": {
+                name: decimal_text(weight) for name, weight in sorted(plan.weights.items())
+            },
             "estimator": plan.requested_estimator,
             "edition": plan.edition,
         },
@@ -224,10 +226,10 @@ _DIFFERENCES = {
 
 
 def _check_records(words: Words, facts: PublicMetadata) -> None:
-    own = _record_words(facts)
-    for name, what in _DIFFERENCES.items():
-        if words[name] != own[name]:
-            raise InputError(f"it was made for other records, which differ in {what}.")
+    expected = _record_words(facts)
+    for name, fact in _DIFFERENCES.items():
+        if words[name] != expected[name]:
+            raise InputError(f"it was made for other records, which differ in {fact}.")
 
 
 def _component_words(component: DistributionComponent) -> Words:
@@ -286,7 +288,7 @@ def _fields(path: Path, words: Words, facts: PublicMetadata) -> dict[str, Any]:
         "requested_epsilon": positive(request["epsilon"]),
         "moment_plan": moment_plan,
         "component": _component(path, words, facts, terms),
-        "weights": {str(name): positive(one) for name, one in request["weights"].items()},
+        "weights": {str(name): positive(weight) for name, weight in request["weights"].items()},
         "edition": optional(str, request["edition"]),
         "requested_estimator": one_of(request["estimator"], get_args(Estimator)),
         "delta": delta,
@@ -299,32 +301,32 @@ def _part(
     """Return the plan of means, variances or mean scores, of the records at hand."""
     if plan_folder.stated_digest(path / name) != words["parts"][name]:
         raise InputError(f"its part {name} is another one than was saved.")
-    part = Plan.load(path / name, facts.occupancy)
-    if part.facts is None or part.facts.lattice != lattice:
+    plan = Plan.load(path / name, facts.occupancy)
+    if plan.facts is None or plan.facts.lattice != lattice:
         raise InputError(f"its part {name} has other bounds.")
-    if part.occupancy.fingerprint != facts.occupancy.fingerprint:
+    if plan.occupancy.fingerprint != facts.occupancy.fingerprint:
         raise InputError(f"its part {name} was made for other records.")
-    return part
+    return plan
 
 
 def _component(
     path: Path, words: Words, facts: PublicMetadata, terms: tuple[Term, ...]
 ) -> DistributionComponent:
     """Return how the distribution is measured."""
-    own = words["component"]
-    kind = one_of(own["measured_by"], ("indicator", "ranks", "bins"))
+    stated = words["component"]
+    kind = one_of(stated["measured_by"], ("indicator", "ranks", "bins"))
     if kind == "bins":
         return BinPlan(
-            _prices(own, facts),
-            _share_of_epsilon(own["shape_epsilon"], words),
-            _share_of_epsilon(own["bin_epsilon"], words),
+            _prices(stated, facts),
+            _share_of_epsilon(stated["shape_epsilon"], words),
+            _share_of_epsilon(stated["bin_epsilon"], words),
         )
     scores = _part(path, words, SCORES, score_metadata(facts), SCORE_LATTICE)
     if scores.statistics != ("mean",):
         raise InputError("its part scores is no plan of means.")
     if kind == "ranks":
-        return RankPlan(scores, _share_of_epsilon(own["shape_epsilon"], words))
-    if len(terms) != 1 or not isinstance(terms[0], Share) or terms[0].text != own["share"]:
+        return RankPlan(scores, _share_of_epsilon(stated["shape_epsilon"], words))
+    if len(terms) != 1 or not isinstance(terms[0], Share) or terms[0].text != stated["share"]:
         raise InputError("an indicator measures a single share, the one that was asked for.")
     return IndicatorPlan(scores, terms[0])
 
@@ -337,9 +339,9 @@ def _share_of_epsilon(text: str, words: Words) -> Fraction:
     return number
 
 
-def _prices(own: Words, facts: PublicMetadata) -> PricedCells:
+def _prices(stated: Words, facts: PublicMetadata) -> PricedCells:
     """Return checked prices of cells: whole numbers from 1 to 2^20."""
-    prices, floor, error = own["prices"], own["floor"], float(own["predicted_error"])
+    prices, floor, error = stated["prices"], stated["floor"], float(stated["predicted_error"])
     is_whole = all(type(price) is int and 1 <= price <= PARTS for price in prices)
     if len(prices) != facts.occupancy.n_cells or not is_whole:
         raise InputError("its prices are not one whole number from 1 to 2^20 per cell.")

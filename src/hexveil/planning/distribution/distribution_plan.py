@@ -100,8 +100,8 @@ class DistributionPlan(PartsBooking):
     delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        parts = [part for part in (self.moment_plan, self.score_plan) if part is not None]
-        if any(part.delta != self.delta for part in parts):
+        plans = [plan for plan in (self.moment_plan, self.score_plan) if plan is not None]
+        if any(plan.delta != self.delta for plan in plans):
             raise InputError("all parts of a plan have one delta.")
 
     def __repr__(self) -> str:
@@ -243,8 +243,8 @@ class DistributionPlan(PartsBooking):
     def component_epsilons(self) -> dict[str, float]:
         """Return the largest loss of a unit in each component, at `delta`."""
         return {
-            one.name: self.part_loss(float(one.plan.losses().max(initial=0.0)))
-            for one in self.allocation().components
+            component.name: self.part_loss(float(component.plan.losses().max(initial=0.0)))
+            for component in self.allocation().components
         }
 
     def part_loss(self, booked: float) -> float:

@@ -51,15 +51,19 @@ def compare_estimators(plan: DistributionPlan) -> tuple[EstimatorErrors, ...]:
     """Return the predicted errors of each way, the most accurate share first."""
     # A single share has a way of its own, which no option names.
     has_indicator = len(plan.terms) == 1 and isinstance(plan.terms[0], Share)
-    asked: tuple[Estimator, ...] = ("ranks", "bins", *(("auto",) if has_indicator else ()))
-    made = [with_estimator(plan, one, plan.requested_epsilon) for one in asked]
+    estimators: tuple[Estimator, ...] = ("ranks", "bins", *(("auto",) if has_indicator else ()))
+    candidates = [
+        with_estimator(plan, estimator, plan.requested_epsilon) for estimator in estimators
+    ]
     rows = []
-    for one in made:
-        errors = dict(one.expected_error)
+    for candidate in candidates:
+        errors = dict(candidate.expected_error)
         share_error = errors.pop("share")
-        is_chosen = one.estimator == plan.estimator
+        is_chosen = candidate.estimator == plan.estimator
         rows.append(
-            EstimatorErrors(one.estimator, is_chosen, float(one.epsilon), share_error, errors)
+            EstimatorErrors(
+                candidate.estimator, is_chosen, float(candidate.epsilon), share_error, errors
+            )
         )
     return tuple(sorted(rows, key=lambda row: row.share_error))
 
@@ -73,16 +77,19 @@ def describe_gain_of_delta(plan: DistributionPlan) -> str | None:
         return None
     delta = usual_delta(plan.occupancy.n_users)
     try:
-        made = with_estimator(plan, plan.requested_estimator, plan.requested_epsilon, delta)
+        with_delta = with_estimator(plan, plan.requested_estimator, plan.requested_epsilon, delta)
     except InputError:
         return None  # variances, or so small an epsilon that nothing could be measured
-    error, pure = made.expected_error["share"], plan.expected_error["share"]
-    at = decimal_text(delta)
+    error, pure = with_delta.expected_error["share"], plan.expected_error["share"]
+    delta_text = decimal_text(delta)
     if error > WORTHWHILE * pure:
-        return f"none would gain much: a share off by {error:.2g} at {at}, by {pure:.2g} without."
+        return (
+            f"none would gain much: a share off by {error:.2g} at {delta_text}, by {pure:.2g} "
+            "without."
+        )
     return (
-        f"at {at} a share is expected to be off by {error:.2g} instead of {pure:.2g}, for a weaker "
-        "promise; it is taken only if you set delta."
+        f"at {delta_text} a share is expected to be off by {error:.2g} instead of {pure:.2g}, for "
+        "a weaker promise; it is taken only if you set delta."
     )
 
 
@@ -91,7 +98,7 @@ def with_estimator(
 ) -> DistributionPlan:
     """Return the plan of the same statistics, measured in one way, within another ε, perhaps δ."""
     weights = plan.weights if plan.moments else None
-    made = plan_distribution(
+    replanned = plan_distribution(
         plan.facts,
         statistics=plan.statistics,
         epsilon=epsilon,
@@ -99,4 +106,4 @@ def with_estimator(
         estimator=estimator,
         delta=delta or plan.delta or None,
     )
-    return replace(made, edition=plan.edition)
+    return replace(replanned, edition=plan.edition)

@@ -129,9 +129,10 @@ class _Request:
     def plan(self, edition: str | None) -> DistributionPlan:
         """Return the plan with the loss split by prediction."""
         share = self._distribution_share() if self.moments else Fraction(1)
-        whole = self.epsilon
-        moment_plan = self._moment_plan(self._part(whole, 1 - share)) if self.moments else None
-        component = self._component(self._part(whole, share))
+        moment_plan = (
+            self._moment_plan(self._part(self.epsilon, 1 - share)) if self.moments else None
+        )
+        component = self._component(self._part(self.epsilon, share))
         return DistributionPlan(
             self.facts,
             self.moments,
@@ -170,12 +171,12 @@ class _Request:
         only = self.terms[0]
         if self.estimator == "auto" and len(self.terms) == 1 and isinstance(only, Share):
             return IndicatorPlan(self._score_plan(epsilon), only)
-        made: list[DistributionComponent] = []
+        components: list[DistributionComponent] = []
         if self.estimator != "bins":
-            made.append(self._ranks(epsilon))
+            components.append(self._ranks(epsilon))
         if self.estimator != "ranks":
-            made.append(self._bins(epsilon))
-        return min(made, key=predicted_share_error)
+            components.append(self._bins(epsilon))
+        return min(components, key=predicted_share_error)
 
     def _ranks(self, epsilon: Fraction) -> RankPlan:
         score_plan = self._score_plan(self._part(epsilon, 1 - SHAPE_SHARE))
@@ -201,12 +202,12 @@ def options_at(delta: Fraction) -> MomentOptions:
     return MomentOptions(delta=delta or None)
 
 
-def _weights(asked: Mapping[str, Number] | None, moments: tuple[str, ...]) -> dict[str, Fraction]:
+def _weights(weights: Mapping[str, Number] | None, moments: tuple[str, ...]) -> dict[str, Fraction]:
     """Return the weight of each kind of statistics."""
-    if asked is not None and (not isinstance(asked, Mapping) or set(asked) - set(KINDS)):
+    if weights is not None and (not isinstance(weights, Mapping) or set(weights) - set(KINDS)):
         raise InputError(
-            f'weights must be a mapping like {{"moments": 1, "distribution": 2}}, got {asked!r}.'
+            f'weights must be a mapping like {{"moments": 1, "distribution": 2}}, got {weights!r}.'
         )
-    if asked and not moments:
+    if weights and not moments:
         raise InputError("weights divide ε between moments and a distribution; ask for both.")
-    return {name: to_positive_fraction((asked or {}).get(name, 1), "weights") for name in KINDS}
+    return {name: to_positive_fraction((weights or {}).get(name, 1), "weights") for name in KINDS}

@@ -110,10 +110,10 @@ class CountedRequest:
             CountedPrediction(predict_statistics(whole, baseline_error), predict_counts(counts))
         )
         of_map = sum((weights[kind] for kind in _kinds(whole)), Fraction(0))
-        share, other = divide_epsilon((of_map, weights[USERS]), errors)
+        share, count_share = divide_epsilon((of_map, weights[USERS]), errors)
         return cls(
             replace(whole, epsilon=share * whole.epsilon),
-            replace(counts, epsilon=other * whole.epsilon),
+            replace(counts, epsilon=count_share * whole.epsilon),
         )
 
     @property
@@ -154,8 +154,8 @@ class CountedRequest:
     @property
     def names(self) -> tuple[str, ...]:
         """Texts of the statistics, numbers of units last."""
-        own = self.statistics
-        return (*(own.names if isinstance(own, ShapeRequest) else (MEAN,)), USERS)
+        request = self.statistics
+        return (*(request.names if isinstance(request, ShapeRequest) else (MEAN,)), USERS)
 
     def allocation(self) -> CountedAllocation:
         """Return the plan: the count map, then the stages of the map."""
@@ -186,7 +186,7 @@ def predict_accuracy(
 AnyRequest: TypeAlias = PresenceRequest | UnitCountRequest | ShapeRequest | CountedRequest
 
 
-def weights_of(given: Mapping[str, Number] | None, names: tuple[str, ...]) -> dict[str, Fraction]:
+def weights_of(weights: Mapping[str, Number] | None, names: tuple[str, ...]) -> dict[str, Fraction]:
     """Return the weight of each kind of statistics, 1 by default.
 
     Raises
@@ -199,16 +199,16 @@ def weights_of(given: Mapping[str, Number] | None, names: tuple[str, ...]) -> di
     >>> {k: str(w) for k, w in weights_of({"users": 2}, ("p50", "users")).items()}
     {'moments': '1', 'distribution': '1', 'users': '2'}
     """
-    if given is not None and (not isinstance(given, Mapping) or set(given) - set(KINDS)):
+    if weights is not None and (not isinstance(weights, Mapping) or set(weights) - set(KINDS)):
         raise InputError(
-            f'weights must be a mapping like {{"distribution": 1, "users": 2}}, got {given!r}.'
+            f'weights must be a mapping like {{"distribution": 1, "users": 2}}, got {weights!r}.'
         )
-    if given and not (USERS in names and len(names) > 1):
+    if weights and not (USERS in names and len(names) > 1):
         raise InputError(
             'weights go with "users" beside other statistics under private presence: the others '
             "come from one map at one loss; leave weights out."
         )
-    return {kind: to_positive_fraction((given or {}).get(kind, 1), "weights") for kind in KINDS}
+    return {kind: to_positive_fraction((weights or {}).get(kind, 1), "weights") for kind in KINDS}
 
 
 def _kinds(request: PresenceRequest | ShapeRequest) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ def relative_errors(prediction: CountedPrediction) -> tuple[float, float]:
     Closed cells of a map are off by the error of one constant.
     """
     of_map, counts = prediction.statistics, prediction.counts
-    own = of_map.quantile_error if isinstance(of_map, ShapePrediction) else of_map.mean_error
+    map_error = of_map.quantile_error if isinstance(of_map, ShapePrediction) else of_map.mean_error
     closed = 1.0 - of_map.open_traffic
-    error = of_map.open_traffic * own / of_map.baseline_error + closed
+    error = of_map.open_traffic * map_error / of_map.baseline_error + closed
     return error, counts.count_error / counts.typical_count

@@ -111,15 +111,17 @@ class PresencePlan:
     def figures(self) -> dict[str, float]:
         """Return the numbers of the prediction by name."""
         predicted = self.prediction
-        parts = (
+        predictions = (
             (predicted.statistics, predicted.counts)
             if isinstance(predicted, CountedPrediction)
             else (predicted,)
         )
-        named = {name: number for part in parts for name, number in vars(part).items()}
+        by_name = {
+            name: number for prediction in predictions for name, number in vars(prediction).items()
+        }
         return {
             name: float(number)
-            for name, number in sorted(named.items())
+            for name, number in sorted(by_name.items())
             if isinstance(number, (int, float)) and math.isfinite(number)
         }
 
@@ -232,7 +234,7 @@ def _bins(facts: DeclaredFacts) -> FineBins:
     return facts.bins
 
 
-def statistics_of(given: Sequence[str] | str | None) -> tuple[str, ...]:
+def statistics_of(statistics: Sequence[str] | str | None) -> tuple[str, ...]:
     """Return the requested statistics in one order; averages by default.
 
     Examples
@@ -240,7 +242,8 @@ def statistics_of(given: Sequence[str] | str | None) -> tuple[str, ...]:
     >>> statistics_of(None), statistics_of("users"), statistics_of(("users", "p85", "mean", "p50"))
     (('mean',), ('users',), ('mean', 'p50', 'p85', 'users'))
     """
-    names = (MEAN,) if given is None else (given,) if isinstance(given, str) else tuple(given)
+    selection = MEAN if statistics is None else statistics
+    names = (selection,) if isinstance(selection, str) else tuple(selection)
     if {"variance", "sd"} & set(names) or names.count(USERS) > 1:
         raise InputError(
             'statistics under private presence are averages ("mean"), quantiles ("p85"), shares '
@@ -255,7 +258,7 @@ def statistics_of(given: Sequence[str] | str | None) -> tuple[str, ...]:
     return (*moments, *(term.text for term in terms), *counted)
 
 
-def cap_of(given: int | str) -> UserCap:
+def cap_of(user_cap: int | str) -> UserCap:
     """Return the cap on users: none, a private one, or a declared number of records.
 
     Examples
@@ -263,17 +266,17 @@ def cap_of(given: int | str) -> UserCap:
     >>> cap_of("200"), cap_of("none")
     (DeclaredCap(records=200), NoCap())
     """
-    if given == "none":
+    if user_cap == "none":
         return NO_CAP
-    if given == "private":
+    if user_cap == "private":
         return PrivateCap()
     try:
-        records = int(given)
+        records = int(user_cap)
     except (TypeError, ValueError):
         records = 0
-    if isinstance(given, bool) or records < 1:
+    if isinstance(user_cap, bool) or records < 1:
         raise InputError(
             'user_cap must be "none", "private", or the records from which on a unit weighs '
-            f"fully, got {given!r}."
+            f"fully, got {user_cap!r}."
         )
     return DeclaredCap(records)

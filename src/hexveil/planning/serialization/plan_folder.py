@@ -43,6 +43,7 @@ from hexveil.planning.serialization import (
     request_codec,
 )
 from hexveil.planning.serialization.metadata_codec import numbers
+from hexveil.planning.serialization.row_faults import TARGET, cell_faults, user_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,8 +68,6 @@ DISTRIBUTION = "distribution"
 """Kind of plans of quantiles, shares and histograms: folders of another content."""
 COLUMNS_KIND = "columns"
 """Kind of plans of several value columns: a folder for each column in it."""
-TARGET = "target_"
-"""Prefix of the columns of targets."""
 COLUMNS = {
     "lower": (CELLS, "lower", pa.float64()),
     "upper": (CELLS, "upper", pa.float64()),
@@ -301,8 +300,8 @@ def load(folder: str | Path, plan_type: type[PlanT], elsewhere: Occupancy | None
             f"digest that {WORDS} states; plan and save again."
         )
     # The digest is no secret: a stranger can make one that fits, so everything below is checked.
-    _refuse(path / CELLS, _cell_faults(tables[CELLS]))
-    _refuse(path / USERS, _user_faults(tables[USERS]))
+    _refuse(path / CELLS, cell_faults(tables[CELLS]))
+    _refuse(path / USERS, user_faults(tables[USERS]))
     with _understood(path):
         plan = plan_type(**_fields(words, tables, elsewhere))
     _check_stated(path, words, plan, tables)
@@ -388,28 +387,6 @@ def _refuse(file: Path, faults: Iterator[tuple[str, NDArray[np.bool_]]]) -> None
     for names, wrong in faults:
         if wrong.any():
             _damaged(file, f"{names} in row {int(np.argmax(wrong))}")
-
-
-def _cell_faults(table: pa.Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Yield each possible fault of a cell, and its place."""
-    lower, upper = numbers(table, "lower"), numbers(table, "upper")
-    rise = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
-    yield "has bounds that do not rise", ~rise
-    for cap, noise in (("mean_kept", "noise_records"), ("variance_kept", "variance_noise")):
-        maximum, scale = numbers(table, cap), numbers(table, noise)
-        yield f"has a {cap} below 0", maximum < 0
-        yield f"has a {noise} that is not a finite number", ~np.isfinite(scale)
-        yield f"keeps records without noise ({noise})", (scale < 0) | ((scale == 0) & (maximum > 0))
-    for name in table.column_names:
-        if name.startswith(TARGET):
-            yield f"has a {name} that is not above 0", ~(numbers(table, name) > 0)
-
-
-def _user_faults(table: pa.Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Yield each possible fault of a user, and its place."""
-    factor = numbers(table, "factor")
-    yield "has a factor that is not from 0 to 1", ~((factor >= 0) & (factor <= 1))
-    yield "does not number users in order", numbers(table, "user") != np.arange(table.num_rows)
 
 
 @contextlib.contextmanager

@@ -86,10 +86,10 @@ def write_columns(  # noqa: PLR0913  keyword-only, as Release.write
         )
     with new_folder(folder) as temporary:
         for name, files in contents.items():
-            own = temporary / name
-            own.mkdir()
-            files.write(own, signer)
-            for file in own.iterdir():
+            column_folder = temporary / name
+            column_folder.mkdir()
+            files.write(column_folder, signer)
+            for file in column_folder.iterdir():
                 atomic_files.fsync(file)
         _write_common(temporary, table, manifest, contents)
         if signer is not None:

@@ -62,8 +62,8 @@ def build_columns_manifest(
         protect=PRESENCE if is_private else "values", delta=plan.delta,
     )  # fmt: skip
     # Data sets that were combined can come from different places.
-    identities = [one.identity for one in facts.columns.values()]
-    versions = {one.get("version") for one in identities}
+    identities = [column_facts.identity for column_facts in facts.columns.values()]
+    versions = {identity.get("version") for identity in identities}
     return {
         "kind": KIND,
         **({"model": PRESENCE} if is_private else {}),
@@ -72,7 +72,9 @@ def build_columns_manifest(
         "dataset": {
             "name": dataset,
             "version": versions.pop() if len(versions) == 1 else None,
-            "sources": list(dict.fromkeys(one.get("source", "not named") for one in identities)),
+            "sources": list(
+                dict.fromkeys(identity.get("source", "not named") for identity in identities)
+            ),
         },
         "guarantee": {**({"protect": PRESENCE} if is_private else {}), **guarantee},
         "statistics": list(plan.statistics),
@@ -80,12 +82,12 @@ def build_columns_manifest(
             {
                 "column": column,
                 "folder": prefixes[column],
-                "value_unit": own.value_unit,
+                "value_unit": column_facts.value_unit,
                 "weight": decimal_text(plan.weights[column]),
                 "epsilon": epsilon_text(plan.plans[column].epsilon),
-                **_counts(own),
+                **_counts(column_facts),
             }
-            for column, own in facts.columns.items()
+            for column, column_facts in facts.columns.items()
         ],
         **(
             {}
@@ -134,10 +136,10 @@ def columns_schema(model: object = None) -> Json:
         "presence" under private presence.
     """
     of_moments = schema()
-    parts = of_moments["properties"]
+    sections = of_moments["properties"]
     text, count = {"type": "string"}, {"type": "integer", "minimum": 0}
-    guarantee = parts["guarantee"] | {
-        "required": [name for name in parts["guarantee"]["required"] if name != "l0_epsilon"]
+    guarantee = sections["guarantee"] | {
+        "required": [name for name in sections["guarantee"]["required"] if name != "l0_epsilon"]
     }
     is_private = model == PRESENCE
     counts = ("cells",) if is_private else ("users", "records", "cells")
@@ -158,12 +160,12 @@ def columns_schema(model: object = None) -> Json:
     }
     losses = [] if is_private else ["losses"]
     same = ["schema_version", "software", "request", "ledger", *losses]
-    properties = {name: parts[name] for name in same} | {
+    properties = {name: sections[name] for name in same} | {
         "kind": {"const": KIND},
         **({"model": {"const": PRESENCE}} if is_private else {}),
-        "title": parts["title"],
-        "subtitle": parts["subtitle"],
-        "catalogue": parts["catalogue"],
+        "title": sections["title"],
+        "subtitle": sections["subtitle"],
+        "catalogue": sections["catalogue"],
         "dataset": _object(dataset),
         "guarantee": guarantee,
         "statistics": {"type": "array", "minItems": 1, "maxItems": 43, "items": text},

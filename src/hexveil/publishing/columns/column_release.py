@@ -48,10 +48,10 @@ class ColumnReleases(Release):
     ) -> ColumnReleases:
         """Return releases of each value column as one; each then names the whole."""
         releases = {
-            column: replace(one, manifest=as_one_of_columns(one.manifest, plan))
-            for column, one in made.items()
+            column: replace(release, manifest=as_one_of_columns(release.manifest, plan))
+            for column, release in made.items()
         }
-        table = join_columns({column: one.table for column, one in releases.items()})
+        table = join_columns({column: release.table for column, release in releases.items()})
         return cls(table, manifest, plan.epsilon, replayed, releases=releases)
 
     def plot(
@@ -100,4 +100,4 @@ class ColumnReleases(Release):
 
     def _repr_html_(self) -> str:
         """Return the summary of each value column for a notebook."""
-        return "".join(one._repr_html_() for one in self.releases.values())
+        return "".join(release._repr_html_() for release in self.releases.values())

@@ -33,11 +33,11 @@ def column_prefixes(columns: Sequence[str]) -> dict[str, str]:
     prefixes: dict[str, str] = {}
     used: set[str] = set()
     for column in columns:
-        plain = re.sub(r"[^A-Za-z0-9]+", "_", column).strip("_")[:MAX_PREFIX] or "value"
-        prefix, number = plain, 1
+        stem = re.sub(r"[^A-Za-z0-9]+", "_", column).strip("_")[:MAX_PREFIX] or "value"
+        prefix, number = stem, 1
         while prefix.casefold() in used:
             number += 1
-            prefix = f"{plain}_{number}"
+            prefix = f"{stem}_{number}"
         used.add(prefix.casefold())
         prefixes[column] = prefix
     return prefixes
@@ -72,10 +72,10 @@ def join_columns(tables: Mapping[str, pa.Table]) -> pa.Table:
     cells = list(dict.fromkeys(cell for by_cell in rows.values() for cell in by_cell))
     columns, fields = _name_rows(tables, rows, naming, cells)
     for column, table in tables.items():
-        own = pa.array([rows[column].get(cell) for cell in cells], pa.int64())
+        table_rows = pa.array([rows[column].get(cell) for cell in cells], pa.int64())
         for field in table.schema:
             if field.name not in naming:
-                columns.append(table[field.name].combine_chunks().take(own))
+                columns.append(table[field.name].combine_chunks().take(table_rows))
                 fields.append(_prefixed(field, column, prefixes[column]))
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
@@ -99,16 +99,16 @@ def _name_rows(
     cells: Sequence[str],
 ) -> tuple[list[pa.Array], list[pa.Field]]:
     """Return the columns that name each cell, from the first value column that has it."""
-    named = pa.concat_tables([table.select(naming) for table in tables.values()])
-    first: dict[str, int] = {}
+    stacked = pa.concat_tables([table.select(naming) for table in tables.values()])
+    first_rows: dict[str, int] = {}
     start = 0
     for column, table in tables.items():
         for cell, row in rows[column].items():
-            first.setdefault(cell, start + row)
+            first_rows.setdefault(cell, start + row)
         start += table.num_rows
-    where = pa.array([first[cell] for cell in cells], pa.int64())
-    arrays = [named[name].combine_chunks().take(where) for name in naming]
-    return arrays, [named.schema.field(name) for name in naming]
+    positions = pa.array([first_rows[cell] for cell in cells], pa.int64())
+    arrays = [stacked[name].combine_chunks().take(positions) for name in naming]
+    return arrays, [stacked.schema.field(name) for name in naming]
 
 
 def _prefixed(field: pa.Field, column: str, prefix: str) -> pa.Field:

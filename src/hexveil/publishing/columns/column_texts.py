@@ -44,7 +44,8 @@ def _values(manifest: Json, columns: Sequence[Json]) -> Json:
         "is_private": manifest.get("model") == "presence",
         "losses": describe_losses(manifest.get("losses")),
         "columns": [
-            _column(stated, own) for stated, own in zip(manifest["columns"], columns, strict=True)
+            _column(stated, column_manifest)
+            for stated, column_manifest in zip(manifest["columns"], columns, strict=True)
         ],
     }
 
@@ -57,11 +58,11 @@ def describe_losses(losses: Json | None) -> dict[str, str]:
     return rounded | {"units": f"{losses['units']:,}"}
 
 
-def _column(stated: Json, own: Json) -> Json:
+def _column(stated: Json, column_manifest: Json) -> Json:
     """Return the facts about a value column, with its numbers formatted."""
     # Bins of a histogram each have their own statement, which is too many for a text.
-    all_accuracy = own.get("accuracy", ())
-    accuracy = [one for one in all_accuracy if not one["statistic"].startswith("histogram_")]
+    all_accuracy = column_manifest.get("accuracy", ())
+    accuracy = [entry for entry in all_accuracy if not entry["statistic"].startswith("histogram_")]
     texts = describe_accuracy(
         accuracy, stated["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
     )

@@ -76,8 +76,8 @@ class ReleaseComparison(DerivedTable):
     @property
     def verdicts(self) -> dict[str, int]:
         """Number of cells of each verdict."""
-        listed = self.table["verdict"].to_pylist()
-        return {verdict: listed.count(verdict) for verdict in (HIGHER, LOWER, UNCLEAR)}
+        verdicts = self.table["verdict"].to_pylist()
+        return {verdict: verdicts.count(verdict) for verdict in (HIGHER, LOWER, UNCLEAR)}
 
     def __repr__(self) -> str:
         return f"ReleaseComparison(n_cells={len(self)}, {self.verdicts})"
@@ -129,9 +129,9 @@ def compare_releases(
     if sides == [None, None]:
         return _compare_tables(cast("Opened", before), cast("Opened", after), options)
     check_same_columns(*sides)
-    first, second = (side or {} for side in sides)
+    earlier, later = (side or {} for side in sides)
     return DerivedColumns(
-        {column: _compare_tables(first[column], second[column], options) for column in first}
+        {column: _compare_tables(earlier[column], later[column], options) for column in earlier}
     )
 
 
@@ -157,16 +157,16 @@ def _compare_tables(before: Opened, after: Opened, options: _Options) -> Release
         )
     check_comparable(*sources)
     statistic = options.statistic or sources[0].statistics[0]
-    numbers = [_numbers(*of, statistic) for of in zip((before, after), sources, strict=True)]
+    numbers = [_numbers(*pair, statistic) for pair in zip((before, after), sources, strict=True)]
     pairs = pair_cells(sources[0].table, sources[1].table, slots)
-    taken = [_take(numbers[0], pairs.before), _take(numbers[1], pairs.after)]
-    change = find_changes(*taken, adds_noise=is_same and numbers[0].shares_noise)
-    are_independent = all(part.basis == "proven" for part in numbers)
+    paired = [_take(numbers[0], pairs.before), _take(numbers[1], pairs.after)]
+    change = find_changes(*paired, adds_noise=is_same and numbers[0].shares_noise)
+    are_independent = all(side.basis == "proven" for side in numbers)
     is_found = find_discoveries(
         change.p_value, false_discovery_rate, are_independent=are_independent
     )
-    is_exact = all(np.isfinite(part.scale).all() for part in taken)
-    is_exact = is_exact or all(part.is_gaussian for part in taken)
+    is_exact = all(np.isfinite(side.scale).all() for side in paired)
+    is_exact = is_exact or all(side.is_gaussian for side in paired)
     # Averages of roll-ups have sums of Laplace noise, whose bounds are joined by a rule and no
     # theorem, and so have releases of which one alone has a delta.
     basis = ("proven" if is_exact else "approximate") if are_independent else "model"
@@ -179,7 +179,7 @@ def _compare_tables(before: Opened, after: Opened, options: _Options) -> Release
     }
     view = ManifestView.from_manifest(sources[0].manifest)
     limit = _range(view, statistic)
-    table = _table(sources, pairs, taken, _within(change, limit[1] - limit[0]), is_found, limit)
+    table = _table(sources, pairs, paired, _within(change, limit[1] - limit[0]), is_found, limit)
     return ReleaseComparison(table, statement | {"verdicts": _count(table)})
 
 
@@ -217,7 +217,7 @@ def _range(view: ManifestView, statistic: str) -> tuple[float, float]:
 def _within(change_of: Change, width: float) -> Change:
     """Return changes that numbers within their range can have."""
     change, low, high = (
-        np.clip(part, -width, width) for part in (change_of.change, change_of.low, change_of.high)
+        np.clip(bound, -width, width) for bound in (change_of.change, change_of.low, change_of.high)
     )
     return Change(change, low, high, change_of.p_value)
 
@@ -241,7 +241,8 @@ def _table(
         f"records_{side}": table["records"] for side, table in zip(sides, tables, strict=True)
     }
     columns |= {
-        side: np.clip(part.number, *limit) for side, part in zip(sides, numbers, strict=True)
+        side: np.clip(side_numbers.number, *limit)
+        for side, side_numbers in zip(sides, numbers, strict=True)
     }
     direction = np.where(change.change > 0.0, HIGHER, LOWER)
     return pa.table(
@@ -282,5 +283,5 @@ def _statement(
 
 
 def _count(table: pa.Table) -> dict[str, int]:
-    listed = table["verdict"].to_pylist()
-    return {verdict: listed.count(verdict) for verdict in (HIGHER, LOWER, UNCLEAR)}
+    verdicts = table["verdict"].to_pylist()
+    return {verdict: verdicts.count(verdict) for verdict in (HIGHER, LOWER, UNCLEAR)}

@@ -53,9 +53,9 @@ def dossier(folder: Path) -> DocumentSection:
 def _of_columns(folder: Path) -> DocumentSection:
     """Return the dossier of several value columns: of the whole, then of each as a section."""
     values = column_dossier.joint_values(folder)
-    whole = document("columns/dossier.md", values)
-    parts = [
+    joint = document("columns/dossier.md", values)
+    sections = [
         replace(dossier(folder / column["folder"]), title=f"Value column {column['column']}")
         for column in values["manifest"]["columns"]
     ]
-    return replace(whole, sections=(*whole.sections, *parts))
+    return replace(joint, sections=(*joint.sections, *sections))

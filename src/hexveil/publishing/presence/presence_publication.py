@@ -96,7 +96,10 @@ def _sums_of(dataset: PrivateDataset | PrivateColumns) -> PrivateSums:
     """Return the sums that the stages of a plan measure. PRIVATE."""
     if isinstance(dataset, PrivateColumns):
         return ColumnSums(
-            {column: PresenceSums(one.pairs) for column, one in dataset.datasets.items()}
+            {
+                column: PresenceSums(column_dataset.pairs)
+                for column, column_dataset in dataset.datasets.items()
+            }
         )
     return PresenceSums(dataset.pairs)
 
@@ -127,9 +130,9 @@ def _decode(plan: DeclaredPlan, outputs: Outputs, book: Ledger, *, replayed: boo
     if isinstance(plan, PresencePlan):
         return _decode_column(plan, outputs, book, name, replayed=replayed)
     stages, releases = plan.allocation(), {}
-    for column, own in plan.plans.items():
+    for column, column_plan in plan.plans.items():
         own_outputs = stages.component(column).outputs(outputs)
-        releases[column] = _decode_column(own, own_outputs, book, name, replayed=replayed)
+        releases[column] = _decode_column(column_plan, own_outputs, book, name, replayed=replayed)
     manifest = build_columns_manifest(book.dataset, plan, name, _position(book, name))
     return ColumnReleases.of(releases, plan, manifest, replayed=replayed)
 
@@ -186,8 +189,8 @@ def _check_columns(
             "the plan was made for another declared reading (the value columns differ); plan again."
         )
     check_prefixes(facts)
-    for column, own in plan.plans.items():
-        _check_column(facts.columns[column], own, ledger)
+    for column, column_plan in plan.plans.items():
+        _check_column(facts.columns[column], column_plan, ledger)
 
 
 def _check_column(facts: DeclaredFacts, plan: PresencePlan, ledger: Ledger) -> None:
@@ -218,13 +221,16 @@ def _fine_bins(facts: DeclaredFacts) -> str:
 def presence_request(dataset: str, plan: DeclaredPlan) -> dict[str, str]:
     """Return the request in words: declared facts, so that equal requests replay."""
     if isinstance(plan, DeclaredColumnPlans):
-        own = {column: presence_request(dataset, one) for column, one in plan.plans.items()}
+        requests = {
+            column: presence_request(dataset, column_plan)
+            for column, column_plan in plan.plans.items()
+        }
         return {
             "model": MODEL,
             "source": dataset,
             "epsilon": decimal_text(plan.epsilon),
             # In whichever order columns are named, the request is the same. Each has its part of ε.
-            "columns": json.dumps(own, sort_keys=True),
+            "columns": json.dumps(requests, sort_keys=True),
             "unit": plan.facts.privacy_unit,
         }
     facts = plan.facts
@@ -243,12 +249,12 @@ def balance_of(facts: DeclaredFacts | DeclaredColumns) -> BalanceKey:
     unit = f"{unit_of(facts)}; {PRIVATE}"
     if facts.privacy_unit == "user" or facts.days is None:
         return BalanceKey(unit)
-    first, last = facts.days
+    first_day, last_day = facts.days
     if facts.privacy_unit == "user-day":
-        days = range(first, last + 1)
+        days = range(first_day, last_day + 1)
     else:
         # Weeks begin on Mondays, as for units that are counted.
-        days = range(first - (first + _THURSDAY) % 7, last + 1, 7)
+        days = range(first_day - (first_day + _THURSDAY) % 7, last_day + 1, 7)
     return BalanceKey(unit, tuple((_EPOCH + timedelta(day)).isoformat() for day in days))
 
 

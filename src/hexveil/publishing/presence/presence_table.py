@@ -71,18 +71,22 @@ _TEMPLATE = "presence/columns.txt"
 
 def columns_of(statistics: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of these statistics, after the cell and whether it is open."""
-    others = [one for one in statistics if one != USERS]
+    others = [statistic for statistic in statistics if statistic != USERS]
     if not others:
         return COLUMNS[USERS]
-    own = shape_table.shape_columns(others) if shape_table.has_shapes(others) else COLUMNS["mean"]
-    return (*own, *BESIDE) if USERS in statistics else own
+    columns = (
+        shape_table.shape_columns(others) if shape_table.has_shapes(others) else COLUMNS["mean"]
+    )
+    return (*columns, *BESIDE) if USERS in statistics else columns
 
 
 def decode_outputs(request: AnyRequest, outputs: Outputs) -> AnyMap:
     """Return the map of the outputs of all stages of a request. Post-processing."""
     if isinstance(request, CountedRequest):
-        own = _decode_map(request.statistics, outputs)
-        return CountedMap(own, request.allocation().decode_counts(outputs, own.is_open))
+        statistic_map = _decode_map(request.statistics, outputs)
+        return CountedMap(
+            statistic_map, request.allocation().decode_counts(outputs, statistic_map.is_open)
+        )
     if isinstance(request, PresenceRequest | ShapeRequest):
         return _decode_map(request, outputs)
     return request.allocation().decode(outputs)
@@ -113,8 +117,10 @@ def released_table(
     """
     columns = name_columns(request.grid.table) | {OPEN: decoded.is_open}
     columns |= _number_columns(request, decoded)
-    own = request.statistics if isinstance(request, CountedRequest) else request
-    subjects = shape_table.shape_subjects(own) if isinstance(own, ShapeRequest) else {}
+    map_request = request.statistics if isinstance(request, CountedRequest) else request
+    subjects = (
+        shape_table.shape_subjects(map_request) if isinstance(map_request, ShapeRequest) else {}
+    )
     table = pa.table(columns)
     fields = []
     for field in table.schema:
@@ -155,14 +161,14 @@ def describe(name: str) -> str:
 def check_label_names(cells: CellTable) -> None:
     """Refuse label columns with names that the released table needs for itself."""
     needed = {*PLACE, OPEN, *BESIDE, *(name for names in COLUMNS.values() for name in names)}
-    taken = [
+    reserved = [
         name
         for name in cells.labels
         if (name in needed or shape_table.reserves(name)) and list(cells.labels) != ["cell"]
     ]
-    if taken:
+    if reserved:
         raise InputError(
-            f"the label column {taken[0]!r} has the name of a released column; rename it in the "
+            f"the label column {reserved[0]!r} has the name of a released column; rename it in the "
             "records."
         )
 
@@ -203,9 +209,9 @@ def grade_shapes(
     is_open : ndarray of bool, shape (n_cells,)
     """
     graded = {}
-    for name, (least, largest) in limits.items():
+    for name, (smallest, largest) in limits.items():
         low, middle, high = (numbers[f"{name}{end}"] for end in ("_low", "", "_high"))
-        graded[f"{name}_quality"] = grade_means(low, high, middle, largest - least, is_open)
+        graded[f"{name}_quality"] = grade_means(low, high, middle, largest - smallest, is_open)
     return graded | {"quality": next(iter(graded.values()))}
 
 
@@ -214,8 +220,8 @@ def grade_counts(low: Floats, high: Floats, units: Floats, is_open: NDArray[np.b
     share = np.divide(
         (high - low) / 2.0, units, out=np.full(units.size, np.inf), where=is_open & (units > 0)
     )
-    named = np.select([share <= GOOD_SHARE, share <= CAUTION_SHARE], ["good", "caution"], "noise")
-    return _with_closed(named.tolist(), is_open)
+    grades = np.select([share <= GOOD_SHARE, share <= CAUTION_SHARE], ["good", "caution"], "noise")
+    return _with_closed(grades.tolist(), is_open)
 
 
 def _with_closed(grades: list[str], is_open: NDArray[np.bool_]) -> list[str]:
@@ -244,9 +250,9 @@ def _shape_columns(request: ShapeRequest, decoded: ShapeMap) -> dict[str, pa.Arr
     """Return statistics of distributions, weights, and their intervals."""
     numbers = shape_table.shape_numbers(request, decoded)
     limits = shape_table.limits_of(request.names, request.lattice)
-    columns = {name: _nullable(one) for name, one in numbers.items()}
+    columns = {name: _nullable(column) for name, column in numbers.items()}
     grades = grade_shapes(numbers, limits, decoded.is_open)
-    columns |= {name: pa.array(one, type=pa.string()) for name, one in grades.items()}
+    columns |= {name: pa.array(column, type=pa.string()) for name, column in grades.items()}
     return {name: columns[name] for name in shape_table.shape_columns(request.names)}
 
 

@@ -45,8 +45,8 @@ def mechanism_constants() -> dict[str, str]:
     Found by name, so that a new module or constant cannot be forgotten here.
     """
     constants = {}
-    found = pkgutil.walk_packages(mechanism.__path__, f"{mechanism.__name__}.")
-    for module in sorted(one.name for one in found):
+    modules = pkgutil.walk_packages(mechanism.__path__, f"{mechanism.__name__}.")
+    for module in sorted(info.name for info in modules):
         short = module.rpartition(".")[2]
         if short in POST_PROCESSING:
             continue

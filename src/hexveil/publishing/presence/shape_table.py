@@ -46,7 +46,7 @@ def map_statistics(statistics: Sequence[str]) -> tuple[str, ...]:
     >>> map_statistics(("p50", "users"))
     ('p50',)
     """
-    return tuple(one for one in statistics if one != "users")
+    return tuple(statistic for statistic in statistics if statistic != "users")
 
 
 def is_shape_column(name: str) -> bool:
@@ -103,7 +103,7 @@ def shape_numbers(request: ShapeRequest, decoded: ShapeMap) -> dict[str, Floats]
         for end, numbers in zip(ENDS, (decoded.estimate, decoded.low, decoded.high), strict=True):
             columns[f"{name}{end}"] = np.asarray(numbers[:, k])
     weights = (decoded.weight, decoded.weight_low, decoded.weight_high)
-    return columns | {f"weight{end}": one for end, one in zip(ENDS, weights, strict=True)}
+    return columns | {f"weight{end}": column for end, column in zip(ENDS, weights, strict=True)}
 
 
 def shape_subjects(request: ShapeRequest) -> dict[str, tuple[str, bool]]:

@@ -94,9 +94,9 @@ class ColumnsCheck:
     def tables(self) -> dict[str, pa.Table]:
         """Table of each column, as it was checked."""
         return {
-            column: file_comparison.without_geometry(one.table)
-            for column, one in self.columns.items()
-            if one.table is not None
+            column: file_comparison.without_geometry(column_check.table)
+            for column, column_check in self.columns.items()
+            if column_check.table is not None
         }
 
     def describe_losses(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -130,10 +130,10 @@ class ColumnsCheck:
         self, known: list[str], unknown: list[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return figures of the whole, followed by those of each column."""
-        for column, one in self.columns.items():
-            recomputed, left = one.describe_losses()
+        for column, column_check in self.columns.items():
+            recomputed, unchecked = column_check.describe_losses()
             known += [f"{column}: {text}" for text in recomputed]
-            unknown += [text for text in left if text not in unknown]
+            unknown += [text for text in unchecked if text not in unknown]
         return tuple(known), tuple(unknown)
 
 
@@ -172,7 +172,7 @@ def examine_columns(
     issues = [error] if error else [*_check_schema(manifest)]
     if issues:
         return ColumnsCheck(manifest, {}, tuple(issues), "")
-    folders = {one["column"]: one["folder"] for one in manifest["columns"]}
+    folders = {entry["column"]: entry["folder"] for entry in manifest["columns"]}
     files = _checked_files(folder, key, [*folders.values()])
     issues = [
         *files.find_irregular(),
@@ -219,8 +219,8 @@ def _check_schema(manifest: Json) -> Iterator[str]:
         place = "/".join(map(str, error.absolute_path)) or "its top"
         yield f"manifest.json breaks its schema at {place} ({error.validator})."
         return
-    names = [one["column"] for one in manifest["columns"]]
-    folders = [one["folder"] for one in manifest["columns"]]
+    names = [entry["column"] for entry in manifest["columns"]]
+    folders = [entry["folder"] for entry in manifest["columns"]]
     if len(set(names)) < len(names) or [*column_prefixes(names).values()] != folders:
         yield "manifest.json names a value column twice, or its folder wrongly."
 
@@ -246,11 +246,16 @@ def _check_whole(
         issues = [*_check_columns(manifest, columns)]
         private = _is_private(manifest)
         issues += (_check_private_losses if private else _check_losses)(manifest, columns)
-        tables = {column: file_comparison.as_released(one.table) for column, one in columns.items()}
+        tables = {
+            column: file_comparison.as_released(column_check.table)
+            for column, column_check in columns.items()
+        }
         joined = join_columns(tables)
         issues += file_comparison.compare_csv(folder, joined)
         if file_comparison.is_same_version(manifest):
-            text = render_columns_readme(manifest, [one.manifest for one in columns.values()])
+            text = render_columns_readme(
+                manifest, [column_check.manifest for column_check in columns.values()]
+            )
             if untrusted_files.read_content(folder / "README.txt") != text.encode():
                 issues.append("README.txt is not what the manifests say.")
             issues += _compare_descriptions(folder, manifest, columns, joined)
@@ -263,11 +268,11 @@ def _compare_descriptions(
     folder: Path, manifest: Json, columns: Mapping[str, CheckedColumn], joined: pa.Table
 ) -> Iterator[str]:
     """Yield descriptions for portals that do not agree with the columns."""
-    folders = [one["folder"] for one in manifest["columns"]]
+    folders = [entry["folder"] for entry in manifest["columns"]]
     names = frozenset(path.name for path in folder.iterdir() if path.is_file())
     expected = render_whole_metadata(
         joined,
-        statements_of_whole(manifest, [one.manifest for one in columns.values()]),
+        statements_of_whole(manifest, [column_check.manifest for column_check in columns.values()]),
         names,
         {name: file_names(folder / name) for name in folders},
     )
@@ -278,44 +283,48 @@ def _check_columns(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Iter
     """Yield columns that are not of this release, or other than it states."""
     together = together_section([*columns], Fraction(manifest["guarantee"]["epsilon_spent"]))
     for stated in manifest["columns"]:
-        name, own = stated["column"], columns[stated["column"]].manifest
-        guarantee = own["guarantee"]
+        name, column_manifest = stated["column"], columns[stated["column"]].manifest
+        guarantee = column_manifest["guarantee"]
         pairs = {
-            "model": (own.get("model"), manifest.get("model")),
-            "dataset": (own["dataset"]["name"], manifest["dataset"]["name"]),
-            "value": (own["dataset"]["value"], name),
-            "value_unit": (own["dataset"]["value_unit"], stated["value_unit"]),
-            "request": (own["request"], manifest["request"]),
+            "model": (column_manifest.get("model"), manifest.get("model")),
+            "dataset": (column_manifest["dataset"]["name"], manifest["dataset"]["name"]),
+            "value": (column_manifest["dataset"]["value"], name),
+            "value_unit": (column_manifest["dataset"]["value_unit"], stated["value_unit"]),
+            "request": (column_manifest["request"], manifest["request"]),
             "privacy_unit": (guarantee["privacy_unit"], manifest["guarantee"]["privacy_unit"]),
             "epsilon_spent": (guarantee["epsilon_spent"], stated["epsilon"]),
-            "statistics": (own["plan"]["statistics"], manifest["statistics"]),
+            "statistics": (column_manifest["plan"]["statistics"], manifest["statistics"]),
             "delta": (guarantee.get("delta"), manifest["guarantee"].get("delta")),
-            "columns_together": (own.get("columns_together"), together),
+            "columns_together": (column_manifest.get("columns_together"), together),
         }
-        if not _is_private(manifest) and not _is_private(own):
-            pairs |= _counted_pairs(manifest, stated, own)
-        elif _is_private(manifest) and _is_private(own):
-            pairs |= _declared_pairs(manifest, stated, own)
-        for field, (one, other) in pairs.items():
-            if one != other:
+        if not _is_private(manifest) and not _is_private(column_manifest):
+            pairs |= _counted_pairs(manifest, stated, column_manifest)
+        elif _is_private(manifest) and _is_private(column_manifest):
+            pairs |= _declared_pairs(manifest, stated, column_manifest)
+        for field, (actual, expected) in pairs.items():
+            if actual != expected:
                 yield f"{stated['folder']}: {field} is not that of the release of all columns."
 
 
-def _counted_pairs(manifest: Json, stated: Json, own: Json) -> dict[str, tuple[Any, Any]]:
+def _counted_pairs(
+    manifest: Json, stated: Json, column_manifest: Json
+) -> dict[str, tuple[Any, Any]]:
     """Return what must agree where occupancy is public: counts, and what was booked."""
-    ledger = manifest["ledger"] if own["losses"]["max"] > 0 else None
+    ledger = manifest["ledger"] if column_manifest["losses"]["max"] > 0 else None
     return {
-        "ledger": (own["ledger"], ledger),
-        "users": (own["losses"]["units"], stated["users"]),
-        "cells": (len(own["cells"]), stated["cells"]),
+        "ledger": (column_manifest["ledger"], ledger),
+        "users": (column_manifest["losses"]["units"], stated["users"]),
+        "cells": (len(column_manifest["cells"]), stated["cells"]),
     }
 
 
-def _declared_pairs(manifest: Json, stated: Json, own: Json) -> dict[str, tuple[Any, Any]]:
+def _declared_pairs(
+    manifest: Json, stated: Json, column_manifest: Json
+) -> dict[str, tuple[Any, Any]]:
     """Return what must agree under private presence: declarations, and what was booked."""
     return {
-        "ledger": (own["ledger"], manifest["ledger"]),
-        "cells": (own["grid"]["cells"], stated["cells"]),
+        "ledger": (column_manifest["ledger"], manifest["ledger"]),
+        "cells": (column_manifest["grid"]["cells"], stated["cells"]),
     }
 
 
@@ -332,17 +341,19 @@ def _check_private_losses(manifest: Json, columns: Mapping[str, CheckedColumn]) 
 
 def _sum_of_parts(columns: Mapping[str, CheckedColumn]) -> Fraction:
     """Return the sum of the losses that the columns state."""
-    stated = (one.manifest["guarantee"]["epsilon_spent"] for one in columns.values())
+    stated = (
+        column_check.manifest["guarantee"]["epsilon_spent"] for column_check in columns.values()
+    )
     return sum(map(Fraction, stated), Fraction(0))
 
 
 def _check_losses(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Iterator[str]:
     """Yield losses of the whole that those of the columns exclude."""
     losses, guarantee = manifest["losses"], manifest["guarantee"]
-    units = [one.manifest["losses"]["units"] for one in columns.values()]
+    units = [column_check.manifest["losses"]["units"] for column_check in columns.values()]
     delta = Fraction(guarantee.get("delta", 0))
     added, name = added_losses(manifest), "squared_mu" if delta else "losses"
-    largest = [added_losses(one.manifest)["max"] for one in columns.values()]
+    largest = [added_losses(column_check.manifest)["max"] for column_check in columns.values()]
     room = 1.0 + TOLERANCE
     if not max(largest) <= added["max"] * room or not added["max"] <= sum(largest) * room:
         yield f"{name}/max is not between the largest of a column and the sum of these."
@@ -390,7 +401,8 @@ def _check_words(
 def _total(columns: Any) -> float:  # noqa: ANN401  checks of columns
     """Return the sum of what all units lose in all columns: ε, or squares of μ under a δ."""
     return math.fsum(
-        one.manifest["losses"]["units"] * added_losses(one.manifest)["mean"] for one in columns
+        column_check.manifest["losses"]["units"] * added_losses(column_check.manifest)["mean"]
+        for column_check in columns
     )
 
 

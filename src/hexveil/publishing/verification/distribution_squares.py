@@ -40,9 +40,9 @@ def check_stated_squares(manifest: Json) -> Iterator[str]:
         yield "guarantee/delta is not above 0 and below one over the number of units."
         return
     stating = [losses, *manifest["plan"]["components"]]
-    if any(("squared_mu" in one) != bool(delta) for one in stating):
+    if any(("squared_mu" in entry) != bool(delta) for entry in stating):
         yield "squares of mu are stated without a delta, or a delta without them."
-    elif delta and not all(one["squared_mu"]["max"] <= MOST_SQUARE for one in stating):
+    elif delta and not all(entry["squared_mu"]["max"] <= MOST_SQUARE for entry in stating):
         yield "a square of mu is larger than that of any release."
 
 
@@ -50,49 +50,51 @@ def check_shape_squares(component: Json, manifest: Json) -> Iterator[str]:
     """Yield if the squares of the shape, and of bins, are not those of the noise."""
     stages, units = component["stages"], max(manifest["losses"]["units"], 1)
     # Products, which overflow to infinity: powers of a stranger's numbers would raise.
-    rates = {one["stage"]: (1.0 / one["scale"]) * (1.0 / one["scale"]) for one in stages}
+    rates = {stage["stage"]: (1.0 / stage["scale"]) * (1.0 / stage["scale"]) for stage in stages}
     of_bins = rates.pop(CELL_BINS, 0.0)
     shared = 2.0 * math.fsum(rates.values())
     bins, lattice = (
-        2.0 * of_bins * math.fsum(row.get(name, 0.0) for row in manifest["cells"]) / units * part
-        for name, part in (("squared_weight", 1.0), ("weight", 1.0 / PARTS / float(LATTICE)))
+        2.0 * of_bins * math.fsum(row.get(name, 0.0) for row in manifest["cells"]) / units * factor
+        for name, factor in (("squared_weight", 1.0), ("weight", 1.0 / PARTS / float(LATTICE)))
     )
-    mean, most = (component["squared_mu"][key] for key in ("mean", "max"))
+    mean, largest = (component["squared_mu"][key] for key in ("mean", "max"))
     room = TOLERANCE * (1.0 + mean)
     if not shared + bins - room <= mean <= shared + bins + lattice + room:
         yield "the mean loss of the shape is not that of its noise scales and weights."
     # Squares of nobody's weights add up to more than one over all cells.
-    if not shared + bins - LOOSE <= most <= (shared + 2.0 * of_bins) * (1.0 + LOOSE):
+    if not shared + bins - LOOSE <= largest <= (shared + 2.0 * of_bins) * (1.0 + LOOSE):
         yield "the largest loss of the shape is not within what its noise scales allow."
-    if component["epsilon"] != epsilon_text(_epsilon(most, manifest)):
+    if component["epsilon"] != epsilon_text(_epsilon(largest, manifest)):
         yield "the loss of the shape is not that of its largest square of mu."
 
 
 def check_sum_of_squares(manifest: Json) -> Iterator[str]:
     """Yield if the squares of the components do not add up."""
-    losses, parts = manifest["losses"], manifest["plan"]["components"]
+    losses, components = manifest["losses"], manifest["plan"]["components"]
     mean, largest = (losses["squared_mu"][key] for key in ("mean", "max"))
-    means, most = ([one["squared_mu"][key] for one in parts] for key in ("mean", "max"))
+    means, maxima = (
+        [component["squared_mu"][key] for component in components] for key in ("mean", "max")
+    )
     if not math.isclose(losses["max"], _epsilon(largest, manifest), rel_tol=TOLERANCE):
         yield "the largest loss is not that of the largest square of mu at this delta."
     if not math.isclose(mean, math.fsum(means), rel_tol=TOLERANCE, abs_tol=1e-9):
         yield "the mean losses of the components do not add up to that of the release."
     slack = 1e-9 * (1.0 + largest)
-    if not max(most) - slack <= largest <= math.fsum(most) + slack:
+    if not max(maxima) - slack <= largest <= math.fsum(maxima) + slack:
         yield "the largest loss is not within those of the components and their sum."
 
 
 def describe_squares(manifest: Json) -> str:
     """Return what was recomputed and agrees, in words."""
     losses, unit = manifest["losses"], manifest["guarantee"]["privacy_unit"]
-    parts = ", ".join(
-        f"{one['releases']} {one['squared_mu']['mean']:.6g}"
-        for one in manifest["plan"]["components"]
+    summands = ", ".join(
+        f"{component['releases']} {component['squared_mu']['mean']:.6g}"
+        for component in manifest["plan"]["components"]
     )
     return (
         f"mean square of mu of {losses['units']:,} {unit}s: {losses['squared_mu']['mean']:.6g} as "
-        f"stated, the sum of {parts}, by noise scales, weights and bounds; the largest is epsilon "
-        f"{losses['max']:.6g} at delta {float(stated_delta(manifest)):g}"
+        f"stated, the sum of {summands}, by noise scales, weights and bounds; the largest is "
+        f"epsilon {losses['max']:.6g} at delta {float(stated_delta(manifest)):g}"
     )
 
 

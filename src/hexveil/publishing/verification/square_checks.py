@@ -99,19 +99,19 @@ def square_limits(stated: ReleaseStatements) -> tuple[Limits, Limits]:
     """Return limits of the squares of all units together, and of the largest."""
     units, shared = stated.manifest["losses"]["units"], _range_square(stated)
     low = np.zeros_like(stated.users)
-    high, most = low.copy(), low.copy()
-    for least, sum_of_rates, single, lattice in _rates(stated):
-        low += least**2 / stated.users
+    high, largest = low.copy(), low.copy()
+    for smallest, sum_of_rates, single, lattice in _rates(stated):
+        low += smallest**2 / stated.users
         high += sum_of_rates * (single + lattice)
-        most += single * (single + lattice)
+        largest += single * (single + lattice)
     if not stated.has_no_range and "mean" not in stated.statistics:
-        high, most = np.full_like(low, np.inf), np.full_like(low, np.inf)
+        high, largest = np.full_like(low, np.inf), np.full_like(low, np.inf)
     # Those who spend nothing do not lower the average of the others.
     average = float(low.sum()) / max(units - stated.manifest["losses"]["at_zero"], 1)
     least_of_one = max(float((low / stated.users).max(initial=0.0)), average)
     return (
         (shared * units + float(low.sum()), shared * units + float(high.sum())),
-        (shared + least_of_one, shared + float(most.sum())),
+        (shared + least_of_one, shared + float(largest.sum())),
     )
 
 
@@ -132,14 +132,14 @@ def _rates(stated: ReleaseStatements) -> Iterator[tuple[Any, Any, Any, Any]]:
     quantum = float(Fraction(stated.manifest["bounds"]["quantum"]))
     for statistic in stated.statistics.values():
         if stated.has_no_range:
-            least, most, single = unranged_limits(stated, statistic)
+            smallest, largest, single = unranged_limits(stated, statistic)
             # k / (2 S r²) beside k² / r² for means; steps of 2^-30 of the noise for variances.
             step = _over(np.full_like(single, quantum / 2.0), statistic.scale)
             if statistic.name == "mean":
                 lattice = step / stated.records
             else:
                 lattice = np.full_like(single, LATTICE_LOSS)
-            yield least, most, single, lattice / float(LATTICE)
+            yield smallest, largest, single, lattice / float(LATTICE)
             continue
         if cell_ranges.STEP in stated.steps:
             rate = _cell_range_rates(stated, statistic.scale)
@@ -156,9 +156,13 @@ def _rates(stated: ReleaseStatements) -> Iterator[tuple[Any, Any, Any, Any]]:
 def _cell_range_rates(stated: ReleaseStatements, scale: Any) -> Any:  # noqa: ANN401  arrays
     """Return 1/r of each cell for a range of width 1 and all of the square of μ."""
     ranges, steps = cell_ranges.StatedCellRanges.from_manifest(stated.manifest), stated.steps
-    first, last = (steps[name].get("squared_mu", 0.0) for name in ("first_look", "cells"))
-    rest = last / (first + last) if first + last else 1.0
-    return _over(ranges.upper - ranges.lower, scale) / np.where(ranges.moved, np.sqrt(rest), 1.0)
+    look_square, cells_square = (
+        steps[name].get("squared_mu", 0.0) for name in ("first_look", "cells")
+    )
+    cells_share = cells_square / (look_square + cells_square) if look_square + cells_square else 1.0
+    return _over(ranges.upper - ranges.lower, scale) / np.where(
+        ranges.moved, np.sqrt(cells_share), 1.0
+    )
 
 
 def _check_steps(stated: ReleaseStatements, largest: float) -> Iterator[str]:
@@ -172,8 +176,10 @@ def _check_steps(stated: ReleaseStatements, largest: float) -> Iterator[str]:
         for step, square in zip(steps.values(), squares, strict=True)
     ):
         yield "a privacy step's share is not its share of the largest square of mu."
-    chosen = [step.get("squared_mu", math.nan) for name, step in steps.items() if name in CHOICES]
-    if not math.isclose(sum(chosen), _range_square(stated), rel_tol=1e-6):
+    choice_squares = [
+        step.get("squared_mu", math.nan) for name, step in steps.items() if name in CHOICES
+    ]
+    if not math.isclose(sum(choice_squares), _range_square(stated), rel_tol=1e-6):
         yield "the square of mu of a range's choices is not that of their epsilon."
     if cell_ranges.STEP in steps:
         yield from cell_ranges.check_cell_ranges(stated.manifest, steps, TOLERANCE)

@@ -84,12 +84,14 @@ class PrivateColumns:
     @property
     def public(self) -> DeclaredColumns:
         """Declared facts of each column."""
-        return DeclaredColumns({column: one.public for column, one in self.datasets.items()})
+        return DeclaredColumns(
+            {column: dataset.public for column, dataset in self.datasets.items()}
+        )
 
     def close(self) -> None:
         """Release resources kept elsewhere."""
-        for one in self.datasets.values():
-            one.close()
+        for dataset in self.datasets.values():
+            dataset.close()
 
     def __repr__(self) -> str:
         facts = self.public
@@ -135,18 +137,21 @@ def combine_columns(datasets: Mapping[str, Dataset]) -> ColumnDatasets:
     ... )
     ColumnDatasets('pm25': 1 cells, 'pm10': 1 cells, privacy_unit='user', n_users=2)
     """
-    named = _check_datasets(datasets)
-    first, leading = next(iter(named.items()))
-    for column, dataset in named.items():
-        for what, own, other in _common_facts(dataset.public, leading.public):
-            if own != other:
+    by_column = _check_datasets(datasets)
+    leading_name, leading = next(iter(by_column.items()))
+    for column, dataset in by_column.items():
+        for fact, stated, expected in _common_facts(dataset.public, leading.public):
+            if stated != expected:
                 raise InputError(
-                    f"{column!r} and {first!r} differ in {what}, which a release has once; read "
-                    "them alike, or release them one by one."
+                    f"{column!r} and {leading_name!r} differ in {fact}, which a release has once; "
+                    "read them alike, or release them one by one."
                 )
     if (
         len(
-            {dataset.units is not None and dataset.units.days is None for dataset in named.values()}
+            {
+                dataset.units is not None and dataset.units.days is None
+                for dataset in by_column.values()
+            }
         )
         > 1
     ):
@@ -158,17 +163,17 @@ def combine_columns(datasets: Mapping[str, Dataset]) -> ColumnDatasets:
         {
             # The column names the value: in texts, requests and checks of the folder.
             column: replace(dataset, public=replace(dataset.public, value=column))
-            for column, dataset in named.items()
+            for column, dataset in by_column.items()
         }
     )
 
 
 def _check_datasets(datasets: object) -> dict[str, Dataset]:
     """Return the data sets by column; refuse what is none, or has no ids."""
-    named = dict(datasets) if isinstance(datasets, Mapping) else {}
-    if len(named) < 2:
+    by_column = dict(datasets) if isinstance(datasets, Mapping) else {}
+    if len(by_column) < 2:
         raise InputError('two data sets or more are needed, by column: {"pm25": one, "pm10": two}.')
-    for column, dataset in named.items():
+    for column, dataset in by_column.items():
         if not isinstance(column, str) or not column:
             raise InputError(f"columns are named by text, got {column!r}.")
         if not isinstance(dataset, Dataset):
@@ -177,7 +182,7 @@ def _check_datasets(datasets: object) -> dict[str, Dataset]:
                 f"hv.from_sums returns it, got {type(dataset).__name__}."
             )
         _units_of(dataset)
-    return named
+    return by_column
 
 
 def _common_facts(
@@ -189,8 +194,8 @@ def _common_facts(
     if facts.privacy_unit != "user":
         # A day by one clock overlaps two by another: they would be different units.
         for name in ("timezone", "naive_times"):
-            own, other = (public.identity.get(name, "none") for public in (facts, leading))
-            yield f"the clock of their days ({name})", own, other
+            stated, expected = (public.identity.get(name, "none") for public in (facts, leading))
+            yield f"the clock of their days ({name})", stated, expected
 
 
 def _units_of(dataset: Dataset) -> Units:
@@ -211,10 +216,10 @@ def number_units(columns: list[Units]) -> tuple[Units, list[NDArray[np.int64]]]:
         for units in columns
     ]
     keys = np.stack([codes, np.concatenate(days)])
-    _, first, numbers = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    _, unit_rows, numbers = np.unique(keys, axis=1, return_index=True, return_inverse=True)
     together = Units(
-        users.take(to_arrow(first)),
-        None if columns[0].days is None else np.concatenate(days)[first],
+        users.take(to_arrow(unit_rows)),
+        None if columns[0].days is None else np.concatenate(days)[unit_rows],
     )
     ends = np.cumsum([len(units.users) for units in columns])[:-1]
     # Inverse numbers have the shape of the keys in some versions of numpy.

@@ -114,9 +114,9 @@ def map_task(
                 # Of sums too, even if only counts are asked: an answer must come from the first
                 # reading.
                 digest = _digest(pairs, private)
-                own = _from_bytes(private) if beside != "nothing" else []
+                arrays = _from_bytes(private) if beside != "nothing" else []
                 block = _partition(whole, offset, _from_bytes(pairs), others)
-                mapped = block.map(_with_private(work, own, beside), cells, users)
+                mapped = block.map(_with_private(work, arrays, beside), cells, users)
                 yield pa.RecordBatch.from_arrays(
                     [[number], [digest], [_to_bytes(mapped)]], schema=MAPPED
                 )
@@ -142,16 +142,16 @@ def _digest(pairs: bytes, sums: bytes) -> bytes:
 
 
 def _with_private(
-    work: Callable[..., Any], own: Sequence[NDArray[Any]], beside: Beside
+    work: Callable[..., Any], private: Sequence[NDArray[Any]], beside: Beside
 ) -> Callable[..., Any]:
     """Return the work with a block's sums, or counts by bin, behind its pairs. PRIVATE."""
     if beside == "nothing":
         return work
     if beside == "bins":
-        bins = PairBins(*(column.astype(np.int64) for column in own[-_BIN_COLUMNS:]))
+        bins = PairBins(*(column.astype(np.int64) for column in private[-_BIN_COLUMNS:]))
         return lambda pairs, *task_input: work(pairs, bins, *task_input)
     # Sums, perhaps sums of squares, perhaps counts by bin.
-    total, *more = own
+    total, *more = private
     squares = more[0] if len(more) % _BIN_COLUMNS else None
     return lambda pairs, *task_input: work(pairs, total, squares, *task_input)
 

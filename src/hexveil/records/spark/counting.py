@@ -58,7 +58,7 @@ def count_records(
     InputError
         If the source, a column or the selection leaves nothing that can be used.
     """
-    with Session(request.memory, scratch=request.scratch) as session, ExitStack() as kept:
+    with Session(request.memory, scratch=request.scratch) as session, ExitStack() as cleanup:
         task_records = open_records(spark, session, source, request)
         rules = request.rules
         grouping = aggregation.group_keys(
@@ -66,7 +66,7 @@ def count_records(
         )
         # Used several times below; without this each action would read the records anew.
         tally = count_groups(task_records, request, grouping).persist(StorageLevel.MEMORY_AND_DISK)
-        kept.callback(tally.unpersist)
+        cleanup.callback(tally.unpersist)
         summary = _summary(tally, grouping)
         measures = DistributedQueries(session, task_records)
         refusals.refuse_unusable(measures, task_records.records, request, summary.left_out)
@@ -86,7 +86,7 @@ def count_records(
         pairs = _number_pairs(spark, session, tally, grouping, squares=fit)
         per_cell = aggregation.pairs_per_cell(session, grouping)
         # From here on whoever has the counts lets them go.
-        kept.pop_all()
+        cleanup.pop_all()
     counts = rule_counts(request, summary.left_out, summary.repeats)
     return CountedRecords(
         tally, pairs, per_cell, cells, units, counts, everything, fit, request, source.label
@@ -233,8 +233,8 @@ def _summary(tally: DataFrame, grouping: aggregation.GroupKeys) -> _Summary:
 
 def _records_of_units(tally: DataFrame, grouping: aggregation.GroupKeys) -> DataFrame:
     """Return the records of each unit in any cell."""
-    kept = tally.where("reject_reason = 0")
-    return kept.groupBy(*grouping.unit).agg(F.sum("n").alias("n"))
+    accepted = tally.where("reject_reason = 0")
+    return accepted.groupBy(*grouping.unit).agg(F.sum("n").alias("n"))
 
 
 def _single_records(of_units: DataFrame) -> tuple[int, int]:

@@ -63,13 +63,13 @@ def distribute(counted: CountedRecords, room: int = BLOCK_PAIRS) -> Dataset:
     rules = counted.request.rules
     n_bins = 0 if rules.bins is None else rules.bins.n_bins
     packing = _Packing(room // (ROOM_OF_BINS if n_bins else 1), rules.scale, n_bins)
-    kept = counted.store()
+    stored = counted.store()
     try:
-        per_unit = collect(kept.groupBy("unit").agg(F.count(F.lit(1)).alias("pairs")))
+        per_unit = collect(stored.groupBy("unit").agg(F.count(F.lit(1)).alias("pairs")))
         per_unit = per_unit.sort_by("unit")
         used = per_unit["unit"].to_numpy().astype(np.int64)
         n_cells, n_users = len(counted.cells), used.size
-        pairs = _by_user_number(kept, used)
+        pairs = _by_user_number(stored, used)
         store = BlockStore(
             {
                 "cells": _blocks(pairs, "cells", counted.pairs_per_cell, packing),
@@ -79,7 +79,7 @@ def distribute(counted: CountedRecords, room: int = BLOCK_PAIRS) -> Dataset:
         )
     finally:
         # Once both kinds of blocks are made the pairs need not be kept beside them.
-        kept.unpersist()
+        stored.unpersist()
     occupancy = DistributedOccupancy(store, n_cells, n_users, counted.n_pairs)
     # Both kinds of blocks are asked now, while they are of one reading: later answers are compared
     # with these, so that losses, asked of users, are those of the sums, asked of cells.

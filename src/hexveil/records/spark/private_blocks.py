@@ -153,16 +153,16 @@ class SparkPairBlocks:
         """Return the sum of a function over blocks. PRIVATE."""
         by_bin = self._by_bin
         with sent_to_tasks(self._blocks, work) as load:
-            parts = map_batches(self._blocks, _total_task(load, by_bin=by_bin), _TOTAL)
-            found = collect(parts.groupBy("place").agg(F.sum("number").alias("number")))
+            answers = map_batches(self._blocks, _total_task(load, by_bin=by_bin), _TOTAL)
+            totals = collect(answers.groupBy("place").agg(F.sum("number").alias("number")))
         # No block has the form of an answer: that of no pairs has it.
         total = work(_no_pairs(by_bin=by_bin))
-        np.add.at(total, found["place"].to_numpy(), found["number"].to_numpy())
+        np.add.at(total, totals["place"].to_numpy(), totals["number"].to_numpy())
         return total
 
     def collect(self) -> PrivatePairs:
         """Return all pairs in memory, for stages that add up nothing. PRIVATE."""
-        parts, n_units, n_pairs = [_no_arrays(by_bin=self._by_bin)], 0, 0
+        unpacked, n_units, n_pairs = [_no_arrays(by_bin=self._by_bin)], 0, 0
         for block in collect(self._blocks)["pairs"].to_pylist():
             arrays = _unpacked(block)
             # Units and pairs are numbered within their block.
@@ -171,8 +171,8 @@ class SparkPairBlocks:
             for rows in arrays[1:]:
                 rows[0] += n_pairs
             n_pairs += arrays[0].shape[1]
-            parts.append(arrays)
-        return _to_pairs([np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)])
+            unpacked.append(arrays)
+        return _to_pairs([np.concatenate(arrays, axis=1) for arrays in zip(*unpacked, strict=True)])
 
     def close(self) -> None:
         """Let Spark forget the blocks."""

@@ -139,8 +139,8 @@ class SparkRegridder:
 
     def _in_blocks(self, request: ReadRequest, grid: Cells | Labels) -> PublicMetadata:
         """Return the public facts on a grid with counts that stay in Spark."""
-        own = self.facts.cells.grid, self.facts.privacy_unit
-        if own == (grid, request.rules.privacy_unit) and not self.facts.occupancy.is_local:
+        current = self.facts.cells.grid, self.facts.privacy_unit
+        if current == (grid, request.rules.privacy_unit) and not self.facts.occupancy.is_local:
             return self.facts
         on_grid = replace(request, rules=replace(request.rules, cells=grid, terms=()))
         return distribute(count_records(self.engine, self.source, on_grid)).public

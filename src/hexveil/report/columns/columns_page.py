@@ -74,26 +74,26 @@ class _ShownColumn:
     def _numbers(self, view: ManifestView) -> Sequence[np.ndarray[Any, np.dtype[np.float64]]]:
         if self.is_private:
             return presence_page.cell_numbers(self.table, view)
-        shown, half = view.shown_numbers(self.table), view.half_widths(self.table)
-        return (shown, half, *view.shown_limits(self.table))
+        numbers, half = view.shown_numbers(self.table), view.half_widths(self.table)
+        return (numbers, half, *view.shown_limits(self.table))
 
     def grades(self, view: ManifestView) -> list[str]:
         """Return the quality of each cell."""
         if self.is_private:
-            own = presence_page.cell_grades(self.table, view)
+            grades = presence_page.cell_grades(self.table, view)
         else:
-            own = self.table[f"{view.statistic}_quality"].to_pylist()
-        return [[*own, ABSENT][row] for row in self.rows.tolist()]
+            grades = self.table[f"{view.statistic}_quality"].to_pylist()
+        return [[*grades, ABSENT][row] for row in self.rows.tolist()]
 
     def counts(self) -> Json:
         """Return the counts of each cell, or its noisy weights; None where there are none."""
         if self.is_private:
-            own = presence_page.weight_columns(self.table)
+            counts = presence_page.weight_columns(self.table)
         else:
-            own = {name: self.table[name].to_pylist() for name in ("users", "records")}
+            counts = {name: self.table[name].to_pylist() for name in ("users", "records")}
         return {
             name: [[*numbers, None][row] for row in self.rows.tolist()]
-            for name, numbers in own.items()
+            for name, numbers in counts.items()
         }
 
     def count_words(self) -> Json:
@@ -126,26 +126,28 @@ def render_columns(
     context, geography, description, files
         See `hexveil.report.page.render`.
     """
-    shown = _shown_columns(table, columns)
-    first = shown[0].choice.views[0]
-    graded = _graded(shown)
-    data, choices = _choice_data(shown, graded)
-    frame = frame_data(table, first, data["columns"]["quality"], context, geography=geography)
+    page_columns = _shown_columns(table, columns)
+    leading_view = page_columns[0].choice.views[0]
+    graded = _graded(page_columns)
+    data, choices = _choice_data(page_columns, graded)
+    frame = frame_data(
+        table, leading_view, data["columns"]["quality"], context, geography=geography
+    )
     labels = json.loads(render_template("page/labels.json", {}))
     labels["bound"] = labels.pop("interval_half_width")
-    if shown[0].is_private:
+    if page_columns[0].is_private:
         labels["absent_cell"] = labels["closed_cell"]
-    data |= frame | shown[0].count_words() | {"text": labels}
-    data["columns"] |= label_texts(table, first)
-    values = _sentence_values(table, manifest, shown, graded) | {
+    data |= frame | page_columns[0].count_words() | {"text": labels}
+    data["columns"] |= label_texts(table, leading_view)
+    values = _sentence_values(table, manifest, page_columns, graded) | {
         "choices": choices,
-        "statistics_of_column": len(shown[0].choice.views),
-        "bins_from": shown[0].choice.bins_from,
+        "statistics_of_column": len(page_columns[0].choice.views),
+        "bins_from": page_columns[0].choice.bins_from,
         "words": WORDS,
     }
     # Bars of one column among several: the map, or the table, shows the others.
-    draw = presence_page.draw_chart if shown[0].is_private else interval_chart
-    chart = draw(shown[0].table, first)
+    draw = presence_page.draw_chart if page_columns[0].is_private else interval_chart
+    chart = draw(page_columns[0].table, leading_view)
     values |= frame_values(manifest, data, chart, context, description, files)
     return render_template("report.html", values)
 
@@ -154,57 +156,64 @@ def _shown_columns(
     table: pa.Table, columns: Mapping[str, tuple[pa.Table, Mapping[str, Any]]]
 ) -> list[_ShownColumn]:
     cells = table["cell"].to_pylist()
-    shown = []
-    for own, manifest in columns.values():
-        row_of = {cell: row for row, cell in enumerate(own["cell"].to_pylist())}
+    page_columns = []
+    for column_table, manifest in columns.values():
+        row_of = {cell: row for row, cell in enumerate(column_table["cell"].to_pylist())}
         view = ManifestView.from_manifest(manifest)
         # All columns share one page, so that they share its room for bins.
         choice = StatisticChoice.of(view, len(cells) * len(columns))
         rows = np.array([row_of.get(cell, -1) for cell in cells], dtype=np.int64)
-        shown.append(_ShownColumn(own, manifest, choice, rows))
-    return shown
+        page_columns.append(_ShownColumn(column_table, manifest, choice, rows))
+    return page_columns
 
 
-def _graded(shown: Sequence[_ShownColumn]) -> list[str]:
+def _graded(page_columns: Sequence[_ShownColumn]) -> list[str]:
     """Return the grades that the legend explains: ends of a range only where a cell is at one."""
-    if shown[0].is_private:
+    if page_columns[0].is_private:
         return list(presence_page.GRADED)
-    found = {one for own in shown for view in own.choice.views for one in own.grades(view)}
-    return [name for name in QUALITIES if name != "cut off" or name in found]
+    grades = {
+        grade
+        for column in page_columns
+        for view in column.choice.views
+        for grade in column.grades(view)
+    }
+    return [name for name in QUALITIES if name != "cut off" or name in grades]
 
 
-def _choice_data(shown: Sequence[_ShownColumn], graded: Sequence[str]) -> tuple[Json, list[str]]:
+def _choice_data(
+    page_columns: Sequence[_ShownColumn], graded: Sequence[str]
+) -> tuple[Json, list[str]]:
     """Return the scripts' data of all columns and statistics, and the heading of each choice."""
     choices: list[Json] = []
     columns: list[Json] = []
-    for own in shown:
-        found = own.choice.data(own.describe, own.grades, graded)
-        if found["bins"] is not None:
-            found["bins"]["first"] += len(choices)
-        columns.append({"counts": own.counts(), "bins": found["bins"]})
-        choices += found["choices"]
-    first = choices[0]
-    data = {name: first[name] for name in ("value", "colour")} | {
-        "columns": first["columns"] | columns[0]["counts"],
+    for column in page_columns:
+        column_data = column.choice.data(column.describe, column.grades, graded)
+        if column_data["bins"] is not None:
+            column_data["bins"]["first"] += len(choices)
+        columns.append({"counts": column.counts(), "bins": column_data["bins"]})
+        choices += column_data["choices"]
+    default_choice = choices[0]
+    data = {name: default_choice[name] for name in ("value", "colour")} | {
+        "columns": default_choice["columns"] | columns[0]["counts"],
         "choices": choices,
         "bins": columns[0]["bins"],
         "value_columns": columns,
     }
-    return data, [heading_of(view) for view in shown[0].choice.views]
+    return data, [heading_of(view) for view in page_columns[0].choice.views]
 
 
 def _sentence_values(
     table: pa.Table,
     manifest: Mapping[str, Any],
-    shown: Sequence[_ShownColumn],
+    page_columns: Sequence[_ShownColumn],
     graded: Sequence[str],
 ) -> Json:
     """Return everything that the sentences of the page name."""
-    first = shown[0]
-    view, leading = first.choice.views[0], first.manifest
-    grades = first.grades(view)
+    leading_column = page_columns[0]
+    view, leading = leading_column.choice.views[0], leading_column.manifest
+    grades = leading_column.grades(view)
     mapped = "hexagon" in table.column_names
-    facts = zip(manifest["columns"], shown, strict=True)
+    facts = zip(manifest["columns"], page_columns, strict=True)
     return {
         "view": view,
         **{name: defaultdict(str, manifest[name]) for name in ("guarantee", "dataset")},
@@ -212,16 +221,16 @@ def _sentence_values(
         "software": manifest["software"],
         "statistics": view.statistics,
         "whole_heading": manifest["heading"],
-        "has_all_statistics": all(own.choice.has_all for own in shown),
-        "has_absent": any((own.rows < 0).any() for own in shown),
-        "is_private": first.is_private,
+        "has_all_statistics": all(column.choice.has_all for column in page_columns),
+        "has_absent": any((column.rows < 0).any() for column in page_columns),
+        "is_private": leading_column.is_private,
         "closed_cells": presence_page.CLOSED in grades,
         "presence": presence(),
         "exact_counts": exact_counts(),
         "in_common": in_common(),
         "cells": table.num_rows,
         "hexagons": len(set(table["hexagon"].to_pylist())) if mapped else 0,
-        "value_columns": [_column_values(stated, own) for stated, own in facts],
+        "value_columns": [_column_values(stated, column) for stated, column in facts],
         "qualities": [
             {"name": name, "number": number, "cells": grades.count(name)}
             for number, name in enumerate(graded)
@@ -230,7 +239,7 @@ def _sentence_values(
     }
 
 
-def _column_values(stated: Mapping[str, Any], own: _ShownColumn) -> Json:
+def _column_values(stated: Mapping[str, Any], column: _ShownColumn) -> Json:
     """Return the facts about a value column, with its numbers formatted."""
     return {
         "name": stated["column"],
@@ -240,5 +249,5 @@ def _column_values(stated: Mapping[str, Any], own: _ShownColumn) -> Json:
         # Counted facts: declared ones have no such numbers.
         **{name: f"{stated[name]:,}" for name in ("users", "records") if name in stated},
         "epsilon": format_rounded_up(float(stated["epsilon"]), 4),
-        "bounds": own.manifest["bounds"],
+        "bounds": column.manifest["bounds"],
     }

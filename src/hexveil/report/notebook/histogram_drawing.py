@@ -73,9 +73,11 @@ def histogram_of(table: pa.Table, view: ManifestView, cell: str) -> CellHistogra
 
     def column(end: str) -> Floats:
         # Estimates have a name of their own where values alone are private.
-        own = [f"{name}{end}" for name in names]
-        own = own if own[0] in table.column_names else [f"{one}_estimate" for one in own]
-        return np.array([table[one][row].as_py() for one in own], dtype=np.float64)
+        fields = [f"{name}{end}" for name in names]
+        fields = (
+            fields if fields[0] in table.column_names else [f"{field}_estimate" for field in fields]
+        )
+        return np.array([table[field][row].as_py() for field in fields], dtype=np.float64)
 
     share, low, high = column(""), column("_low"), column("_high")
     if np.isnan(share).any():

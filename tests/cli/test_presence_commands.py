@@ -186,12 +186,13 @@ def test_medians_and_shares(here, call):
     assert "cell bins" in call("dossier", "map").out
 
 
-def test_days_are_published_from_declarations(here, call):
+@pytest.mark.parametrize("columns", [(), ("--value", "speed", "--value", "load")])
+def test_days_are_published_from_declarations(here, call, columns):
     """A day is published once; later its request is known without its records."""
-    (here / "cars.csv").write_text(places())
+    (here / "cars.csv").write_text(with_load(places()))
     slots = 'timeslot = "1d"\nslot = "calendar"\n'
     (here / "run.toml").write_text(MAP.format(cells=CELLS + slots))
-    day = ("publish", "run.toml", "--date", "2026-01-01", "--out", "days")
+    day = ("publish", "run.toml", "--date", "2026-01-01", "--out", "days", *columns)
     first = call(*day)
     assert (first.code, "published: 2026-01-01/" in first.out) == (0, True), first.out
     (here / "cars.csv").unlink()

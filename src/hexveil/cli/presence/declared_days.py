@@ -30,7 +30,6 @@ def plan_declared_day(run: Run, *, dry_run: bool) -> PlannedDay:
     dry_run : bool
         Whether a map that says nothing is planned all the same, to show its price.
     """
-    arguments.refuse_several(run, "publish")
     account = arguments.ledger_arguments(run, Ledger)
     plan = declared_steps.plan_declared(run, declared_steps.declare_run(run))
     if not dry_run:

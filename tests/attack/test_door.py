@@ -42,6 +42,7 @@ MEASURES = {
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/any_unit.py", "mechanisms/presence/map_stage.py",
     "mechanisms/presence/count_map.py", "mechanisms/presence/population_quantile.py",
+    "mechanisms/distribution/binned_blocks.py",
     "mechanisms/distribution/binned_stage.py", "mechanisms/distribution/combined_stages.py",
 }  # fmt: skip
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""
@@ -54,7 +55,7 @@ STUDIES = {
 TAKERS = {
     "measure", "values", "blocks", "user_sums", "execute", "_prepared", "private_pairs",
     "total_over_units", "tally", "tally_by", "_tally", "measure_in_ranges", "_measure_elsewhere",
-    "sums",
+    "sums", "_with_bins",
 }  # fmt: skip
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
 SINGLE_CELL = {"outputs", "estimates", "noiseless_estimates", "_outcomes", "_errors"}

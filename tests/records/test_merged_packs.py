@@ -15,7 +15,7 @@ from hexveil.records.duckdb.packing import cached_sums, merged_entries, packed_r
 from hexveil.records.select import Select
 from hexveil.records.sources import cache as cached_files
 from hexveil.records.sources import merged_packs
-from hexveil.records.sources.merged_packs import MergedPack, closest_pack
+from hexveil.records.sources.merged_packs import MergedPack, closest_packs
 from hexveil.records.sources.sealed_files import seal
 from records.test_cache import CANARY, agree, ask, day, fill, same, scans, sums_of  # noqa: F401  a fixture
 
@@ -192,12 +192,12 @@ def test_a_crash_or_a_full_disk_leaves_no_half_pack(days, place, monkeypatch, at
 def test_the_closest_pack_is_chosen():
     """The one that saves most tables; tables that are equal are never packed."""
     packs = [MergedPack("q", tuple(members)) for members in ("ab", "cd", "bcefg")]
-    assert closest_pack("abcefg", packs, set("abcdefg")) == [packs[2], packs[0]]
-    assert closest_pack("bcef", packs, set("abcdefg")) == [packs[2]]
+    assert closest_packs("abcefg", packs, set("abcdefg")) == [packs[2], packs[0]]
+    assert closest_packs("bcef", packs, set("abcdefg")) == [packs[2]]
     # What it sums beyond is unknown, or too much to be taken away.
-    assert closest_pack("bcef", packs, set("bcef")) == []
-    assert closest_pack("bce", packs, set("abcdefg")) == []
-    assert closest_pack("aabcd", packs, set("abcd")) == []
+    assert closest_packs("bcef", packs, set("bcef")) == []
+    assert closest_packs("bce", packs, set("abcdefg")) == []
+    assert closest_packs("aabcd", packs, set("abcd")) == []
     assert packs[0].head != MergedPack("other", ("a", "b")).head
 
 

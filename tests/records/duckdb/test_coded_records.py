@@ -135,14 +135,14 @@ def test_what_is_not_coded_is_read_with_a_table(why, text, tmp_path, monkeypatch
     elif why == "late quote":
         lines[-1] = lines[-1].replace(b"bus", b'"bus').replace(b",", b'",', 1)
     source.write_bytes(b"".join(lines))
-    with coding() as found:
+    with coding() as found, monkeypatch.context() as patch:
         if why == "few":
-            monkeypatch.setattr(coded_records, "MIN_BYTES", 10**9)
+            patch.setattr(coded_records, "MIN_BYTES", 10**9)
         elif why == "memory":
-            monkeypatch.setattr(coded_records, "MEMORY_SHARE", 1e-9)
+            patch.setattr(coded_records, "MEMORY_SHARE", 1e-9)
         elif why == "late memory":
-            monkeypatch.setattr(coded_records, "_expected_records", lambda *_: 10)
-            monkeypatch.setattr(coded_records, "MEMORY_SHARE", 60 * 2_000 / 1e9)
+            patch.setattr(coded_records, "_expected_records", lambda *_: 10)
+            patch.setattr(coded_records, "MEMORY_SHARE", 60 * 2_000 / 1e9)
         coded = dataset(source, **more)
     assert found == [None]
     with coding(tables=True):

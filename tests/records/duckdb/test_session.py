@@ -65,3 +65,11 @@ def test_what_is_no_size_of_memory_is_refused(memory):
     """A number without a unit, too little, and other things are named."""
     with pytest.raises(InputError, match="memory must be a size"):
         check_memory(memory)
+
+
+def test_hexagons_have_a_function_after_their_table_was_asked_for():
+    """Text that turns out not to be plain is read again, by the engine's function."""
+    with Session("1GB") as session:
+        session.pixels(7)
+        query = f"SELECT {session.hexagon('52.2', '21.0', 7)} AS cell"
+        assert session.arrow(query).num_rows == 1

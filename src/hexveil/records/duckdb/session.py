@@ -84,6 +84,7 @@ class Session:
             # Only now is the session responsible: a failure above closes what was opened.
             self._close = opened.pop_all().close
         self._pixels: dict[int, PixelLookup] = {}
+        self._functions: set[str] = set()
         self.sortable = int(self.memory * SORTABLE_PER_BYTE)
         """Integers that may be sorted in memory at once."""
 
@@ -112,7 +113,7 @@ class Session:
     def hexagon(self, lat: str, lon: str, resolution: int) -> str:
         """Return the expression of the hexagon of a place; both must be null or in range."""
         name = f"hexagon_{resolution}"
-        if resolution not in self._pixels:
+        if name not in self._functions:
             double = duckdb.sqltypes.DOUBLE
             self._connection.create_function(
                 name,
@@ -121,6 +122,7 @@ class Session:
                 duckdb.sqltypes.UBIGINT,
                 type=PythonUDFType.ARROW,
             )
+            self._functions.add(name)
         return f"{name}({lat}, {lon})"
 
     def pixels(self, resolution: int) -> PixelLookup:

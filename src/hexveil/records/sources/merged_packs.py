@@ -76,7 +76,7 @@ def read_pack(path: Path) -> MergedPack | None:
     return pack if is_name and path.name == pack.head and pack.layout == _LAYOUT else None
 
 
-def closest_pack(
+def closest_packs(
     digests: Sequence[str], packs: Iterable[MergedPack], known: Collection[str]
 ) -> list[MergedPack]:
     """Return the packs that save most tables when these are added up, the best first.
@@ -91,12 +91,14 @@ def closest_pack(
 
     Examples
     --------
-    >>> one, two = MergedPack("", ("a", "b")), MergedPack("", ("b", "c", "d", "e"))
-    >>> found = closest_pack(["a", "b", "c", "d"], [one, two], set("abcde"))
+    >>> one, two = MergedPack("", ("a", "b")), MergedPack("", ("b", "c", "d"))
+    >>> found = closest_packs(["a", "b", "c", "d"], [one, two], set("abcd"))
     >>> [len(pack.members) for pack in found]
-    [4, 2]
-    >>> closest_pack(["a", "c", "d"], [one], set("acd")), closest_pack(["a", "a"], [one], set("ab"))
-    ([], [])
+    [3, 2]
+    >>> closest_packs(["a", "c", "d"], [one], set("acd"))
+    []
+    >>> closest_packs(["a", "a"], [one], set("ab"))
+    []
     """
     asked = set(digests)
     if len(asked) < len(digests):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import StorageError
 from hexveil.records.duckdb.packing.merged_entries import merge_entries
 from hexveil.records.duckdb.packing.pack_table import write_rows
-from hexveil.records.sources.merged_packs import MergedPack, closest_pack, is_due
+from hexveil.records.sources.merged_packs import MergedPack, closest_packs, is_due
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class CachedSums:
         """
         asked = [entry.digest for entry in entries if entry.table]
         by_digest = {entry.digest: entry for entry in others if entry.table}
-        for pack in closest_pack(asked, self._store.packs(self._query), set(by_digest)):
+        for pack in closest_packs(asked, self._store.packs(self._query), set(by_digest)):
             subtracted = [by_digest[one] for one in sorted(set(pack.members).difference(asked))]
             if self._store.is_intact(pack) and all(map(self._store.is_intact, subtracted)):
                 self._pack, self._subtracted = pack, subtracted

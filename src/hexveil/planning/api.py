@@ -222,7 +222,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     loss over all of them within `epsilon`. Of records that were read with
     protect="presence" only what was declared enters, the result is a `PresencePlan`, and the
     arguments are epsilon, fleet, statistics (also "users"), weights, user_cap, delta,
-    baseline_error and edition; of several value columns a `DeclaredColumnPlans`, without delta and
+    baseline_error and edition; of several value columns a `DeclaredColumnPlans`, without
     baseline_error.
 
     Parameters

@@ -12,10 +12,11 @@ import pytest
 
 import hexveil as hv
 from forged_columns import changed_manifest
-from hexveil.base.errors import HexveilError, InputError
+from hexveil.accounting.gaussian_composition import calibrated_square
+from hexveil.base.errors import BudgetError, HexveilError, InputError
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages
 from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.loss_shares import PureShares
+from hexveil.mechanisms.presence.loss_shares import AddedSquares, PureShares
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import OneShot, RangeDesign
 from hexveil.planning.columns.plan_declared import parts_of_epsilon
@@ -190,7 +191,7 @@ def test_a_declared_fleet_of_each_column_divides_epsilon():
     ("options", "message"),
     [
         ({"baseline_error": 2}, "baseline_error goes with a single value column"),
-        ({"delta": "1e-6"}, "delta goes with a single value column"),
+        ({"delta": "0.2"}, "delta"),
         ({"weights": {"moments": 2}}, "'moments' has no meaning"),
         ({"weights": {"pm10": 2}}, "no value column"),
         ({"epsilon": None}, "name it"),
@@ -242,6 +243,34 @@ def test_a_release_that_books_one_column_draws_no_other(dataset, plan, tmp_path,
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="air", budget="9")
     with pytest.raises(HexveilError, match="more than was booked"):
         hv.release(dataset, plan, ledger=book, accept_noise=True)
+
+
+def test_squares_of_all_columns_add_up_under_a_delta(dataset, tmp_path, monkeypatch):
+    """Any unit is booked the sum of squares, in an account of this δ; too little draws nothing."""
+    options = {"epsilon": 3, "fleet": 400, "statistics": STATISTICS}
+    plan = hv.plan(dataset, delta="1e-6", advise=False, **options)
+    squares = [calibrated_square(one.epsilon, plan.delta) for one in plan.plans.values()]
+    assert float(plan.booked_limit) == pytest.approx(float(sum(squares)), rel=1e-12)
+    assert sum(squares) <= calibrated_square(Fraction(3), plan.delta)
+    assert 2.9 < plan.epsilon <= 3 < sum(plan.column_epsilons().values())
+    book = hv.Ledger(tmp_path / "book.sqlite", dataset="air", budget=3, delta="1e-6")
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    folder = made.write(tmp_path / "map")
+    assert hv.verify(folder)["guarantee"]["delta"] == "0.000001"
+    assert "(epsilon, delta)-differential privacy" in dossier(folder).to_text()
+    assert hv.release(dataset, plan, ledger=book).replayed
+    with pytest.raises(BudgetError):
+        second = hv.plan(dataset, delta="1e-6", edition="second", advise=False, **options)
+        hv.release(dataset, second, ledger=book, accept_noise=True)
+    # A twin that books the first column alone.
+    true_stages = presence_publication.booked_stages
+    short = AddedSquares(squares[0])
+    monkeypatch.setattr(
+        presence_publication, "booked_stages", lambda one: replace(true_stages(one), shares=short)
+    )
+    other = hv.Ledger(tmp_path / "other.sqlite", dataset="air", budget=3, delta="1e-6")
+    with pytest.raises(HexveilError, match="more than was booked"):
+        hv.release(dataset, plan, ledger=other, accept_noise=True)
 
 
 def test_a_plan_of_other_columns_is_refused(dataset, plan, book):

@@ -29,6 +29,7 @@ from hexveil.accounting.gaussian_loss import MIN_DEVIATION
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import GaussianNoise, Meter
+from hexveil.mechanisms.distribution.combined_stages import RenumberedUnits
 from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS, JointDistance
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
@@ -121,6 +122,23 @@ class GaussianShares:
         return SquareMeter(float(booked.max()))
 
 
+@dataclass(frozen=True)
+class AddedSquares:
+    """Square of μ of several parts together, which have their own shares.
+
+    Attributes
+    ----------
+    booked : Fraction
+        Loss of any unit over all parts, as a square of μ.
+    """
+
+    booked: Fraction
+
+    def meter(self, booked: Floats) -> Authority:
+        """Return the meter of the squares that were booked."""
+        return SquareMeter(float(booked.max()))
+
+
 LossShares: TypeAlias = PureShares | GaussianShares
 
 
@@ -168,6 +186,8 @@ class SquareMeter:
 
 def stage_square(request: NoiseRequest, report: SensitivityReport) -> float:
     """Return μ² of a noise request, but for rounding: infinite where no square limits it."""
+    if isinstance(report, RenumberedUnits):
+        report = report.report  # of one of several value columns: any unit is any unit in each
     if isinstance(request, GaussianNoise):
         if not isinstance(report, JointDistance):
             return math.inf

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import added_epsilon
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.distribution.combined_stages import ColumnComponent, CombinedStages
@@ -245,8 +246,9 @@ class DeclaredColumnPlans(PlansByColumn):
 
     @property
     def epsilon(self) -> Fraction:
-        """Loss of any unit, present or not: the exact sum over all columns."""
-        return sum((plan.epsilon for plan in self.plans.values()), Fraction(0))
+        """Loss of any unit, present or not, over all columns: the exact sum, or that at `delta`."""
+        epsilons = [plan.epsilon for plan in self.plans.values()]
+        return added_epsilon(epsilons, self.delta) if self.delta else sum(epsilons, Fraction(0))
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan's figures as JSON data; all of it was declared."""
@@ -257,7 +259,7 @@ class DeclaredColumnPlans(PlansByColumn):
             "weights": {name: float(weight) for name, weight in self.weights.items()},
             "refusal": self.refusal,
             "columns": {
-                # Columns have a pure promise alone, so no gain of a δ is told.
+                # What a δ gains is told of single columns alone.
                 column: plan.to_json() | {"with_delta": None}
                 for column, plan in self.plans.items()
             },

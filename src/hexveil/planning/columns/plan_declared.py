@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
 from hexveil.planning.columns.column_plan import DeclaredColumnPlans
 from hexveil.planning.columns.epsilon_shares import divide_epsilon
 from hexveil.planning.columns.plan_columns import (
+    DivisibleLoss,
     refuse_of_one_column,
     split_weights,
     whole_epsilon,
@@ -45,7 +47,8 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
 ) -> DeclaredColumnPlans:
     """Return a plan of several value columns with private presence; see `hexveil.plan`.
 
-    The parts of ε add up to it exactly: any unit may have records in every column.
+    The parts of ε add up to it exactly, or under a δ their squares of μ to no more than its own:
+    any unit may have records in every column.
 
     Parameters
     ----------
@@ -56,15 +59,17 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
         Importance of each column, default 1.
     epsilon, statistics, user_cap, edition
         As `hexveil.plan` has them; statistics and cap are those of each column.
-    baseline_error, delta
-        Refused: in the units of one column, and not composed over columns yet.
+    baseline_error
+        Refused: in the units of one column.
+    delta : number, optional
+        That of every column: squares of μ are divided in place of ε.
 
     Raises
     ------
     InputError
         On an argument that is missing or has no meaning here.
     """
-    refuse_of_one_column({"baseline_error": baseline_error, "delta": delta})
+    refuse_of_one_column({"baseline_error": baseline_error})
     importance, kinds = split_weights(weights, [*facts.columns])
     if kinds:
         raise InputError(
@@ -76,14 +81,17 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
     def planned(column: str, budget: Fraction) -> PresencePlan:
         return plan_presence(
             facts.columns[column], epsilon=budget, fleet=declared[column], statistics=statistics,
-            user_cap=user_cap, edition=edition,
+            user_cap=user_cap, edition=edition, delta=delta,
         )  # fmt: skip
 
-    equal = total / len(facts.columns)
+    small = to_delta(delta)
+    loss = DivisibleLoss.of(total, small, 1)
+    equal = loss.part(Fraction(1, len(facts.columns)))
     errors = [relative_error_on_paper(planned(column, equal)) for column in importance]
     # Shares are of few digits: another processor divides ε alike, so that its request is the same.
-    shares = divide_epsilon([*importance.values()], errors)
-    epsilons = dict(zip(importance, parts_of_epsilon(total, shares), strict=True))
+    shares = divide_epsilon([*importance.values()], errors, loss.exponent)
+    budgets = [loss.part(share) for share in shares] if small else parts_of_epsilon(total, shares)
+    epsilons = dict(zip(importance, budgets, strict=True))
     plans = {column: planned(column, budget) for column, budget in epsilons.items()}
     return DeclaredColumnPlans(facts, plans, total, importance, edition)
 

@@ -33,15 +33,17 @@ def render_columns_readme(manifest: Json, columns: Sequence[Json]) -> str:
 
 def _values(manifest: Json, columns: Sequence[Json]) -> Json:
     names = ", ".join(column["column"] for column in manifest["columns"])
+    is_private = manifest.get("model") == "presence"
     return {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
         "heading": format_heading(manifest["statistics"], names),
         "dataset": manifest["dataset"]["name"],
         "guarantee": manifest["guarantee"],
-        "meaning_of_delta": delta_in_words(manifest),
+        # Under private presence each column declares its fleet, and the whole has none.
+        "meaning_of_delta": delta_in_words(columns[0] if is_private else manifest),
         "epsilon": format_rounded_up(float(Fraction(manifest["guarantee"]["epsilon_spent"])), 4),
-        "is_private": manifest.get("model") == "presence",
+        "is_private": is_private,
         "losses": describe_losses(manifest.get("losses")),
         "columns": [
             _column(stated, column_manifest)

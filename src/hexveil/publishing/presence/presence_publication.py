@@ -20,7 +20,7 @@ from hexveil.ledger.promises import check_same_promise
 from hexveil.mechanisms.contract import replay
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.loss_shares import PureShares
+from hexveil.mechanisms.presence.loss_shares import AddedSquares, PureShares
 from hexveil.model.column_facts import DeclaredColumns
 from hexveil.planning.columns.column_plan import DeclaredColumnPlans
 from hexveil.planning.presence.presence_plan import PresencePlan
@@ -107,7 +107,8 @@ def _sums_of(dataset: PrivateDataset | PrivateColumns) -> PrivateSums:
 def booked_stages(plan: DeclaredPlan) -> BookedStages:
     """Return the stages of a plan, and what is booked for them."""
     if isinstance(plan, DeclaredColumnPlans):
-        return BookedStages(plan.allocation(), PureShares(plan.epsilon), plan.delta)
+        shares = AddedSquares(plan.booked_limit) if plan.delta else PureShares(plan.epsilon)
+        return BookedStages(plan.allocation(), shares, plan.delta)
     stages = plan.request.allocation()
     return BookedStages(stages, stages.shares, stages.delta)
 

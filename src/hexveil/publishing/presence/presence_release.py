@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hexveil.ledger import Ledger
     from hexveil.mechanisms.contract import Outputs, PrivateSums, StagedPlan
-    from hexveil.mechanisms.presence.loss_shares import LossShares
+    from hexveil.mechanisms.presence.loss_shares import AddedSquares, LossShares
     from hexveil.model.private_pairs import PairBlocks
     from hexveil.planning.presence.counted_request import AnyRequest
 
@@ -71,7 +71,7 @@ class BookedStages:
     """
 
     stages: StagedPlan
-    shares: LossShares
+    shares: LossShares | AddedSquares
     delta: Fraction
 
 

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from hexveil.accounting.gaussian_composition import square_epsilon
-from hexveil.base.rational import decimal_text
+from hexveil.accounting.gaussian_composition import added_epsilon, square_epsilon
 from hexveil.publishing import signing
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.columns.column_description import (
@@ -121,7 +120,7 @@ class ColumnsCheck:
         guarantee = self.manifest["guarantee"]
         total = (
             f"loss of any {guarantee['privacy_unit']}, present or not, over all value columns: "
-            f"{decimal_text(_sum_of_parts(self.columns))} by the columns, "
+            f"{_sum_of_parts(self.columns, guarantee)} by the columns, "
             f"{guarantee['epsilon_spent']} as stated"
         )
         return self._with_columns([total], [])
@@ -332,19 +331,17 @@ def _check_private_losses(manifest: Json, columns: Mapping[str, CheckedColumn]) 
     """Yield if the loss of any unit is not the sum of its losses in all columns."""
     guarantee = manifest["guarantee"]
     spent = Fraction(guarantee["epsilon_spent"])
-    if spent != _sum_of_parts(columns):
+    if guarantee["epsilon_spent"] != _sum_of_parts(columns, guarantee):
         yield "epsilon_spent is not the sum of the losses of the columns."
-    if "delta" in guarantee:
-        yield "guarantee/delta is stated, but releases of several columns have a pure promise."
     yield from _check_words(manifest, columns, spent)
 
 
-def _sum_of_parts(columns: Mapping[str, CheckedColumn]) -> Fraction:
-    """Return the sum of the losses that the columns state."""
-    stated = (
-        column_check.manifest["guarantee"]["epsilon_spent"] for column_check in columns.values()
-    )
-    return sum(map(Fraction, stated), Fraction(0))
+def _sum_of_parts(columns: Mapping[str, CheckedColumn], guarantee: Json) -> str:
+    """Return the text of the loss of any unit that the losses of the columns make together."""
+    manifests = (column_check.manifest for column_check in columns.values())
+    stated = [Fraction(manifest["guarantee"]["epsilon_spent"]) for manifest in manifests]
+    delta = Fraction(guarantee.get("delta", 0))
+    return epsilon_text(added_epsilon(stated, delta) if delta else sum(stated, Fraction(0)))
 
 
 def _check_losses(manifest: Json, columns: Mapping[str, CheckedColumn]) -> Iterator[str]:

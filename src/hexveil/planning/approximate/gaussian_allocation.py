@@ -139,15 +139,15 @@ def _calibrated(
         shared = range_square(allocation.clipping.shared_epsilon)
     elif isinstance(allocation.clipping, PerCellRange):
         shared = choices_square(allocation.clipping.plan)
-    largest = float(booked_per_user(problem, allocation).max(initial=0.0))
+    room, fitted = float(square) - shared, allocation
+    largest = float(booked_per_user(problem, fitted).max(initial=0.0))
     if not largest > shared:  # constants alone
         return allocation
-    room = float(square) - shared
-    times = math.sqrt((largest - shared) / room) * MARGIN
-    fitted = allocation.with_noise_scaled(times)
-    # Rounded contributions could keep the ratio from holding exactly.
-    while Fraction(float(booked_per_user(problem, fitted).max())) > square:
-        fitted = fitted.with_noise_scaled(MARGIN)
+    fitted = fitted.with_noise_scaled(math.sqrt((largest - shared) / room) * MARGIN)
+    # Rounded contributions and steps of the lattice keep the ratio from holding exactly. Each time
+    # the noise grows by what is still missing.
+    while (largest := float(booked_per_user(problem, fitted).max())) > square:
+        fitted = fitted.with_noise_scaled(math.sqrt((largest - shared) / room) * MARGIN)
     return fitted
 
 

@@ -76,7 +76,7 @@ TABLE = {
             ("geopandas", "published_numbers.py"),
             ("matplotlib", "published_numbers.py"),
             ("matplotlib", "columns/column_release.py"),
-            ("jsonschema", "verification/column_checks.py"),
+            ("jsonschema", "verification/columns/column_checks.py"),
             ("jsonschema", "verification/verify.py"),
             ("cryptography", "signing.py"),
             ("pyogrio", "catalogue/vector_tiles.py"),

@@ -11,7 +11,7 @@ from hexveil.publishing import receipt
 from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.published_numbers import Release
-from hexveil.publishing.verification.column_checks import has_columns
+from hexveil.publishing.verification.columns.column_checks import has_columns
 from hexveil.publishing.verification.loaded_release import load
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.columns.column_table import join_columns
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.published_numbers import Release
-from hexveil.publishing.verification.column_checks import has_columns
+from hexveil.publishing.verification.columns.column_checks import has_columns
 from hexveil.publishing.verification.files.file_comparison import as_released
 from hexveil.publishing.verification.verify import read_columns, read_release
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hexveil.publishing.verification.column_checks import ColumnsCheck
+    from hexveil.publishing.verification.columns.column_checks import ColumnsCheck
 
 
 def load(folder: str | Path, *, key: str | Path | None = None) -> Release:

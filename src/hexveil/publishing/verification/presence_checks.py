@@ -149,7 +149,7 @@ def check_presence_losses(manifest: Json) -> Iterator[str]:
         "neighbours": neighbours(unit, protect="presence"),
         "assumptions": [
             *assumptions(unit, protect="presence", delta=delta),
-            # Its words are checked with the manifest (`column_checks.check_together`).
+            # Its words are checked with the manifest (`column_totals.check_together`).
             *guarantee["assumptions"][-1:] * ("columns_together" in manifest),
         ],
         "not_protected": not_protected(protect="presence"),

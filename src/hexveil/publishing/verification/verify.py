@@ -34,13 +34,13 @@ from hexveil.publishing.markup import clean
 from hexveil.publishing.presence.presence_manifest import MODEL, presence_schema
 from hexveil.publishing.verification import (
     accuracy_checks,
-    column_checks,
     distribution_checks,
     loss_checks,
     presence_checks,
     recomputed_losses,
     square_checks,
 )
+from hexveil.publishing.verification.columns import column_checks, column_totals
 from hexveil.publishing.verification.files import file_comparison, untrusted_files
 from hexveil.publishing.verification.files.checked_files import NOT_SIGNED, CheckedFiles, read_json
 from hexveil.publishing.verification.release_statements import ReleaseStatements
@@ -48,7 +48,7 @@ from hexveil.publishing.verification.release_statements import ReleaseStatements
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexveil.publishing.verification.column_checks import ColumnsCheck
+    from hexveil.publishing.verification.columns.column_checks import ColumnsCheck
 
     Json = dict[str, Any]
 
@@ -403,7 +403,7 @@ def _check_manifest(manifest: Json) -> Iterator[str]:
     if not is_private and not manifest.get("cells"):
         yield "manifest.json has no cells."
         return
-    yield from column_checks.check_together(manifest)
+    yield from column_totals.check_together(manifest)
     if is_distribution:
         # After the schema alone: what it composes must be there, and nothing else.
         yield from distribution_checks.check_statements(manifest)

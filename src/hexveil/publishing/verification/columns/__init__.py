@@ -1,0 +1,1 @@
+"""Verification of a release of several value columns."""

@@ -131,14 +131,16 @@ def mixed_likelihood(
     edges : ndarray of float, shape (n_cells, n_bins + 1)
         Edges of bins, as modes of the law.
     """
-    means = law.mean(edges)
+    own = law.clipped(edges, *law.bounds)
+    means = own.mean.copy()
     means[:, 0], means[:, -1] = law.bounds
     total = np.full((edges.shape[0], edges.shape[1] - 1), -np.inf)
     for multiple, share in SPREAD_MULTIPLES:
-        scaled = law if multiple == 1.0 else law.scaled(multiple)
-        modes = edges if multiple == 1.0 else scaled.modes(means)
+        as_laid = multiple == 1.0
+        scaled = law if as_laid else law.scaled(multiple)
+        modes = edges if as_laid else scaled.modes(means)
+        whole = own if as_laid else scaled.clipped(modes, *scaled.bounds)
         log_density = np.full(total.shape, math.log(share))
-        whole = scaled.clipped(modes, *scaled.bounds)
         for look in looks:
             log_density += log_likelihood(scaled, design, look, modes, whole)
         total = np.logaddexp(total, log_density)

@@ -28,6 +28,7 @@ from hexveil.smoothing.clipping_model.cell_priors import CellPrior, MapParameter
 from hexveil.smoothing.clipping_model.clipped_observations import mixed_likelihood
 from hexveil.smoothing.clipping_model.group_centres import CellLikelihoods, predict_centres
 from hexveil.smoothing.clipping_model.user_mean_law import UserMeanLaw, UserMeanSpread
+from hexveil.smoothing.random_effects import drop_uninformative
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,17 +87,23 @@ def fit(
         return CellPosterior(np.zeros((0, BINS + 1)), np.zeros((0, BINS)), bounds)
     seen = [block.bins(block.first) for block in blocks]
     alike = _FittedPrior.of(prior, seen, spread, bounds)
+    roughs = [alike.masses(k, *bins) for k, bins in enumerate(seen)]
     models = [(1.0, alike)]
-    centres = predict_centres(
-        alike.numbers(seen), last_look(looks), design, spread, bounds, effects
-    )
+    groups = drop_uninformative(list(effects))
+    centres = None
+    if groups:
+        own = alike.numbers(seen, roughs)
+        centres = predict_centres(own, last_look(looks), design, spread, bounds, groups)
     if centres is not None:
         grouped = _FittedPrior.of(replace(prior, centres=centres), seen, spread, bounds)
         share = _share_of_groups(alike.parameters, grouped.parameters)
         models = [(1.0 - share, alike), (share, grouped)]
+        roughs = [
+            _mixed([(1.0 - share, rough), (share, grouped.masses(k, *bins))])
+            for k, (rough, bins) in enumerate(zip(roughs, seen, strict=True))
+        ]
     answers = []
-    for k, (block, bins) in enumerate(zip(blocks, seen, strict=True)):
-        rough = _mixed([(weight, model.masses(k, *bins)) for weight, model in models])
+    for k, (block, rough) in enumerate(zip(blocks, roughs, strict=True)):
         edges, likelihood = block.bins(refine(block.first, rough))
         masses = [(weight, model.masses(k, edges, likelihood)) for weight, model in models]
         answers.append((edges, _mixed(masses)))
@@ -127,15 +134,13 @@ class _FittedPrior:
         """Return the posterior probability of each bin of a block's cells."""
         return posterior_masses(self.priors[block], self.parameters, edges, likelihood)
 
-    def numbers(self, seen: Sequence[tuple[Floats, Floats]]) -> CellLikelihoods:
-        """Return the likelihood of each cell, without this prior."""
+    def numbers(
+        self, seen: Sequence[tuple[Floats, Floats]], posteriors: Sequence[Floats]
+    ) -> CellLikelihoods:
+        """Return the likelihood of each cell: its posterior without this prior."""
         parts = [
-            CellLikelihoods.of(
-                edges,
-                self.masses(k, edges, np.ones_like(likelihood)),
-                self.masses(k, edges, likelihood),
-            )
-            for k, (edges, likelihood) in enumerate(seen)
+            CellLikelihoods.of(edges, self.masses(k, edges, np.ones_like(likelihood)), posterior)
+            for k, ((edges, likelihood), posterior) in enumerate(zip(seen, posteriors, strict=True))
         ]
         return CellLikelihoods(
             np.concatenate([one.number for one in parts]),

@@ -13,7 +13,8 @@ from hexveil.planning.clipping_range.user_clusters import (
     MIN_CLUSTER_USERS,
     SHARE_WEIGHT,
     SIZE_WEIGHT,
-    cluster_users,
+    cluster_labels,
+    clusters_from_labels,
     user_features,
 )
 
@@ -31,7 +32,13 @@ def mixed(seed, users=120, cells=5):
 
 def made(occupancy, number):
     """Return the classes of an occupancy."""
-    return cluster_users(occupancy, user_features(occupancy), number)
+    (labels,) = cluster_labels(occupancy, [number])
+    return clusters_from_labels(occupancy, labels)
+
+
+def points_of(occupancy):
+    """Return each user as a point."""
+    return user_features(occupancy, occupancy.records_per_user)
 
 
 @examples(25)
@@ -96,7 +103,7 @@ def test_users_who_are_all_alike_are_one_class():
 
 def test_points_are_shares_and_the_logarithm_of_size():
     """With few cells a share has a direction of its own; twice as many records are one step."""
-    points = user_features(Occupancy.from_dense([[3, 1], [0, 8]]))
+    points = points_of(Occupancy.from_dense([[3, 1], [0, 8]]))
     assert points == pytest.approx(
         np.array(
             [
@@ -110,10 +117,10 @@ def test_points_are_shares_and_the_logarithm_of_size():
 def test_many_cells_are_reduced_and_distances_stay():
     """Distances between users over 300 cells are kept within a few tenths by `MAX_DIRECTIONS`."""
     occupancy = mixed(5, users=60, cells=300)
-    records = user_clusters.records_per_user(occupancy)
+    records = occupancy.records_per_user
     whole = np.zeros((60, 300))
     whole[occupancy.user, occupancy.cell] = occupancy.n / records[occupancy.user]
-    points = user_features(occupancy)[:, :-1]
+    points = points_of(occupancy)[:, :-1]
     assert points.shape == (60, MAX_DIRECTIONS)
     pairs = np.triu_indices(60, 1)
     true = SHARE_WEIGHT * np.linalg.norm(whole[pairs[0]] - whole[pairs[1]], axis=1)

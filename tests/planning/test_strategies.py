@@ -361,9 +361,7 @@ def test_users_have_noise_of_classes_and_of_distances(plan):
     scales = np.column_stack((own * grouping.share * steps.cluster_noise, fine * steps.noise))
     assert part.scale == pytest.approx(np.sqrt((scales**2).sum(axis=1)))
     share = steps.weight / steps.totals(occupancy)[occupancy.cell]
-    most = own * strategies.max_cluster_bias(occupancy, steps) + fine * max_bias(
-        occupancy, share
-    )
+    most = own * strategies.max_cluster_bias(occupancy, steps) + fine * max_bias(occupancy, share)
     assert part.bias == pytest.approx(most)
     loud = strategies.laplace_sum_quantile95(scales[:, :-1], scales[:, -1])
     assert part.bound95 == pytest.approx(most + loud)

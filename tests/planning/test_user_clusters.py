@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 
+from distributed_blocks import distributed
 from examples import examples
 from hexveil import Occupancy
 from hexveil.planning.clipping_range import user_clusters
@@ -137,6 +138,19 @@ def test_a_sample_finds_the_classes_of_many(monkeypatch):
     of = made(crowd, 3).labels.reshape(3, 200)
     assert of.std(axis=1).max() == 0
     assert np.unique(of).size == 3
+
+
+@pytest.mark.parametrize(("cells", "sampled"), [(6, 60), (MAX_DIRECTIONS + 30, 60), (6, 120)])
+def test_users_in_blocks_have_the_classes_of_users_at_hand(cells, sampled, monkeypatch):
+    """Those of the sample and all others; every cell's parts are the same doubles."""
+    monkeypatch.setattr(user_clusters, "SAMPLED_USERS", sampled)
+    monkeypatch.setattr(user_clusters, "NEAREST_AT_ONCE", 50)
+    whole = mixed(3, cells=cells)
+    apart = distributed(whole, 40)
+    for one, other in zip(*(cluster_labels(o, [3, 8]) for o in (whole, apart)), strict=True):
+        assert one.tolist() == other.tolist()
+        shares = [clusters_from_labels(o, one).share for o in (whole, apart)]
+        assert np.array_equal(*shares)
 
 
 def test_classes_whose_numbers_are_known_are_put_together():

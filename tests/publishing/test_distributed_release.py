@@ -21,7 +21,7 @@ from hexveil.planning.allocation import (
     TwoStageRange,
     WithinBounds,
 )
-from hexveil.planning.clipping_range import user_clusters
+from hexveil.planning.clipping_range import range_allocations, user_clusters
 from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.proposals import propose_runs
@@ -136,19 +136,21 @@ def test_the_whole_numbers_are_the_same(name, room):
 
 
 @pytest.mark.parametrize("room", [1, 30, 10_000])
-def test_each_strategy_of_two_stages_is_that_of_pairs_at_hand(room):
+def test_each_strategy_of_two_stages_is_that_of_pairs_at_hand(room, monkeypatch):
     """Interval, h, clusters, residuals, centres: the same whole numbers, scales and table."""
+    monkeypatch.setattr(user_clusters, "MIN_CLUSTER_USERS", 3)
     whole = records()
     there = distributed_dataset(whole, room)
     made = hv.plan(there, advise=False, **TWO_STAGES)
     here = at_hand(made, whole)
+    assert made.allocation.clipping.stages.cluster_noise.size > 1
     np.testing.assert_allclose(made.losses(), here.losses(), rtol=1e-14)
     np.testing.assert_allclose(made.error, here.error, rtol=1e-14)
     assert float(made.l0_epsilon) == pytest.approx(float(here.l0_epsilon), rel=1e-14)
     for way in STRATEGIES:
         with taking(way):
             (given, outputs, decoded), (same, also, again) = run(there, made), run(whole, here)
-        assert len(given) == {"single_stage": 4, "user_residuals": 5, "cell_residuals": 5}[way]
+        assert len(given) == (5 if way == "cell_residuals" else 4)
         assert list(outputs) == list(also)
         for (numbers, scales), (others, other_scales) in zip(given, same, strict=True):
             np.testing.assert_array_equal(numbers, others)
@@ -303,6 +305,26 @@ def test_the_default_plan_is_that_of_pairs_at_hand(epsilon, statistics, kind):
     assert type(here.allocation.clipping) is type(there.allocation.clipping) is kind
     np.testing.assert_allclose(there.error, here.error, rtol=1e-9)
     np.testing.assert_allclose(there.losses(), here.losses(), rtol=1e-9)
+
+
+def test_auto_weighs_two_stages_wherever_pairs_are(monkeypatch):
+    """Where users do not suffice for ranges of cells, they are a candidate in blocks too."""
+    seen, real = [], range_allocations.allocate_two_stage
+    monkeypatch.setattr(
+        range_allocations,
+        "allocate_two_stage",
+        lambda occupancy, *given: seen.append(occupancy.is_local) or real(occupancy, *given),
+    )
+    counts = np.random.default_rng(9).poisson(1, (200, 6)) + np.eye(200, 6, dtype=int)
+    counts[counts.sum(axis=1) == 0, 0] = 1
+    n = counts.T[counts.T > 0].astype(np.int64)
+    whole = dataset_of(counts.astype(np.int64), 0 * n, 0 * n, scale=SCALE, cells=hexagons(6))
+    here, there = (
+        hv.plan(one, epsilon=1, advise=False) for one in (whole, distributed_dataset(whole, 90))
+    )
+    assert seen == [True, False]
+    assert type(here.allocation.clipping) is type(there.allocation.clipping)
+    np.testing.assert_allclose(there.error, here.error, rtol=1e-9)
 
 
 def test_the_adviser_predicts_what_it_does_at_hand():

@@ -9,7 +9,9 @@ import pytest
 import hexveil as hv
 from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, InputError, StorageError
-from hexveil.mechanisms import noise
+from hexveil.mechanisms import map_quantiles, noise
+from hexveil.mechanisms.private_quantile import ListedPoints
+from hexveil.publishing.private_sums import private_sums
 from publishing import measuring
 from publishing.test_distributed_release import at_hand, distribution_at_hand, noised, run
 from publishing.two_stage_plans import taking
@@ -139,6 +141,7 @@ def test_blocks_that_are_made_again_must_be_the_same(elsewhere, monkeypatch):
     store = elsewhere.occupancy.store
     digests = vars(store)["_digests"]
     assert set(digests) == {"cells", "users"}  # both were asked when they were made
+    distances = map_quantiles.UserResiduals(elsewhere.occupancy)
     changed = "the records changed while they were in use"
     with monkeypatch.context() as patch:
         for whole in digests:
@@ -146,7 +149,7 @@ def test_blocks_that_are_made_again_must_be_the_same(elsewhere, monkeypatch):
         with pytest.raises(StorageError, match=changed):
             elsewhere.occupancy.kth_largest(2)
         with pytest.raises(StorageError, match=changed):
-            elsewhere.sums.sum_over_users(_total)
+            distances.tally(private_sums(elsewhere), ListedPoints(np.array([1, 2])))
 
 
 def test_counts_of_a_grid_that_do_not_fit_stay_in_spark(spark, elsewhere, here):
@@ -175,11 +178,6 @@ def test_a_failure_in_a_task_shows_nothing(elsewhere, capfd):
         error = error.__cause__ or error.__context__
     assert str(SECRET) not in said.out + said.err
     assert "bus 3" not in said.out + said.err
-
-
-def _total(_pairs, total, _squares):
-    """Return the sum of a block."""
-    return total.sum(keepdims=True)
 
 
 def _fails(pairs, total, _squares):

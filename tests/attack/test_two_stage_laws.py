@@ -24,6 +24,7 @@ import hexveil as hv
 from attack.path_audit import AUDITS, LEVEL, Pair, audit, power
 from attack.path_files import Setting, one_id
 from attack.test_path_audit import CASES
+from distributed_blocks import distributed_dataset
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, Outputs, execute
 from hexveil.mechanisms.map_quantiles import MapQuantiles
@@ -34,6 +35,7 @@ from hexveil.mechanisms.released_ranges import (
     STRATEGIES,
     widened,
 )
+from hexveil.mechanisms.two_stage import residual_stages
 from hexveil.mechanisms.two_stage.two_stage_mean import FIRST_MEANS, TwoStageAllocation
 from hexveil.mechanisms.weighted import weighted_mean
 from hexveil.model.public_metadata import ValueLattice
@@ -70,7 +72,8 @@ SURE = 1 - 1e-6
 """The chance, by exact laws, of what a test expects of its draws."""
 OWN = 16
 """Bounds that are compared with a claim here: whole releases of three ways and of the one that is
-found, at two losses; three ways alone, the choice of h, and four for more."""
+found, at two losses; three ways alone, one of them in blocks, the choice of h, and three for
+more."""
 BESIDE = 5
 """Those of test_path_audit.py beside its cases."""
 
@@ -89,6 +92,10 @@ it, the last by its id, and the one before it have no cell in common."""
 @cache
 def made(fleet="together"):
     """Return the data sets of two neighbours, and the one plan of both."""
+    if fleet == "in blocks":
+        left, right, _ = made()
+        left, right = (distributed_dataset(one, 4) for one in (left, right))
+        return left, right, planned(left, TOGETHER.plan["epsilon"])
     with tempfile.TemporaryDirectory() as folder:
         return FLEETS[fleet].both(Path(folder))
 
@@ -363,10 +370,15 @@ def alone(way, epsilon=2, fleet="together"):
     return Alone(left, right, plan, numbers_of(plan, (40, 80), 10, way), centre)
 
 
-@each_way
-def test_a_way_alone_does_not_refute_what_is_booked_for_it(way):
-    """Draws prove no more than what is left beside interval and h, and a good part of it."""
-    given = alone(way)
+@pytest.mark.parametrize(
+    ("way", "fleet"), [*((way, "together") for way in STRATEGIES), ("user_residuals", "in blocks")]
+)
+def test_a_way_alone_does_not_refute_what_is_booked_for_it(way, fleet):
+    """Draws prove no more than what is left beside interval and h, and a good part of it.
+
+    In blocks of a few pairs too, where each user's own mean is known to its block alone.
+    """
+    given = alone(way, fleet=fleet)
     claim, pair = given.claim(), given.pair()
     assert 0.85 * claim < pair.exact <= claim * (1 + 2**-40)
     assert power(pair, DRAWS, 0.3 * claim) > SURE
@@ -398,29 +410,24 @@ def second_halved():
 @contextmanager
 def of_another_user():
     """Take distances from the mean of the next user."""
-    real = weighted_mean.WeightedMean.measure
+    real = residual_stages.residual_contributions
 
-    def measure(mean, sums, ends, centre):
-        occupancy = mean.occupancy
-        own = np.zeros(occupancy.n_users, dtype=np.int64)
-        own[occupancy.user] = centre[0]
-        other = own[(occupancy.user + 1) % occupancy.n_users]
-        return real(mean, sums, ends, other[None])
+    def contributions(pairs, weight, sums, mean, half_width):
+        return real(pairs, weight, sums, np.roll(mean, -1), half_width)
 
-    with patch.object(weighted_mean.WeightedMean, "measure", measure):
+    with patch.object(residual_stages, "residual_contributions", contributions):
         yield
 
 
 @contextmanager
 def unclipped():
     """Forget to project distances to ± h."""
-    real = weighted_mean.WeightedMean.measure
+    real = weighted_mean.WeightedMean.measure_around
 
-    def measure(mean, sums, ends, centre=None):
-        wide = ends if centre is None else (4 * ends[0], 4 * ends[1])
-        return real(mean, sums, wide, centre)
+    def measure(mean, sums, half_width, centre):
+        return real(mean, sums, 4 * half_width, centre)
 
-    with patch.object(weighted_mean.WeightedMean, "measure", measure):
+    with patch.object(weighted_mean.WeightedMean, "measure_around", measure):
         yield
 
 
@@ -494,4 +501,4 @@ def test_h_by_half_the_scale_is_caught():
 def test_the_level_covers_every_bound():
     """Bounds here and those of the whole path share the one chance in a million."""
     assert len(CASES) + BESIDE + OWN <= AUDITS
-    assert 2 * (len(STRATEGIES) + 1) + len(STRATEGIES) + 1 <= OWN
+    assert 2 * (len(STRATEGIES) + 1) + len(STRATEGIES) + 1 + 1 <= OWN

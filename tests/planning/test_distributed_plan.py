@@ -14,7 +14,6 @@ from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.model.factored_weights import WEIGHT_RESOLUTION
-from hexveil.planning.allocation import PerCellRange, PrivateRange
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior, WeightProblem
 from hexveil.planning.clipping_range.weight_search import (
     DISTRIBUTED_ITERATIONS,
@@ -188,19 +187,21 @@ def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding
     [
         {"method": "clip-user"},
         {"method": "per-cell", "mechanism": hv.Levy()},
-        {"clipping_range": "two-stage"},
     ],
 )
 def test_what_needs_pairs_at_hand_is_refused(asked):
     """One sentence names what can be used instead."""
-    with pytest.raises(InputError, match=r'use method "joint", "per-cell" or "equal-split"'):
+    with pytest.raises(InputError, match=r'use method "joint", with any clipping_range'):
         planned(distributed(fleet(5), 40), epsilon=1, **asked)
 
 
 RANGED = {
     "ranges": {"epsilon": 2, "clipping_range": "per-cell"},
     "one range": {"epsilon": 2, "clipping_range": "private"},
+    "two stages": {"epsilon": 2, "clipping_range": "two-stage"},
 }
+WEIGHTS = {"ranges": ("plan",), "one range": ("range",), "two stages": ("range", "stages")}
+"""What has weights in these plans."""
 
 
 @pytest.mark.parametrize("name", RANGED)
@@ -212,14 +213,15 @@ def test_ranges_are_planned_as_at_hand(name):
     store = blocks_of(whole, 700)
     apart = DistributedOccupancy(store, whole.n_cells, whole.n_users, whole.n_pairs)
     here, there = (planned(o, **RANGED[name]) for o in (whole, apart))
-    ranged = there.allocation.clipping
-    kind = PrivateRange if name == "one range" else PerCellRange
-    assert isinstance(ranged, kind)
-    assert isinstance(here.allocation.clipping, kind)
-    weights = (ranged.range if name == "one range" else ranged.plan).weight
-    beside = getattr(here.allocation.clipping, "range" if name == "one range" else "plan").weight
-    np.testing.assert_array_equal(weights.of(whole), beside)
-    np.testing.assert_array_equal(weights.totals, np.add.reduceat(beside, whole.start[:-1]))
+    for part in WEIGHTS[name]:
+        weights = getattr(there.allocation.clipping, part).weight
+        beside = getattr(here.allocation.clipping, part).weight
+        np.testing.assert_array_equal(weights.of(whole), beside)
+        np.testing.assert_array_equal(weights.totals, np.add.reduceat(beside, whole.start[:-1]))
+    if name == "two stages":
+        stages, others = (one.allocation.clipping.stages for one in (there, here))
+        np.testing.assert_array_equal(stages.labels, others.labels)
+        np.testing.assert_array_equal(stages.cluster_weight, others.cluster_weight)
     np.testing.assert_allclose(there.losses(), here.losses(), rtol=1e-13)
     np.testing.assert_allclose(there.error, here.error, rtol=1e-12)
     assert float(there.l0_epsilon) == pytest.approx(float(here.l0_epsilon), rel=1e-13)

@@ -100,7 +100,7 @@ def steps_of(occupancy, rng, of):
 def test_classes_are_off_by_at_most_what_is_said_and_can_be(case):
     """Over all users' own means at either end of the range the largest distance is stated."""
     occupancy, steps = case
-    stated = strategies.max_cluster_bias(occupancy, steps.clusters(occupancy), steps)
+    stated = strategies.max_cluster_bias(occupancy, steps)
     n = np.zeros((occupancy.n_cells, occupancy.n_users))
     n[occupancy.cell, occupancy.user] = occupancy.n
     true = n / n.sum(axis=1, keepdims=True)
@@ -361,9 +361,7 @@ def test_users_have_noise_of_classes_and_of_distances(plan):
     scales = np.column_stack((own * grouping.share * steps.cluster_noise, fine * steps.noise))
     assert part.scale == pytest.approx(np.sqrt((scales**2).sum(axis=1)))
     share = steps.weight / steps.totals(occupancy)[occupancy.cell]
-    most = own * strategies.max_cluster_bias(occupancy, grouping, steps) + fine * max_bias(
-        occupancy, share
-    )
+    most = own * strategies.max_cluster_bias(occupancy, steps) + fine * max_bias(occupancy, share)
     assert part.bias == pytest.approx(most)
     loud = strategies.laplace_sum_quantile95(scales[:, :-1], scales[:, -1])
     assert part.bound95 == pytest.approx(most + loud)

@@ -55,7 +55,8 @@ def assert_same_steps(loaded, steps):
     if steps is not None:
         assert (loaded.epsilon, loaded.widening) == (steps.epsilon, steps.widening)
         assert loaded.outputs is None
-        for one, other in zip(loaded.arrays(), steps.arrays(), strict=True):
+        for name in ("labels", "cluster_weight", "cluster_noise", "weight", "noise"):
+            one, other = getattr(loaded, name), getattr(steps, name)
             assert one.dtype == other.dtype
             assert np.array_equal(one, other)
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 
+from distributed_blocks import distributed
 from examples import examples
 from hexveil import Occupancy
 from hexveil.planning.clipping_range import user_clusters
@@ -13,7 +14,8 @@ from hexveil.planning.clipping_range.user_clusters import (
     MIN_CLUSTER_USERS,
     SHARE_WEIGHT,
     SIZE_WEIGHT,
-    cluster_users,
+    cluster_labels,
+    clusters_from_labels,
     user_features,
 )
 
@@ -31,7 +33,13 @@ def mixed(seed, users=120, cells=5):
 
 def made(occupancy, number):
     """Return the classes of an occupancy."""
-    return cluster_users(occupancy, user_features(occupancy), number)
+    (labels,) = cluster_labels(occupancy, [number])
+    return clusters_from_labels(occupancy, labels)
+
+
+def points_of(occupancy):
+    """Return each user as a point."""
+    return user_features(occupancy, occupancy.records_per_user)
 
 
 @examples(25)
@@ -96,7 +104,7 @@ def test_users_who_are_all_alike_are_one_class():
 
 def test_points_are_shares_and_the_logarithm_of_size():
     """With few cells a share has a direction of its own; twice as many records are one step."""
-    points = user_features(Occupancy.from_dense([[3, 1], [0, 8]]))
+    points = points_of(Occupancy.from_dense([[3, 1], [0, 8]]))
     assert points == pytest.approx(
         np.array(
             [
@@ -110,10 +118,10 @@ def test_points_are_shares_and_the_logarithm_of_size():
 def test_many_cells_are_reduced_and_distances_stay():
     """Distances between users over 300 cells are kept within a few tenths by `MAX_DIRECTIONS`."""
     occupancy = mixed(5, users=60, cells=300)
-    records = user_clusters.records_per_user(occupancy)
+    records = occupancy.records_per_user
     whole = np.zeros((60, 300))
     whole[occupancy.user, occupancy.cell] = occupancy.n / records[occupancy.user]
-    points = user_features(occupancy)[:, :-1]
+    points = points_of(occupancy)[:, :-1]
     assert points.shape == (60, MAX_DIRECTIONS)
     pairs = np.triu_indices(60, 1)
     true = SHARE_WEIGHT * np.linalg.norm(whole[pairs[0]] - whole[pairs[1]], axis=1)
@@ -130,6 +138,19 @@ def test_a_sample_finds_the_classes_of_many(monkeypatch):
     of = made(crowd, 3).labels.reshape(3, 200)
     assert of.std(axis=1).max() == 0
     assert np.unique(of).size == 3
+
+
+@pytest.mark.parametrize(("cells", "sampled"), [(6, 60), (MAX_DIRECTIONS + 30, 60), (6, 120)])
+def test_users_in_blocks_have_the_classes_of_users_at_hand(cells, sampled, monkeypatch):
+    """Those of the sample and all others; every cell's parts are the same doubles."""
+    monkeypatch.setattr(user_clusters, "SAMPLED_USERS", sampled)
+    monkeypatch.setattr(user_clusters, "NEAREST_AT_ONCE", 50)
+    whole = mixed(3, cells=cells)
+    apart = distributed(whole, 40)
+    for one, other in zip(*(cluster_labels(o, [3, 8]) for o in (whole, apart)), strict=True):
+        assert one.tolist() == other.tolist()
+        shares = [clusters_from_labels(o, one).share for o in (whole, apart)]
+        assert np.array_equal(*shares)
 
 
 def test_classes_whose_numbers_are_known_are_put_together():

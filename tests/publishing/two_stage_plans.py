@@ -177,8 +177,7 @@ def drawn_numbers(dataset, plan):
 
 def user_means(dataset):
     """Return each user's sum and records over all its cells."""
-    total, n = map_quantiles.user_sums(private_sums(dataset), dataset.occupancy)
-    return total[0], n
+    return map_quantiles.user_sums(dataset.occupancy, dataset.sums.total)
 
 
 def handed(dataset, plan, numbers, centre=None):

@@ -59,7 +59,7 @@ class PairReading(Protocol):
 
 
 class VotedReading(Protocol):
-    """Values of pairs that stay elsewhere with their votes, tallied there. PRIVATE."""
+    """Values of pairs, wherever they are, with their votes, tallied there. PRIVATE."""
 
     def tally(self, sums: PrivateSums, candidates: EvenPoints | ListedPoints) -> Ints:
         """Return the votes of each place, shape (batch, n_candidates + 1). PRIVATE."""
@@ -80,17 +80,37 @@ class UserMeans:
 
 @dataclass(frozen=True, eq=False)
 class UserResiduals:
-    """Distance of each pair's mean from the user's mean over all cells, both rounded down."""
+    """Distance of each pair's mean from the user's mean over all cells, both rounded down.
 
-    occupancy: LocalOccupancy
+    Those of a user share its votes equally; the distance of a user in one cell has none.
+    """
 
-    def blocks(self, sums: PrivateSums) -> Iterator[tuple[slice, Ints]]:
-        """Yield the distances. PRIVATE."""
-        total, n = user_sums(sums, self.occupancy)
-        mean = total // n
-        for rows in blocks_of(self.occupancy):
-            user_mean = mean[:, self.occupancy.user[rows]]
-            yield rows, np.abs(sums.total[:, rows] // self.occupancy.n[rows] - user_mean)
+    occupancy: Occupancy
+
+    def tally(self, sums: PrivateSums, candidates: EvenPoints | ListedPoints) -> Ints:
+        """Return the votes of each place. PRIVATE."""
+        work = partial(_tally_residuals, candidates=candidates)
+        # All of a user's pairs at once: its mean over all cells is needed, and stays there.
+        return sums.sum_over_users(self.occupancy, work, (), (self.occupancy.cells_per_user,))
+
+
+def _tally_residuals(
+    pairs: Pairs,
+    sums: Ints,
+    _squares: Ints | None,
+    cells_per_user: Ints,
+    candidates: EvenPoints | ListedPoints,
+) -> Ints:
+    total, n = user_sums(pairs, sums)
+    distances = np.abs(sums // pairs.n - (total // n)[pairs.user])
+    votes = residual_votes(cells_per_user)[pairs.user]
+    return np.asarray(tally_votes(distances, votes, candidates)[0])
+
+
+def residual_votes(cells_per_user: Ints) -> Ints:
+    """Return the votes of each distance of a user, shape (n_users,)."""
+    # The residual of a user in one cell is 0 whatever it reports: it would only pull h down.
+    return np.where(cells_per_user > 1, GRAIN // cells_per_user, 0).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,13 +157,13 @@ def blocks_of(occupancy: LocalOccupancy) -> Iterator[slice]:
         yield slice(start, start + BLOCK_PAIRS)
 
 
-def user_sums(sums: PrivateSums, occupancy: LocalOccupancy) -> tuple[Ints, Ints]:
-    """Return each user's sum, shape (batch, n_users), and records over all cells. PRIVATE."""
-    total = np.zeros((len(sums.total), occupancy.n_users), dtype=np.int64)
-    for row, pair_total in zip(total, sums.total, strict=True):
-        # Not bincount: its weights are doubles, and a user's sum may exceed 2^53.
-        np.add.at(row, occupancy.user, pair_total)
-    return total, occupancy.records_per_user
+def user_sums(pairs: Pairs, sums: Ints) -> tuple[Ints, Ints]:
+    """Return the sum and the records of each user over all of its pairs. PRIVATE."""
+    total, n = np.zeros((2, pairs.n_users), dtype=np.int64)
+    # Not bincount: its weights are doubles, and a user's sum may exceed 2^53.
+    np.add.at(total, pairs.user, sums)
+    np.add.at(n, pairs.user, pairs.n)
+    return total, n
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +275,7 @@ class RangeQuantiles(MapQuantiles):
 
 
 def residual_quantile(
-    occupancy: LocalOccupancy,
+    occupancy: Occupancy,
     width: int,
     quantile: Fraction,
     epsilon: Fraction,
@@ -268,7 +288,7 @@ def residual_quantile(
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     width : int
         Width of the range in quanta.
     quantile : Fraction
@@ -278,16 +298,15 @@ def residual_quantile(
     """
     # A half width of 0 would leave the second stage without a noise scale.
     evenly = [max(width * k // RESIDUAL_POINTS, 1) for k in range(1, RESIDUAL_POINTS + 1)]
-    cells = occupancy.cells_per_user[occupancy.user]
-    # The residual of a user in one cell is 0 whatever it reports: it would only pull h down.
-    votes = np.where(cells > 1, GRAIN // cells, 0).astype(np.int64)
+    cells = occupancy.cells_per_user
+    user_votes = residual_votes(cells) * cells
     return MapQuantiles(
         name,
         UserResiduals(occupancy),
         ListedPoints(np.unique(evenly).astype(np.int64)),
-        vote_targets(votes, (quantile,)),
-        votes,
-        votes_of_users(occupancy, votes),
+        vote_targets(user_votes, (quantile,)),
+        np.zeros(0, dtype=np.int64),
+        user_votes,
         selection_scale(GRAIN, epsilon),
     )
 

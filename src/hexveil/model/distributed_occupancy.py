@@ -121,8 +121,8 @@ class DistributedOccupancy:
         """Refuse: nothing may depend on whether a driver happens to have room for all pairs."""
         raise InputError(
             f"this needs all {self.n_pairs:,} pairs of cells and users in one machine's memory: "
-            'use method "joint", "per-cell" or "equal-split" with clipping_range "auto", '
-            f'"per-cell", "private" or "bounds", or, {self.remedy}.'
+            'use method "joint", with any clipping_range, or "per-cell" or "equal-split", or, '
+            f"{self.remedy}."
         )
 
     def map_cells(

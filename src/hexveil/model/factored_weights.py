@@ -35,6 +35,11 @@ class MappedSums(Protocol):
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each cell and their sums. PRIVATE."""
 
+    def sum_over_users(
+        self, occupancy: Occupancy, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Add up a function of users' pairs and their sums. PRIVATE."""
+
 
 WEIGHT_RESOLUTION = 2**26
 """What the weights of a cell add up to, nearly; no weight is above it."""
@@ -97,6 +102,26 @@ class FactoredWeights(ReadOnlyArrays):
         weigh = partial(_weigh_sums, with_squares=squares)
         work, cells, users = self._asked(weigh, work, cells, users)
         return sums.map_cells(self.occupancy, work, cells, users)
+
+    def sum_over_users(
+        self,
+        sums: MappedSums,
+        work: Callable[..., Any],
+        cells: Arrays = (),
+        users: Arrays = (),
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Add up a function of users' pairs, their weights and their sums. PRIVATE.
+
+        Parameters
+        ----------
+        sums : PrivateSums
+        work : callable
+            From `Pairs` of whole users, their weights, their sums, and the arrays, in this order,
+            to integers.
+        cells, users : sequence of ndarray
+        """
+        weigh = partial(_weigh_sums, with_squares=False)
+        return sums.sum_over_users(self.occupancy, *self._asked(weigh, work, cells, users))
 
     def _asked(
         self, weigh: Callable[..., Any], work: Callable[..., Any], cells: Arrays, users: Arrays

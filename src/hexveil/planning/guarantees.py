@@ -234,9 +234,7 @@ def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> E
                 law=problem.request.law,
             )
         case TwoStageRange(range=clipping_range, stages=stages):
-            return strategies.two_stage_error_model(
-                occupancy.local(), span, clipping_range, noise, stages
-            )
+            return strategies.two_stage_error_model(occupancy, span, clipping_range, noise, stages)
         case PerCellRange(plan=plan):
             return cell_ranges.mean_error_model(occupancy, span, plan, noise, problem.request.law)
         case CellMechanisms() as clipping:
@@ -439,12 +437,12 @@ def losses_per_user(
     if (weights := factored_weights(clipping)) is not None:
         cells = weights.totals, *_weighted_noises(problem, allocation)
         losses = weights.map_users(weighted_losses.weighted_user_losses, cells)
-        return np.asarray(np.nextafter(losses + round_up(clipping.shared_epsilon), np.inf))
-    terms = losses_per_pair(problem, allocation)
-    losses = privacy_loss.compose_losses(occupancy.local().user, terms, occupancy.n_users)
+    else:
+        terms = losses_per_pair(problem, allocation)
+        losses = privacy_loss.compose_losses(occupancy.local().user, terms, occupancy.n_users)
     if isinstance(clipping, TwoStageRange):
         # The strategy is selected from noisy numbers, so that a user is charged the costlier one.
-        by_clusters, by_cells = clipping.stages.losses(occupancy.local())
+        by_clusters, by_cells = clipping.stages.losses(occupancy)
         losses = np.maximum(losses, np.nextafter(by_clusters + by_cells, np.inf))
     return np.asarray(np.nextafter(losses + round_up(clipping.shared_epsilon), np.inf))
 
@@ -478,17 +476,15 @@ def l0_loss(
         by_cell = weights.totals, *_weighted_noises(problem, allocation)
         claims = weights.map_cells(weighted_losses.largest_weighted_losses, by_cell)
         per_user = weights.map_users(weighted_losses.claimed_user_losses, (claims,))
-        claimed = float(per_user.max(initial=0.0))
-        return math.nextafter(claimed + round_up(clipping.shared_epsilon), math.inf)
-    terms = losses_per_pair(problem, allocation)
-    local = occupancy.local()
-    largest = np.maximum.reduceat(terms, local.start[:-1])[local.cell]
-    # A user without weight in a cell is not charged there, whatever the others lose.
-    composed = np.where(terms > 0, largest, 0.0)
-    per_user = sum_upper_bounds(local.user, composed, occupancy.n_users)
-    if isinstance(clipping, CellMechanisms):
-        return float(per_user.max(initial=0.0))
+    else:
+        terms, local = losses_per_pair(problem, allocation), occupancy.local()
+        largest = np.maximum.reduceat(terms, local.start[:-1])[local.cell]
+        # A user without weight in a cell is not charged there, whatever the others lose.
+        composed = np.where(terms > 0, largest, 0.0)
+        per_user = sum_upper_bounds(local.user, composed, occupancy.n_users)
+        if isinstance(clipping, CellMechanisms):
+            return float(per_user.max(initial=0.0))
     if isinstance(clipping, TwoStageRange):
-        per_user = np.maximum(per_user, clipping.stages.composed_losses(local))
+        per_user = np.maximum(per_user, clipping.stages.composed_losses(occupancy))
     claimed = float(per_user.max(initial=0.0))
     return math.nextafter(claimed + round_up(clipping.shared_epsilon), math.inf)

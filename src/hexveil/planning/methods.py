@@ -117,8 +117,7 @@ def _best_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     candidates = [_within_bounds(problem, epsilon)]
     if private_range.range_is_affordable(occupancy.n_users, epsilon):
         candidates.append(range_allocations.allocate_with_range(occupancy, request, epsilon))
-        # Strategies of two stages look at each pair: they need it at hand.
-        if occupancy.is_local and range_allocations.supports_two_stages(occupancy, request):
+        if range_allocations.supports_two_stages(occupancy, request):
             candidates.append(range_allocations.allocate_two_stage(occupancy, request, epsilon))
     return min(candidates, key=mean_error)
 

@@ -95,7 +95,7 @@ class PlanData(ReadOnlyArrays):
         problem, allocation = self.problem, self.allocation
         if isinstance(allocation.clipping, TwoStageRange):
             # Before any figure: without weights or noise a loss is infinite, or no number.
-            allocation.clipping.stages.check(self.occupancy.local())
+            allocation.clipping.stages.check(self.occupancy)
         # A plan made by hand may lack noise: its losses are infinite, and a release refuses it.
         with np.errstate(divide="ignore", invalid="ignore"):
             models = guarantees.error_models(problem, allocation)

@@ -400,7 +400,7 @@ def _with_released_ranges(plan: Plan, allocation: PublishedCells, outputs: Outpu
 
 
 def _two_stage(plan: Plan, scale: ValueLattice, clipping: TwoStageRange) -> TwoStageAllocation:
-    occupancy, interval, steps = plan.occupancy.local(), clipping.range, clipping.stages
+    occupancy, interval, steps = plan.occupancy, clipping.range, clipping.stages
     share = steps.clusters(occupancy).share
     mean = WeightedMean(occupancy, interval.weight, plan.mean_noise)
     residuals = WeightedMean(occupancy, steps.weight, steps.noise)
@@ -437,7 +437,7 @@ def select_release_strategy(
     # Only widths enter the prediction: the half width of the second stage is not yet known.
     found = StageOutputs("single_stage", first, 1, residual_quantile, lattice_steps)
     return strategies.select_strategy(
-        plan.occupancy.local(), direct, plan.mean_noise, steps, released_widths(direct, found)
+        plan.occupancy, direct, plan.mean_noise, steps, released_widths(direct, found)
     )
 
 

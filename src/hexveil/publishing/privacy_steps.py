@@ -190,7 +190,7 @@ def _two_stage_steps(
         means, cells = (_step(*stage, spent) for stage in _split_stages(remainder))
         return [range_step, scale_step, means, cells | narrow]
     in_clusters, in_cells = (
-        Fraction(float(losses.max())) for losses in steps.losses(plan.occupancy.local())
+        Fraction(float(losses.max())) for losses in steps.losses(plan.occupancy)
     )
     assert outputs.user_mean_range is not None  # noqa: S101  the strategy `user_residuals` has it
     low, high = _in_units(plan, outputs.user_mean_range, outputs.span_quanta)

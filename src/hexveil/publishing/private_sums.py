@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DistributedPairSums(PrivateSums):
-    """Sums of pairs that stay elsewhere: measured in blocks of whole cells, never fetched."""
+    """Sums of pairs that stay elsewhere: measured in their blocks, never fetched."""
 
     __slots__ = ("_store",)
 
@@ -37,6 +37,19 @@ class DistributedPairSums(PrivateSums):
         """Apply a function to all pairs: see `PrivateSums.map_cells`. PRIVATE."""
         integers: Ints = self._store.map_cells(occupancy, work, cells, users, pairs)
         return integers[None]
+
+    def sum_over_users(
+        self,
+        occupancy: Occupancy,
+        work: Callable[..., Ints],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: Arrays = (),
+    ) -> Ints:
+        """Add up a function of users' pairs: see `PrivateSums.sum_over_users`. PRIVATE."""
+        if pairs:
+            occupancy.local()  # refuses, and says what to do
+        return self._store.sum_over_users(work, cells, users)[None]
 
     def __repr__(self) -> str:
         return "DistributedPairSums(blocks)"

@@ -11,6 +11,7 @@ from hexveil.records.dataset import Sums
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from hexveil.model.distributed_occupancy import WholeGroup
@@ -26,6 +27,11 @@ class SumsPartitionStore(Protocol):
     ) -> Iterable[tuple[NDArray[Any], ...]]:
         """Map a function over all partitions with their sums, in the order of their cells."""
 
+    def sum_over_users(
+        self, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> NDArray[np.int64]:
+        """Return what a function makes of partitions of users with their sums, added up."""
+
     def map_bins(
         self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterable[tuple[NDArray[Any], ...]]:
@@ -39,7 +45,7 @@ class SumsPartitionStore(Protocol):
 
 
 class DistributedSums(Sums):
-    """PRIVATE. Sums of distributed partitions of cells; see `hexveil.model.distributed_occupancy`.
+    """PRIVATE. Sums of distributed partitions; see `hexveil.model.distributed_occupancy`.
 
     The creator of the partitions has checked each by `hexveil.records.dataset.check_sums`.
 
@@ -83,6 +89,13 @@ class DistributedSums(Sums):
         if pairs:
             occupancy.local()  # refuses, and says what to do
         return concatenate_columns(vars(self)["_store"].map_sums(work, cells, users))
+
+    def sum_over_users(
+        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = ()
+    ) -> NDArray[np.int64]:
+        """Add up a function of users' pairs and sums: see `PrivateSums.sum_over_users`."""
+        added: NDArray[np.int64] = vars(self)["_store"].sum_over_users(work, cells, users)
+        return added
 
     @property
     def binned(self) -> bool:

@@ -25,6 +25,8 @@ from hexveil.records.duckdb.spilling.bin_files import write_bins
 from hexveil.records.duckdb.spilling.block_files import ColumnFile, write_pairs
 from hexveil.records.read import read
 from hexveil.records.select import Select
+from publishing.test_distributed_release import run
+from publishing.two_stage_plans import taking
 
 ROWS, USERS, ROOM = 3000, 60, 100
 
@@ -73,6 +75,16 @@ def everything(pairs, total, squares):
     return pairs.user, pairs.n, total, squares
 
 
+def whole_users(pairs, total, squares):
+    """Return a number of each cell that only whole users have, and how many users there are."""
+    assert squares is None
+    own = np.bincount(pairs.user, total).astype(np.int64)
+    numbers = np.zeros(pairs.n_cells + 1, dtype=np.int64)
+    np.add.at(numbers, pairs.cell, own[pairs.user] % 1000 * total)
+    numbers[-1] = pairs.n_users
+    return numbers
+
+
 def binned(pairs, bins):
     """Return each count by bin of a block of cells."""
     return pairs.user[bins.pair], bins.bin, bins.count
@@ -97,6 +109,8 @@ def test_blocks_hold_the_pairs_and_sums_of_a_reading_in_memory(records, small, m
     columns = found.map_cells(everything)
     expected = (here.user, here.n, held.sums.total, held.sums.total_sq)
     assert all(np.array_equal(*both) for both in zip(columns, expected, strict=True))
+    expected = whole_users(here, held.sums.total, None)
+    assert found.sums.sum_over_users(whole_users).tolist() == expected.tolist()
     order = np.lexsort((here.cell, here.user))
     by_user = there.map_users(lambda pairs: (pairs.cell, pairs.n))
     assert [one.tolist() for one in by_user] == [here.cell[order].tolist(), here.n[order].tolist()]
@@ -125,7 +139,15 @@ def test_plans_and_releases_are_those_of_blocks_anywhere(records, small, tmp_pat
     done.write(tmp_path / "map")
     assert done.table.num_rows == found.occupancy.n_cells
     with pytest.raises(InputError, match=r"in one machine's memory.* read with more memory"):
-        plan(found.public, epsilon=30, clipping_range="two-stage")
+        plan(found.public, epsilon=30, method="clip-user")
+    # Blocks of users have sums as well: of each user what it reported in all cells.
+    asked = {"epsilon": 30, "clipping_range": "two-stage", "advise": False}
+    plans = [plan(replace(one.public, recount=None), **asked) for one in (found, held)]
+    assert plans[0].users.equals(plans[1].users)
+    with taking("user_residuals"):
+        both = [run(one, made)[0] for one, made in zip((found, held), plans, strict=True)]
+    for (numbers, _), (others, _) in zip(*both, strict=True):
+        np.testing.assert_array_equal(numbers, others)
 
 
 def test_files_have_no_name_and_need_no_closing(records, small, tmp_path):

@@ -7,10 +7,14 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
+from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, InputError, StorageError
-from hexveil.mechanisms import noise
+from hexveil.mechanisms import map_quantiles, noise
+from hexveil.mechanisms.private_quantile import ListedPoints
+from hexveil.publishing.private_sums import private_sums
 from publishing import measuring
 from publishing.test_distributed_release import at_hand, distribution_at_hand, noised, run
+from publishing.two_stage_plans import taking
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
@@ -88,6 +92,17 @@ def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monk
     for (integers, _), (other, _) in zip(numbers, others, strict=True):
         np.testing.assert_array_equal(integers, other)
 
+    # Planned in blocks in memory: losses are computed anew in Spark's.
+    made = hv.plan(
+        distributed_dataset(here, 60), epsilon=6, clipping_range="two-stage", advise=False
+    )
+    loaded, same = hv.Plan.load(made.save(tmp_path / "stages"), apart), at_hand(made, here)
+    np.testing.assert_allclose(loaded.losses(), same.losses(), rtol=1e-14)
+    with taking("user_residuals"):
+        (numbers, _, _), (others, _, _) = run(elsewhere, loaded), run(here, same)
+    for (integers, _), (other, _) in zip(numbers, others, strict=True):
+        np.testing.assert_array_equal(integers, other)
+
     # Other ways to measure a distribution in blocks: test_distributed_release.py, too.
     plan = hv.plan(elsewhere, epsilon=6, statistics="p50", estimator="bins", advise=False)
     same = distribution_at_hand(plan, here)
@@ -126,10 +141,15 @@ def test_blocks_that_are_made_again_must_be_the_same(elsewhere, monkeypatch):
     store = elsewhere.occupancy.store
     digests = vars(store)["_digests"]
     assert set(digests) == {"cells", "users"}  # both were asked when they were made
+    distances = map_quantiles.UserResiduals(elsewhere.occupancy)
+    changed = "the records changed while they were in use"
     with monkeypatch.context() as patch:
-        patch.setitem(digests["cells"], 0, b"another")
-        with pytest.raises(StorageError, match="the records changed while they were in use"):
+        for whole in digests:
+            patch.setitem(digests[whole], 0, b"another")
+        with pytest.raises(StorageError, match=changed):
             elsewhere.occupancy.kth_largest(2)
+        with pytest.raises(StorageError, match=changed):
+            distances.tally(private_sums(elsewhere), ListedPoints(np.array([1, 2])))
 
 
 def test_counts_of_a_grid_that_do_not_fit_stay_in_spark(spark, elsewhere, here):
@@ -166,7 +186,6 @@ def _fails(pairs, total, _squares):
 
 
 def test_what_needs_pairs_at_hand_says_so(elsewhere):
-    """Two stages and suppression of pairs are refused in one sentence each."""
-    for asked in ({"clipping_range": "two-stage"}, {"method": "clip-user"}):
-        with pytest.raises(InputError, match="in one machine's memory"):
-            hv.plan(elsewhere, epsilon=1, advise=False, **asked)
+    """Suppression of pairs is refused in one sentence."""
+    with pytest.raises(InputError, match="in one machine's memory"):
+        hv.plan(elsewhere, epsilon=1, advise=False, method="clip-user")

@@ -241,7 +241,7 @@ def _variance_text(plan: Plan, clipping_range: PrivateClippingRange) -> str:
 
 def _stages_text(plan: Plan, stages: TwoStagePlan) -> str:
     """Return sentences about the second stage and its price."""
-    in_classes, in_cells = (float(losses.max()) for losses in stages.losses(plan.occupancy.local()))
+    in_classes, in_cells = (float(losses.max()) for losses in stages.losses(plan.occupancy))
     size = stages.cluster_noise.size
     classes = f"averages of {size} user clusters" if size > 1 else "the average of all users"
     return (

@@ -1,11 +1,15 @@
 """Stages of two-stage means: the scale of residuals, and residuals around users or cells.
 
+Users' own means, and residuals from them, are computed where all of a user's pairs are: on one
+machine, or in its block of whole users, of which nothing but sums over the block leaves.
+
 The proof is in the head of mechanisms/two_stage/two_stage_mean.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -15,9 +19,16 @@ from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Separate, Values
 from hexveil.mechanisms.map_quantiles import user_sums
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, STRATEGIES
-from hexveil.mechanisms.weighted.weighted_mean import check_weights, laplace_scales
+from hexveil.mechanisms.weighted.weighted_mean import (
+    check_weights,
+    contributions,
+    laplace_scales,
+)
+from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hexveil.mechanisms.contract import (
         Floats,
         Ints,
@@ -29,6 +40,7 @@ if TYPE_CHECKING:
     )
     from hexveil.mechanisms.map_quantiles import MapQuantiles
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+    from hexveil.model.occupancy import Pairs
 
 RESIDUAL_SCALE = "deviation"
 """Name of the stage that chooses h, in the ledger."""
@@ -64,11 +76,6 @@ class ReleasedRanges:
     def width(self) -> int:
         """Width of the range."""
         return self.ends[1] - self.ends[0]
-
-    @property
-    def residuals(self) -> tuple[int, int]:
-        """Range of the second stage, around its centres."""
-        return -self.half_width, self.half_width
 
 
 class StrategySelection(Protocol):
@@ -118,13 +125,6 @@ class ClusterMeans(ReadOnlyArrays):
     def sensitivity(self, width: int) -> Separate:
         """Return that a user moves its cluster's number by V (b - a), exactly."""
         return Separate(np.arange(self.labels.size), self.labels, self.weight * width)
-
-    def measure(self, user_means: Ints) -> Ints:
-        """Return the number of each cluster, shape (batch, n_clusters). PRIVATE."""
-        numbers = np.zeros((len(user_means), self.noise.size), dtype=np.int64)
-        for row, user_mean in zip(numbers, user_means, strict=True):
-            np.add.at(row, self.labels, self.weight * user_mean)
-        return numbers
 
     def mixed(self, cluster_means: Floats) -> Floats:
         """Return Σ share x mean of each cell."""
@@ -204,14 +204,53 @@ class UserResidualStage(DrawnRow):
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the integers of clusters and cells. PRIVATE."""
-        occupancy, (low, high) = self.residuals.pairs, self.ranges.user_means
-        total, n = user_sums(sums, occupancy)
-        # Rounded down to whole quanta. The residual is taken from the rounded mean, so that nothing
-        # is lost when the two are added up again.
-        user_means = np.clip(total, low * n, high * n) // n
-        centre = user_means[:, occupancy.user]
-        residuals = self.residuals.measure(sums, self.ranges.residuals, centre)
-        return Values(self.clusters.measure(user_means)), Values(residuals)
+        clusters, weight = self.clusters, self.residuals.weight
+        work = partial(_numbers_of_users, n_clusters=clusters.noise.size, ranges=self.ranges)
+        users = clusters.labels, clusters.weight
+        if isinstance(weight, FactoredWeights):
+            numbers = weight.sum_over_users(sums, work, (), users)
+        else:
+            work = partial(_weight_first, work=work)
+            numbers = sums.sum_over_users(self.residuals.pairs, work, (), users, (weight,))
+        in_clusters, in_cells = np.split(numbers, [clusters.noise.size], axis=1)
+        return Values(in_clusters), Values(in_cells)
+
+
+def _weight_first(
+    pairs: Pairs, sums: Ints, _squares: None, *given: Ints, work: Callable[..., Ints]
+) -> Ints:
+    *users, weight = given
+    return work(pairs, weight, sums, *users)
+
+
+def _numbers_of_users(
+    pairs: Pairs,
+    weight: Ints,
+    sums: Ints,
+    labels: Ints,
+    cluster_weight: Ints,
+    n_clusters: int,
+    ranges: ReleasedRanges,
+) -> Ints:
+    """Return the integers of clusters, then of cells, that whole users add up to. PRIVATE."""
+    (low, high), (total, n) = ranges.user_means, user_sums(pairs, sums)
+    # Rounded down to whole quanta. The residual is taken from the rounded mean, so that nothing
+    # is lost when the two are added up again.
+    mean = np.clip(total, low * n, high * n) // n
+    numbers = np.zeros(n_clusters + pairs.n_cells, dtype=np.int64)
+    np.add.at(numbers, labels, cluster_weight * mean)
+    residuals = residual_contributions(pairs, weight, sums, mean, ranges.half_width)
+    np.add.at(numbers, n_clusters + pairs.cell, residuals)
+    return numbers
+
+
+def residual_contributions(
+    pairs: Pairs, weight: Ints, sums: Ints, mean: Ints, half_width: int
+) -> Ints:
+    """Return what the residuals of pairs from their users' own means contribute. PRIVATE."""
+    # A centre of the user's own values: no other user moves this pair's term.
+    residuals = sums - pairs.n * mean[pairs.user]
+    return contributions(residuals, pairs.n, weight, (-half_width, half_width))
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,8 +285,7 @@ class CellResidualStage:
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the sums of residuals. PRIVATE."""
-        centre = self.centre[self.mean.pairs.cell]
-        return (Values(self.mean.measure(sums, self.ranges.residuals, centre)),)
+        return (Values(self.mean.measure_around(sums, self.ranges.half_width, self.centre)),)
 
     def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
         """Return the centres, then the noisy sums."""

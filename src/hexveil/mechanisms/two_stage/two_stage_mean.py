@@ -25,6 +25,12 @@ R is the plan's noise for a width of 1 times ΣV (b - a) or 2 h ΣW, rounded up;
 user as much as planned, whatever was released before. With the range and h
 (mechanisms/map_quantiles.py) the losses add up whatever earlier outputs chose (ledger/odometer.py),
 and the plan books the most that any strategy costs.
+Pairs that stay elsewhere: W is made of a number of the pair's user and one of its cell, by the same
+rounded operations in blocks of cells and of users (model/factored_weights.py), so that the losses,
+asked of blocks of users, are those of the weights that are measured. u needs all of a user's pairs,
+and one block of users has them: the numbers of `user_residuals` and the votes for h are added up
+over these blocks. A user is in one of them, so that the sums move as above; whole numbers added in
+any order are those of one machine.
 Source: docs/understand/clipping-range.md; ERRATA 3 for the accounting.
 """
 
@@ -145,7 +151,7 @@ class TwoStageAllocation(ReadOnlyArrays):
 
     def _residual_scale(self, released: tuple[int, int]) -> ResidualScaleStage:
         low, high = widened(released, self.lattice_steps, self.first_widening)
-        occupancy = self.mean.pairs
+        occupancy = self.mean.occupancy
         choice = residual_quantile(occupancy, high - low, RESIDUAL_QUANTILE, self.residual_epsilon)
         return ResidualScaleStage(choice, released, self.select)
 

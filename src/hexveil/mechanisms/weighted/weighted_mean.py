@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -147,31 +148,48 @@ class WeightedMean(ReadOnlyArrays):
         pairs = self.pairs
         return Separate(pairs.user, pairs.cell, self.weight * width)
 
-    def measure(self, sums: PrivateSums, ends: Ends, centre: Ints | None = None) -> Ints:
+    def measure(self, sums: PrivateSums, ends: Ends) -> Ints:
         """Return y of every cell, shape (batch, n_cells). PRIVATE.
 
         Privacy
         -------
         It leaves only through the noise door. One user moves entry g by at most W (b - a), which it
-        can (module head), if the centres are public or the user's own.
+        can (module head).
 
         Parameters
         ----------
         sums : PrivateSums
         ends : pair of int, or of ndarray of int64, shape (n_pairs,)
-            The range, in quanta above the centre; of all pairs, or of each.
-        centre : ndarray of int64, shape (n_pairs,) or (batch, n_pairs), optional
-            Centre of each pair's range, in quanta above the lower bound of the records; else that
-            bound.
+            The range, in quanta above the lower bound of the records; of all pairs, or of each.
         """
         if isinstance(self.weight, FactoredWeights):
             low, high = (np.full(self.noise.size, end) for end in ends)
             return self._measure_elsewhere(self.weight, sums, low, high)
-        n = self.pairs.n
-        # A centre is made of noisy numbers or of the user's own values, so that no other user moves
-        # this pair's term.
-        total = sums.total if centre is None else sums.total - n * centre
-        contribution = contributions(total, n, self.weight, ends)
+        return self._added_up(sums.total, self.weight, ends)
+
+    def measure_around(self, sums: PrivateSums, half_width: int, centre: Ints) -> Ints:
+        """Return y of every cell for residuals from its centre, shape (batch, n_cells). PRIVATE.
+
+        Privacy
+        -------
+        As of `measure`, with a range of 2 `half_width`: centres are public.
+
+        Parameters
+        ----------
+        sums : PrivateSums
+        half_width : int
+            Of the range around the centres, in quanta.
+        centre : ndarray of int64, shape (n_cells,)
+            In quanta above the lower bound of the records; made of noisy numbers.
+        """
+        if isinstance(self.weight, FactoredWeights):
+            around = partial(_measure_around, half_width=half_width)
+            return np.asarray(self.weight.map_sums(sums, around, (centre,)))
+        residuals = sums.total - self.pairs.n * centre[self.pairs.cell]
+        return self._added_up(residuals, self.weight, (-half_width, half_width))
+
+    def _added_up(self, total: Ints, weight: Ints, ends: Ends) -> Ints:
+        contribution = contributions(total, self.pairs.n, weight, ends)
         return np.asarray(np.add.reduceat(contribution, self.pairs.start[:-1], axis=1))
 
     def measure_in_ranges(self, sums: PrivateSums, lower: Ints, upper: Ints) -> Ints:
@@ -226,6 +244,13 @@ def _measure(pairs: Pairs, weight: Ints, sums: Ints, lower: Ints, upper: Ints) -
     """Return the weighted sums of the cells of a block. PRIVATE."""
     ends = lower[pairs.cell], upper[pairs.cell]
     contribution = contributions(sums, pairs.n, weight, ends)
+    return np.asarray(np.add.reduceat(contribution, pairs.start[:-1]))
+
+
+def _measure_around(pairs: Pairs, weight: Ints, sums: Ints, centre: Ints, half_width: int) -> Ints:
+    """Return the weighted sums of residuals of the cells of a block. PRIVATE."""
+    residuals = sums - pairs.n * centre[pairs.cell]
+    contribution = contributions(residuals, pairs.n, weight, (-half_width, half_width))
     return np.asarray(np.add.reduceat(contribution, pairs.start[:-1]))
 
 

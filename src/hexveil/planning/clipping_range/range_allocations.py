@@ -54,9 +54,7 @@ def allocate_with_range(
 
 def allocate_two_stage(occupancy: Occupancy, request: Request, epsilon: Fraction) -> PlanAllocation:
     """Return weights and noise under one range, with the strategies of a second stage."""
-    interval, noise, stages = two_stage.plan_two_stage(
-        occupancy.local(), epsilon, request.range_share
-    )
+    interval, noise, stages = two_stage.plan_two_stage(occupancy, epsilon, request.range_share)
     # h is charged to everybody before the cells: the single stage has what is left.
     left = epsilon - stages.epsilon
     noises = noise, np.zeros_like(noise)

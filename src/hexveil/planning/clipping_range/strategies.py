@@ -20,6 +20,7 @@ cell_residuals
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,17 +36,23 @@ from hexveil.mechanisms.released_ranges import (
     within_cell_sd,
 )
 from hexveil.planning.clipping_range.private_range import PRIOR_SD, WEIGHT_CONFOUNDING
-from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected_bias, max_bias
+from hexveil.planning.clipping_range.user_weights import (
+    UserMeanPrior,
+    expected_bias,
+    max_bias,
+    relative_weights,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.occupancy import Occupancy, Pairs
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
     from hexveil.planning.clipping_range.user_clusters import UserClusters
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
 RESIDUAL_CONFOUNDING = 0.05
 """By how much users whose weight rises differ from others in their distances, as a part of 2h."""
@@ -64,31 +71,38 @@ LN40 = math.log(40.0)
 
 
 def predict_user_residual_error(
-    occupancy: LocalOccupancy, steps: TwoStagePlan, width: float, half: float
+    occupancy: Occupancy,
+    steps: TwoStagePlan,
+    width: float,
+    half: float,
+    grouping: UserClusters | None = None,
 ) -> tuple[Floats, Floats]:
     """Return noise and likely bias of each cell under `user_residuals`; as parts of the span.
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     steps : TwoStagePlan
     width : float
         Of the interval at a reach of 1.28 deviations; users' own means need less
         (`user_mean_range_width`).
     half : float
         h.
+    grouping : UserClusters, optional
+        Of the steps, where it is known.
     """
-    grouping = steps.clusters(occupancy)
+    grouping = grouping or steps.clusters(occupancy)
     rough = user_mean_range_width(width, half) * np.sqrt(grouping.share**2 @ steps.cluster_noise**2)
     prior = UserMeanPrior(1.0 / (2.0 * RESIDUAL_HALF_WIDTH_SD), RESIDUAL_CONFOUNDING)
-    bias = 2.0 * half * expected_bias(occupancy, steps.shares(occupancy), prior)
+    weights = relative_weights(occupancy, steps.weight)
+    bias = 2.0 * half * expected_bias(occupancy, weights, prior)
     # By the prior K clusters leave τ/√K between the users of one.
     residual = width / (2.0 * RANGE_HALF_WIDTH_SD) / math.sqrt(steps.cluster_noise.size)
     return np.hypot(rough, 2.0 * half * steps.noise), np.hypot(residual, bias)
 
 
 def predict_cell_residual_error(
-    occupancy: LocalOccupancy,
+    occupancy: Occupancy,
     interval: PrivateClippingRange,
     noise: Floats,
     width: float,
@@ -104,7 +118,8 @@ def predict_cell_residual_error(
         width * noise / float(FIRST_STAGE_SHARE),
     )
     prior = UserMeanPrior(spread / (2.0 * narrow), WEIGHT_CONFOUNDING)
-    bias = 2.0 * narrow * expected_bias(occupancy, interval.shares(occupancy), prior)
+    weights = relative_weights(occupancy, interval.weight)
+    bias = 2.0 * narrow * expected_bias(occupancy, weights, prior)
     clipped_share = np.minimum(first_noise, width / (2.0 * RANGE_HALF_WIDTH_SD)) / spread
     cdf = np.vectorize(STANDARD_NORMAL.cdf)
     slope = cdf(clipped_share + CELL_RESIDUAL_HALF_WIDTH_SD) - cdf(
@@ -115,7 +130,7 @@ def predict_cell_residual_error(
 
 
 def select_strategy(
-    occupancy: LocalOccupancy,
+    occupancy: Occupancy,
     interval: PrivateClippingRange,
     noise: Floats,
     steps: TwoStagePlan,
@@ -125,7 +140,7 @@ def select_strategy(
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     interval : PrivateClippingRange
     noise : ndarray of float, shape (n_cells,)
         Of the strategy `single_stage`, for an interval of width 1.
@@ -166,7 +181,7 @@ def released_widths(
 
 
 def two_stage_error_model(
-    occupancy: LocalOccupancy,
+    occupancy: Occupancy,
     span: Floats,
     interval: PrivateClippingRange,
     noise: Floats,
@@ -176,7 +191,7 @@ def two_stage_error_model(
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     span : ndarray of float, shape (n_cells,)
     interval : PrivateClippingRange
     noise : ndarray of float, shape (n_cells,)
@@ -191,7 +206,7 @@ def two_stage_error_model(
     direct, width, half = widths
     if strategy == "user_residuals":
         return _users_part(occupancy, span, steps, (width, half))
-    worst_bias = max_bias(occupancy, interval.shares(occupancy))
+    worst_bias = interval.max_bias(occupancy)
     if strategy == "single_stage":
         expected = interval.expected_bias(occupancy)
         return _stepped(span * direct, noise, worst_bias, expected, LN20 * noise)
@@ -208,7 +223,7 @@ def two_stage_error_model(
 
 
 def _users_part(
-    occupancy: LocalOccupancy, span: Floats, steps: TwoStagePlan, widths: tuple[float, float]
+    occupancy: Occupancy, span: Floats, steps: TwoStagePlan, widths: tuple[float, float]
 ) -> TwoStageErrorModel:
     (width, half), grouping = widths, steps.clusters(occupancy)
     outputs = steps.outputs
@@ -216,9 +231,9 @@ def _users_part(
     own = user_mean_range_width(width, half) if outputs is None else _width_of(outputs)
     fine = 2.0 * half / own
     rough = np.hypot(np.sqrt(grouping.share**2 @ steps.cluster_noise**2), fine * steps.noise)
-    _, expected = predict_user_residual_error(occupancy, steps, width, half)
-    own_off = max_bias(occupancy, steps.shares(occupancy))
-    worst_bias = max_cluster_bias(occupancy, grouping, steps) + fine * own_off
+    _, expected = predict_user_residual_error(occupancy, steps, width, half, grouping)
+    own_off = max_bias(occupancy, relative_weights(occupancy, steps.weight))
+    worst_bias = max_cluster_bias(occupancy, steps) + fine * own_off
     loud = laplace_sum_quantile95(grouping.share * steps.cluster_noise, fine * steps.noise)
     return _stepped(span * own, rough, worst_bias, expected / own, loud)
 
@@ -235,18 +250,28 @@ def _stepped(
     return TwoStageErrorModel("mean", unit, noise, np.zeros_like(noise), missed, most, likely, loud)
 
 
-def max_cluster_bias(
-    occupancy: LocalOccupancy, grouping: UserClusters, steps: TwoStagePlan
-) -> Floats:
+def max_cluster_bias(occupancy: Occupancy, steps: TwoStagePlan) -> Floats:
     """Return the most that classes make each cell off by, for an interval of width 1.
 
     Half of Σ |p - P v| over all users: those of a class who were not in the cell count too.
     """
-    own = occupancy.n / occupancy.records_per_cell[occupancy.cell]
-    weight = steps.cluster_shares()[occupancy.user]
-    classed = grouping.share[occupancy.cell, steps.labels[occupancy.user]] * weight
-    cell = np.add.reduceat(np.abs(own - classed) - classed, occupancy.start[:-1])
-    return np.asarray((cell + grouping.share.sum(axis=1)) / 2.0)
+    users = steps.labels, steps.cluster_shares()
+    work = partial(_cluster_bias, n_clusters=steps.cluster_noise.size)
+    return np.asarray(occupancy.map_cells(work, (occupancy.records_per_cell,), users))
+
+
+def _cluster_bias(
+    pairs: Pairs, records: Ints, labels: Ints, weight: Floats, n_clusters: int
+) -> Floats:
+    """Return the same of some cells."""
+    own = pairs.n / records[pairs.cell]
+    # Only clusters that a cell has: a table of cells and clusters would be larger than the pairs.
+    place = pairs.cell * n_clusters + labels[pairs.user]
+    _, which = np.unique(place, return_inverse=True)
+    classed = (np.bincount(which, pairs.n)[which] / records[pairs.cell]) * weight[pairs.user]
+    cell = np.add.reduceat(np.abs(own - classed) - classed, pairs.start[:-1])
+    # Shares of a cell's clusters add up to 1, and so do the weights in each.
+    return np.asarray((cell + 1.0) / 2.0)
 
 
 def laplace_sum_quantile95(parts: Floats, own: Floats) -> Floats:

@@ -22,7 +22,9 @@ cell_residuals
 
 A user's loss is the sum of those by the range, by h, and by the most expensive strategy, so that it
 is known whatever is released. The strategies `single_stage` and `cell_residuals` have the same
-weights and cost each user the same. Source: the loss of a linear statistic adds up over cells
+weights and cost each user the same. Weights of pairs that stay elsewhere are numbers of users and
+of cells (`hexveil.model.factored_weights`), for both kinds of strategies; a user's loss is computed
+from them where its pairs are. Source: the loss of a linear statistic adds up over cells
 (accounting/privacy_loss.py); that later stages may depend on earlier outputs: ledger/odometer.py.
 
 What is assumed (costs accuracy, never privacy): user means spread by τ, within users by h/1.28; a
@@ -64,11 +66,12 @@ from hexveil.planning.clipping_range.strategies import (
 )
 from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior, optimize_user_weights
+from hexveil.planning.clipping_range.weight_search import find_user_weights, in_whole_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.occupancy import Occupancy
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -91,13 +94,13 @@ MAX_CLUSTERS = 1024
 
 
 def plan_two_stage(
-    occupancy: LocalOccupancy, epsilon: Fraction, share: Fraction | None
+    occupancy: Occupancy, epsilon: Fraction, share: Fraction | None
 ) -> tuple[PrivateClippingRange, Floats, TwoStagePlan]:
     """Return the interval, each cell's noise under the strategy `single_stage`, and the steps.
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     epsilon : Fraction
         The most that a user may lose, in all.
     share : Fraction, optional
@@ -133,7 +136,7 @@ def plan_two_stage(
     return interval, noise, steps
 
 
-def residual_epsilon_share(occupancy: LocalOccupancy, epsilon: Fraction) -> Fraction:
+def residual_epsilon_share(occupancy: Occupancy, epsilon: Fraction) -> Fraction:
     """Return the part of ε that finding h takes.
 
     Raises
@@ -152,18 +155,17 @@ def residual_epsilon_share(occupancy: LocalOccupancy, epsilon: Fraction) -> Frac
 
 
 def _by_users(
-    occupancy: LocalOccupancy, left: Fraction, inside: Fraction, widening: Fraction
+    occupancy: Occupancy, left: Fraction, inside: Fraction, widening: Fraction
 ) -> TwoStagePlan:
     """Return the clusters, weights and noise of least predicted error under `user_residuals`."""
-    points = user_clusters.user_features(occupancy)
-    fine = optimize_user_weights(
+    # Searched once, at a loss of 1: how both stages split the rest is decided below.
+    fine = find_user_weights(
         occupancy, 1.0, UserMeanPrior(1.0 / (2.0 * RESIDUAL_HALF_WIDTH_SD), RESIDUAL_CONFOUNDING)
     )
-    # Searched once, at a loss of 1: how both stages split the rest is decided below.
-    user_noise = np.floor(fine.weight * WEIGHT_RESOLUTION).astype(np.int64)
+    residual_weight = in_whole_parts(fine)
     best: tuple[float, TwoStagePlan] | None = None
-    for number in _numbers(occupancy.n_users):
-        grouping = user_clusters.cluster_users(occupancy, points, number)
+    for labels in user_clusters.cluster_labels(occupancy, _numbers(occupancy.n_users)):
+        grouping = user_clusters.clusters_from_labels(occupancy, labels)
         weights = optimize_user_weights(
             grouping.occupancy,
             float(left),
@@ -180,12 +182,14 @@ def _by_users(
                 grouping.labels,
                 weight,
                 weights.noise / float(share),
-                user_noise,
+                residual_weight,
                 fine.noise / float(left * (1 - share)),
             )
             # Compared after calibration, so that each candidate loses exactly what is left.
             steps = calibrate_two_stage_noise(occupancy, steps, left)
-            noise, expected = predict_user_residual_error(occupancy, steps, *EXPECTED_WIDTHS)
+            noise, expected = predict_user_residual_error(
+                occupancy, steps, *EXPECTED_WIDTHS, grouping
+            )
             error = float(np.hypot(noise, expected).mean())
             if best is None or error < best[0]:
                 best = error, steps
@@ -199,7 +203,7 @@ def _numbers(users: int) -> list[int]:
 
 
 def calibrate_two_stage_noise(
-    occupancy: LocalOccupancy, steps: TwoStagePlan, left: Fraction
+    occupancy: Occupancy, steps: TwoStagePlan, left: Fraction
 ) -> TwoStagePlan:
     """Calibrate noise of both stages: the most exposed user loses the remaining epsilon."""
     losses = float(sum(steps.losses(occupancy)).max())  # type: ignore[union-attr]

@@ -11,20 +11,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting import weighted_losses
 from hexveil.base.errors import InputError
-from hexveil.base.rational import sum_upper_bounds
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning.clipping_range import user_clusters
+from hexveil.planning.clipping_range.user_weights import sum_weights
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.factored_weights import Weights
+    from hexveil.model.occupancy import Occupancy
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+
+
+ROUND_UP = 1.0 + 2.0**-49
+"""Eight ulps, which cover the few rounded operations of a term."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +87,7 @@ class TwoStagePlan(ReadOnlyArrays):
         Whole weight of each user's mean in its class.
     cluster_noise : ndarray of float, shape (n_classes,)
         Laplace scale of each class's mean for an interval of width 1.
-    weight : ndarray of int64, shape (n_pairs,)
+    weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
         Whole weights of distances from users' own means.
     noise : ndarray of float, shape (n_cells,)
         Laplace scale of each cell's weighted average of distances, for a range of 1.
@@ -92,15 +100,11 @@ class TwoStagePlan(ReadOnlyArrays):
     labels: Ints
     cluster_weight: Ints
     cluster_noise: Floats
-    weight: Ints
+    weight: Weights
     noise: Floats
     outputs: StageOutputs | None = None
 
-    def arrays(self) -> tuple[Floats | Ints, ...]:
-        """Return all arrays that decide a release, in a fixed order."""
-        return (self.labels, self.cluster_weight, self.cluster_noise, self.weight, self.noise)
-
-    def check(self, occupancy: LocalOccupancy) -> None:
+    def check(self, occupancy: Occupancy) -> None:
         """Refuse weights or noise with which no loss can be stated.
 
         Raises
@@ -108,17 +112,20 @@ class TwoStagePlan(ReadOnlyArrays):
         InputError
             If a weight is below zero, or a cell or cluster has none or no noise.
         """
-        for weight, totals, noise in (
-            (self.cluster_weight, self.cluster_totals(), self.cluster_noise),
-            (self.weight, self.totals(occupancy), self.noise),
+        weight = self.weight
+        # Before totals of factors that are no weights are looked at.
+        sound = weight.is_sound() if isinstance(weight, FactoredWeights) else (weight >= 0).all()
+        sound &= (self.cluster_weight >= 0).all()
+        for totals, noise in (
+            (self.cluster_totals(), self.cluster_noise),
+            (self.totals(occupancy), self.noise),
         ):
             # Not (noise <= 0): a scale that is not a number is refused, too.
-            if (weight < 0).any() or (totals <= 0).any() or not (noise > 0).all():
-                raise InputError(
-                    "the plan has a cell or cluster without weights or noise; plan again."
-                )
+            sound &= (totals > 0).all() and (noise > 0).all()
+        if not sound:
+            raise InputError("the plan has a cell or cluster without weights or noise; plan again.")
 
-    def clusters(self, occupancy: LocalOccupancy) -> user_clusters.UserClusters:
+    def clusters(self, occupancy: Occupancy) -> user_clusters.UserClusters:
         """Return the classes as an occupancy."""
         return user_clusters.clusters_from_labels(occupancy, self.labels)
 
@@ -132,13 +139,9 @@ class TwoStagePlan(ReadOnlyArrays):
         """Return each user's part of its class's mean."""
         return np.asarray(self.cluster_weight / self.cluster_totals()[self.labels])
 
-    def totals(self, occupancy: LocalOccupancy) -> Ints:
+    def totals(self, occupancy: Occupancy) -> Ints:
         """Return the sum of weights of each cell, under the strategy `user_residuals`."""
-        return np.asarray(np.add.reduceat(self.weight, occupancy.start[:-1]))
-
-    def shares(self, occupancy: LocalOccupancy) -> Floats:
-        """Return each pair's part of its cell's number, under the strategy `user_residuals`."""
-        return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
+        return sum_weights(occupancy, self.weight)
 
     def with_noise_scaled(self, times: float) -> TwoStagePlan:
         """Return the plan with noise of `user_residuals` larger by a factor, rounded up."""
@@ -149,24 +152,42 @@ class TwoStagePlan(ReadOnlyArrays):
             noise=np.nextafter(self.noise * times, np.inf),
         )
 
-    def losses(self, occupancy: LocalOccupancy) -> tuple[Floats, Floats]:
+    def losses(self, occupancy: Occupancy) -> tuple[Floats, Floats]:
         """Return each user's loss by clusters, and by cells, under the strategy `user_residuals`.
 
         Rounded up: each term was made by a few correctly rounded operations.
         """
         # A user is in one cluster: the means of the others do not depend on its values.
         parts = self.cluster_shares() / self.cluster_noise[self.labels]
-        terms = self.shares(occupancy) / self.noise[occupancy.cell] * (1.0 + 2.0**-49)
-        in_cells = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
-        return np.asarray(parts * (1.0 + 2.0**-49)), in_cells
+        cells = self.totals(occupancy), self.noise
+        in_cells = self._of_pairs(occupancy, weighted_losses.weighted_user_losses, cells)
+        return np.asarray(parts * ROUND_UP), in_cells
 
-    def composed_losses(self, occupancy: LocalOccupancy) -> Floats:
+    def composed_losses(self, occupancy: Occupancy) -> Floats:
         """Return the same together, if all of a class and of a cell are charged its most."""
         largest = np.zeros(self.cluster_noise.size)
         np.maximum.at(largest, self.labels, self.cluster_shares() / self.cluster_noise[self.labels])
-        shares = self.shares(occupancy)
         # Counting cells charges each user of a cell the largest share of any.
-        charge = np.maximum.reduceat(shares, occupancy.start[:-1]) / self.noise
-        terms = np.where(shares > 0, charge[occupancy.cell] * (1.0 + 2.0**-49), 0.0)
-        in_cells = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
-        return np.asarray(np.nextafter(largest[self.labels] * (1.0 + 2.0**-49) + in_cells, np.inf))
+        claims = self._of_pairs(
+            occupancy,
+            weighted_losses.largest_weighted_losses,
+            (self.totals(occupancy), self.noise),
+            by_cell=True,
+        )
+        claimed = weighted_losses.claimed_user_losses
+        in_cells = self._of_pairs(occupancy, claimed, (claims * ROUND_UP,))
+        return np.asarray(np.nextafter(largest[self.labels] * ROUND_UP + in_cells, np.inf))
+
+    def _of_pairs(
+        self,
+        occupancy: Occupancy,
+        work: Callable[..., Floats],
+        cells: tuple[Floats | Ints, ...],
+        *,
+        by_cell: bool = False,
+    ) -> Floats:
+        """Return a function of pairs and their weights by user, or by cell, wherever they are."""
+        if isinstance(self.weight, FactoredWeights):
+            ask = self.weight.map_cells if by_cell else self.weight.map_users
+            return np.asarray(ask(work, cells))
+        return work(occupancy.local(), self.weight, *cells)

@@ -134,13 +134,10 @@ def _check_stages(stages: TwoStagePlan, occupancy: Occupancy) -> None:
     # A cluster without users has no weight, and its mean would be published without noise.
     if stages.cluster_noise.ndim != 1 or not np.array_equal(np.unique(stages.labels), clusters):
         raise InputError("its classes of users are not numbered in order.")
-    for weight, group, noise in (
-        (stages.cluster_weight, stages.labels, stages.cluster_noise),
-        (stages.weight, occupancy.local().cell, stages.noise),
-    ):
-        _check_weights(weight)
-        weighed = np.bincount(group, weights=weight, minlength=noise.size)
-        if not (weighed > 0).all() or not (np.isfinite(noise) & (noise > 0)).all():
+    _check_weights(stages.cluster_weight)
+    _check_noised(stages.weight, occupancy, stages.noise)
+    for noise in (stages.cluster_noise, stages.noise):
+        if not (stages.cluster_totals() > 0).all() or not (np.isfinite(noise) & (noise > 0)).all():
             raise InputError("it has a cell or class without weights or without noise.")
 
 

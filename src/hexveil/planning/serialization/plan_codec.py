@@ -58,9 +58,11 @@ MAGIC = b"hexveil plan\n"
 _SIZE_BYTES = 8
 # Little-endian on every machine: the bytes of equal decisions are compared and hashed.
 _DTYPES = {"f": "<f8", "i": "<i8", "b": "|b1"}
-_SECOND_STAGE = ("class", "class_weight", "class_noise", "own_weight", "own_noise")
+_CLUSTERS, _OWN_NOISE = ("class", "class_weight", "class_noise"), "own_noise"
 USER_FACTOR, CELL_TOTAL = "weight_factor", "weight_total"
 """Arrays of which weights are made where pairs stay elsewhere."""
+OWN = "own_"
+"""Before the names of weights of residuals from users' own means."""
 EARLIER_HALF_WIDTH = "8/5"
 """Half width of the first range in plans that do not state it."""
 CERTIFIED = (None, "loss", "max error", "mean error")
@@ -88,7 +90,7 @@ def arrays_of(plan: PlanData) -> Arrays:
             arrays |= _weight_arrays(clipping_range.weight)
         case TwoStageRange(range=clipping_range, stages=stages):
             arrays |= _weight_arrays(clipping_range.weight)
-            arrays |= dict(zip(_SECOND_STAGE, stages.arrays(), strict=True))
+            arrays |= _stage_arrays(stages)
         case PerCellRange(plan=cell_ranges):
             arrays |= _weight_arrays(cell_ranges.weight)
         case CellMechanisms(predicted_error=predicted):
@@ -96,17 +98,24 @@ def arrays_of(plan: PlanData) -> Arrays:
     return arrays
 
 
-def _weight_arrays(weight: Weights) -> Arrays:
+def _weight_arrays(weight: Weights, prefix: str = "") -> Arrays:
     """Return the weights of pairs, or the factors that they are made of where pairs are blocks."""
     if isinstance(weight, FactoredWeights):
-        return {USER_FACTOR: weight.factor, CELL_TOTAL: weight.total}
-    return {"weight": weight}
+        return {prefix + USER_FACTOR: weight.factor, prefix + CELL_TOTAL: weight.total}
+    return {prefix + "weight": weight}
 
 
-def _weights_from(arrays: Arrays, occupancy: Occupancy) -> Weights:
-    if USER_FACTOR in arrays:
-        return FactoredWeights(occupancy, arrays[USER_FACTOR], arrays[CELL_TOTAL])
-    return arrays["weight"]
+def _weights_from(arrays: Arrays, occupancy: Occupancy, prefix: str = "") -> Weights:
+    if prefix + USER_FACTOR in arrays:
+        return FactoredWeights(occupancy, arrays[prefix + USER_FACTOR], arrays[prefix + CELL_TOTAL])
+    return arrays[prefix + "weight"]
+
+
+def _stage_arrays(stages: TwoStagePlan) -> Arrays:
+    """Return the arrays of a second stage, in the order in which the ledger has them."""
+    clusters = stages.labels, stages.cluster_weight, stages.cluster_noise
+    arrays: Arrays = dict(zip(_CLUSTERS, clusters, strict=True))
+    return arrays | _weight_arrays(stages.weight, OWN) | {_OWN_NOISE: stages.noise}
 
 
 def decision_words(allocation: PlanAllocation, text: Callable[[Fraction], str]) -> Words:
@@ -212,15 +221,15 @@ def _clipping_from(words: Words, arrays: Arrays, occupancy: Occupancy) -> Clippi
     )
     if steps is None:
         return PrivateRange(clipping_range)
-    labels, cluster_weight, cluster_noise, weight, noise = (arrays[name] for name in _SECOND_STAGE)
+    labels, cluster_weight, cluster_noise = (arrays[name] for name in _CLUSTERS)
     stages = TwoStagePlan(
         epsilon=Fraction(steps["epsilon"]),
         widening=Fraction(steps["stretch"]),
         labels=labels,
         cluster_weight=cluster_weight,
         cluster_noise=cluster_noise,
-        weight=weight,
-        noise=noise,
+        weight=_weights_from(arrays, occupancy, OWN),
+        noise=arrays[_OWN_NOISE],
     )
     return TwoStageRange(clipping_range, stages)
 
@@ -311,6 +320,7 @@ def _check_sizes(arrays: Arrays, like: PlanData) -> None:
     per = {
         "factor": users,
         USER_FACTOR: users,
+        OWN + USER_FACTOR: users,
         "class": users,
         "class_weight": users,
         "dropped": like.occupancy.n_pairs,

@@ -80,6 +80,8 @@ COLUMNS = {
     "factor": (USERS, "factor", pa.float64()),
     "weight_factor": (USERS, "weight_factor", pa.float64()),
     "weight_total": (CELLS, "weight_total", pa.float64()),
+    "own_weight_factor": (USERS, "own_weight_factor", pa.float64()),
+    "own_weight_total": (CELLS, "own_weight_total", pa.float64()),
     "class": (USERS, "class", pa.int64()),
     "class_weight": (USERS, "class_weight", pa.int64()),
     "dropped": (PAIRS, "dropped", pa.bool_()),

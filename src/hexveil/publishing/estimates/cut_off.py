@@ -132,7 +132,7 @@ def _in_two_stages(
     """Return the cells with a mean cut off by the range of the strategy's last stage."""
     match steps.outputs:
         case StageOutputs(strategy="user_residuals", half_width=half):
-            number = noisy / steps.totals(plan.occupancy.local())
+            number = noisy / steps.totals(plan.occupancy)
             return _find_near_ends(number, -half, half, steps.noise * 2.0 * half)
         case StageOutputs(strategy="cell_residuals", half_width=half) as outputs:
             number = noisy / interval.totals(plan.occupancy)

@@ -104,7 +104,7 @@ def _around_cells(
     declipped, quantum = declipped_means(plan, outputs, noisy), plan.span / outputs.span_quanta
     _, width, half = released_widths(clipping.range, outputs)
     _, bias = predict_cell_residual_error(
-        plan.occupancy.local(), clipping.range, plan.mean_noise, width, half
+        plan.occupancy, clipping.range, plan.mean_noise, width, half
     )
     return SmoothingInput(
         plan.lower + quantum * declipped.estimate,
@@ -124,7 +124,7 @@ def _around_users(
     assert outputs.user_mean_range is not None  # noqa: S101  the strategy `user_residuals` has them
     assert outputs.cluster_means is not None  # noqa: S101
     steps, quantum = clipping.stages, plan.span / outputs.span_quanta
-    share = steps.clusters(plan.occupancy.local()).share
+    share = steps.clusters(plan.occupancy).share
     clamping = mix(
         share, np.clip(outputs.cluster_means, *outputs.user_mean_range) - outputs.cluster_means
     )

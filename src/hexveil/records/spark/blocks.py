@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -39,6 +40,11 @@ PACKED = pa.schema(
     [("block", pa.int32()), ("first", pa.int64()), ("pairs", pa.binary()), ("sums", pa.binary())]
 )
 MAPPED = pa.schema([("block", pa.int32()), ("digest", pa.binary()), ("found", pa.binary())])
+ADDED = pa.schema(
+    [("block", pa.int32()), ("digest", pa.binary()), ("place", pa.int64()), ("number", pa.int64())]
+)
+NO_BLOCK, NO_PLACE = -1, -1
+"""Block of numbers that are added up over blocks; place of a row about a block itself."""
 _LOST = "a task of the Spark job failed while looking at pairs; its cause is not shown."
 
 
@@ -47,8 +53,8 @@ def pack_task(
 ) -> Callable[[pa.Table], pa.Table]:
     """Return the work that packs the pairs of one block: a table in, a row of `PACKED` out.
 
-    A block of cells has its sums beside it, and counts by bin where there are `n_bins`; a block of
-    users has its users' counts by bin. All are checked against the counts of pairs.
+    A block has its sums beside it, and counts by bin where there are `n_bins`: of its pairs, or of
+    its users in blocks of users. All are checked against the counts of pairs.
     """
 
     def pack(table: pa.Table) -> pa.Table:
@@ -107,26 +113,69 @@ def map_task(
     """
 
     def answered(batches: Batches) -> Batches:
-        work, cells, users = load_query()
-        for batch in batches:
-            for i in range(batch.num_rows):
-                number, offset, pairs, private = (batch[name][i].as_py() for name in PACKED.names)
-                # Of sums too, even if only counts are asked: an answer must come from the first
-                # reading.
-                digest = _digest(pairs, private)
-                arrays = _from_bytes(private) if beside != "nothing" else []
-                block = _partition(whole, offset, _from_bytes(pairs), others)
-                mapped = block.map(_with_private(work, arrays, beside), cells, users)
-                yield pa.RecordBatch.from_arrays(
-                    [[number], [digest], [_to_bytes(mapped)]], schema=MAPPED
-                )
+        for number, digest, mapped in _answers(whole, others, load_query, beside, batches):
+            yield pa.RecordBatch.from_arrays(
+                [[number], [digest], [_to_bytes(mapped)]], schema=MAPPED
+            )
 
-    def guarded(batches: Batches) -> Batches:
-        rows = answered(batches)
-        while (row := _catch_errors(lambda: next(rows, None))) is not None:
-            yield row
+    return partial(_guarded, answered)
 
-    return guarded
+
+def add_task(others: int, load_query: Callable[[], Given]) -> Any:  # noqa: ANN401
+    """Return the work of a task whose answers Spark adds up over blocks of users.
+
+    It yields rows of `ADDED`: the numbers by their place, and for each block its digest with how
+    many numbers there are.
+
+    Parameters
+    ----------
+    others : int
+        Cells in all of the map.
+    load_query : callable
+        As for `map_task`. PRIVATE, as the sums that the question is about.
+    """
+
+    def answered(batches: Batches) -> Batches:
+        for number, digest, (numbers,) in _answers("users", others, load_query, "sums", batches):
+            places = np.flatnonzero(numbers)
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array([number] + [NO_BLOCK] * places.size, pa.int32()),
+                    pa.array([digest] + [b""] * places.size, pa.binary()),
+                    pa.array(np.concatenate([[NO_PLACE], places])),
+                    pa.array(np.concatenate([[numbers.size], numbers[places]])),
+                ],
+                schema=ADDED,
+            )
+
+    return partial(_guarded, answered)
+
+
+def _answers(
+    whole: WholeGroup,
+    others: int,
+    load_query: Callable[[], Given],
+    beside: Beside,
+    batches: Batches,
+) -> Iterator[tuple[int, bytes, tuple[NDArray[Any], ...]]]:
+    """Yield the number and the digest of each block, and the answer to the question."""
+    work, cells, users = load_query()
+    for batch in batches:
+        for i in range(batch.num_rows):
+            number, offset, pairs, private = (batch[name][i].as_py() for name in PACKED.names)
+            # Of sums too, even if only counts are asked: an answer must come from the first
+            # reading.
+            digest = _digest(pairs, private)
+            arrays = _from_bytes(private) if beside != "nothing" else []
+            block = _partition(whole, offset, _from_bytes(pairs), others)
+            yield number, digest, block.map(_with_private(work, arrays, beside), cells, users)
+
+
+def _guarded(answered: Callable[[Batches], Batches], batches: Batches) -> Batches:
+    """Yield the rows of a task; a failure reveals nothing but that it happened."""
+    rows = answered(batches)
+    while (row := _catch_errors(lambda: next(rows, None))) is not None:
+        yield row
 
 
 def unpack_arrays(mapped: bytes) -> tuple[NDArray[Any], ...]:

@@ -1,8 +1,8 @@
 """PRIVATE. Pairs and their sums in temporary files, in blocks of whole cells and of whole users.
 
 This machine's store of a `DistributedOccupancy`: one block is in memory at a time, whatever the
-number of pairs. Counts are in two files, by cell and by user; sums are in a third one, which no
-public code is given. The files have no name where the system allows it (Linux, macOS): they vanish
+number of pairs. Counts are in two files, by cell and by user; sums are in two more, which no public
+code is given. The files have no name where the system allows it (Linux, macOS): they vanish
 with the process, however it ends. Columns have the smallest integer type that holds a block.
 """
 
@@ -144,20 +144,22 @@ class PairFileStore:
 
 
 class SumsFileStore:
-    """PRIVATE. Blocks of cells with their sums: `records.distributed_sums.SumsPartitionStore`.
+    """PRIVATE. Blocks with their sums: `hexveil.records.distributed_sums.SumsPartitionStore`.
 
     Parameters
     ----------
-    pairs : PairFile
-        Of whole cells.
-    sums : ColumnFile
-        Sums, and perhaps sums of squares, of the same blocks.
+    pairs : mapping of "cells" and "users" to PairFile
+    sums : mapping of "cells" and "users" to ColumnFile
+        Sums of the same blocks; in blocks of cells perhaps sums of squares behind them.
     bins : mapping of "cells" and "users" to BinBlockFile
         Counts by bin of blocks of cells and of users; empty without.
     """
 
     def __init__(
-        self, pairs: PairFile, sums: ColumnFile, bins: Mapping[WholeGroup, BinBlockFile]
+        self,
+        pairs: Mapping[WholeGroup, PairFile],
+        sums: Mapping[WholeGroup, ColumnFile],
+        bins: Mapping[WholeGroup, BinBlockFile],
     ) -> None:
         self._pairs, self._sums, self._bins = pairs, sums, bins
 
@@ -168,8 +170,24 @@ class SumsFileStore:
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterator[tuple[NDArray[Any], ...]]:
         """Yield the answers of all blocks of cells with their sums. PRIVATE."""
-        for number, block in enumerate(self._pairs.blocks()):
-            total, *squares = self._sums.read(number)
+        yield from self._map("cells", work, cells, users)
+
+    def sum_over_users(
+        self, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> NDArray[np.int64]:
+        """Return what a function makes of blocks of users with their sums, added up. PRIVATE."""
+        answers = self._map("users", work, cells, users)
+        (added,) = next(answers)
+        # One after another: all answers together would grow with the pairs.
+        for (answer,) in answers:
+            added = added + answer
+        return added
+
+    def _map(
+        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> Iterator[tuple[NDArray[Any], ...]]:
+        for number, block in enumerate(self._pairs[whole].blocks()):
+            total, *squares = self._sums[whole].read(number)
             beside = (total, squares[0] if squares else None)
             yield block.map(_with_sums(work, beside), cells, users)
 
@@ -181,7 +199,7 @@ class SumsFileStore:
 
     def close(self) -> None:
         """Remove the files of sums and of counts by bin."""
-        for file in (self._sums, *(one.file for one in self._bins.values())):
+        for file in (*self._sums.values(), *(one.file for one in self._bins.values())):
             file.close()
 
 

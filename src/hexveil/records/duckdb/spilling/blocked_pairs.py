@@ -80,13 +80,17 @@ def block_pairs(
     StorageError
         If the disk is full.
     """
-    private = _CheckedSums(scratch_folder.place(scratch), rules.scale)
+    folder, scale = scratch_folder.place(scratch), rules.scale
+    private: dict[WholeGroup, _CheckedSums] = {
+        "cells": _CheckedSums(folder, scale),
+        "users": _CheckedSums(folder, scale),
+    }
     n_bins = 0 if rules.bins is None else rules.bins.n_bins
     occupancy, files, used = _block_counts(
         session, stored, sums, scratch, private, fewer=ROOM_OF_BINS if n_bins else 1
     )
     bins = _block_bins(session, stored, files, used, n_bins, scratch) if n_bins else {}
-    kept = SumsFileStore(files["cells"], private.file, bins)
+    kept = SumsFileStore(files, {whole: one.file for whole, one in private.items()}, bins)
     sums_there = DistributedSums(kept, squares=len(sums) > 1, binned=n_bins > 0)
     return BlockedPairs(occupancy, sums_there, used)
 
@@ -95,7 +99,7 @@ def block_occupancy(
     session: Session, stored: PairStore, scratch: str | None
 ) -> DistributedOccupancy:
     """Return the counts of the pairs of the selected cells in blocks on disk, without sums."""
-    return _block_counts(session, stored, (), scratch, None)[0]
+    return _block_counts(session, stored, (), scratch, {})[0]
 
 
 def _block_counts(
@@ -103,7 +107,7 @@ def _block_counts(
     stored: PairStore,
     sums: Sequence[str],
     scratch: str | None,
-    private: _CheckedSums | None,
+    private: Mapping[WholeGroup, _CheckedSums],
     *,
     fewer: int = 1,
 ) -> tuple[DistributedOccupancy, dict[WholeGroup, PairFile], Whole]:
@@ -120,15 +124,18 @@ def _block_counts(
         per_cell,
         used.size,
         folder,
-        None if private is None else private.append,
+        private["cells"].append if private else None,
         fewer=fewer,
     )
+    # Squares are asked of cells alone.
+    rows = _rows(session, sums[:1], "unit")
     by_user = write_pairs(
-        ((user[unit], cell, n) for cell, unit, n in _rows(session, (), "unit")),
+        ((user[unit], cell, n, *rest) for cell, unit, n, *rest in rows),
         "users",
         per_user,
         per_cell.size,
         folder,
+        private["users"].append if private else None,
         fewer=fewer,
     )
     pairs = PairFileStore(by_cell, by_user)

@@ -13,6 +13,7 @@ from hexveil.mechanisms.cell_blocks import block_questions
 from hexveil.mechanisms.contract import LaplaceNoise, MemoryJournal, Meter, NoisyMax, execute
 from hexveil.mechanisms.registry import REGISTRY
 from hexveil.planning.allocation import CellMechanisms
+from hexveil.planning.comparison.mechanism_comparison import explain_absence
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.private_sums import private_sums
@@ -162,6 +163,14 @@ def test_a_request_that_blocks_were_not_asked_about_has_no_bound():
     assert not any(own.loss_lower_bound(request, n_users).any() for own in others)
     for wrong in (NoisyMax(request.scale * 0.99), LaplaceNoise(np.array([request.scale]))):
         assert np.isinf(report.loss_lower_bound(wrong, n_users)).all()
+
+
+def test_mechanisms_are_not_compared_in_blocks():
+    """Sixteen plans of every cell, some searched for, would be a hundred passes over all pairs."""
+    plan = planned(distributed_dataset(fleet(), 30), "Levy(gamma=1)")
+    assert "where all pairs of cells and users are in memory" in explain_absence(plan)
+    with pytest.raises(InputError, match="in one machine's memory"):
+        plan.pair_losses()
 
 
 def test_refusals_of_blocks_are_those_of_one_machine(monkeypatch):

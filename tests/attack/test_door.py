@@ -39,6 +39,7 @@ MEASURES = {
     "mechanisms/cell_ranges/distributed_votes.py",
     "mechanisms/presence/shapes/binned_weights.py",
     "mechanisms/two_stage/residual_stages.py", "mechanisms/per_cell_allocation.py",
+    "mechanisms/cell_blocks/block_plans.py", "mechanisms/cell_blocks/block_stage.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/any_unit.py", "mechanisms/presence/map_stage.py",
     "mechanisms/presence/count_map.py", "mechanisms/presence/population_quantile.py",

@@ -9,6 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil import Occupancy
 from hexveil.mechanisms import CellMechanism
+from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
 from hexveil.mechanisms.contract import (
     UNMETERED,
     LaplaceNoise,
@@ -21,7 +22,7 @@ from hexveil.mechanisms.contract import (
     execute,
 )
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
+from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 
 SPAN = 1000

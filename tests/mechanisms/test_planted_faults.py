@@ -14,7 +14,8 @@ import pytest
 import hexveil as hv
 from hexveil import Occupancy
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
+from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
+from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.private_quantile import PrivateQuantile
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from hexveil.mechanisms.single_cell.linear.linear_sum import LinearSum
@@ -177,9 +178,9 @@ def test_cells_of_a_user_that_are_not_added_up_are_found(monkeypatch):
     allocation = PerCell(hv.Baseline()).allocate(problem, Fraction(1))
     assert holds(data, allocation, 1)
 
-    def largest(user, terms, n_users):
-        return np.array([terms[user == k].max() for k in range(n_users)])
+    def largest(user, parts, n_users):
+        return np.array([parts[user == k].max() for k in range(n_users)])
 
-    monkeypatch.setattr("hexveil.mechanisms.per_cell_allocation.sum_upper_bounds", largest)
+    monkeypatch.setattr("hexveil.mechanisms.per_cell_allocation.sum_parts", largest)
     with pytest.raises(HexveilError, match="more than was booked"):
         holds(data, allocation, 1)

@@ -245,7 +245,10 @@ class Meter:
         """
         for request, report in zip(requests, reports, strict=True):
             loss = report.loss_lower_bound(request, self._booked.size)
-            self._spent = (self._spent + loss) * (1.0 - ULP)  # a sum of doubles, rounded down
+            # Losses of a whole stage come with its first request: nothing is added by the others.
+            if loss.any():
+                # A sum of doubles, rounded down.
+                self._spent = (self._spent + loss) * (1.0 - ULP)
         refuse_overspending(self._spent, self._booked)
 
 

@@ -11,15 +11,20 @@ is searched by bisection, so that the most exposed user stays within ε by exact
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from hexveil.accounting.loss_parts import LossParts, sum_parts
 from hexveil.base.errors import InputError
-from hexveil.base.rational import sum_upper_bounds
+from hexveil.mechanisms.cell_blocks.block_plans import CLAIM, LOSS, pair_losses
+from hexveil.mechanisms.cell_blocks.block_questions import choose_in_blocks
+from hexveil.mechanisms.cell_blocks.cell_figures import CellFigures, figure_columns
+from hexveil.mechanisms.cell_blocks.distributed_cells import DistributedCells
 from hexveil.mechanisms.contract import (
     DONE,
     Decoded,
@@ -31,63 +36,32 @@ from hexveil.mechanisms.contract import (
     Separate,
     StatisticError,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import (
-    CellAllocation,
-    CellProblem,
-    ReleasedRange,
-)
+from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexveil.accounting.error_model import ErrorModel
+    from hexveil.mechanisms.cell_blocks.block_plans import Column, PlanWork
+    from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
     from hexveil.mechanisms.contract import (
         Floats,
-        Ints,
         Measured,
         NoiseRequest,
         PrivateSums,
         SensitivityReport,
         Stage,
     )
-    from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage
-    from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.mechanisms.single_cell.cell_allocation import (
+        BoundedStage,
+        CellAllocation,
+        ReleasedRange,
+    )
 
 BISECTIONS = 16
 SPENT = 1 - 2.0**-20
 """Part of ε that counts as all of it."""
 PROPORTION = 1 - 2.0**-24
 """A guess stays so much below the limit, since losses round up."""
-
-
-@dataclass(frozen=True, eq=False)
-class MapProblem:
-    """Public facts of a map.
-
-    Attributes
-    ----------
-    occupancy : LocalOccupancy
-        Records of each (cell, user) pair.
-    lower, quantum : Fraction
-        Lower bound of a value, and the resolution of sums, in value units.
-    span : int
-        Width of the bounds in quanta.
-    """
-
-    occupancy: LocalOccupancy
-    lower: Fraction
-    quantum: Fraction
-    span: int
-
-    def rows(self, cell: int) -> slice:
-        """Return the pairs of a cell."""
-        start = self.occupancy.start
-        return slice(int(start[cell]), int(start[cell + 1]))
-
-    def cell(self, cell: int) -> CellProblem:
-        """Return the public facts of one cell."""
-        return CellProblem(self.occupancy.n[self.rows(cell)], self.lower, self.quantum, self.span)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +122,7 @@ class PerCellStage(DrawnRow):
         problem = self.allocation.problem
         reports: list[SensitivityReport] = []
         for member, outputs in self._with_outputs(earlier):
-            user = problem.occupancy.user[problem.rows(member.cell)]
+            user = problem.occupancy.local().user[problem.rows(member.cell)]
             for report in member.stage.sensitivity(outputs):
                 if not isinstance(report, Separate):
                     raise TypeError("the stages of one cell report separate sensitivities.")
@@ -213,14 +187,51 @@ class PerCellAllocation:
         """Return the name of the mechanism of each cell, where one may choose another."""
         return [mechanism.chosen_name(choice) for choice in self.choices]
 
+    def map_plans(self, work: PlanWork, n_columns: int) -> tuple[Column, ...]:  # noqa: ARG002  as in blocks
+        """Return the columns that a function makes of the plans of all cells."""
+        return work(iter(self.plans), self.choices)
+
+    @cached_property
+    def figures(self) -> CellFigures:
+        """Figures of all cells' plans."""
+        return CellFigures(*figure_columns(self.plans, self.choices))
+
     def losses(self) -> Floats:
         """Return each user's loss over all its cells, rounded up."""
-        terms = np.concatenate([plan.losses() for plan in self.plans])
-        return sum_upper_bounds(self.problem.occupancy.user, terms, self.problem.occupancy.n_users)
+        return self._summed(LOSS)
+
+    def claimed_losses(self) -> Floats:
+        """Return each user's loss if each cell costs all whom it costs anything its largest."""
+        return self._summed(CLAIM)
+
+    def stage_costs(self) -> dict[str, tuple[int, float]]:
+        """Return by name of a stage its cells, and the loss of the user whom it costs most."""
+        names = Counter(stage.name for plan in self.plans for stage in plan.stages)
+        return {name: (n, float(self._summed(name).max())) for name, n in names.items()}
+
+    def _summed(self, kind: str) -> Floats:
+        """Return sums of `pair_losses` over each user's cells, rounded up."""
+        occupancy = self.problem.occupancy.local()
+        parts = LossParts.of_cells(self.cell_epsilon, int(occupancy.cells_per_user.max()))
+        terms = np.concatenate([pair_losses(plan, kind) for plan in self.plans])
+        # In whole parts, as blocks of pairs add them: the same to the last bit.
+        sums = sum_parts(occupancy.user, parts.rounded_up(terms), occupancy.n_users)
+        return parts.upper_bounds(sums)
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the next stage of the map."""
         return self.stages[len(earlier)] if len(earlier) < len(self.stages) else DONE
+
+    def released_ranges(self, outputs: Outputs) -> tuple[ReleasedRange | None, ...]:
+        """Return the released choices of each cell, in quanta."""
+        rows = self.cell_outputs(outputs, len(self.stages))
+        cells = zip(self.plans, rows, strict=True)
+        return tuple(plan.released_range(row) for plan, row in cells)
+
+    def estimates(self, outputs: Outputs) -> Floats:
+        """Return the estimates of all cells in quanta, shape (batch, n_cells)."""
+        (mean,) = self.decode(outputs)
+        return mean.estimate
 
     def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
         """Return the mean of every cell."""
@@ -231,66 +242,6 @@ class PerCellAllocation:
         columns = [np.broadcast_to(cell.estimate, (batch, 1)) for cell in cells]
         estimate = np.concatenate(columns, axis=1)
         return (Decoded("mean", estimate, joined_grids(cells), joined_errors(cells)),)
-
-
-@dataclass(frozen=True, eq=False)
-class PublishedCells:
-    """The cells of a map as a release runs them, with estimates in value units.
-
-    Attributes
-    ----------
-    cells : PerCellAllocation
-    error : ErrorModel
-        Of the means, in value units.
-    """
-
-    cells: PerCellAllocation
-    error: ErrorModel
-
-    kind = "per-cell"
-
-    def losses(self) -> Floats:
-        """Return each user's loss over all its cells, rounded up."""
-        return self.cells.losses()
-
-    def next_stage(self, earlier: Outputs) -> Stage | None:
-        """Return the next stage of the map."""
-        return self.cells.next_stage(earlier)
-
-    def numbers(self, outputs: Outputs) -> dict[str, Ints]:  # noqa: ARG002  as of other plans
-        """Return nothing: no range of the whole map cuts these integers off."""
-        return {}
-
-    def grid(self) -> EstimateGrid:
-        """Return where published means can lie, in value units; no number where on a curve."""
-        grids = [plan.grid() for plan in self.cells.plans]
-        ends = [(np.nan, np.nan) if g is None else (g.start[0], g.step[0]) for g in grids]
-        start, step = np.array(ends, dtype=np.float64).T
-        return EstimateGrid(self._in_units(start), step * float(self.cells.problem.quantum))
-
-    def released_ranges(self, outputs: Outputs) -> tuple[ReleasedRange | None, ...]:
-        """Return the released choices of each cell, in value units."""
-        rows = self.cells.cell_outputs(outputs, len(self.cells.stages))
-        cells = zip(self.cells.plans, rows, strict=True)
-        return tuple(self._range_in_units(plan.released_range(row)) for plan, row in cells)
-
-    def _range_in_units(self, released: ReleasedRange | None) -> ReleasedRange | None:
-        if released is None:
-            return None
-        quantum = float(self.cells.problem.quantum)
-        # Sums count from the lower bound of each value, means do not.
-        lowest = 0.0 if released.quantity == "user sums" else float(self.cells.problem.lower)
-        lower, upper = (lowest + quantum * end for end in (released.lower, released.upper))
-        return ReleasedRange(released.quantity, lower, upper, quantum * released.scale)
-
-    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
-        """Return the mean of every cell."""
-        (mean,) = self.cells.decode(outputs)
-        return (Decoded("mean", self._in_units(mean.estimate), self.grid(), self.error),)
-
-    def _in_units(self, quanta: Floats) -> Floats:
-        problem = self.cells.problem
-        return np.asarray(float(problem.lower) + quanta * float(problem.quantum))
 
 
 def joined_grids(cells: list[Decoded]) -> EstimateGrid | None:
@@ -312,19 +263,23 @@ def joined_errors(cells: list[Decoded]) -> StatisticError:
     return PredictedError(scale, bound95)
 
 
+PlannedCells: TypeAlias = PerCellAllocation | DistributedCells
+"""Cells planned apart: with pairs at hand, or with pairs that stay elsewhere."""
+
+
 @dataclass(frozen=True)
 class PerCell:
     """A mechanism of one cell at one common loss for every cell."""
 
     mechanism: CellMechanism
 
-    def allocate_at(self, problem: MapProblem, cell_epsilon: Fraction) -> PerCellAllocation:
+    def allocate_at(self, problem: MapProblem, cell_epsilon: Fraction) -> PlannedCells:
         """Return the allocation in which every cell has this loss."""
         return self.allocate_chosen(problem, cell_epsilon, self._choices(problem, cell_epsilon))
 
     def allocate_chosen(
         self, problem: MapProblem, cell_epsilon: Fraction, choices: tuple[str, ...]
-    ) -> PerCellAllocation:
+    ) -> PlannedCells:
         """Return the allocation in which every cell has this loss, for choices that were made.
 
         Raises
@@ -332,13 +287,15 @@ class PerCell:
         InputError
             If a choice is none of the mechanism's.
         """
+        if not problem.occupancy.is_local:
+            return DistributedCells(problem, self.mechanism, cell_epsilon, choices)
         plans = tuple(
             self.mechanism.allocate_chosen(problem.cell(cell), cell_epsilon, choice)
             for cell, choice in enumerate(choices)
         )
         return PerCellAllocation(problem, plans, cell_epsilon, choices)
 
-    def allocate(self, problem: MapProblem, epsilon: Fraction) -> PerCellAllocation:
+    def allocate(self, problem: MapProblem, epsilon: Fraction) -> PlannedCells:
         """Return the allocation with the largest common cell loss found, within ε for every user.
 
         Raises
@@ -346,9 +303,9 @@ class PerCell:
         InputError
             If no cell loss stays within ε.
         """
-        cells_per_user = np.bincount(problem.occupancy.user)
+        largest = int(problem.occupancy.cells_per_user.max())
         # Losses round up, so the share of a user in the most cells is taken a hair smaller.
-        start = epsilon / int(cells_per_user.max()) * (1 - Fraction(1, 2**30))
+        start = epsilon / largest * (1 - Fraction(1, 2**30))
         first = self.allocate_at(problem, start)
         if first.losses().max() > float(epsilon):
             raise InputError("no loss of every cell keeps each user within epsilon.")
@@ -359,7 +316,7 @@ class PerCell:
         fresh = self.allocate_at(problem, best.cell_epsilon)
         return fresh if fresh.losses().max() <= float(epsilon) else best
 
-    def _largest(self, best: PerCellAllocation, epsilon: Fraction) -> PerCellAllocation:
+    def _largest(self, best: PlannedCells, epsilon: Fraction) -> PlannedCells:
         """Return the allocation of the largest cell loss found within ε, with the same choices.
 
         Losses need not grow evenly with the cell loss (caps change by rank), but what is returned
@@ -383,6 +340,10 @@ class PerCell:
 
     def _choices(self, problem: MapProblem, cell_epsilon: Fraction) -> tuple[str, ...]:
         """Return the choice of each cell; cells of the same counts share theirs."""
+        if type(self.mechanism).choose is CellMechanism.choose:
+            return ("",) * problem.occupancy.n_cells
+        if not problem.occupancy.is_local:
+            return choose_in_blocks(problem, self.mechanism, cell_epsilon)
         known: dict[bytes, str] = {}
         choices = []
         for number in range(problem.occupancy.n_cells):

@@ -15,7 +15,7 @@ from hexveil.model.factored_weights import FactoredWeights
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.per_cell_allocation import PerCellAllocation
+    from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
@@ -78,7 +78,7 @@ class CellMechanisms(ReadOnlyArrays):
 
     Attributes
     ----------
-    cells : PerCellAllocation
+    cells : PerCellAllocation or DistributedCells
         Stages of all cells, built from counts, bounds and the loss of a cell; never stored.
     predicted_error : ndarray of float, shape (n_cells,)
         Mean absolute error by a public prior, for bounds of width 1; used where none is proven.
@@ -86,7 +86,7 @@ class CellMechanisms(ReadOnlyArrays):
         Outcomes of each cell's private choices, in value units; empty before a release.
     """
 
-    cells: PerCellAllocation
+    cells: PlannedCells
     predicted_error: Floats
     released: tuple[ReleasedRange | None, ...] = ()
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hexveil.accounting.error_model import CellMechanismErrorModel, constant_error
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import ProvenError
+from hexveil.mechanisms.per_cell_allocation import PerCellAllocation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,19 +23,18 @@ def mean_error_model(
     span: Floats, occupancy: Occupancy, clipping: CellMechanisms
 ) -> CellMechanismErrorModel:
     """Return the error model of the cells' means."""
-    errors = [plan.error(1.0) for plan in clipping.cells.plans]
-    bias = [float(error.bias[0]) if isinstance(error, ProvenError) else 1.0 for error in errors]
+    figures = clipping.cells.figures
     return CellMechanismErrorModel(
         "mean",
         span,
-        np.array([float(error.scale[0]) for error in errors]),
-        np.zeros(len(errors)),
+        figures.scale,
+        np.zeros(figures.scale.size),
         constant_error("mean", occupancy),
-        reads_values=np.array([bool(plan.stages) for plan in clipping.cells.plans]),
-        proven=np.array([isinstance(error, ProvenError) for error in errors]),
-        max_bias=np.array(bias),
+        reads_values=figures.n_stages > 0,
+        proven=figures.proven,
+        max_bias=figures.bias,
         predicted_error=clipping.predicted_error,
-        error_bound95=np.array([float(error.bound95[0]) for error in errors]),
+        error_bound95=figures.bound95,
     )
 
 
@@ -49,4 +48,7 @@ def no_variances() -> InputError:
 
 def losses_per_pair(clipping: CellMechanisms) -> Floats:
     """Return the privacy loss of each (cell, user) pair, rounded up."""
-    return np.concatenate([plan.losses() for plan in clipping.cells.plans])
+    cells = clipping.cells
+    cells.problem.occupancy.local()  # refuses, and says what to do
+    assert isinstance(cells, PerCellAllocation)  # noqa: S101  its pairs are at hand
+    return np.concatenate([plan.losses() for plan in cells.plans])

@@ -16,13 +16,15 @@ import dataclasses
 import hashlib
 import json
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
-from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell, PerCellAllocation
+from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
+from hexveil.mechanisms.per_cell_allocation import PerCell, PerCellAllocation
 from hexveil.mechanisms.single_cell.cell_allocation import STUDY_SPAN, CellAllocation
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.single_cell.cell_plan import CellPlan
@@ -31,10 +33,11 @@ from hexveil.mechanisms.single_cell.prior_based.successive_elimination import co
 from hexveil.planning.allocation import CellMechanisms, PlanAllocation, full_factors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.planning.guarantees import PlanningProblem
     from hexveil.planning.plan_data import PlanData
 
@@ -112,7 +115,7 @@ def map_problem(problem: PlanningProblem) -> MapProblem:
     InputError
         If cells have bounds of their own, or other ones than the records were read with.
     """
-    occupancy, span = problem.occupancy.local(), problem.span
+    occupancy, span = problem.occupancy, problem.span
     if span.min() < span.max():
         raise _other_bounds()
     if problem.facts is None:
@@ -132,10 +135,10 @@ def _other_bounds() -> InputError:
 
 
 def _allocation(
-    problem: PlanningProblem, cells: PerCellAllocation, predicted_error: Floats
+    problem: PlanningProblem, cells: PlannedCells, predicted_error: Floats
 ) -> PlanAllocation:
     occupancy = problem.occupancy
-    scales = np.array([float(plan.error(1.0).scale[0]) for plan in cells.plans])
+    scales = cells.figures.scale
     nothing = np.zeros(occupancy.n_cells)
     return PlanAllocation(
         mechanism=problem.request.mechanism.name,
@@ -161,31 +164,54 @@ def names_of_cells(plan: PlanData) -> list[str]:
 # ---- errors ----
 
 
-def predicted_errors(cells: PerCellAllocation) -> Floats:
+def predicted_errors(cells: PlannedCells) -> Floats:
     """Return each cell's mean absolute error under the prior of `Auto`, for bounds of width 1."""
-    trials = max(min(PREDICTION_TRIALS, MAX_TRIALS // len(cells.plans)), FEWEST_TRIALS)
+    trials = max(min(PREDICTION_TRIALS, MAX_TRIALS // len(cells.choices)), FEWEST_TRIALS)
+    (errors,) = cells.map_plans(partial(_predict_errors, trials=trials), 1)
+    return errors
+
+
+def _predict_errors(
+    plans: Iterable[CellAllocation], choices: Sequence[str], trials: int
+) -> tuple[Floats]:
     known: dict[tuple[bytes, str], float] = {}
     errors = []
-    for plan, choice in zip(cells.plans, cells.choices, strict=True):
+    for plan, choice in zip(plans, choices, strict=True):
         # Small cells of a map have often the same counts: one simulation serves them all.
         key = plan.cell.counts.tobytes(), choice
         if key not in known:
             (prediction,) = compare_candidates([CellPlan(plan)], plan.cell, UNIFORM, trials)
             known[key] = prediction.mae / plan.cell.width
         errors.append(known[key])
-    return np.array(errors)
+    return (np.array(errors),)
 
 
 # ---- digests ----
 
 
-def digest(cells: PerCellAllocation) -> str:
-    """Return the SHA-256 of all public numbers that decide draws, losses and estimates."""
+def digest(cells: PlannedCells) -> str:
+    """Return the SHA-256 of all public numbers that decide draws, losses and estimates.
+
+    Of pairs that stay elsewhere it is over the digests of cells.
+    """
     total = hashlib.sha256()
-    for plan in cells.plans:
-        for text in _public_numbers(plan):
-            total.update(text)
+    if isinstance(cells, PerCellAllocation):
+        for plan in cells.plans:
+            for text in _public_numbers(plan):
+                total.update(text)
+    else:
+        (digests,) = cells.map_plans(_digest_plans, 1)
+        total.update(digests.tobytes())
     return total.hexdigest()
+
+
+def _digest_plans(
+    plans: Iterable[CellAllocation],
+    choices: Sequence[str],  # noqa: ARG001  as of all functions of plans
+) -> tuple[NDArray[np.uint8]]:
+    """Return the SHA-256 of each cell's public numbers, one after another."""
+    digests = [hashlib.sha256(b"".join(_public_numbers(plan))).digest() for plan in plans]
+    return (np.frombuffer(b"".join(digests), dtype=np.uint8),)
 
 
 def _public_numbers(value: Any) -> Iterator[bytes]:  # noqa: ANN401  fields of any stage
@@ -212,7 +238,7 @@ def _public_numbers(value: Any) -> Iterator[bytes]:  # noqa: ANN401  fields of a
         yield json.dumps([type(number).__name__, str(number)]).encode()
 
 
-def check_digest(cells: PerCellAllocation, stored: str) -> None:
+def check_digest(cells: PlannedCells, stored: str) -> None:
     """Refuse stages that differ from those of a stored plan.
 
     Raises

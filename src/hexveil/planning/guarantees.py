@@ -471,8 +471,9 @@ def l0_loss(
             privacy_loss.composed_losses, (largest, *cells), users, pairs
         )
         return float(per_user.max(initial=0.0))
-    weights = factored_weights(clipping)
-    if weights is not None and not isinstance(clipping, CellMechanisms):
+    if isinstance(clipping, CellMechanisms):
+        return float(clipping.cells.claimed_losses().max(initial=0.0))
+    if (weights := factored_weights(clipping)) is not None:
         by_cell = weights.totals, *_weighted_noises(problem, allocation)
         claims = weights.map_cells(weighted_losses.largest_weighted_losses, by_cell)
         per_user = weights.map_users(weighted_losses.claimed_user_losses, (claims,))
@@ -482,8 +483,6 @@ def l0_loss(
         # A user without weight in a cell is not charged there, whatever the others lose.
         composed = np.where(terms > 0, largest, 0.0)
         per_user = sum_upper_bounds(local.user, composed, occupancy.n_users)
-        if isinstance(clipping, CellMechanisms):
-            return float(per_user.max(initial=0.0))
     if isinstance(clipping, TwoStageRange):
         per_user = np.maximum(per_user, clipping.stages.composed_losses(occupancy))
     claimed = float(per_user.max(initial=0.0))

@@ -21,7 +21,7 @@ from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM, CellLattice, Cl
 from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance
 from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
 from hexveil.mechanisms.map_quantiles import range_quantiles
-from hexveil.mechanisms.per_cell_allocation import PublishedCells
+from hexveil.mechanisms.published_cells import PublishedCells
 from hexveil.mechanisms.released_ranges import widened
 from hexveil.mechanisms.sensitivity_report import Separate, SquaredMoves
 from hexveil.mechanisms.two_stage.residual_stages import ClusterMeans, ReleasedRanges

@@ -15,7 +15,7 @@ import numpy as np
 
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.accounting.unit_squares import range_square
-from hexveil.base.rational import decimal_text, sum_upper_bounds
+from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
@@ -32,7 +32,7 @@ from hexveil.planning.guarantees import choices_square
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.per_cell_allocation import PerCellAllocation
+    from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.planning import Plan
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
@@ -113,34 +113,18 @@ def _squared(square: Fraction, booked: Fraction) -> dict[str, float]:
     return {"share": float(square / booked), "squared_mu": float(square)}
 
 
-def _cell_stages(plan: Plan, cells: PerCellAllocation) -> dict[str, Any]:
+def _cell_stages(plan: Plan, cells: PlannedCells) -> dict[str, Any]:
     """Return the mechanism, the loss of a cell, and each kind of stage with its cost.
 
     The cost of a stage is that of the user whom it costs most over all cells, so that costs of
     stages need not add up to the cost of the release.
     """
-    occupancy = plan.occupancy.local()
-    terms: dict[str, Floats] = {}
-    counts: dict[str, int] = {}
-    for cell, allocation in enumerate(cells.plans):
-        for stage in allocation.stages:
-            by_pair = terms.setdefault(stage.name, np.zeros(occupancy.n_pairs))
-            by_pair[cells.problem.rows(cell)] += stage.losses()
-            counts[stage.name] = counts.get(stage.name, 0) + 1
     return {
         "mechanism": plan.mechanism,
         "cell_epsilon": _rounded_up(cells.cell_epsilon),
         "stages": [
-            {
-                "stage": name,
-                "cells": counts[name],
-                "epsilon": _rounded_up(
-                    Fraction(
-                        float(sum_upper_bounds(occupancy.user, by_pair, occupancy.n_users).max())
-                    )
-                ),
-            }
-            for name, by_pair in terms.items()
+            {"stage": name, "cells": n_cells, "epsilon": _rounded_up(Fraction(largest))}
+            for name, (n_cells, largest) in cells.stage_costs().items()
         ],
     }
 

@@ -134,6 +134,12 @@ def test_plans_and_releases_are_those_of_blocks_anywhere(records, small, tmp_pat
     assert plans[0].table.equals(plans[1].table)
     assert plans[0].users.equals(plans[1].users)
     assert plans[0].occupancy.fingerprint == plans[1].occupancy.fingerprint
+    staged = [
+        plan(one.public, epsilon=30, method="per-cell", mechanism="Levy(gamma=1)", advise=False)
+        for one in (found, held)
+    ]
+    assert staged[0].table.equals(staged[1].table)
+    assert staged[0].users.equals(staged[1].users)
     book = Ledger(tmp_path / "book.sqlite", dataset="spilled", budget=30)
     done = release(found, plans[0], ledger=book)
     done.write(tmp_path / "map")

@@ -13,6 +13,8 @@ from hexveil.mechanisms import map_quantiles, noise
 from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.publishing.private_sums import private_sums
 from publishing import measuring
+from publishing.test_distributed_cells import assert_same
+from publishing.test_distributed_cells import run as run_cells
 from publishing.test_distributed_release import at_hand, distribution_at_hand, noised, run
 from publishing.two_stage_plans import taking
 
@@ -122,6 +124,32 @@ def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monk
     shown = hv.release(elsewhere, plan, ledger=book, accept_noise=True)
     other = hv.Ledger(tmp_path / "other.sqlite", dataset="buses", budget=10)
     assert shown.table.equals(hv.release(here, same, ledger=other, accept_noise=True).table)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["FixedQuantile(candidates=32)", "Auto(trials=16)"])
+def test_a_mechanism_of_one_cell_is_that_of_one_machine(elsewhere, here, mechanism):
+    """Others, and stages of saved plans, are in test_distributed_cells.py."""
+    asked = {"epsilon": 6, "method": "equal-split", "mechanism": mechanism, "advise": False}
+    there, same = (hv.plan(one, statistics="mean", **asked) for one in (elsewhere, here))
+    assert there.table.equals(same.table)
+    assert there.users.equals(same.users)
+    given, outputs, decoded, ranges = run_cells(elsewhere, there)
+    integers, rows, numbers, found = run_cells(here, same)
+    assert_same(given, integers)
+    assert_same(outputs.values(), rows.values())
+    assert_same(decoded, numbers)
+    assert ranges == found
+
+
+@pytest.mark.slow
+def test_a_refusal_by_counts_keeps_its_words_in_a_task(elsewhere):
+    """What a block says of public counts is told; what it says of sums is not."""
+    with pytest.raises(InputError, match="no array is filled"):
+        hv.plan(
+            elsewhere, epsilon=6, method="equal-split", statistics="mean", advise=False,
+            mechanism='ArrayAveraging("wrap_around", 100000)',
+        )  # fmt: skip
 
 
 def test_a_release_becomes_a_table_of_spark(spark, here, tmp_path):

@@ -6,8 +6,6 @@ from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hexveil.cli.output import formatting
 from hexveil.planning.allocation import CellMechanisms
 from hexveil.planning.cell_mechanisms import names_of_cells
@@ -28,18 +26,17 @@ def mechanism_lines(plan: Plan) -> list[str]:
         f"{stage['stage']} at {formatting.price(float(Fraction(stage['epsilon'])))}"
         for stage in step["stages"]
     )
-    model = plan.error_models["mean"]
-    n_proven = int(getattr(model, "proven", np.ones(len(cells.plans), dtype=bool)).sum())
-    if n_proven == len(cells.plans):
+    n_cells, n_proven = plan.occupancy.n_cells, int(cells.figures.proven.sum())
+    if n_proven == n_cells:
         certainty = "The expected error is a proven worst case."
     else:
-        where = "" if not n_proven else f" in {len(cells.plans) - n_proven:,} cells"
+        where = "" if not n_proven else f" in {n_cells - n_proven:,} cells"
         certainty = (
             f"The expected error is a prediction{where}, for users whose values are uniform over "
             "an unknown range within the bounds, not a bound."
         )
     price = formatting.price(float(cells.cell_epsilon))
-    loss = f", each cell by itself at epsilon {price}" if len(cells.plans) > 1 else ""
+    loss = f", each cell by itself at epsilon {price}" if n_cells > 1 else ""
     return formatting.wrapped(
         "Mechanism",
         f"{plan.mechanism}{loss}.{_selected(plan)} Stages and the most that each costs a "

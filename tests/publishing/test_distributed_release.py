@@ -13,6 +13,7 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.map_quantiles import RANGE_POINTS
+from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PerCellRange, PrivateRange, WithinBounds
 from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
@@ -22,6 +23,7 @@ from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.distribution.releasable_plans import sums_of
 from hexveil.publishing.private_sums import private_sums
+from hexveil.publishing.verification.verify import find_problems
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import DistributedSums
 from publishing.setting import dataset_of, hexagons
@@ -39,7 +41,13 @@ ASKED = {
     "range, both": {"epsilon": 6, "clipping_range": "private", "statistics": BOTH},
     "range, sd": {"epsilon": 6, "clipping_range": "private", "statistics": ("sd",)},
     "cell ranges": {"epsilon": 6, "clipping_range": "per-cell"},
-}
+    "delta": {"epsilon": 6, "delta": "0.001", "clipping_range": "bounds"},
+    "delta, both": {
+        "epsilon": 6, "delta": "0.001", "clipping_range": "bounds", "statistics": BOTH,
+    },
+    "delta, range": {"epsilon": 6, "delta": "0.001", "clipping_range": "private"},
+    "delta, cell ranges": {"epsilon": 6, "delta": "0.001", "clipping_range": "per-cell"},
+}  # fmt: skip
 
 
 def records(seed=0, users=25, cells=8):
@@ -55,9 +63,9 @@ def records(seed=0, users=25, cells=8):
     return dataset_of(counts, totals, squares, scale=SCALE, cells=hexagons(cells))
 
 
-def ledger(folder, name):
+def ledger(folder, name, delta=None):
     """Return a fresh ledger."""
-    return hv.Ledger(folder / f"{name}.sqlite", dataset="buses", budget=20)
+    return hv.Ledger(folder / f"{name}.sqlite", dataset="buses", budget=20, delta=delta)
 
 
 class Exactly:
@@ -70,6 +78,8 @@ class Exactly:
         """Return the values."""
         self.given.append((values.copy(), np.broadcast_to(scales, values.shape).copy()))
         return values
+
+    gaussian = laplace
 
     def noisy_max(self, scores, sizes, scale):
         """Return the first best candidate."""
@@ -94,8 +104,13 @@ def at_hand(plan, whole):
 def run(dataset, plan):
     """Return what a plan gives the noise source, with the scales, and its outputs."""
     allocation, source = allocation_of(plan, dataset.public.lattice), Exactly()
-    meter = Meter(allocation.losses())
-    outputs = execute(allocation, private_sums(dataset), source, MemoryJournal(), meter)
+    meter = UnitSquareMeter if plan.delta else Meter
+    sums, booked = private_sums(dataset), allocation.losses()
+    outputs = execute(allocation, sums, source, MemoryJournal(), meter(booked))
+    if plan.delta:
+        # What blocks say of each user adds up to the booking, not to less.
+        with pytest.raises(HexveilError, match="more than was booked"):
+            execute(allocation, sums, Exactly(), MemoryJournal(), meter(booked * 0.9999))
     return source.given, outputs, allocation.decode(outputs)
 
 
@@ -297,12 +312,22 @@ def test_the_adviser_predicts_what_it_does_at_hand():
     assert runs.keys() == others.keys()
 
 
-@pytest.mark.parametrize("name", ["range", "cell ranges"])
+def test_what_a_delta_does_not_go_with_elsewhere_is_refused(counted):
+    """The sentence names what works: means, and bounds for variances."""
+    there = distributed_dataset(counted, 300)
+    options = {"epsilon": 6, "delta": "0.001", "advise": False}
+    with pytest.raises(InputError, match="these stay elsewhere; ask for means"):
+        hv.plan(there, statistics="p50", **options)
+    with pytest.raises(InputError, match='ask for clipping_range "bounds", for means alone'):
+        hv.plan(there, statistics=BOTH, **options)
+
+
+@pytest.mark.parametrize("name", ["range", "cell ranges", "delta, range"])
 def test_weights_that_fit_no_plan_are_refused(name):
     """Factors below zero, and totals that would make weights too large, measure nothing."""
     there = distributed_dataset(records(), 30)
     made = hv.plan(there, advise=False, **ASKED[name])
-    kind, field = type(made.allocation.clipping), {"range": "range"}.get(name, "plan")
+    kind, field = type(made.allocation.clipping), "plan" if name == "cell ranges" else "range"
     ranged = getattr(made.allocation.clipping, field)
     weights = ranged.weight
     for wrong in (
@@ -319,7 +344,7 @@ def test_weights_that_fit_no_plan_are_refused(name):
 def test_a_plan_that_was_booked_is_read_back():
     """Weights are kept by the ledger as a number per user and one per cell, never per pair."""
     there = distributed_dataset(records(), 30)
-    for name in ("range", "cell ranges"):
+    for name in ("range", "cell ranges", "delta, cell ranges"):
         made = hv.plan(there, advise=False, **ASKED[name])
         read = plan_codec.decode(plan_codec.encode(made), made)
         assert plan_codec.encode(read) == plan_codec.encode(made)
@@ -328,14 +353,18 @@ def test_a_plan_that_was_booked_is_read_back():
         np.testing.assert_array_equal(read.losses(), made.losses())
 
 
-def test_a_release_books_and_shows_the_same(tmp_path, monkeypatch):
+@pytest.mark.parametrize("delta", [None, "0.001"])
+def test_a_release_books_and_shows_the_same(delta, tmp_path, monkeypatch):
     """Without noise both show one table; both book the same losses of the same units."""
-    monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
+    for door in ("add_laplace", "add_gaussian"):
+        monkeypatch.setattr(noise, door, lambda values, _: values)
     whole = records()
     there = distributed_dataset(whole, 30)
-    made = hv.plan(there, advise=False, epsilon=6, statistics=BOTH)
+    made = hv.plan(
+        there, advise=False, epsilon=6, statistics=BOTH, delta=delta, clipping_range="bounds"
+    )
     here = replace(made, occupancy=whole.occupancy, facts=whole.public)
-    books = [ledger(tmp_path, name) for name in ("there", "here")]
+    books = [ledger(tmp_path, name, delta) for name in ("there", "here")]
     shown = [
         hv.release(data, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
         for data, plan, book in zip((there, whole), (made, here), books, strict=True)
@@ -348,7 +377,7 @@ def test_a_release_books_and_shows_the_same(tmp_path, monkeypatch):
     )
     assert again.replayed
     folder = shown[0].write(tmp_path / "out")
-    assert (folder / "manifest.json").exists()
+    assert find_problems(folder) == ()
 
 
 @pytest.mark.parametrize("name", ["joint", "range", "cell ranges"])

@@ -44,13 +44,24 @@ def check_delta_request(request: Request) -> None:
         )
 
 
+def check_units(request: Request, occupancy: Occupancy) -> None:
+    """Refuse a δ of 1 over the number of units or more, and ranges that need all pairs at hand."""
+    check_delta(float(request.delta), occupancy.n_users)
+    ranged = request.clipping_range in ("auto", "private")
+    if ranged and "variance" in request.noised and not occupancy.is_local:
+        raise InputError(
+            "delta with variances needs the (cell, user) pairs at hand to find a range, and these "
+            'stay elsewhere; ask for clipping_range "bounds", for means alone, or leave out delta.'
+        )
+
+
 def check_population(occupancy: Occupancy, delta: Fraction) -> None:
     """Refuse a δ of 1 over the number of units or more, and pairs that are elsewhere."""
     check_delta(float(delta), occupancy.n_users)
     if not occupancy.is_local:
         raise InputError(
-            "delta needs the (cell, user) pairs at hand, and these stay in Spark; leave out delta, "
-            "or read with the default engine."
+            "delta with quantiles, shares and histograms needs the (cell, user) pairs at hand, and "
+            "these stay elsewhere; ask for means, leave out delta, or read with the default engine."
         )
 
 

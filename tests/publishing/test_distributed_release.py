@@ -320,6 +320,8 @@ def test_what_a_delta_does_not_go_with_elsewhere_is_refused(counted):
         hv.plan(there, statistics="p50", **options)
     with pytest.raises(InputError, match='ask for clipping_range "bounds", for means alone'):
         hv.plan(there, statistics=BOTH, **options)
+    with pytest.raises(InputError, match="elsewhere; give epsilon"):
+        hv.plan(there, target_error=3, delta="0.001", advise=False)
 
 
 @pytest.mark.parametrize("name", ["range", "cell ranges", "delta, range"])

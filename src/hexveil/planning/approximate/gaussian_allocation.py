@@ -1,5 +1,7 @@
 """Rows of plans under (ε, δ): within bounds, in one private range, or of means in cells' ranges.
 
+Within bounds also at the least ε, for a δ, at which target errors are met.
+
 Losses are squares of μ here (accounting/unit_squares.py), and fall with the square of the noise.
 The range takes at most `MAX_RANGE_SQUARE` of them: a choice of small pure loss ε costs 1.57 ε², so
 that the pure loss that a plan without δ gives it is often affordable.
@@ -15,9 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import has_single_record
-from hexveil.accounting.gaussian_composition import pure_of_square
+from hexveil.accounting.gaussian_composition import calibrated_square, pure_of_square
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.accounting.unit_squares import CHOICES, range_square
+from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_ranges.pooled_spread import HALF_WIDTH, distance_vote_ratio
 from hexveil.planning.allocation import (
     PerCellRange,
@@ -28,7 +31,12 @@ from hexveil.planning.allocation import (
 )
 from hexveil.planning.approximate.delta_request import check_units, square_to_spend
 from hexveil.planning.approximate.distributed_weights import find_gaussian_weights
-from hexveil.planning.approximate.gaussian_mean_error import minimize_gaussian_error
+from hexveil.planning.approximate.gaussian_mean_error import (
+    GaussianSolution,
+    minimize_gaussian_error,
+)
+from hexveil.planning.approximate.gaussian_targets import AIM, least_rates
+from hexveil.planning.calibration import allocate_at_least_epsilon
 from hexveil.planning.clipping_range import cell_ranges, private_range, variance_range
 from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.fast_prediction import ITERATIONS, RangeCandidate
@@ -41,11 +49,14 @@ from hexveil.planning.guarantees import (
     error_models,
     objective_errors,
 )
-from hexveil.planning.optimizers.joint import FACTOR_RESOLUTION
+from hexveil.planning.optimizers.joint import FACTOR_RESOLUTION, relative_targets
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights
 from hexveil.planning.optimizers.noise_quantization import quantize_noise_scales
+from hexveil.planning.request import WithinErrors
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
@@ -66,7 +77,7 @@ MARGIN = 1.0 + 2.0**-40
 
 
 def allocate_approximate(problem: PlanningProblem) -> PlanAllocation:
-    """Return the allocation of least predicted average error under (ε, δ).
+    """Return the allocation of least predicted average error under (ε, δ), or of least ε.
 
     Raises
     ------
@@ -76,6 +87,8 @@ def allocate_approximate(problem: PlanningProblem) -> PlanAllocation:
     """
     request, occupancy = problem.request, problem.occupancy
     check_units(request, occupancy)
+    if isinstance(request.limit, WithinErrors):
+        return _within_errors(problem, request.limit.targets)
     square = square_to_spend(request)
     match request.clipping_range:
         case "bounds":
@@ -113,21 +126,49 @@ def _within_bounds(problem: PlanningProblem, square: Fraction) -> PlanAllocation
     occupancy = problem.occupancy
     weights = ObjectiveWeights.of(problem.request, problem.span, occupancy)
     solution = minimize_gaussian_error(occupancy, weights, float(square))
+    return _calibrated(problem, square, _bounded_rows(occupancy, solution))
+
+
+def _within_errors(problem: PlanningProblem, targets: Mapping[str, Floats]) -> PlanAllocation:
+    """Return the allocation within bounds of the least ε at which the targets are met.
+
+    Each cell its own; with objective "mean" all of them on average.
+    """
+    occupancy, request = problem.occupancy, problem.request
+    weights = ObjectiveWeights.of(request, problem.span, occupancy)
+    aim = relative_targets(targets, problem.span, occupancy, AIM)
+    constants = GaussianSolution(
+        np.zeros((2, occupancy.n_cells)), np.ones(occupancy.n_users), weights.constant_error()
+    )
+
+    def at(epsilon: Fraction) -> PlanAllocation:
+        try:
+            square = calibrated_square(epsilon, request.delta)
+        except InputError:  # so small an ε leaves nothing to measure with
+            return _bounded_rows(occupancy, constants)
+        if request.objective == "mean":
+            return _within_bounds(problem, square)
+        found = least_rates(occupancy, weights, aim, float(square))
+        if found is None:
+            return _bounded_rows(occupancy, constants)
+        return _calibrated(problem, square, _bounded_rows(occupancy, found))
+
+    return allocate_at_least_epsilon(problem, targets, at)
+
+
+def _bounded_rows(occupancy: Occupancy, solution: GaussianSolution) -> PlanAllocation:
+    """Return rows within bounds from rates and factors."""
     live = solution.rate > 0
     noise = np.divide(1.0, solution.rate, out=np.zeros_like(solution.rate), where=live)
     largest = occupancy.largest_count
-    return _calibrated(
-        problem,
-        square,
-        PlanAllocation(
-            mechanism="factors",
-            contribution_cap=np.where(live[0], largest, 0),
-            noise_scale_records=quantize_noise_scales(noise[0] * occupancy.records_per_cell),
-            variance_cap=np.where(live[1], largest, 0),
-            variance_noise=noise[1],
-            contribution_factor=np.floor(solution.factor * FACTOR_RESOLUTION) / FACTOR_RESOLUTION,
-            clipping=WithinBounds(),
-        ),
+    return PlanAllocation(
+        mechanism="factors",
+        contribution_cap=np.where(live[0], largest, 0),
+        noise_scale_records=quantize_noise_scales(noise[0] * occupancy.records_per_cell),
+        variance_cap=np.where(live[1], largest, 0),
+        variance_noise=noise[1],
+        contribution_factor=np.floor(solution.factor * FACTOR_RESOLUTION) / FACTOR_RESOLUTION,
+        clipping=WithinBounds(),
     )
 
 

@@ -46,7 +46,7 @@ def check_delta_request(request: Request) -> None:
 
 def check_units(request: Request, occupancy: Occupancy) -> None:
     """Refuse a δ of 1 over the number of units or more, and ranges that need all pairs at hand."""
-    check_delta(float(request.delta), occupancy.n_users)
+    check_population(occupancy, request.delta)
     if isinstance(request.limit, WithinErrors) and not occupancy.is_local:
         raise InputError(
             "delta with target errors needs the (cell, user) pairs at hand, and these stay "
@@ -61,13 +61,8 @@ def check_units(request: Request, occupancy: Occupancy) -> None:
 
 
 def check_population(occupancy: Occupancy, delta: Fraction) -> None:
-    """Refuse a δ of 1 over the number of units or more, and pairs that are elsewhere."""
+    """Refuse a δ of 1 over the number of units or more."""
     check_delta(float(delta), occupancy.n_users)
-    if not occupancy.is_local:
-        raise InputError(
-            "delta with quantiles, shares and histograms needs the (cell, user) pairs at hand, and "
-            "these stay elsewhere; ask for means, leave out delta, or read with the default engine."
-        )
 
 
 def square_to_spend(request: Request) -> Fraction:

@@ -47,6 +47,7 @@ from hexveil.planning.approximate.gaussian_mean_error import (
     GaussianProblem,
     minimize_gaussian_error,
 )
+from hexveil.planning.approximate.gaussian_targets import least_rates
 from hexveil.planning.approximate.gaussian_weights import (
     GaussianWeightProblem,
     optimize_gaussian_weights,
@@ -55,6 +56,7 @@ from hexveil.planning.clipping_range.user_weights import UserMeanPrior
 from hexveil.planning.goal import goal
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights
 from hexveil.planning.release_allocation import allocation_of
+from hexveil.planning.target_errors import SeparateTargets
 from hexveil.publishing import pipeline
 from hexveil.publishing.dossier.dossier import dossier as render_dossier
 from hexveil.publishing.verification import loss_checks, square_checks
@@ -171,6 +173,38 @@ def test_users_alike_have_the_noise_of_the_root(users, cells):
     assert floor == pytest.approx(GAUSSIAN.mean_absolute * noise[0], rel=1e-4)
 
 
+@pytest.mark.parametrize("rows", [HARD[0], [[2, 3], [2, 1], [3, 2]]])
+def test_no_plan_of_less_loss_meets_the_targets(rows):
+    """At 0.97 of the least square no rates of a fine grid meet both targets; at it the found do."""
+    occupancy, weights = Occupancy.from_dense(rows), weights_of("mean")
+    targets = SeparateTargets(np.array([0.3, 0.35]), np.full(2, np.inf))
+    squares = np.geomspace(0.01, 1000.0, 2000)
+    least = next(m for m in squares if least_rates(occupancy, weights, targets, m) is not None)
+    found = least_rates(occupancy, weights, targets, least)
+    error = GaussianProblem(occupancy, weights, least).cell_errors(found.rate, found.factor)[0]
+    assert (error <= targets.mean * (1 + 2.0**-16)).all()
+    problem = GaussianProblem(occupancy, weights, 0.97 * least)
+    grid = found.rate[0].max() * np.geomspace(0.3, 3.0, 60)
+    for pair in itertools.product(grid, repeat=2):
+        rate = np.array([pair, (0.0, 0.0)])
+        assert (problem.cell_errors(rate, problem.factors(rate))[0] > targets.mean).any()
+
+
+@pytest.mark.parametrize("objective", ["max", "mean"])
+def test_targets_of_users_alike_cost_the_square_of_the_root(objective):
+    """Where all are alike deviations of e / κ are enough: μ² is k (κ / (n e))²."""
+    users, cells, target = 200, 3, 0.02
+    occupancy = Occupancy.from_dense([[2] * cells] * users)
+    options = {"bounds": (0, 1), "delta": "1e-6", "objective": objective, "advise": False}
+    plan = hv.plan(occupancy, target_error=target, **options)
+    square = cells * (GAUSSIAN.mean_absolute / (users * target)) ** 2
+    exact = square_epsilon(Fraction(square), Fraction("1e-6"))
+    assert exact * 0.999 <= plan.epsilon <= exact * 1.002
+    assert plan.error.max() <= target
+    # What one constant meets costs nothing.
+    assert hv.plan(occupancy, target_error=0.5, **options).epsilon == 0
+
+
 # ---- exact laws ----
 
 
@@ -219,7 +253,7 @@ def paths(stages, pair, rows=None, chances=(1.0, 1.0)):
         yield from paths(stages, pair, following, (p * chances[0], q * chances[1]))
 
 
-def largest_delta(plan, dataset):
+def largest_delta(plan, dataset, epsilon=EPSILON):
     """Return the largest δ at ε of any user, with normal noise at the cells."""
     stages, worst = stages_of(plan), 0.0
     for user in range(dataset.occupancy.n_users):
@@ -228,7 +262,7 @@ def largest_delta(plan, dataset):
             for p, q, moved, request in paths(stages, pair):
                 assert isinstance(request, GaussianNoise)
                 square = float(((moved / request.deviations) ** 2).sum())
-                found += p * profile(square, float(EPSILON) + math.log(q / p))
+                found += p * profile(square, float(epsilon) + math.log(q / p))
             worst = max(worst, found)
     return worst
 
@@ -267,6 +301,16 @@ def test_no_user_of_several_cells_exceeds_delta(lattice, statistics, least):
     assert all(model.noised.all() for model in plan.error_models.values())
     worst = largest_delta(plan, dataset)
     assert least * float(DELTA) <= worst <= float(DELTA)
+
+
+def test_target_errors_find_an_epsilon_that_holds():
+    """The exact δ at the ε that was found is within the promised one, and close; errors are met."""
+    dataset = dataset_of(COUNTS, scale=FINE)
+    plan = hv.plan(dataset, target_error=20, delta=DELTA, advise=False)
+    assert plan.error.max() <= 20 < plan.error.max() * 1.01
+    worst = largest_delta(plan, dataset, plan.epsilon)
+    assert 0.9 * float(DELTA) <= worst <= float(DELTA)
+    assert (goal(plan)["delta"], goal(plan)["epsilon"]) == ("0.001", "none")
 
 
 @pytest.mark.parametrize(
@@ -511,6 +555,7 @@ def test_the_default_takes_the_range_that_a_pure_plan_takes(counts, taken):
     ("options", "message"),
     [
         ({"method": "equal-split"}, "equal-split"),
+        ({"objective": "max"}, "or for target errors"),
         ({"clipping_range": "two-stage"}, "purely private"),
         ({"delta": "0.4"}, "below 1 / 3 units"),
         ({"delta": "0"}, "delta"),
@@ -564,16 +609,21 @@ def test_a_plan_says_what_a_delta_would_gain():
 
 
 @pytest.mark.parametrize(
-    ("clipping_range", "statistics"), [("private", "sd"), ("private", BOTH), ("bounds", BOTH)]
+    ("clipping_range", "statistics", "limit"),
+    [
+        ("private", "sd", {"epsilon": 30}),
+        ("private", BOTH, {"epsilon": 30}),
+        ("bounds", BOTH, {"target_error": {"mean": "4%", "variance": "5%"}}),
+    ],
 )
-def test_variances_are_released_and_checked(clipping_range, statistics, tmp_path):
+def test_variances_are_released_and_checked(clipping_range, statistics, limit, tmp_path):
     """Their folder is verified: squares of both statistics add up, and roots that are cut off."""
     rng = np.random.default_rng(5)
     counts, cell = np.full((60, 6), 3), np.tile(np.arange(6), 60)
     means = rng.normal(30.0 + 20.0 * (np.sort(cell) == 5), 3.0)
     totals = np.clip(100 * means, 0, 6000).astype(np.int64) * 3
     dataset = dataset_of(counts, totals, totals**2 // 3 + 30_000, scale=FINE, value="speed")
-    options = {"epsilon": 30, "delta": "0.001", "advise": False, "statistics": statistics}
+    options = {"delta": "0.001", "advise": False, "statistics": statistics, **limit}
     plan = hv.plan(dataset, clipping_range=clipping_range, **options)
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=31, delta="0.001")
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)

@@ -14,6 +14,8 @@ from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.model.factored_weights import WEIGHT_RESOLUTION
+from hexveil.planning.approximate.distributed_weights import DistributedGaussianWeightProblem
+from hexveil.planning.approximate.gaussian_weights import GaussianWeightProblem
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior, WeightProblem
 from hexveil.planning.clipping_range.weight_search import (
     DISTRIBUTED_ITERATIONS,
@@ -46,7 +48,10 @@ ASKED = {
     "both, largest": {"epsilon": 3, "statistics": BOTH, "objective": "max"},
     "both, apart": {"epsilon": 3, "statistics": BOTH, "method": "per-cell"},
     "variance": {"epsilon": 3, "statistics": ("variance",)},
-}
+    "delta, both": {
+        "epsilon": 3, "delta": "1e-6", "statistics": BOTH, "clipping_range": "bounds",
+    },
+}  # fmt: skip
 ROWS = (
     "contribution_cap",
     "noise_scale_records",
@@ -145,13 +150,17 @@ def test_every_sum_over_pairs_is_the_same(occupancy, seed, room):
 
 
 @pytest.mark.parametrize("fetched", [10**9, 1500])
-@pytest.mark.parametrize("statistics", [("mean",), BOTH])
-def test_few_steps_from_a_sample_come_near(statistics, fetched, monkeypatch):
+@pytest.mark.parametrize(
+    ("statistics", "options"),
+    [(("mean",), {}), (BOTH, {}), (("mean",), {"delta": "1e-6", "clipping_range": "bounds"})],
+)
+def test_few_steps_from_a_sample_come_near(statistics, options, fetched, monkeypatch):
     """What a search in blocks gives up for asking seldom: a fiftieth with a seventh of users."""
     monkeypatch.setattr("hexveil.planning.optimizers.user_sample.FETCHED_PAIRS", fetched)
     whole = fleet(4, users=600, cells=60)
     here, there = (
-        planned(one, epsilon=3, statistics=statistics) for one in (whole, distributed(whole, 3000))
+        planned(one, epsilon=3, statistics=statistics, **options)
+        for one in (whole, distributed(whole, 3000))
     )
     assert there.objective_errors().mean() <= here.objective_errors().mean() * 1.02
     assert there.epsilon <= 3
@@ -199,8 +208,13 @@ RANGED = {
     "ranges": {"epsilon": 2, "clipping_range": "per-cell"},
     "one range": {"epsilon": 2, "clipping_range": "private"},
     "two stages": {"epsilon": 2, "clipping_range": "two-stage"},
+    "ranges, delta": {"epsilon": 2, "clipping_range": "per-cell", "delta": "1e-6"},
+    "one range, delta": {"epsilon": 2, "clipping_range": "private", "delta": "1e-6"},
 }
-WEIGHTS = {"ranges": ("plan",), "one range": ("range",), "two stages": ("range", "stages")}
+WEIGHTS = {
+    "ranges": ("plan",), "one range": ("range",), "two stages": ("range", "stages"),
+    "ranges, delta": ("plan",), "one range, delta": ("range",),
+}  # fmt: skip
 """What has weights in these plans."""
 
 
@@ -246,16 +260,21 @@ def test_where_blocks_begin_changes_no_bit_of_ranges(name, fetched, monkeypatch)
 def test_the_objective_of_weights_and_its_slope_are_the_same(occupancy, seed, room):
     """Four sums of blocks are one look at pairs in memory."""
     logs = np.random.default_rng(seed).normal(0, 1, occupancy.n_cells)
-    prior = UserMeanPrior(0.3, 0.1)
-    there = DistributedWeightProblem(distributed(occupancy, room), 2.0, prior)
-    here = WeightProblem(occupancy, 2.0, prior)
-    (value, slope), (same, other) = there.value(logs), here.value(logs)
-    assert value == pytest.approx(same, rel=1e-12)
-    np.testing.assert_allclose(slope, other, rtol=1e-9, atol=1e-12)
-    found, beside = there.weighing(np.exp(logs)), here.weighing(np.exp(logs))
-    np.testing.assert_allclose(found.noise, beside.noise, rtol=1e-12)
-    of_pairs = found.weight.of(occupancy) / WEIGHT_RESOLUTION
-    np.testing.assert_allclose(of_pairs, beside.weight, atol=2 / WEIGHT_RESOLUTION)
+    prior, apart = UserMeanPrior(0.3, 0.1), distributed(occupancy, room)
+    for there, here in (
+        (DistributedWeightProblem(apart, 2.0, prior), WeightProblem(occupancy, 2.0, prior)),
+        (
+            DistributedGaussianWeightProblem(apart, 2.0, prior),
+            GaussianWeightProblem(occupancy, 2.0, prior),
+        ),
+    ):
+        (value, slope), (same, other) = there.value(logs), here.value(logs)
+        assert value == pytest.approx(same, rel=1e-12)
+        np.testing.assert_allclose(slope, other, rtol=1e-9, atol=1e-12)
+        found, beside = there.weighing(np.exp(logs)), here.weighing(np.exp(logs))
+        np.testing.assert_allclose(found.noise, beside.noise, rtol=1e-12)
+        of_pairs = found.weight.of(occupancy) / WEIGHT_RESOLUTION
+        np.testing.assert_allclose(of_pairs, beside.weight, atol=2 / WEIGHT_RESOLUTION)
 
 
 def test_few_steps_from_a_sample_of_users_find_good_weights(monkeypatch):

@@ -14,6 +14,7 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.map_quantiles import RANGE_POINTS
 from hexveil.mechanisms.released_ranges import STRATEGIES
+from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import (
     PerCellRange,
@@ -29,6 +30,7 @@ from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.distribution.releasable_plans import sums_of
 from hexveil.publishing.private_sums import private_sums
+from hexveil.publishing.verification.verify import find_problems
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import DistributedSums
 from publishing.setting import dataset_of, hexagons
@@ -47,7 +49,13 @@ ASKED = {
     "range, both": {"epsilon": 6, "clipping_range": "private", "statistics": BOTH},
     "range, sd": {"epsilon": 6, "clipping_range": "private", "statistics": ("sd",)},
     "cell ranges": {"epsilon": 6, "clipping_range": "per-cell"},
-}
+    "delta": {"epsilon": 6, "delta": "0.001", "clipping_range": "bounds"},
+    "delta, both": {
+        "epsilon": 6, "delta": "0.001", "clipping_range": "bounds", "statistics": BOTH,
+    },
+    "delta, range": {"epsilon": 6, "delta": "0.001", "clipping_range": "private"},
+    "delta, cell ranges": {"epsilon": 6, "delta": "0.001", "clipping_range": "per-cell"},
+}  # fmt: skip
 TWO_STAGES = {"epsilon": 6, "clipping_range": "two-stage"}
 EVERY = ASKED | {"two stages": TWO_STAGES}
 
@@ -65,9 +73,9 @@ def records(seed=0, users=25, cells=8):
     return dataset_of(counts, totals, squares, scale=SCALE, cells=hexagons(cells))
 
 
-def ledger(folder, name):
+def ledger(folder, name, delta=None):
     """Return a fresh ledger."""
-    return hv.Ledger(folder / f"{name}.sqlite", dataset="buses", budget=20)
+    return hv.Ledger(folder / f"{name}.sqlite", dataset="buses", budget=20, delta=delta)
 
 
 class Exactly:
@@ -80,6 +88,8 @@ class Exactly:
         """Return the values."""
         self.given.append((values.copy(), np.broadcast_to(scales, values.shape).copy()))
         return values
+
+    gaussian = laplace
 
     def noisy_max(self, scores, sizes, scale):
         """Return the first best candidate."""
@@ -109,8 +119,13 @@ def at_hand(plan, whole):
 def run(dataset, plan):
     """Return what a plan gives the noise source, with the scales, and its outputs."""
     allocation, source = allocation_of(plan, dataset.public.lattice), Exactly()
-    meter = Meter(allocation.losses())
-    outputs = execute(allocation, private_sums(dataset), source, MemoryJournal(), meter)
+    meter = UnitSquareMeter if plan.delta else Meter
+    sums, booked = private_sums(dataset), allocation.losses()
+    outputs = execute(allocation, sums, source, MemoryJournal(), meter(booked))
+    if plan.delta:
+        # What blocks say of each user adds up to the booking, not to less.
+        with pytest.raises(HexveilError, match="more than was booked"):
+            execute(allocation, sums, Exactly(), MemoryJournal(), meter(booked * 0.9999))
     return source.given, outputs, allocation.decode(outputs)
 
 
@@ -197,14 +212,17 @@ def distribution_at_hand(plan, whole):
 def noised(dataset, plan):
     """Return the whole numbers that a plan of a distribution gives the noise source."""
     allocation, source = plan.allocation(), Exactly()
-    meter = Meter(allocation.losses())
-    execute(allocation, sums_of(dataset, plan), source, MemoryJournal(), meter)
+    meter = UnitSquareMeter if plan.delta else Meter
+    sums, booked = sums_of(dataset, plan), allocation.losses()
+    execute(allocation, sums, source, MemoryJournal(), meter(booked))
+    with pytest.raises(HexveilError, match="more than was booked"):
+        execute(allocation, sums, Exactly(), MemoryJournal(), meter(booked * 0.999))
     return source.given
 
 
 @pytest.mark.parametrize("estimator", DISTRIBUTIONS)
-@pytest.mark.parametrize("room", [1, 30, 10_000])
-def test_counts_by_bin_are_apportioned_alike(counted, estimator, room):
+@pytest.mark.parametrize(("room", "delta"), [(1, None), (30, None), (10_000, None), (30, "0.001")])
+def test_counts_by_bin_are_apportioned_alike(counted, estimator, room, delta):
     """Quantiles, shares and histograms: one plan, one loss, and the same whole numbers."""
     there = distributed_dataset(counted, room)
     asked = {
@@ -212,6 +230,7 @@ def test_counts_by_bin_are_apportioned_alike(counted, estimator, room):
         "epsilon": 8,
         "estimator": estimator,
         "advise": False,
+        "delta": delta,
     }
     made, planned_here = hv.plan(there, **asked), hv.plan(counted, **asked)
     here = distribution_at_hand(made, counted)
@@ -223,7 +242,7 @@ def test_counts_by_bin_are_apportioned_alike(counted, estimator, room):
         assert made.expected_error == planned_here.expected_error
     losses = made.allocation().losses()
     np.testing.assert_allclose(losses, here.allocation().losses(), rtol=1e-14)
-    assert float(losses.max()) <= 8
+    assert made.epsilon <= 8
     for (numbers, scales), (others, other_scales) in zip(
         noised(there, made), noised(counted, here), strict=True
     ):
@@ -231,19 +250,22 @@ def test_counts_by_bin_are_apportioned_alike(counted, estimator, room):
         np.testing.assert_allclose(scales, other_scales, rtol=0.5)
 
 
-def test_a_released_distribution_is_that_of_pairs_at_hand(counted, tmp_path, monkeypatch):
+@pytest.mark.parametrize("delta", [None, "0.001"])
+def test_a_released_distribution_is_that_of_pairs_at_hand(delta, counted, tmp_path, monkeypatch):
     """The table without noise, what is booked, and the saved plan; nothing of size pairs comes."""
-    monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
+    for door in ("add_laplace", "add_gaussian"):
+        monkeypatch.setattr(noise, door, lambda values, _: values)
     there = distributed_dataset(counted, 30)
     asked = {
         "statistics": DISTRIBUTIONS["bins"],
         "epsilon": 8,
         "estimator": "bins",
         "advise": False,
+        "delta": delta,
     }
     made = hv.plan(there, **asked)
     loaded = DistributionPlan.load(made.save(tmp_path / "plan"), there)
-    books = [ledger(tmp_path, name) for name in ("there", "here")]
+    books = [ledger(tmp_path, name, delta) for name in ("there", "here")]
     shown = [
         hv.release(data, plan, ledger=book, accept_noise=True)
         for data, plan, book in zip(
@@ -252,7 +274,7 @@ def test_a_released_distribution_is_that_of_pairs_at_hand(counted, tmp_path, mon
     ]
     assert shown[0].table.equals(shown[1].table)
     assert books[0].remaining == books[1].remaining
-    shown[0].write(tmp_path / "out")
+    assert find_problems(shown[0].write(tmp_path / "out")) == ()
     store, blocks = vars(there.sums)["_store"], len(vars(there.sums)["_store"].by_cell)
     occupancy, own = there.occupancy, made.allocation().components[0].plan
     most = 8 * max(own.n_bins * occupancy.n_cells, 5 * occupancy.n_users, 20 * 2 * blocks)
@@ -356,12 +378,22 @@ def test_the_adviser_predicts_what_it_does_at_hand():
     assert runs.keys() == others.keys()
 
 
-@pytest.mark.parametrize("name", ["range", "cell ranges", "two stages"])
+def test_what_a_delta_does_not_go_with_elsewhere_is_refused(counted):
+    """The sentence names what works: epsilon, and bounds for variances."""
+    there = distributed_dataset(counted, 300)
+    options = {"epsilon": 6, "delta": "0.001", "advise": False}
+    with pytest.raises(InputError, match='ask for clipping_range "bounds", for means alone'):
+        hv.plan(there, statistics=BOTH, **options)
+    with pytest.raises(InputError, match="elsewhere; give epsilon"):
+        hv.plan(there, target_error=3, delta="0.001", advise=False)
+
+
+@pytest.mark.parametrize("name", ["range", "cell ranges", "two stages", "delta, range"])
 def test_weights_that_fit_no_plan_are_refused(name):
     """Factors below zero, and totals that would make weights too large, measure nothing."""
     there = distributed_dataset(records(), 30)
     made = hv.plan(there, advise=False, **EVERY[name])
-    field = {"range": "range", "two stages": "stages"}.get(name, "plan")
+    field = "plan" if name == "cell ranges" else "stages" if name == "two stages" else "range"
     ranged = getattr(made.allocation.clipping, field)
     weights = ranged.weight
     for wrong in (
@@ -381,7 +413,7 @@ def test_weights_that_fit_no_plan_are_refused(name):
 def test_a_plan_that_was_booked_is_read_back():
     """Weights are kept by the ledger as a number per user and one per cell, never per pair."""
     there = distributed_dataset(records(), 30)
-    for name in ("range", "cell ranges", "two stages"):
+    for name in ("range", "cell ranges", "two stages", "delta, cell ranges"):
         made = hv.plan(there, advise=False, **EVERY[name])
         read = plan_codec.decode(plan_codec.encode(made), made)
         assert plan_codec.encode(read) == plan_codec.encode(made)
@@ -392,14 +424,18 @@ def test_a_plan_that_was_booked_is_read_back():
         np.testing.assert_array_equal(read.losses(), made.losses())
 
 
-def test_a_release_books_and_shows_the_same(tmp_path, monkeypatch):
+@pytest.mark.parametrize("delta", [None, "0.001"])
+def test_a_release_books_and_shows_the_same(delta, tmp_path, monkeypatch):
     """Without noise both show one table; both book the same losses of the same units."""
-    monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
+    for door in ("add_laplace", "add_gaussian"):
+        monkeypatch.setattr(noise, door, lambda values, _: values)
     whole = records()
     there = distributed_dataset(whole, 30)
-    made = hv.plan(there, advise=False, epsilon=6, statistics=BOTH)
+    made = hv.plan(
+        there, advise=False, epsilon=6, statistics=BOTH, delta=delta, clipping_range="bounds"
+    )
     here = replace(made, occupancy=whole.occupancy, facts=whole.public)
-    books = [ledger(tmp_path, name) for name in ("there", "here")]
+    books = [ledger(tmp_path, name, delta) for name in ("there", "here")]
     shown = [
         hv.release(data, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
         for data, plan, book in zip((there, whole), (made, here), books, strict=True)
@@ -412,7 +448,7 @@ def test_a_release_books_and_shows_the_same(tmp_path, monkeypatch):
     )
     assert again.replayed
     folder = shown[0].write(tmp_path / "out")
-    assert (folder / "manifest.json").exists()
+    assert find_problems(folder) == ()
 
 
 @pytest.mark.parametrize("name", ["joint", "range", "cell ranges", "two stages"])

@@ -82,6 +82,11 @@ def sum_per_cell(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
     return sum_terms_per_cell(pairs, record_shares(pairs, total) * figure[pairs.user])
 
 
+def sum_squares_per_cell(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
+    """Return per cell the sum of squared shares times a figure of the user."""
+    return sum_terms_per_cell(pairs, record_shares(pairs, total) ** 2 * figure[pairs.user])
+
+
 def sums_per_cell(
     pairs: Pairs, total: Ints, figure: Floats, squared: Floats
 ) -> tuple[Floats, Floats]:

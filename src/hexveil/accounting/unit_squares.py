@@ -24,6 +24,9 @@ Pure choices beside the cells: each costs `square_of_pure` of its own loss, and 
 - Weighted means in a range of w quanta: d_g = W w, R_g >= w (Σ W) b, for any w >= 1:
   d_g / R_g <= W / (b Σ W) and d_g / R_g² <= W / (b Σ W)². Second moments alike, w = 2^20.
 Rounding: squares round up.
+
+Functions of a block take pairs, then arrays per cell and per user, so that they can be mapped over
+pairs that stay elsewhere: a unit's pairs are all in one block.
 """
 
 from __future__ import annotations
@@ -35,16 +38,21 @@ import numpy as np
 
 from hexveil.accounting.contributions import contributed_records
 from hexveil.accounting.gaussian_composition import LATTICE, square_of_pure
-from hexveil.accounting.privacy_loss import VARIANCE_LATTICE, pair_losses
+from hexveil.accounting.privacy_loss import (
+    N_PARAMETERS,
+    VARIANCE_LATTICE,
+    LossParameters,
+    pair_losses,
+)
 from hexveil.base.rational import round_up, sum_upper_bounds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from fractions import Fraction
+    from typing import Any
 
     from numpy.typing import NDArray
 
-    from hexveil.accounting.privacy_loss import LossParameters
     from hexveil.model.occupancy import Pairs
 
     Floats = NDArray[np.float64]
@@ -117,6 +125,68 @@ def weighted_pair_squares(pairs: Pairs, weight: Ints, totals: Ints, noise: Float
     return ratio**2, ratio * _ratio(np.ones_like(ratio), unit) / float(LATTICE)
 
 
+# ---- of blocks of pairs ----
+
+
+def clipped_squares(pairs: Pairs, *given: NDArray[Any]) -> Squares:
+    """Return μ² of each pair by means and variances within bounds, and its lattice term.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    *given
+        The fields of `LossParameters`, and the users' factors.
+    """
+    cells, factor = LossParameters(*given[:N_PARAMETERS]), given[N_PARAMETERS]
+    terms = []
+    if cells.publishes_mean.any():
+        mean = cells.cap, cells.noise, cells.span_quanta
+        terms.append(clipped_pair_squares(pairs, *mean, factor))
+    if cells.publishes_variance.any():
+        terms.append(variance_pair_squares(pairs, cells, factor))
+    return added_squares(terms)
+
+
+def weighted_squares(pairs: Pairs, weight: Ints, totals: Ints, *noises: Floats) -> Squares:
+    """Return μ² of each pair by weighted statistics with this noise each, and its lattice term."""
+    return added_squares([weighted_pair_squares(pairs, weight, totals, one) for one in noises])
+
+
+def user_squares(
+    pairs: Pairs, *given: NDArray[Any], terms: Callable[..., Squares], shared: float
+) -> Floats:
+    """Return the booked square of μ of each unit of a block, rounded up; see `sum_of_squares`."""
+    return sum_of_squares(pairs, terms(pairs, *given), shared)
+
+
+def largest_squares(
+    pairs: Pairs, *given: NDArray[Any], terms: Callable[..., Squares]
+) -> tuple[Floats, ...]:
+    """Return the largest square of a pair in each cell of a block, and lattice term."""
+    begin = pairs.start[:-1]
+    return tuple(np.maximum.reduceat(one, begin) for one in terms(pairs, *given))
+
+
+def claimed_squares(
+    pairs: Pairs,
+    *given: NDArray[Any],
+    terms: Callable[..., Squares],
+    shared: float,
+    weights: int,
+) -> Floats:
+    """Return each unit's square of μ if each of its cells claims what is given for it.
+
+    The claims, of squares and of lattice terms, stand after so many arrays of weights.
+    """
+    claims, rest = given[weights : weights + 2], (*given[:weights], *given[weights + 2 :])
+    costs = terms(pairs, *rest)
+    claimed = (
+        np.where(own > 0, claim[pairs.cell], 0.0) for own, claim in zip(costs, claims, strict=True)
+    )
+    first, second = claimed
+    return sum_of_squares(pairs, (first, second), shared)
+
+
 def sum_of_squares(pairs: Pairs, squares: Squares, shared: float = 0.0) -> Floats:
     """Return the booked square of μ of each unit, rounded up.
 
@@ -133,13 +203,6 @@ def sum_of_squares(pairs: Pairs, squares: Squares, shared: float = 0.0) -> Float
     )
     total = np.maximum(stage, lattice) + shared
     return np.where(total > 0, np.nextafter(total, np.inf), 0.0)
-
-
-def clipped_user_squares(
-    pairs: Pairs, cap: Ints, noise: Floats, span_quanta: Floats, factor: Floats
-) -> Floats:
-    """Return the square of μ that means within bounds cost each unit, rounded up."""
-    return sum_of_squares(pairs, clipped_pair_squares(pairs, cap, noise, span_quanta, factor))
 
 
 def range_square(epsilon: Fraction, choices: int = CHOICES) -> float:

@@ -152,13 +152,19 @@ class SquaredMoves:
 
     def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
         """Return each user's charge as a square of μ, rounded down (unit_squares)."""
-        deviations, moves = request.deviations[self.moves.entry], self.moves
-        if not (np.isfinite(deviations) & (deviations >= MIN_DEVIATION)).all():
+        if not is_gaussian_sound(request):
             return np.full(n_users, np.inf)
+        deviations, moves = request.deviations[self.moves.entry], self.moves
         ratio = moves.by / deviations
         stage = sum_lower_bound(moves.user, ratio**2, n_users)
         lattice = sum_lower_bound(moves.user, ratio / deviations / float(LATTICE), n_users)
         return np.maximum(stage, lattice)
+
+
+def is_gaussian_sound(request: GaussianNoise) -> bool:
+    """Return whether the loss of this noise is proved: finite parameters of at least 1."""
+    deviations = request.deviations
+    return bool((np.isfinite(deviations) & (deviations >= MIN_DEVIATION)).all())
 
 
 @dataclass(frozen=True, eq=False)

@@ -311,8 +311,9 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     delta : int, str, Decimal, Fraction or float, optional
         Promises (ε, δ) with Gaussian noise, which is less where units are in many cells. Far below
         one over the number of units, such as "1e-6". Default a pure promise. Where occupancy is
-        public it goes with means and variances, and not with clipping_range "two-stage"; with
-        quantiles, shares and histograms, alone or beside the mean; and with several value columns.
+        public it goes with means and variances, within epsilon or target_error, and not with
+        clipping_range "two-stage"; with quantiles, shares and histograms, alone or beside the mean;
+        and with several value columns.
 
     Raises
     ------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,11 +51,13 @@ from hexveil.planning.clipping_range import cell_ranges, strategies
 from hexveil.planning.clipping_range.variance_range import variance_error_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.distributed_occupancy import WholeGroup
+    from hexveil.model.occupancy import Occupancy, Pairs
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
@@ -314,38 +317,64 @@ def loss_parameters(
     return cells, (allocation.contribution_factor,), allocation.suppressed
 
 
-def squares_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> tuple[Floats, Floats]:
-    """Return μ² of each pair under (ε, δ), and its lattice term: see `unit_squares`."""
-    occupancy = problem.occupancy.local()
+def _map_squares(
+    problem: PlanningProblem,
+    allocation: PlanAllocation,
+    whole: WholeGroup,
+    work: Callable[..., Any],
+    claims: tuple[Floats, ...] = (),
+) -> Any:  # noqa: ANN401  what the work returns
+    """Apply a function of `unit_squares` to pairs, of which it gets μ² by `terms`."""
+    occupancy, cells = problem.occupancy, (*claims, *_square_parameters(problem, allocation))
     match allocation.clipping:
         case WithinBounds():
-            return _clipped_squares(problem, allocation)
+            work = partial(work, terms=unit_squares.clipped_squares)
+            mapped = occupancy.map_cells if whole == "cells" else occupancy.map_users
+            return mapped(work, cells, (allocation.contribution_factor,))
         # Squares of both looks at a cell add up to this, in whatever ranges.
         case PrivateRange(range=ranged) | PerCellRange(plan=ranged):
-            whole, totals = ranged.weight, ranged.totals(occupancy)
-            assert not isinstance(whole, FactoredWeights)  # noqa: S101  pairs are at hand
-            return unit_squares.added_squares(
-                [
-                    unit_squares.weighted_pair_squares(occupancy, whole, totals, noise)
-                    for noise in _weighted_noises(problem, allocation)
-                ]
-            )
+            work = partial(work, terms=unit_squares.weighted_squares)
+            weight = ranged.weight
+            if not isinstance(weight, FactoredWeights):
+                return work(occupancy.local(), weight, *cells)
+            if whole == "cells":
+                return weight.map_cells(work, cells)
+            return weight.map_users(work, cells)
         case _:
             raise InputError("delta goes with the public bounds, one range, or ranges of cells.")
 
 
-def _clipped_squares(problem: PlanningProblem, allocation: PlanAllocation) -> tuple[Floats, Floats]:
-    """Return μ² of each pair by means and variances within bounds, and their lattice terms."""
-    occupancy, factor = problem.occupancy.local(), allocation.contribution_factor
-    terms = []
-    if "mean" in problem.request.noised:
-        caps, quanta = caps_and_quanta(problem, allocation, "mean")
-        noise = allocation.noise_scale_records
-        terms.append(unit_squares.clipped_pair_squares(occupancy, caps, noise, quanta, factor))
-    if "variance" in problem.request.noised:
-        cells, _, _ = loss_parameters(problem, allocation)
-        terms.append(unit_squares.variance_pair_squares(occupancy, cells, factor))
-    return unit_squares.added_squares(terms)
+def _square_parameters(
+    problem: PlanningProblem, allocation: PlanAllocation
+) -> tuple[NDArray[Any], ...]:
+    """Return the arrays per cell from which squares of μ follow."""
+    occupancy, noised = problem.occupancy, problem.request.noised
+    match allocation.clipping:
+        case PrivateRange(range=ranged) | PerCellRange(plan=ranged):
+            return ranged.totals(occupancy), *_weighted_noises(problem, allocation)
+    everywhere = np.ones(occupancy.n_cells, dtype=np.bool_)
+    unclipped = everywhere
+    if "variance" in noised:
+        unclipped = np.equal(clipped_share(problem, allocation, "variance"), 0.0)
+    return LossParameters(
+        records=occupancy.records_per_cell,
+        cap=allocation.contribution_cap,
+        noise=allocation.noise_scale_records,
+        span_quanta=caps_and_quanta(problem, allocation, "mean")[1],
+        variance_cap=allocation.variance_cap,
+        variance_noise=allocation.variance_noise,
+        # Of means no bound depends on it.
+        unclipped=everywhere,
+        variance_unclipped=unclipped,
+        publishes_mean=everywhere & ("mean" in noised),
+        publishes_variance=everywhere & ("variance" in noised),
+    )
+
+
+def _pair_squares(pairs: Pairs, *given: NDArray[Any], terms: Callable[..., Any]) -> Floats:
+    """Return μ² of each pair at hand."""
+    squares: Floats = terms(pairs, *given)[0]
+    return squares
 
 
 def _shared_square(allocation: PlanAllocation) -> float:
@@ -370,23 +399,16 @@ def booked_per_user(
     """Return the booking of each user, rounded up: ε, or a square of μ under a δ."""
     if not problem.request.delta:
         return losses_per_user(problem, allocation, parameters)
-    squares = squares_per_pair(problem, allocation)
-    return unit_squares.sum_of_squares(
-        problem.occupancy.local(), squares, _shared_square(allocation)
-    )
+    work = partial(unit_squares.user_squares, shared=_shared_square(allocation))
+    return np.asarray(_map_squares(problem, allocation, "users", work))
 
 
 def _claimed_square(problem: PlanningProblem, allocation: PlanAllocation) -> float:
     """Return the largest square of μ if each cell costs all of its users its largest cost."""
-    local = problem.occupancy.local()
-    squares = squares_per_pair(problem, allocation)
-    claimed = [
-        np.where(terms > 0, np.maximum.reduceat(terms, local.start[:-1])[local.cell], 0.0)
-        for terms in squares
-    ]
-    booked = unit_squares.sum_of_squares(
-        local, (claimed[0], claimed[1]), _shared_square(allocation)
-    )
+    claims = _map_squares(problem, allocation, "cells", unit_squares.largest_squares)
+    weights = 0 if isinstance(allocation.clipping, WithinBounds) else 1
+    work = partial(unit_squares.claimed_squares, shared=_shared_square(allocation), weights=weights)
+    booked = _map_squares(problem, allocation, "users", work, claims)
     return float(booked.max(initial=0.0))
 
 
@@ -396,7 +418,7 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
     Under a δ these are squares of μ.
     """
     if problem.request.delta:
-        return squares_per_pair(problem, allocation)[0]
+        return np.asarray(_map_squares(problem, allocation, "users", _pair_squares))
     occupancy = problem.occupancy.local()
     match allocation.clipping:
         case WithinBounds():

@@ -16,6 +16,7 @@ from hexveil.mechanisms.clipped.clipped_allocation import (
     ClippedAllocation,
     ClippedSensitivity,
     ClippedStage,
+    MappedMoves,
 )
 from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM, CellLattice, ClippedMean
 from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance
@@ -255,13 +256,19 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
 
 def _approximate(plan: Plan, statistics: list[ClippedStatistic]) -> ClippedAllocation:
     """Return the same under (ε, δ): the moves of each pair, as they are measured."""
-    moves, begin = [], 0
-    for statistic in statistics:
-        assert isinstance(statistic, (ClippedMean, ClippedVariance))  # noqa: S101  of method "joint"
-        own = statistic.moves()
-        moves.append(replace(own, entry=own.entry + begin))
-        begin += statistic.noised_cells.size
-    report = SquaredMoves(Separate.side_by_side(moves, 0))
+    moved = [one for one in statistics if isinstance(one, (ClippedMean, ClippedVariance))]
+    assert len(moved) == len(statistics)  # noqa: S101  of method "joint"
+    report: SquaredMoves | MappedMoves
+    if plan.occupancy.is_local:
+        moves, begin = [], 0
+        for statistic in moved:
+            own = statistic.moves()
+            moves.append(replace(own, entry=own.entry + begin))
+            begin += statistic.noised_cells.size
+        report = SquaredMoves(Separate.side_by_side(moves, 0))
+    else:
+        factor = plan.allocation.contribution_factor
+        report = MappedMoves(plan.occupancy, factor, tuple(moved))
     stage = ClippedStage(tuple(statistics), report, law=plan.request.law)
     return ClippedAllocation(stage, plan.booked_losses)
 

@@ -19,6 +19,8 @@ from hexveil.mechanisms.contract import MemoryJournal, Outputs, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import L2, PARTS
+from hexveil.mechanisms.presence.count_map import CountAllocation
+from hexveil.mechanisms.presence.counted_map import CountedAllocation
 from hexveil.mechanisms.presence.loss_shares import GaussianShares
 from hexveil.mechanisms.presence.map_noise import GaussianMapNoise
 from hexveil.mechanisms.presence.presence_design import PrivateCap
@@ -27,6 +29,7 @@ from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation,
 from hexveil.mechanisms.presence.shapes.shape_decoding import decode_shapes, weight_interval
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs
+from hexveil.planning.approximate.square_parts import part_epsilon
 from mechanisms.presence.test_gaussian_laws import scale_of_laplace
 from mechanisms.presence.test_shape_decoding import request_of
 from mechanisms.presence.test_shape_laws import EDGES, TWO_UNITS, BinnedWorld
@@ -59,7 +62,14 @@ def profiles(squares, epsilons):
 
 
 def delta_between(plan, pair, places):
-    """Return δ at the plan's ε between two data sets: over wide bins, then over bins of cells."""
+    """Return δ at ε between two data sets: over wide bins, then over bins of cells.
+
+    Numbers of units beside them decide no later stage: their square of μ is added.
+    """
+    beside = 0.0
+    if isinstance(plan, CountedAllocation):
+        (p, q), _ = moves(plan.next_stage(Outputs()), pair, Outputs())
+        beside, plan = float(((p - q) ** 2).sum()), plan.statistics
     wide = plan.next_stage(Outputs())
     (ours, others), deviations = moves(wide, pair, Outputs())
     away, moved, found = ours - others, {}, []
@@ -71,7 +81,7 @@ def delta_between(plan, pair, places):
         if (place := row[0, 2:].tobytes()) not in moved:
             earlier = Outputs({wide.name: row})
             (p, q), _ = moves(plan.next_stage(earlier), pair, earlier)
-            moved[place] = float(((p - q) ** 2).sum())
+            moved[place] = float(((p - q) ** 2).sum()) + beside
         found.append(moved[place])
     told = DRAWN @ away + away @ away / 2
     return float(CHANCES @ profiles(np.array(found), float(EPSILON) - told))
@@ -90,6 +100,13 @@ def largest_delta(plan, options=None):
 def test_no_unit_exceeds_delta():
     """At ε the exact δ of shape and cells together is at most the promised one, and near it."""
     assert 0.9 * float(DELTA) <= largest_delta(plan_of()) <= float(DELTA)
+
+
+def counted_plan(cell_cap=2, share=Fraction(2, 3)):
+    """Return a plan with numbers of units, which take the rest of the square of μ."""
+    epsilons = [part_epsilon(EPSILON, part, DELTA) for part in (share, Fraction(1, 3))]
+    shapes = ShapeAllocation(2, EDGES, (1,), epsilons[0], FORM, delta=DELTA)
+    return CountedAllocation(CountAllocation(2, cell_cap, epsilons[1], None, DELTA), shapes)
 
 
 FULL = [((1, 0, 0), (1, 0, 0)), ((0, 0, 2), (0, 0, 0))]
@@ -114,6 +131,20 @@ def test_broken_twins_exceed_delta(twin, monkeypatch):
     """A scale for L1 used for L2, a stage left out, cells or squares not added: δ is exceeded."""
     monkeypatch.setattr(*TWINS[twin])
     assert largest_delta(plan_of(), FULL) > 1.05 * float(DELTA)
+
+
+def test_numbers_of_units_beside_a_map_keep_the_promise_together(monkeypatch):
+    """The exact δ of both is near the promised one; shares above one, or L1 caps, exceed it."""
+    assert 0.9 * float(DELTA) <= largest_delta(counted_plan(), FULL) <= float(DELTA)
+    assert largest_delta(counted_plan(share=Fraction(1)), FULL) > 1.05 * float(DELTA)
+    assert len(run(counted_plan(), VettedNoise())) == 3
+    with monkeypatch.context() as patch:
+        # A unit counts fully in each of its cells, whatever its cap.
+        patch.setattr(GaussianMapNoise, "count_weights", lambda law, cap, k: np.full_like(k, PARTS))
+        assert largest_delta(counted_plan(1), FULL) > 1.05 * float(DELTA)
+    monkeypatch.setattr(CountedAllocation, "losses", lambda own: own.statistics.losses())
+    with pytest.raises(HexveilError, match="more than was booked"):
+        run(counted_plan(), SimulatedNoise(np.random.default_rng(2), 1))
 
 
 def run(plan, source):

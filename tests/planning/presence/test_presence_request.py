@@ -1,5 +1,6 @@
 """Requests with private presence: plans from declarations alone."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -104,15 +105,21 @@ def test_counts_have_the_declared_cap():
 def test_counts_beside_averages_have_a_share_by_weight():
     """Both parts make up ε; the count's part rises with its weight, and falls with the fleet."""
 
-    def share(units, weight=1):
+    def share(units, weight=1, delta=0):
         weights = weights_of({"users": weight}, ("mean", "users"))
-        made = CountedRequest.divided(request(units, grid=AREA, epsilon=2), weights)
-        assert made.epsilon == 2 == made.allocation().epsilon
-        assert made.allocation().counts.false_openings is None
-        return made.counts.epsilon / 2
+        whole = replace(request(units, grid=AREA, epsilon=2), delta=Fraction(delta))
+        made = CountedRequest.divided(whole, weights)
+        plan = made.allocation()
+        whole_loss = whole.allocation().shares.booked
+        assert (1 - Fraction(1, 10**6)) * whole_loss <= plan.shares.booked <= whole_loss
+        assert made.epsilon == 2
+        assert plan.counts.false_openings is None
+        return made.count_share
 
     assert share(2000) < share(2000, 4) < share(2000, 100) < 1
     assert share(10**6) < share(2000) < Fraction(1, 2)
+    # Under a δ parts of the square of μ, which are as another power of errors.
+    assert share(2000, delta="1e-6") < share(2000, 4, "1e-6") < 1
 
 
 @pytest.mark.parametrize(

@@ -180,8 +180,8 @@ def _prediction_lines(plan: PresencePlan, about: str = "") -> list[str]:
     if not isinstance(prediction, CountedPrediction):
         return _map_lines(plan, prediction, about)
     assert isinstance(plan.request, CountedRequest)  # noqa: S101  its prediction
-    share = float(plan.request.counts.epsilon / plan.epsilon)
-    counted = f"{_count_text(prediction.counts, unit)}; for it {share:.1%} of epsilon is spent."
+    share, loss = plan.request.count_share, "the square of mu" if plan.delta else "epsilon"
+    counted = f"{_count_text(prediction.counts, unit)}; for it {share:.1%} of {loss} is spent."
     return [
         *_map_lines(plan, prediction.statistics, about),
         *formatting.wrapped(ON_PAPER, about + counted),

@@ -40,6 +40,7 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import within_cell_spread as s
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, DrawnRow, GaussianNoise, Separate, Values
 from hexveil.mechanisms.sensitivity_report import SquaredMoves
+from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity, FactoredSquares
 from hexveil.mechanisms.weighted.weighted_mean import check_room, laplace_scales
 from hexveil.model.factored_weights import FactoredWeights
 from hexveil.smoothing.clipping_model.clipped_posterior import fit
@@ -114,7 +115,11 @@ class GaussianLookStage(ReadOnlyArrays):
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that a pair moves its cell's number by its weight times the width, exactly."""
-        pairs, width = self.mean.pairs, self.upper - self.lower
+        width = self.upper - self.lower
+        if isinstance(weights := self.mean.weight, FactoredWeights):
+            everywhere = np.ones(width.size, dtype=np.bool_)
+            return (FactoredSquares((FactoredSensitivity(weights, width, everywhere),)),)
+        pairs = self.mean.pairs
         moves = Separate(pairs.user, pairs.cell, self.mean.pair_weight * width[pairs.cell])
         return (SquaredMoves(moves),)
 
@@ -242,8 +247,6 @@ class GaussianCellRanges(CellRangeAllocation):
 
     def check_room(self, epsilon: float) -> None:
         """Refuse, from public facts, sums and noise that do not fit."""
-        if isinstance(self.mean.weight, FactoredWeights):
-            raise InputError("delta needs the (cell, user) pairs at hand.")
         widest, totals = self.lattice_steps, self.mean.totals
         for share in (self.first_share, 1 - self.first_share):
             check_room(totals, self.mean.scales(widest, root_down(share)), widest, epsilon)

@@ -8,11 +8,13 @@ stage.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from hexveil.accounting import privacy_loss
+from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_variance import STEPS
@@ -23,9 +25,15 @@ from hexveil.mechanisms.contract import (
     LaplaceNoise,
     Values,
 )
-from hexveil.mechanisms.sensitivity_report import noise_of_law
+from hexveil.mechanisms.sensitivity_report import (
+    is_gaussian_sound,
+    noise_of_law,
+    sum_lower_bound,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
@@ -40,8 +48,8 @@ if TYPE_CHECKING:
         PrivateSums,
         SensitivityReport,
     )
-    from hexveil.mechanisms.sensitivity_report import SquaredMoves
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.mechanisms.sensitivity_report import GaussianNoise, SquaredMoves
+    from hexveil.model.occupancy import Occupancy, Pairs
 
 CELLS = "cells"
 """Name of the stage in which the cells' own numbers are drawn: the last of every release."""
@@ -131,12 +139,83 @@ class ClippedSensitivity(ReadOnlyArrays):
         return np.asarray(rounded_up * (1.0 - 2.0**-46 - most_cells * 2.0**-51))
 
 
+class MovedStatistic(Protocol):
+    """Statistic of which each pair moves its cell's integer by a known number of steps."""
+
+    @property
+    def noised_cells(self) -> Ints:
+        """Numbers of the cells that are noised."""
+
+    @property
+    def moved_by(self) -> Callable[..., Ints]:
+        """Function of pairs, `move_parameters` and factors: steps of each pair."""
+
+    def move_parameters(self) -> tuple[NDArray[Any], ...]:
+        """Return arrays with an entry per cell."""
+
+
+@dataclass(frozen=True, eq=False)
+class MappedMoves:
+    """Sensitivity of clipped statistics in one stage of Gaussian noise, in blocks of pairs.
+
+    What `SquaredMoves` says of pairs at hand, by the same whole numbers.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    factor : ndarray of float, shape (n_users,)
+    statistics : tuple of MovedStatistic
+        In the order of the entries of the request.
+    """
+
+    occupancy: Occupancy
+    factor: Floats
+    statistics: tuple[MovedStatistic, ...]
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002
+        """Return infinity: no pure loss limits Gaussian noise."""
+        return np.full(n_users, np.inf)
+
+    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
+        """Return each user's charge as a square of μ, rounded down (unit_squares)."""
+        if not is_gaussian_sound(request):
+            return np.full(n_users, np.inf)
+        ends = np.cumsum([statistic.noised_cells.size for statistic in self.statistics])
+        cells: list[NDArray[Any]] = []
+        works = []
+        for statistic, own in zip(
+            self.statistics, np.split(request.deviations, ends[:-1]), strict=True
+        ):
+            deviations = np.full(self.occupancy.n_cells, np.inf)
+            deviations[statistic.noised_cells] = own
+            parameters = statistic.move_parameters()
+            cells += [deviations, *parameters]
+            works.append((statistic.moved_by, len(parameters)))
+        squares = partial(_move_squares, works=tuple(works))
+        return np.asarray(self.occupancy.map_users(squares, cells, (self.factor,)))
+
+
+def _move_squares(
+    pairs: Pairs, *given: NDArray[Any], works: tuple[tuple[Callable[..., Ints], int], ...]
+) -> Floats:
+    """Return each user's square of μ by statistics that follow each other in `given`."""
+    stage, lattice, at = np.zeros(pairs.n.size), np.zeros(pairs.n.size), 0
+    for moved_by, size in works:
+        deviations = given[at][pairs.cell]
+        ratio = moved_by(pairs, *given[at + 1 : at + 1 + size], given[-1]) / deviations
+        stage += ratio**2
+        lattice += ratio / deviations / float(LATTICE)
+        at += 1 + size
+    sums = (sum_lower_bound(pairs.user, terms, pairs.n_users) for terms in (stage, lattice))
+    return np.asarray(np.maximum(*sums))
+
+
 @dataclass(frozen=True, eq=False)
 class ClippedStage(DrawnRow):
     """Integers of all noised cells, one statistic after the other, in one draw."""
 
     statistics: tuple[ClippedStatistic, ...]
-    user_sensitivity: ClippedSensitivity | SquaredMoves
+    user_sensitivity: ClippedSensitivity | SquaredMoves | MappedMoves
     name: str = CELLS
     law: NoiseLaw = LAPLACE
 

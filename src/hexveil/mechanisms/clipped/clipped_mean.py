@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,6 +43,8 @@ from hexveil.mechanisms.contract import EstimateGrid, Separate
 from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
@@ -170,12 +172,19 @@ class ClippedMean(ReadOnlyArrays):
     def moves(self) -> Separate:
         """Return by how many half quanta each pair moves its cell's number: 2 w, where noised."""
         pairs = self.occupancy.local()
-        records = contributed_records(pairs, self.cap, self.span_quanta, self.factor)
+        by = self.moved_by(pairs, *self.move_parameters(), self.factor)
         rows = np.flatnonzero(self.noise[pairs.cell] > 0)
-        cell = pairs.cell[rows]
-        half = half_widths(records[rows], pairs.n[rows], self.lattice.width[cell])
-        entry = np.searchsorted(self.noised_cells, cell)
-        return Separate(pairs.user[rows], entry.astype(np.int64), 2 * half)
+        entry = np.searchsorted(self.noised_cells, pairs.cell[rows])
+        return Separate(pairs.user[rows], entry.astype(np.int64), by[rows])
+
+    def move_parameters(self) -> tuple[NDArray[Any], ...]:
+        """Return the arrays per cell from which moves follow."""
+        return self.lattice.width, self.noise, self.cap, self.span_quanta
+
+    @property
+    def moved_by(self) -> Callable[..., Ints]:
+        """Function of pairs, `move_parameters` and factors: how far each pair moves its cell."""
+        return _moved_by
 
     def estimates(self, noisy: Ints) -> Floats:
         """Return the published mean of each cell from its noisy integer, in value units."""
@@ -206,6 +215,15 @@ class ClippedMean(ReadOnlyArrays):
                 f"noise for epsilon {epsilon:.3g} does not fit whole numbers of 64 bits; "
                 "ask for a larger epsilon or use a coarser quantum."
             )
+
+
+def _moved_by(
+    pairs: Pairs, width: Ints, noise: Floats, cap: Ints, span_quanta: Floats, factor: Floats
+) -> Ints:
+    """Return 2 w of each pair, 0 where its cell is not noised."""
+    records = contributed_records(pairs, cap, span_quanta, factor)
+    half = half_widths(records, pairs.n, width[pairs.cell])
+    return np.where(noise[pairs.cell] > 0, 2 * half, 0)
 
 
 def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over

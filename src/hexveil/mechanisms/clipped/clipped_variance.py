@@ -54,6 +54,8 @@ from hexveil.mechanisms.contract import EstimateGrid, Separate
 from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
@@ -116,9 +118,17 @@ class ClippedVariance(ReadOnlyArrays):
 
     def moves(self) -> Separate:
         """Return by how many steps each pair moves its cell's number, where noised: module head."""
-        pairs, cells = self.occupancy.local(), self.cap.size
+        pairs = self.occupancy.local()
+        by = self.moved_by(pairs, *self.move_parameters(), self.factor, *self.suppressed)
+        rows = np.flatnonzero(by > 0)
+        entry = np.searchsorted(self.noised_cells, pairs.cell[rows])
+        return Separate(pairs.user[rows], entry.astype(np.int64), by[rows])
+
+    def move_parameters(self) -> tuple[NDArray[Any], ...]:
+        """Return the arrays per cell from which moves follow."""
+        cells = self.cap.size
         nowhere = np.zeros(cells, dtype=np.bool_)
-        parameters = LossParameters(
+        return LossParameters(
             records=self.divisor,
             cap=self.cap,
             noise=np.zeros(cells),
@@ -130,11 +140,11 @@ class ClippedVariance(ReadOnlyArrays):
             publishes_mean=nowhere,
             publishes_variance=~nowhere,
         )
-        ratio = pair_losses(pairs, *parameters, self.factor, *self.suppressed, on_lattice=False)
-        rows = np.flatnonzero(ratio > 0)
-        by = np.floor(STEPS * ratio[rows]).astype(np.int64) + 1
-        entry = np.searchsorted(self.noised_cells, pairs.cell[rows])
-        return Separate(pairs.user[rows], entry.astype(np.int64), by)
+
+    @property
+    def moved_by(self) -> Callable[..., Ints]:
+        """Function of pairs, `move_parameters` and factors: how far each pair moves its cell."""
+        return _moved_by
 
     def measure(self, sums: PrivateSums) -> Ints:
         """Return Y of every noised cell, shape (batch, n_noised). PRIVATE.
@@ -195,6 +205,12 @@ class ClippedVariance(ReadOnlyArrays):
                 "a variance needs the bounds that the records were read with; leave bounds out of "
                 "the plan, or read the records with the narrower bounds."
             )
+
+
+def _moved_by(pairs: Pairs, *given: NDArray[Any]) -> Ints:
+    """Return the steps by which each pair moves its cell's number, 0 where it moves nothing."""
+    ratio = pair_losses(pairs, *given, on_lattice=False)
+    return np.where(ratio > 0, np.floor(STEPS * ratio).astype(np.int64) + 1, 0)
 
 
 def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over

@@ -8,8 +8,9 @@ any order the same.
 Neighbours: one unit's values all change within the bounds; units, their counts and weights are
 public.
 Sensitivity: 2 M for each group, as proved in `binned_stage`: a group is in one block.
-Loss: Σ over a unit's groups of 2 M / b, with discrete Laplace noise of one scale b in all bins.
-Source: `binned_stage`.
+Loss: Σ over a unit's groups of 2 M / b, with discrete Laplace noise of one scale b in all bins;
+under a δ squares of μ, Σ 2 M² / r² (`bin_noise`).
+Source: `binned_stage`, `bin_noise`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 
 from hexveil.base.errors import HexveilError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, PrivateSums, Separate, Values
+from hexveil.mechanisms.contract import DrawnRow, PrivateSums, Values
 from hexveil.mechanisms.distribution.bin_noise import PARTS
 from hexveil.mechanisms.distribution.binned_stage import apportion
 from hexveil.mechanisms.distribution.priced_weights import PricedSensitivity, weigh
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.contract import Floats, Ints, NoiseRequest, Outputs, SensitivityReport
+    from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.mechanisms.distribution.priced_weights import PricedWeights
     from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Arrays, Occupancy, Pairs
@@ -145,7 +147,8 @@ class PooledBlockStage(DrawnRow, ReadOnlyArrays):
     place : ndarray of int64, shape (n_fine_bins,)
         Bin of each fine bin.
     scales : ndarray of float, shape (1,)
-        Noise scale b, in parts.
+        Parameter of the noise, in parts.
+    law : BinNoise
     """
 
     name: str
@@ -153,6 +156,7 @@ class PooledBlockStage(DrawnRow, ReadOnlyArrays):
     n_users: int
     place: Ints
     scales: Floats
+    law: BinNoise
 
     @property
     def entries(self) -> int:
@@ -161,11 +165,12 @@ class PooledBlockStage(DrawnRow, ReadOnlyArrays):
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
         """Return one scale for all bins."""
-        return (LaplaceNoise(np.repeat(self.scales, self.n_bins)),)
+        return (self.law.request(np.repeat(self.scales, self.n_bins)),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return 2 M for each unit, stated at the first bin: all have one scale."""
-        return (Separate.of_one_entry(np.full(self.n_users, 2 * PARTS, dtype=np.int64)),)
+        """Return what each unit of full weight moves: all bins have one scale."""
+        weight = np.full(self.n_users, PARTS, dtype=np.int64)
+        return (self.law.report(np.arange(self.n_users), np.zeros_like(weight), weight),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the summed parts of each bin. PRIVATE."""
@@ -188,7 +193,8 @@ class CellBlockStage(DrawnRow, ReadOnlyArrays):
     place : ndarray of int64, shape (n_fine_bins,)
         Bin of each fine bin.
     scales : ndarray of float, shape (n_cells,)
-        Noise scale b of each cell's bins, in parts.
+        Parameter of the noise of each cell's bins, in parts.
+    law : BinNoise
     """
 
     name: str
@@ -196,6 +202,7 @@ class CellBlockStage(DrawnRow, ReadOnlyArrays):
     weights: PricedWeights
     place: Ints
     scales: Floats
+    law: BinNoise
 
     @property
     def entries(self) -> int:
@@ -204,10 +211,10 @@ class CellBlockStage(DrawnRow, ReadOnlyArrays):
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
         """Return one scale for all bins of a cell."""
-        return (LaplaceNoise(np.repeat(self.scales, self.n_bins)),)
+        return (self.law.request(np.repeat(self.scales, self.n_bins)),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return 2 w for each pair."""
+        """Return that each pair moves its cell's bins by its weight."""
         return (PricedSensitivity(self.weights, self.n_bins),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002

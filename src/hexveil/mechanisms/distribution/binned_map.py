@@ -102,8 +102,7 @@ class BinnedMap(ReadOnlyArrays):
         weights, place = self.weights, self.place(earlier)
         scales = np.full(weights.prices.size, self.scale)
         if not self.shape.occupancy.is_local:
-            assert not self.shape.delta  # noqa: S101  blocks have Laplace noise alone
-            return CellBlockStage(CELL_BINS, self.n_bins, weights, place, scales)
+            return CellBlockStage(CELL_BINS, self.n_bins, weights, place, scales, self.law)
         occupancy = self.shape.occupancy.local()
         return BinnedStage(
             CELL_BINS,

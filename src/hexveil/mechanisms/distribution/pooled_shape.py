@@ -87,8 +87,7 @@ class PooledShape(ReadOnlyArrays):
         n_users, n_bins = self.occupancy.n_users, N_NARROW if name == NARROW else self._n_wide
         scales = np.array([law.scale])
         if not self.occupancy.is_local:
-            assert not self.delta  # noqa: S101  blocks have Laplace noise alone
-            return PooledBlockStage(name, n_bins, n_users, place, scales)
+            return PooledBlockStage(name, n_bins, n_users, place, scales, law)
         return BinnedStage(
             name,
             n_bins,

@@ -17,15 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution.bin_noise import PARTS
-from hexveil.mechanisms.sensitivity_report import LaplaceNoise, sum_lower_bound
+from hexveil.mechanisms.sensitivity_report import (
+    LaplaceNoise,
+    is_gaussian_sound,
+    sum_lower_bound,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexveil.mechanisms.distribution.bin_noise import BinNoise
-    from hexveil.mechanisms.sensitivity_report import Floats, Ints, NoiseRequest
+    from hexveil.mechanisms.sensitivity_report import Floats, GaussianNoise, Ints, NoiseRequest
     from hexveil.model.occupancy import Occupancy, Pairs
 
 
@@ -65,6 +70,10 @@ class PricedWeights(ReadOnlyArrays):
         """Return the sum of weights of each cell, shape (n_cells,)."""
         return np.asarray(self.map_cells(cell_totals))
 
+    def squares(self) -> Floats:
+        """Return the sum of squared weights of each cell, in full weights, shape (n_cells,)."""
+        return np.asarray(self.map_cells(_cell_squares))
+
     def losses(self, law: BinNoise) -> Floats:
         """Return each unit's loss under this noise, in ε or as a square of μ, rounded up."""
         work = partial(_losses, law=law)
@@ -88,7 +97,7 @@ def cell_totals(pairs: Pairs, weight: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class PricedSensitivity(ReadOnlyArrays):
-    """Sensitivity of bins of cells: a pair moves the bins of its cell together by 2 w.
+    """Sensitivity of bins of cells: a pair moves the bins of its cell together by 2 w, √2 w in L2.
 
     The numbers of `hexveil.mechanisms.distribution.binned_stage`, charged where the pairs are.
 
@@ -102,13 +111,23 @@ class PricedSensitivity(ReadOnlyArrays):
     weights: PricedWeights
     n_bins: int
 
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002  of the weights
-        """Return each unit's loss, rounded down."""
-        assert isinstance(request, LaplaceNoise)  # noqa: S101  bins are noised by nothing else
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
+        """Return each unit's loss, rounded down; infinite unless the noise is Laplace noise."""
+        if not isinstance(request, LaplaceNoise):
+            return np.full(n_users, np.inf)
+        return self._of_cells(_lower_losses, np.atleast_2d(request.scales)[0])
+
+    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
+        """Return each unit's square of μ, rounded down (`bin_noise`)."""
+        if not is_gaussian_sound(request):
+            return np.full(n_users, np.inf)
+        return self._of_cells(_lower_squares, request.deviations)
+
+    def _of_cells(self, work: Callable[..., Floats], scales: Floats) -> Floats:
         # All bins of a cell have one scale; were one smaller, the loss would be at most that.
-        scales = np.atleast_2d(request.scales)[0].reshape(-1, self.n_bins).min(axis=1)
-        arguments = (self.weights.prices, scales), (self.weights.divisor,)
-        return np.asarray(self.weights.occupancy.map_users(_lower_losses, *arguments))
+        smallest = scales.reshape(-1, self.n_bins).min(axis=1)
+        arguments = (self.weights.prices, smallest), (self.weights.divisor,)
+        return np.asarray(self.weights.occupancy.map_users(work, *arguments))
 
 
 def _priced(pairs: Pairs, prices: Ints) -> Ints:
@@ -134,3 +153,18 @@ def _lower_losses(pairs: Pairs, prices: Ints, scales: Floats, divisor: Ints) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = 2.0 * weigh(pairs, prices, divisor) / scales[pairs.cell]
     return sum_lower_bound(pairs.user, terms, pairs.n_users)
+
+
+def _lower_squares(pairs: Pairs, prices: Ints, deviations: Floats, divisor: Ints) -> Floats:
+    scale = deviations[pairs.cell]
+    ratio = weigh(pairs, prices, divisor) / scale
+    stage, lattice = (
+        sum_lower_bound(pairs.user, 2.0 * terms, pairs.n_users)
+        for terms in (ratio**2, ratio / scale / float(LATTICE))
+    )
+    return np.asarray(np.maximum(stage, lattice))
+
+
+def _cell_squares(pairs: Pairs, weight: Ints) -> Floats:
+    squares = np.bincount(pairs.cell, (weight / PARTS) ** 2, pairs.n_cells)
+    return np.asarray(squares, dtype=np.float64)

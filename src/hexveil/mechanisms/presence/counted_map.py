@@ -7,26 +7,28 @@ bias that no noise tells of, and no interval would hold by the law of the noise.
 
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: stated by each stage (`count_map`, and those of the map).
-Loss: the sum ε₁ + ε₂ of both parts, for any unit, present or not. No stage of the map sees the
-noisy numbers, and none would lose more if it did.
-Source: composition (`hexveil.mechanisms.contract`).
+Loss: the sum ε₁ + ε₂ of both parts, for any unit, present or not; under a δ, which both have, the
+sum of their squares of μ. No stage of the map sees the noisy numbers, and none would lose more if
+it did.
+Source: composition (`hexveil.mechanisms.contract`, `hexveil.accounting.gaussian_composition`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, CountAllocation, UnitCountMap
-from hexveil.mechanisms.presence.loss_shares import PureShares, booked_losses
+from hexveil.mechanisms.presence.loss_shares import AddedSquares, PureShares, booked_losses
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.contract import Floats, Outputs, Stage
@@ -72,23 +74,19 @@ class CountedAllocation:
     kind = "presence-counted"
 
     def __post_init__(self) -> None:
-        if self.counts.delta or self.statistics.delta:
-            raise InputError("numbers of units beside other statistics have pure promises alone.")
-
-    @property
-    def epsilon(self) -> Fraction:
-        """Loss of both parts."""
-        return self.counts.epsilon + self.statistics.epsilon
+        if self.counts.delta != self.statistics.delta:
+            raise InputError("numbers of units and the statistics beside them have one delta.")
 
     @property
     def delta(self) -> Fraction:
-        """δ of the promise: 0."""
-        return Fraction(0)
+        """δ of the promise, 0 of a pure one."""
+        return self.statistics.delta
 
     @property
-    def shares(self) -> PureShares:
-        """Loss that the stages divide."""
-        return PureShares(self.epsilon)
+    def shares(self) -> PureShares | AddedSquares:
+        """Loss of both parts together."""
+        booked = self.counts.shares.booked + self.statistics.shares.booked
+        return AddedSquares(booked) if self.delta else PureShares(booked)
 
     def losses(self) -> Floats:
         """Return the loss of any unit, shape (1,): booked."""

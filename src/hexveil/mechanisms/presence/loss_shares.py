@@ -147,7 +147,7 @@ def loss_shares(epsilon: Fraction, delta: Fraction) -> LossShares:
     return GaussianShares(epsilon, delta) if delta else PureShares(epsilon)
 
 
-def booked_losses(shares: LossShares) -> Floats:
+def booked_losses(shares: LossShares | AddedSquares) -> Floats:
     """Return the loss of any unit, shape (1,), rounded up: in ε, or as a square of μ."""
     return np.full(N_ACCOUNTS, round_up(shares.booked))
 

@@ -8,14 +8,17 @@ whole weights as the blocks of cells that are measured.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.sensitivity_report import (
     ULP,
+    GaussianNoise,
     LaplaceNoise,
+    is_gaussian_sound,
     sum_lower_bound,
 )
 
@@ -56,6 +59,47 @@ class FactoredSensitivity(ReadOnlyArrays):
         scales[self.measured] = np.atleast_2d(request.scales)[0]
         cells = self.width, scales, *self.spent
         return np.asarray(self.weights.map_users(_losses, cells))
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredSquares:
+    """Sensitivity of the same sums in one stage of Gaussian noise: squares of moves add up.
+
+    Attributes
+    ----------
+    reports : tuple of FactoredSensitivity
+        Of each statistic, of the same weights, in the order of a request's entries.
+    """
+
+    reports: tuple[FactoredSensitivity, ...]
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002
+        """Return infinity: no pure loss limits Gaussian noise."""
+        return np.full(n_users, np.inf)
+
+    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
+        """Return each user's charge as a square of μ, rounded down (unit_squares)."""
+        if not is_gaussian_sound(request):
+            return np.full(n_users, np.inf)
+        sizes = [int(np.count_nonzero(report.measured)) for report in self.reports]
+        cells: list[Ints | Floats] = []
+        parts = np.split(request.deviations, np.cumsum(sizes)[:-1])
+        for report, deviations in zip(self.reports, parts, strict=True):
+            everywhere = np.full(report.width.size, np.inf)
+            everywhere[report.measured] = deviations
+            cells += [report.width, everywhere]
+        return np.asarray(self.reports[0].weights.map_users(_squares, cells))
+
+
+def _squares(pairs: Pairs, weight: Ints, *cells: NDArray[Any]) -> Floats:
+    """Return each user's square of μ, of pairs of widths and deviations per cell."""
+    stage, lattice = np.zeros(weight.size), np.zeros(weight.size)
+    for width, deviations in zip(cells[::2], cells[1::2], strict=True):
+        ratio = weight * width[pairs.cell] / deviations[pairs.cell]
+        stage += ratio**2
+        lattice += ratio / deviations[pairs.cell] / float(LATTICE)
+    sums = (sum_lower_bound(pairs.user, terms, pairs.n_users) for terms in (stage, lattice))
+    return np.asarray(np.maximum(*sums))
 
 
 def _losses(pairs: Pairs, weight: Ints, width: Ints, scales: Floats, *spent: Floats) -> Floats:

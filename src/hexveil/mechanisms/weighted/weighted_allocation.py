@@ -24,6 +24,7 @@ from hexveil.mechanisms.contract import (
 )
 from hexveil.mechanisms.released_ranges import widened
 from hexveil.mechanisms.sensitivity_report import SquaredMoves, noise_of_law
+from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity, FactoredSquares
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,10 +97,10 @@ class WeightedStage(DrawnRow):
         reports = means, *(variance.sensitivity() for variance in self.variances)
         if self.law == LAPLACE:
             return reports
-        # Pairs that stay elsewhere have other reports, with which the meter of squares refuses.
+        elsewhere = [report for report in reports if isinstance(report, FactoredSensitivity)]
+        if elsewhere:
+            return (FactoredSquares(tuple(elsewhere)),)
         moves = [report for report in reports if isinstance(report, Separate)]
-        if len(moves) < len(reports):
-            return reports[:1]
         return (SquaredMoves(Separate.side_by_side(moves, self.mean.noise.size)),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002

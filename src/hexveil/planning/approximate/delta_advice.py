@@ -30,7 +30,7 @@ def describe_delta_gain(plan: Plan) -> str | None:
     plan : Plan
     """
     occupancy = plan.occupancy
-    if plan.delta or not plan.epsilon or not occupancy.is_local:
+    if plan.delta or not plan.request.epsilon or not occupancy.is_local:
         return None
     if occupancy.local().n_pairs > MOST_PAIRS:
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.accounting.gaussian_loss import check_delta
 from hexveil.base.errors import InputError
-from hexveil.planning.request import WithinEpsilon
+from hexveil.planning.request import WithinEpsilon, WithinErrors
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 RANGES = ("auto", "bounds", "private", "per-cell")
 """Clipping ranges that a δ goes with."""
-WORKS = 'delta works for means and variances, by method "joint" within epsilon; leave out delta'
+WORKS = 'delta works for means and variances, by method "joint"; leave out delta'
 
 
 def check_delta_request(request: Request) -> None:
@@ -32,10 +32,10 @@ def check_delta_request(request: Request) -> None:
         raise InputError(f'{WORKS}, or ask for error "separate".')
     if request.method != "joint":
         raise InputError(f"{WORKS}, or the method {request.method!r}.")
-    if not isinstance(request.limit, WithinEpsilon):
-        raise InputError(f"{WORKS}, or give epsilon in place of errors to stay within.")
-    if request.objective != "mean":
-        raise InputError(f'{WORKS}, or ask for objective "mean".')
+    if not isinstance(request.limit, (WithinEpsilon, WithinErrors)):
+        raise InputError(f"{WORKS}, or give epsilon or target_error.")
+    if request.objective != "mean" and isinstance(request.limit, WithinEpsilon):
+        raise InputError(f'{WORKS}, or ask for objective "mean", or for target errors.')
     if request.clipping_range not in RANGES:
         raise InputError(
             f'delta works with clipping_range "bounds", "private" and "per-cell", not with '
@@ -44,14 +44,25 @@ def check_delta_request(request: Request) -> None:
         )
 
 
-def check_population(occupancy: Occupancy, delta: Fraction) -> None:
-    """Refuse a δ of 1 over the number of units or more, and pairs that are elsewhere."""
-    check_delta(float(delta), occupancy.n_users)
-    if not occupancy.is_local:
+def check_units(request: Request, occupancy: Occupancy) -> None:
+    """Refuse a δ of 1 over the number of units or more, and ranges that need all pairs at hand."""
+    check_population(occupancy, request.delta)
+    if isinstance(request.limit, WithinErrors) and not occupancy.is_local:
         raise InputError(
-            "delta needs the (cell, user) pairs at hand, and these stay in Spark; leave out delta, "
-            "or read with the default engine."
+            "delta with target errors needs the (cell, user) pairs at hand, and these stay "
+            "elsewhere; give epsilon, or leave out delta."
         )
+    ranged = request.clipping_range in ("auto", "private")
+    if ranged and "variance" in request.noised and not occupancy.is_local:
+        raise InputError(
+            "delta with variances needs the (cell, user) pairs at hand to find a range, and these "
+            'stay elsewhere; ask for clipping_range "bounds", for means alone, or leave out delta.'
+        )
+
+
+def check_population(occupancy: Occupancy, delta: Fraction) -> None:
+    """Refuse a δ of 1 over the number of units or more."""
+    check_delta(float(delta), occupancy.n_users)
 
 
 def square_to_spend(request: Request) -> Fraction:

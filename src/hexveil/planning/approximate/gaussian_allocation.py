@@ -1,5 +1,7 @@
 """Rows of plans under (ε, δ): within bounds, in one private range, or of means in cells' ranges.
 
+Within bounds also at the least ε, for a δ, at which target errors are met.
+
 Losses are squares of μ here (accounting/unit_squares.py), and fall with the square of the noise.
 The range takes at most `MAX_RANGE_SQUARE` of them: a choice of small pure loss ε costs 1.57 ε², so
 that the pure loss that a plan without δ gives it is often affordable.
@@ -15,9 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import has_single_record
-from hexveil.accounting.gaussian_composition import pure_of_square
+from hexveil.accounting.gaussian_composition import calibrated_square, pure_of_square
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.accounting.unit_squares import CHOICES, range_square
+from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_ranges.pooled_spread import HALF_WIDTH, distance_vote_ratio
 from hexveil.planning.allocation import (
     PerCellRange,
@@ -26,9 +29,14 @@ from hexveil.planning.allocation import (
     WithinBounds,
     full_factors,
 )
-from hexveil.planning.approximate.delta_request import check_population, square_to_spend
-from hexveil.planning.approximate.gaussian_mean_error import minimize_gaussian_error
-from hexveil.planning.approximate.gaussian_weights import optimize_gaussian_weights
+from hexveil.planning.approximate.delta_request import check_units, square_to_spend
+from hexveil.planning.approximate.distributed_weights import find_gaussian_weights
+from hexveil.planning.approximate.gaussian_mean_error import (
+    GaussianSolution,
+    minimize_gaussian_error,
+)
+from hexveil.planning.approximate.gaussian_targets import AIM, least_rates
+from hexveil.planning.calibration import allocate_at_least_epsilon
 from hexveil.planning.clipping_range import cell_ranges, private_range, variance_range
 from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.fast_prediction import ITERATIONS, RangeCandidate
@@ -41,15 +49,19 @@ from hexveil.planning.guarantees import (
     error_models,
     objective_errors,
 )
-from hexveil.planning.optimizers.joint import FACTOR_RESOLUTION
+from hexveil.planning.optimizers.joint import FACTOR_RESOLUTION, relative_targets
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights
 from hexveil.planning.optimizers.noise_quantization import quantize_noise_scales
+from hexveil.planning.request import WithinErrors
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.occupancy import Occupancy
     from hexveil.planning.clipping_range.user_weights import UserWeights
+    from hexveil.planning.clipping_range.weight_search import DistributedUserWeights
     from hexveil.planning.guarantees import PlanningProblem
 
     Floats = NDArray[np.float64]
@@ -65,16 +77,18 @@ MARGIN = 1.0 + 2.0**-40
 
 
 def allocate_approximate(problem: PlanningProblem) -> PlanAllocation:
-    """Return the allocation of least predicted average error under (ε, δ).
+    """Return the allocation of least predicted average error under (ε, δ), or of least ε.
 
     Raises
     ------
     InputError
-        If δ is not below one over the number of units, pairs stay elsewhere, or nothing could be
-        measured within so small an ε.
+        If δ is not below one over the number of units, a range is asked for variances of pairs that
+        stay elsewhere, or nothing could be measured within so small an ε.
     """
     request, occupancy = problem.request, problem.occupancy
-    check_population(occupancy, request.delta)
+    check_units(request, occupancy)
+    if isinstance(request.limit, WithinErrors):
+        return _within_errors(problem, request.limit.targets)
     square = square_to_spend(request)
     match request.clipping_range:
         case "bounds":
@@ -109,24 +123,52 @@ def _best_range(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
 
 
 def _within_bounds(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
-    local = problem.occupancy.local()
-    weights = ObjectiveWeights.of(problem.request, problem.span, local)
-    solution = minimize_gaussian_error(local, weights, float(square))
+    occupancy = problem.occupancy
+    weights = ObjectiveWeights.of(problem.request, problem.span, occupancy)
+    solution = minimize_gaussian_error(occupancy, weights, float(square))
+    return _calibrated(problem, square, _bounded_rows(occupancy, solution))
+
+
+def _within_errors(problem: PlanningProblem, targets: Mapping[str, Floats]) -> PlanAllocation:
+    """Return the allocation within bounds of the least ε at which the targets are met.
+
+    Each cell its own; with objective "mean" all of them on average.
+    """
+    occupancy, request = problem.occupancy, problem.request
+    weights = ObjectiveWeights.of(request, problem.span, occupancy)
+    aim = relative_targets(targets, problem.span, occupancy, AIM)
+    constants = GaussianSolution(
+        np.zeros((2, occupancy.n_cells)), np.ones(occupancy.n_users), weights.constant_error()
+    )
+
+    def at(epsilon: Fraction) -> PlanAllocation:
+        try:
+            square = calibrated_square(epsilon, request.delta)
+        except InputError:  # so small an ε leaves nothing to measure with
+            return _bounded_rows(occupancy, constants)
+        if request.objective == "mean":
+            return _within_bounds(problem, square)
+        found = least_rates(occupancy, weights, aim, float(square))
+        if found is None:
+            return _bounded_rows(occupancy, constants)
+        return _calibrated(problem, square, _bounded_rows(occupancy, found))
+
+    return allocate_at_least_epsilon(problem, targets, at)
+
+
+def _bounded_rows(occupancy: Occupancy, solution: GaussianSolution) -> PlanAllocation:
+    """Return rows within bounds from rates and factors."""
     live = solution.rate > 0
     noise = np.divide(1.0, solution.rate, out=np.zeros_like(solution.rate), where=live)
-    largest = local.largest_count
-    return _calibrated(
-        problem,
-        square,
-        PlanAllocation(
-            mechanism="factors",
-            contribution_cap=np.where(live[0], largest, 0),
-            noise_scale_records=quantize_noise_scales(noise[0] * local.records_per_cell),
-            variance_cap=np.where(live[1], largest, 0),
-            variance_noise=noise[1],
-            contribution_factor=np.floor(solution.factor * FACTOR_RESOLUTION) / FACTOR_RESOLUTION,
-            clipping=WithinBounds(),
-        ),
+    largest = occupancy.largest_count
+    return PlanAllocation(
+        mechanism="factors",
+        contribution_cap=np.where(live[0], largest, 0),
+        noise_scale_records=quantize_noise_scales(noise[0] * occupancy.records_per_cell),
+        variance_cap=np.where(live[1], largest, 0),
+        variance_noise=noise[1],
+        contribution_factor=np.floor(solution.factor * FACTOR_RESOLUTION) / FACTOR_RESOLUTION,
+        clipping=WithinBounds(),
     )
 
 
@@ -177,19 +219,19 @@ def _budget(problem: PlanningProblem, square: Fraction, quantile: Fraction) -> _
 
 def _in_range(problem: PlanningProblem, square: Fraction) -> list[PlanAllocation]:
     """Return the plan in the range of least predicted error; none where too few users find one."""
-    local, noised = problem.occupancy.local(), problem.request.noised
+    occupancy, noised = problem.occupancy, problem.request.noised
     # The variance of one record is known: a map of such cells needs neither range nor noise.
-    if noised == ("variance",) and has_single_record(local).all():
+    if noised == ("variance",) and has_single_record(occupancy).all():
         return [_within_bounds(problem, square)]
     sure = [
         quantile
         for quantile in private_range.QUANTILES
-        if quantile * local.n_users * _budget(problem, square, quantile).epsilon
+        if quantile * occupancy.n_users * _budget(problem, square, quantile).epsilon
         >= private_range.MIN_RANK_PRECISION
     ]
     epsilon = problem.request.epsilon
     assert epsilon is not None  # noqa: S101  see check_delta_request
-    is_affordable = private_range.range_is_affordable(local.n_users, epsilon)
+    is_affordable = private_range.range_is_affordable(occupancy.n_users, epsilon)
     if not is_affordable and problem.request.clipping_range == "auto":
         return []
     outer = (sure or list(private_range.QUANTILES[-1:]))[-1]
@@ -197,16 +239,17 @@ def _in_range(problem: PlanningProblem, square: Fraction) -> list[PlanAllocation
     candidates += [RangeCandidate(outer, widening) for widening in private_range.WIDENINGS]
     if "variance" in noised:
         return [_with_variances(problem, square, candidates)]
-    rough = _weights(local, candidates[-1], _budget(problem, square, outer).cells, ITERATIONS)
+    largest = _budget(problem, square, outer).cells
+    rough = _weights(occupancy, candidates[-1], largest, ITERATIONS)
     best = min(
         candidates,
         key=lambda candidate: _predicted(problem, square, rough, candidates[-1], candidate),
     )
     budget = _budget(problem, square, best.quantile)
-    begin = None if local.n_pairs <= SMALL_PROBLEM_PAIRS else rough.rates
-    weights = _weights(local, best, budget.cells, None, begin)
+    begin = None if occupancy.n_pairs <= SMALL_PROBLEM_PAIRS else rough.rates
+    weights = _weights(occupancy, best, budget.cells, None, begin)
     clipping = PrivateRange(_interval(best, budget, weights))
-    return [_calibrated(problem, square, _weighted_rows(local, weights.noise, clipping))]
+    return [_calibrated(problem, square, _weighted_rows(occupancy, weights.noise, clipping))]
 
 
 def _with_variances(
@@ -227,7 +270,7 @@ def _with_variances(
 
 
 def _interval(
-    candidate: RangeCandidate, budget: _RangeBudget, weights: UserWeights
+    candidate: RangeCandidate, budget: _RangeBudget, weights: UserWeights | DistributedUserWeights
 ) -> PrivateClippingRange:
     return PrivateClippingRange(
         budget.epsilon,
@@ -240,21 +283,21 @@ def _interval(
 
 
 def _weighted_rows(
-    local: LocalOccupancy,
+    occupancy: Occupancy,
     noise: Floats,
     clipping: PrivateRange | PerCellRange,
     variance_noise: Floats | None = None,
 ) -> PlanAllocation:
     """Return rows with this noise of means for a range of width 1, of squares for a radius of 1."""
-    largest = local.largest_count
-    squares = np.zeros(local.n_cells) if variance_noise is None else variance_noise
+    largest = occupancy.largest_count
+    squares = np.zeros(occupancy.n_cells) if variance_noise is None else variance_noise
     return PlanAllocation(
         mechanism="weights",
         contribution_cap=largest,
-        noise_scale_records=noise * local.records_per_cell,
+        noise_scale_records=noise * occupancy.records_per_cell,
         variance_cap=np.where(squares > 0, largest, 0),
         variance_noise=squares,
-        contribution_factor=full_factors(local),
+        contribution_factor=full_factors(occupancy),
         clipping=clipping,
     )
 
@@ -264,18 +307,18 @@ def _weighted_rows(
 
 def _in_cell_ranges(problem: PlanningProblem, square: Fraction) -> list[PlanAllocation]:
     """Return the plan with a range per cell; with "auto" none where too few users find ranges."""
-    request, local = problem.request, problem.occupancy.local()
+    request, occupancy = problem.request, problem.occupancy
     assert request.epsilon is not None  # noqa: S101  see check_delta_request
     is_auto = request.clipping_range == "auto"
-    if is_auto and not cell_ranges.may_support_cell_ranges(local, request.epsilon):
+    if is_auto and not cell_ranges.may_support_cell_ranges(occupancy, request.epsilon):
         return []
     prior = private_range.user_mean_prior(float(HALF_WIDTH))
-    optimum = optimize_gaussian_weights(local, CELLS_EXPECTED * float(square), prior)
+    optimum = find_gaussian_weights(occupancy, CELLS_EXPECTED * float(square), prior)
     weight = in_whole_parts(optimum)
-    votes = cell_ranges.total_votes(local, weight)
+    votes = cell_ranges.total_votes(occupancy, weight)
     quantiles, share = cell_ranges.quantile_shares(votes, request.epsilon)
     inside = request.epsilon * cell_ranges.spread_share(
-        distance_vote_ratio(local, weight), request.epsilon
+        distance_vote_ratio(occupancy, weight), request.epsilon
     )
     # No more than a part of the square: a pure loss that is too small for it finds ranges by luck.
     n_choices, share = len(quantiles), request.range_share or share
@@ -289,26 +332,26 @@ def _in_cell_ranges(problem: PlanningProblem, square: Fraction) -> list[PlanAllo
     ranged = CellRangePlan(quantiles, pooled, inside, cell_ranges.FIRST_SHARE, weight, HALF_WIDTH)
     remaining = float(square) - choices_square(ranged)
     noise = optimum.noise * math.sqrt(CELLS_EXPECTED * float(square) / remaining)
-    allocation = _weighted_rows(local, noise, PerCellRange(ranged))
+    allocation = _weighted_rows(occupancy, noise, PerCellRange(ranged))
     return [_calibrated(problem, square, allocation)]
 
 
 def _weights(
-    local: LocalOccupancy,
+    occupancy: Occupancy,
     candidate: RangeCandidate,
     square: float,
     iterations: int | None,
     begin: Floats | None = None,
-) -> UserWeights:
+) -> UserWeights | DistributedUserWeights:
     prior = private_range.user_mean_prior(candidate.half_width_sd)
     limit = {} if iterations is None else {"iterations": iterations}
-    return optimize_gaussian_weights(local, square, prior, begin=begin, **limit)
+    return find_gaussian_weights(occupancy, square, prior, begin=begin, **limit)
 
 
 def _predicted(
     problem: PlanningProblem,
     square: Fraction,
-    weights: UserWeights,
+    weights: UserWeights | DistributedUserWeights,
     weighed: RangeCandidate,
     one: RangeCandidate,
 ) -> float:

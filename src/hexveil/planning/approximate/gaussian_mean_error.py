@@ -11,6 +11,10 @@ several places; statistics of cells that would do better as constants are made s
 minimised again.
 
 Where each user is in k cells alike and nobody is held, a = √M / (p √k).
+
+Of pairs that stay elsewhere some users are fetched, a part q of all. A cell's share of a fetched
+user is about 1/q times its share among all, so that the rates of these users at M / q² are about
+those of all at M. From there a few steps are taken with all users, unless all were fetched.
 """
 
 from __future__ import annotations
@@ -23,15 +27,22 @@ import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, mean_bias, variance_bias
 from hexveil.accounting.noise_law import GAUSSIAN
+from hexveil.planning.optimizers import user_sample
 from hexveil.planning.optimizers.bounded_descent import descend
-from hexveil.planning.optimizers.mean_error import CONSTANT_ROUNDS, FULL_SEARCH, LOG_SCALE_RANGE
-from hexveil.planning.optimizers.pair_sums import PairFigureSums
+from hexveil.planning.optimizers.distributed_mean_error import DISTRIBUTED_SEARCH, to_all_cells
+from hexveil.planning.optimizers.mean_error import (
+    CONSTANT_ROUNDS,
+    FULL_SEARCH,
+    LOG_SCALE_RANGE,
+    ObjectiveWeights,
+)
+from hexveil.planning.optimizers.pair_sums import share_sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
-    from hexveil.planning.optimizers.mean_error import ObjectiveWeights, SearchLimits
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.planning.optimizers.mean_error import SearchLimits
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
@@ -69,17 +80,15 @@ class GaussianProblem:
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     weights : ObjectiveWeights
     square : float
         M.
     """
 
-    def __init__(self, occupancy: LocalOccupancy, weights: ObjectiveWeights, square: float) -> None:
+    def __init__(self, occupancy: Occupancy, weights: ObjectiveWeights, square: float) -> None:
         self.weight, self.root = np.stack((weights.mean, weights.variance)), math.sqrt(square)
-        share = occupancy.n / occupancy.records_per_cell[occupancy.cell]
-        self.shares = PairFigureSums(occupancy, share)
-        self.squares = PairFigureSums(occupancy, share**2)
+        self.shares, self.squares = share_sums(occupancy)
 
     def norms(self, rate: Floats) -> Floats:
         """Return √Σ (a p)² of each user, over cells and statistics."""
@@ -119,7 +128,7 @@ class GaussianProblem:
 
 
 def minimize_gaussian_error(
-    occupancy: LocalOccupancy,
+    occupancy: Occupancy,
     weights: ObjectiveWeights,
     square: float,
     effort: SearchLimits = FULL_SEARCH,
@@ -128,11 +137,12 @@ def minimize_gaussian_error(
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     weights : ObjectiveWeights
     square : float
         Square of μ that no user may exceed.
     effort : SearchLimits
+        Of the search with pairs at hand.
 
     Examples
     --------
@@ -145,6 +155,8 @@ def minimize_gaussian_error(
     array([0.1, 0.1])
     """
     problem = GaussianProblem(occupancy, weights, square)
+    if not occupancy.is_local:
+        return _from_sample(problem, occupancy, weights, square)
     constants = GaussianSolution(
         np.zeros_like(problem.weight), np.ones(occupancy.n_users), weights.constant_error()
     )
@@ -154,6 +166,21 @@ def minimize_gaussian_error(
         for typical in _typical_norms(problem, live)
     ]
     return min([constants, *solutions], key=lambda solution: solution.error)
+
+
+def _from_sample(
+    problem: GaussianProblem, occupancy: Occupancy, weights: ObjectiveWeights, square: float
+) -> GaussianSolution:
+    """Return the solution to which some users lead, and a few steps with all of them."""
+    sample, cells, part = user_sample.fetch_sample(occupancy)
+    weighed = ObjectiveWeights(weights.mean[cells], weights.variance[cells])
+    found = minimize_gaussian_error(sample, weighed, square / part**2)
+    rate = np.stack([to_all_cells(own, cells, occupancy.n_cells) for own in found.rate])
+    # Between constants alone there is nothing to descend.
+    if part < 1.0 and rate.any():
+        rate, _ = _descend(problem, rate, rate > 0, DISTRIBUTED_SEARCH)
+    factor = problem.factors(rate)
+    return GaussianSolution(rate, factor, problem.weighted_error(rate, factor))
 
 
 def _live_statistics(weighted: Bools) -> list[Floats]:

@@ -116,6 +116,9 @@ def _rates_of_sample(
 class DistributedWeightProblem:
     """Objective of user weights with its gradient, asked of pairs that stay elsewhere."""
 
+    noise_size = 1.0
+    """Expected size of noise of scale 1."""
+
     def __init__(self, occupancy: Occupancy, loss: float, prior: UserMeanPrior) -> None:
         self.occupancy, self.loss, self.prior = occupancy, loss, prior
 
@@ -131,7 +134,7 @@ class DistributedWeightProblem:
         rates, records = np.exp(logs), self.occupancy.records_per_cell
         factor, fall = self._factors(rates)
         total = self._of_cells(factor)
-        noise = 1.0 / (self.loss * rates * total)
+        noise = self.noise_size / (self.loss * rates * total)
         of_cells = partial(_bias_of_cells, prior=self.prior)
         bias, length, common = self.occupancy.map_cells(
             of_cells, (records, total, noise), (factor,)
@@ -139,8 +142,12 @@ class DistributedWeightProblem:
         of_users = partial(_slopes_of_users, prior=self.prior)
         cells = records, total, length, common
         through = fall * self.occupancy.map_users(of_users, cells, (factor,))
-        by_rate = self._of_cells(through) - noise / rates
+        by_rate = self._by_rate(rates, through) - noise / rates
         return float((noise + bias).mean()), by_rate * rates / rates.size
+
+    def _by_rate(self, rates: Floats, through: Floats) -> Floats:  # noqa: ARG002  of squares
+        """Return per cell how the objective rises with its rate, by the factors of its users."""
+        return self._of_cells(through)
 
     def _factors(self, rates: Floats) -> tuple[Floats, Floats]:
         """Return each user's factor, and its derivative by the user's loss."""

@@ -73,7 +73,8 @@ def describe_gain_of_delta(plan: DistributionPlan) -> str | None:
 
     Public, and at no cost. A plan never takes a δ by itself: it is another promise.
     """
-    if plan.delta or plan.occupancy.n_pairs > MOST_PAIRS:
+    occupancy = plan.occupancy
+    if plan.delta or occupancy.n_pairs > MOST_PAIRS or not occupancy.is_local:
         return None
     delta = usual_delta(plan.occupancy.n_users)
     try:

@@ -56,13 +56,13 @@ def minimize_mean_error_distributed(
         loss / part,
     )
     begin = (
-        _to_all(rate, cells, occupancy.n_cells)
+        to_all_cells(rate, cells, occupancy.n_cells)
         for rate in (result.rates.mean, result.rates.variance)
     )
     return minimize_mean_error(exposure, weights, loss, DISTRIBUTED_SEARCH, InverseScales(*begin))
 
 
-def _to_all(rate: Floats, cells: Ints, n_cells: int) -> Floats:
+def to_all_cells(rate: Floats, cells: Ints, n_cells: int) -> Floats:
     """Return inverse scales of all cells; cells without fetched users get a typical one."""
     usual = float(np.median(rate[rate > 0])) if (rate > 0).any() else 0.0
     full = np.full(n_cells, usual)

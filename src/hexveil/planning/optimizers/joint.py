@@ -71,7 +71,8 @@ def allocate_within_errors(
 
         return allocate_at_least_epsilon(problem, targets, at)
     requested, aim = (
-        _targets(targets, problem.span, problem.occupancy, times) for times in (1.0, SAFETY_MARGIN)
+        relative_targets(targets, problem.span, problem.occupancy, times)
+        for times in (1.0, SAFETY_MARGIN)
     )
     search = minimize_loss(exposure, aim, requested)
     # Once the factors have few digits the noise is set anew, from what they keep.
@@ -174,7 +175,7 @@ def _rows(
     )
 
 
-def _targets(
+def relative_targets(
     target: Mapping[str, Floats], span: Floats, occupancy: Occupancy, times: float
 ) -> Targets:
     """Return the request's targets for bounds of width 1, times a number near 1.

@@ -1,9 +1,10 @@
 """Request for numbers of units beside averages or distributions: one loss, divided by prediction.
 
 With e the predicted error of each part at the whole ε and its weight w, shares of ε are as the root
-of w e: the least weighted sum of errors that fall as 1 / ε (`epsilon_shares`). Errors are parts of
-what they are compared with: of averages and medians the error of one constant for all cells, of
-numbers of units the typical number in a cell.
+of w e: the least weighted sum of errors that fall as 1 / ε (`epsilon_shares`). Under a δ squares of
+μ are divided, as the 2/3 power of w e (`square_parts`). Errors are parts of what they are compared
+with: of averages and medians the error of one constant for all cells, of numbers of units the
+typical number in a cell.
 
 Predictions at the divided ε are not compared: they have floors of bias, where maps of the tuning
 sets still gain by about the root of ε, so that half of ε would seem to cost a map nothing.
@@ -20,7 +21,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.counted_map import CountedAllocation
-from hexveil.planning.columns.epsilon_shares import divide_epsilon
+from hexveil.planning.approximate.square_parts import divide_loss, part_epsilon
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
     UnitCountPrediction,
@@ -28,7 +29,6 @@ from hexveil.planning.presence.presence_prediction import (
     predict_map,
 )
 from hexveil.planning.presence.presence_request import (
-    PURE,
     FleetDeclaration,
     PresenceRequest,
     UnitCountRequest,
@@ -82,10 +82,17 @@ class CountedRequest:
         At its own part of ε.
     counts : UnitCountRequest
         At the other part.
+    epsilon : Fraction
+        Loss of any unit, present or not, by both parts: their sum; under a δ one at which their
+        squares of μ together keep the promise.
+    weights : mapping of str to Fraction
+        Importance of each of `KINDS`.
     """
 
     statistics: PresenceRequest | ShapeRequest
     counts: UnitCountRequest
+    epsilon: Fraction
+    weights: Mapping[str, Fraction]
 
     @classmethod
     def divided(
@@ -94,7 +101,7 @@ class CountedRequest:
         weights: Mapping[str, Fraction],
         baseline_error: Number | None = None,
     ) -> CountedRequest:
-        """Return the division of a request's ε between its map and numbers of units.
+        """Return the division of a request's loss between its map and numbers of units.
 
         Parameters
         ----------
@@ -105,16 +112,23 @@ class CountedRequest:
         baseline_error : number, optional
             Error of one constant for all cells, in value units.
         """
-        counts = UnitCountRequest(whole.grid, whole.fleet, whole.epsilon)
+        counts = UnitCountRequest(whole.grid, whole.fleet, whole.epsilon, whole.delta)
         errors = relative_errors(
             CountedPrediction(predict_statistics(whole, baseline_error), predict_counts(counts))
         )
         of_map = sum((weights[kind] for kind in _kinds(whole)), Fraction(0))
-        share, count_share = divide_epsilon((of_map, weights[USERS]), errors)
+        share, count_share = divide_loss((of_map, weights[USERS]), errors, whole.delta)
         return cls(
-            replace(whole, epsilon=share * whole.epsilon),
-            replace(counts, epsilon=count_share * whole.epsilon),
+            replace(whole, epsilon=part_epsilon(whole.epsilon, share, whole.delta)),
+            replace(counts, epsilon=part_epsilon(whole.epsilon, count_share, whole.delta)),
+            whole.epsilon,
+            weights,
         )
+
+    def with_delta(self, delta: Fraction, baseline_error: Number | None = None) -> CountedRequest:
+        """Return the same request under a δ, divided anew."""
+        whole = replace(self.statistics, epsilon=self.epsilon, delta=delta)
+        return self.divided(whole, self.weights, baseline_error)
 
     @property
     def grid(self) -> DeclaredGrid:
@@ -132,14 +146,15 @@ class CountedRequest:
         return self.statistics.fleet
 
     @property
-    def epsilon(self) -> Fraction:
-        """Loss of any unit, present or not, by both parts."""
-        return self.statistics.epsilon + self.counts.epsilon
+    def delta(self) -> Fraction:
+        """δ of the promise, 0 of a pure one."""
+        return self.statistics.delta
 
     @property
-    def delta(self) -> Fraction:
-        """δ of the promise: 0."""
-        return PURE
+    def count_share(self) -> float:
+        """Share of the loss that numbers of units take: of ε, or of the square of μ."""
+        plan = self.allocation()
+        return float(plan.counts.shares.booked / plan.shares.booked)
 
     @property
     def cap(self) -> UserCap | None:

@@ -99,8 +99,6 @@ class PresencePlan:
     def delta_gain(self) -> DeltaGain | None:
         """The predicted gain by a δ; None for a plan that has one."""
         request, prediction = self.request, self.prediction
-        if isinstance(request, CountedRequest) or isinstance(prediction, CountedPrediction):
-            return None  # numbers of units beside others have pure promises alone
         return gain_of_delta(request, prediction, self.baseline_error)
 
     @property
@@ -189,11 +187,6 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
     names = statistics_of(statistics)
     importance = weights_of(weights, names)
     loss, small = to_positive_fraction(epsilon, "epsilon"), to_delta(delta)
-    if small and USERS in names and names != (USERS,):
-        raise InputError(
-            'delta does not go with "users" beside other statistics; release the numbers of units '
-            "by themselves, or leave delta out."
-        )
     if names == (USERS,):
         if user_cap is not None:
             raise InputError("user_cap goes with averages, not with numbers of units alone.")

@@ -11,8 +11,6 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hexveil.accounting.gaussian_composition import epsilons_of_squares
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, Outputs
@@ -20,7 +18,6 @@ from hexveil.mechanisms.distribution.bin_noise import PARTS
 from hexveil.mechanisms.distribution.binned_blocks import CellBlockStage, PooledBlockStage
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.binned_stage import BinnedStage
-from hexveil.mechanisms.distribution.priced_weights import weigh
 from hexveil.planning.distribution.distribution_components import (
     SCORE_LATTICE,
     BinPlan,
@@ -188,9 +185,7 @@ def _cells(plan: DistributionPlan, decoded: DecodedDistribution) -> list[Json]:
             for row, weight in zip(rows, weights.tolist(), strict=True):
                 row["weight"] = weight / PARTS
             if plan.delta:
-                priced, pairs = component.plan.weights, plan.occupancy.local()
-                shares = weigh(pairs, priced.prices, priced.divisor) / PARTS
-                squares = np.bincount(pairs.cell, shares**2, len(names))
+                squares = component.plan.weights.squares()
                 for row, square in zip(rows, squares.tolist(), strict=True):
                     row["squared_weight"] = square
     return rows

@@ -123,10 +123,14 @@ def _check_counts_beside(
     """Yield if numbers of units beside a map are not those of their own stage."""
     plan = manifest["plan"]
     stages = [stage for stage in plan["stages"] if stage["stage"] == COUNT_MAP]
-    if len(stages) != 1 or stages[0]["sensitivity"] != plan["cell_cap"] * PARTS:
+    law, full = None, plan["cell_cap"] * PARTS
+    if len(stages) == 1:
+        law = _law_of(stages[0]["noise"], stages[0]["scale"])
+        full = math.sqrt(plan["cell_cap"] * PARTS**2) if isinstance(law, GaussianMapNoise) else full
+    if law is None or stages[0]["sensitivity"] != full:
         yield "numbers of units have no stage of their own, with the stated cap on cells."
         return
-    yield from _check_counts(USERS, numbers, is_open, plan, LaplaceMapNoise(stages[0]["scale"]))
+    yield from _check_counts(USERS, numbers, is_open, plan, law)
     ends = numbers["users_low"], numbers["users_high"]
     if grade_counts(*ends, numbers[USERS], is_open) != table[USERS_GRADE].to_pylist():
         yield f"{USERS_GRADE} is not that of the intervals."
@@ -221,7 +225,11 @@ def recomputed_loss(manifest: Json) -> float:
 
 def _law(manifest: Json) -> MapNoise:
     """Return the noise of the published map, by the manifest."""
-    noise, scale = manifest["plan"]["stages"][-1]["noise"], manifest["plan"]["scale"]
+    return _law_of(manifest["plan"]["stages"][-1]["noise"], manifest["plan"]["scale"])
+
+
+def _law_of(noise: str, scale: float) -> MapNoise:
+    """Return the noise of a map by its name in a manifest."""
     return GaussianMapNoise(scale) if noise == GAUSSIAN else LaplaceMapNoise(scale)
 
 

@@ -275,6 +275,54 @@ def test_inspect_predicts_on_paper(here, call):
     assert traffic == sorted(traffic)
 
 
+COLUMNS = ("--value", "speed", "--value", "load")
+
+
+def test_columns_have_a_grid_in_common_on_paper(here, call):
+    """Each grid is judged as its plan would be; the proposed one can be planned. No records."""
+    (here / "cars.csv").unlink()
+    (here / "run.toml").write_text(MAP.format(cells=CELLS + 'timeslot = "1d"\nslot = "pooled"\n'))
+    fleet = (*COLUMNS, "--fleet", "150")
+    found = json.loads(call("inspect", "run.toml", *fleet, "--json", "--propose", "new.toml").out)
+    for grid in found["grids"]:
+        assert sum(one["epsilon"] for one in grid["columns"].values()) == pytest.approx(2)
+    usable = [
+        grid["cells"]
+        for grid in found["grids"]
+        if all(one["usable"] for one in grid["columns"].values())
+    ]
+    assert len(usable) < len(found["grids"])
+    assert found["common"]["finest"]["cells"] == {"speed": max(usable), "load": max(usable)}
+    fields = found["common"]["balanced"]["fields"]
+    planned = json.loads(call("plan", "new.toml", "--json").out)
+    assert planned["refusal"] is None
+    assert f"resolution = {fields['cells.resolution']}" in (here / "new.toml").read_text()
+    said = call("inspect", "run.toml", *fleet).out
+    assert "Grids for load on paper" in said
+    assert said.count("of the traffic in open ones") >= 2
+
+
+def test_labels_of_columns_are_judged_on_paper(here, call):
+    """The declared labels are the one grid; a fleet that is too small has none in common."""
+    (here / "cars.csv").unlink()
+    said = call("inspect", "run.toml", *COLUMNS, "--statistics", "mean,users")
+    assert 'cells.labels = ["road"]' in said.out
+    assert "numbers of units off by" in said.out
+    few = ("inspect", "run.toml", *COLUMNS, "--fleet", "5")
+    assert "No common grid" in call(*few).out
+    refused = call(*few, "--propose", "new.toml")
+    assert (refused.code, (here / "new.toml").exists()) == (2, False)
+    assert "in every value column" in " ".join(refused.err.split())
+
+
+def test_a_query_for_each_column_of_private_presence(here, call):
+    """Each counts by bin where the statistics need it, and says how all become one release."""
+    said = call("inspect", "run.toml", *COLUMNS, "--statistics", "p50,users", "--sql", "duckdb")
+    calls = re.findall(r"protect=\"presence\", statistics=\['p50'\]", said.out)
+    assert len(calls) == said.out.count('AS "bin"') == 2
+    assert 'hv.combine_columns({"speed": ..., "load": ...})' in said.out
+
+
 def test_the_run_file_of_the_page_can_be_planned(here, call):
     """The how-to page shows a run whose map is worth its price."""
     page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "private-presence.md"

@@ -1,13 +1,16 @@
 """The grid that several value columns have in common: judged by the one that it serves worst."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
+import hexveil as hv
 from hexveil.cli.output.common_grid_text import common_lines
 from hexveil.planning.feasibility.capacity import Capacity
 from hexveil.planning.feasibility.common_grid import choose_common_grids, common_grids
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
+from hexveil.planning.presence.declared_assessment import DeclaredAssessment
 
 OFFER = GridAssessment(
     privacy_unit="user", resolution=6, timeslot=None, slot=None, labels=None, cells=7, users=90,
@@ -49,3 +52,35 @@ def test_no_common_grid_is_said():
     chosen = choose_common_grids(common_grids({"a": table(1, 9), "b": table(9, 1)}))
     assert chosen == {}
     assert common_lines(chosen, {"a": "", "b": ""}, "1")[0].startswith("No common grid")
+
+
+AREA = hv.Cells(7, "1d", "Europe/Warsaw", "pooled", area=(20.8, 52.05, 21.3, 52.35))
+
+
+@pytest.mark.parametrize("statistics", ["mean", ("mean", "p50"), "users", ("mean", "users")])
+def test_declared_grids_are_judged_by_their_plans(statistics):
+    """Closed cells are off by one constant's error; a map that is refused beats none."""
+    facts = hv.declare(
+        user="car", value="speed", bounds=(0, 90), lat="lat", lon="lon", time="time", cells=AREA,
+        protect="presence", statistics=statistics,
+    )  # fmt: skip
+    offers = [
+        DeclaredAssessment(
+            hv.plan(facts, epsilon=epsilon, fleet=3000, statistics=statistics, advise=False)
+        )
+        for epsilon in (Fraction(1, 100), 1, 100)
+    ]
+    errors = [offer.relative_error for offer in offers]
+    assert errors == sorted(errors, reverse=True)
+    assert [offer.beats_constant for offer in offers][::2] == [False, True]
+    assert [offer.halved for offer in offers][::2] == [False, True]
+    for offer in offers:
+        assert (offer.resolution, offer.timeslot, offer.labels) == (7, "1d", None)
+        assert offer.beats_constant is (offer.plan.refusal is None)
+        closed = 1 - offer.plan.figures().get("open_traffic", 1.0)
+        own = offer.predicted_error / offer.baseline_error
+        expected = (1 - closed) * own + closed
+        if statistics == ("mean", "users"):
+            counts = offer.plan.prediction.counts
+            expected = max(expected, counts.count_error / counts.typical_count)
+        assert offer.relative_error == pytest.approx(expected)

@@ -41,7 +41,7 @@ def inspect_columns(
         str(name): grid for name, grid in choose_common_grids(common_grids(tables)).items()
     }
     if propose is not None:
-        _write_common(run, proposals, propose, choice, epsilon)
+        write_common(run, proposals, propose, choice, epsilon)
     if as_json:
         typer.echo(json.dumps(_columns_json(facts, tables, proposals, epsilon, part)))
         return
@@ -55,7 +55,7 @@ def inspect_columns(
         typer.echo("\n".join(["", *formatting.wrapped("Run file", str(propose))]))
 
 
-def _write_common(
+def write_common(
     run: Run, proposals: Mapping[str, CommonGrid], file: Path, choice: str, epsilon: str
 ) -> None:
     """Write a run with the chosen grid to a new run file; refuse if there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -118,14 +119,17 @@ def build_query(run: Run, dialect: str) -> str:
     runs = arguments.runs_of_columns(run)
     if len(runs) == 1:
         return _query_of_column(run, dialect)
-    return "\n\n".join(
-        f"-- {run.columns.value!r}\n{_query_of_column(run, dialect)}" for run in runs
-    )
+    columns = ", ".join(f"{json.dumps(str(run.columns.value))}: ..." for run in runs)
+    queries = [f"-- {run.columns.value!r}\n{_query_of_column(run, dialect)}" for run in runs]
+    together = f"-- What from_sums returns of each:\n--   hv.combine_columns({{{columns}}})\n"
+    return "\n\n".join([*queries, together])
 
 
 def _query_of_column(run: Run, dialect: str) -> str:
     """Return the query of one value column; nothing is read."""
     source, options = arguments.source(run), arguments.read_arguments(run, read_records)
+    if arguments.is_presence_private(run) and run.plan.statistics is not None:
+        options["statistics"] = run.plan.statistics
     if not isinstance(source, str):
         raise InputError("a query needs a single source; name one table or file.")
     if run.format.explicit_fields():

@@ -157,7 +157,7 @@ def cells(run: Run) -> Cells | Labels:
 
 def declared_area(written: tuple[str, ...]) -> Area:
     """Return the area of a run: degrees or names as written, or the polygon of a GeoJSON file."""
-    if len(written) != 1 or not written[0].lower().endswith((".geojson", ".json")):
+    if not is_area_file(written):
         return area_of(written)
     file = Path(written[0])
     try:
@@ -173,6 +173,11 @@ def declared_area(written: tuple[str, ...]) -> Area:
         raise InputError(
             f"area: {file.name!r} must hold one polygon without holes, in longitude and latitude."
         ) from None
+
+
+def is_area_file(written: tuple[str, ...]) -> bool:
+    """Return whether an area is written as the name of a GeoJSON file."""
+    return len(written) == 1 and written[0].lower().endswith((".geojson", ".json"))
 
 
 def is_presence_private(run: Run) -> bool:

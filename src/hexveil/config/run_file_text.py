@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from hexveil.config import field_types
+from hexveil.config.arguments import is_area_file
 from hexveil.config.run_file import FIELDS, PATH_FIELDS, SECTIONS
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ def run_file_text(run: Run, changes: Mapping[tuple[str, str], object], folder: P
     for key in PATH_FIELDS:
         if fields.get(key) is not None:
             fields[key] = _moved(fields[key], folder)
+    area = fields.get(("cells", "area"))
+    if area is not None and is_area_file(area):
+        fields["cells", "area"] = _moved(area, folder)
     lines = [f"source = {to_toml(('', 'source'), _single(fields.pop(('', 'source'))))}"]
     for section in SECTIONS:
         inside = {name: value for (of, name), value in fields.items() if of == section}

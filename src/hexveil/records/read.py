@@ -27,7 +27,6 @@ from hexveil.records.private_presence.declared_reading import (
 from hexveil.records.private_presence.record_reading import (
     read_declared,
     read_declared_columns,
-    refuse_several_columns,
 )
 from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
@@ -166,7 +165,7 @@ def read(
     engine: object = ...,
     version: Version | None = ...,
     timezone: str | None = ...,
-    cache: None = ...,
+    cache: str | os.PathLike[str] | None = ...,
     scratch: str | os.PathLike[str] | None = ...,
     format: RecordFormat = ...,
     statistics: Sequence[str] | str = ...,
@@ -227,7 +226,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         Several value columns are read in one pass, and planned and released together
         (docs/how-to/several-sensors.md): bounds, quantum and value_unit then are mappings of column
         to what is stated of it, or the same for all. A record counts for each column of which it
-        has a usable value. By DuckDB, and without `cache`.
+        has a usable value. With `cache` and by Spark one column is read after the other.
     bounds : pair of numbers
         Values are clamped to these; both are multiples of `quantum`. Public.
     lat, lon : str, optional
@@ -329,8 +328,9 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     ]  # fmt: skip
     if len(requests) > 1:
         if is_private:
-            refuse_several_columns(len(requests), spark=spark, cache=cache)
-            return read_declared_columns(source, requests, version)
+            return read_declared_columns(
+                source, requests, spark=spark, cache=cache, version=version
+            )
         return read_value_columns(source, requests, spark, (cache, version))
     (request,) = requests
     if is_private:

@@ -123,6 +123,60 @@ def test_neighbours_differ_in_one_unit_in_all_columns():
         assert len(left) == 1
 
 
+def sums(column, ids="s", but=None, **options):
+    """Return a data set of sums of 30 sensors, with ids of its own."""
+    rows = [(u, ward) for u in range(30) for ward in WARDS[:2] if u != but]
+    table = {
+        "ward": [ward for _, ward in rows],
+        "user": [f"{ids}{u}" for u, _ in rows],
+        "n": [2] * len(rows),
+        "sum": [20.0 + u for u, _ in rows],
+    }
+    given = {"cells": READ["cells"], "protect": "presence", "bounds": BOUNDS[column]} | options
+    return hv.from_sums(pa.table(table), **given)
+
+
+def test_ids_of_columns_need_not_match():
+    """A vehicle is one unit of each data set, under any id; the sum is booked for any unit."""
+    every, fewer = (
+        hv.combine_columns({"pm25": sums("pm25", "a", but), "no2.air": sums("no2.air", "b", but)})
+        for but in (None, 9)
+    )
+    for column in BOUNDS:
+        both = [len(rows_of(made.datasets[column].pairs)) for made in (every, fewer)]
+        assert both == [30, 29]
+        assert every.public.columns[column].value == column
+    plan = hv.plan(every, epsilon=3, fleet=400, advise=False)
+    assert plan.epsilon == sum(own.epsilon for own in plan.plans.values()) == 3
+    assert plan.losses().size == 1
+
+
+def test_columns_of_other_declarations_do_not_combine(dataset):
+    """What a release has once must be declared alike; the sentence says what is not."""
+    days = {"privacy_unit": "user-day", "dates": ("2026-11-20", "2026-11-21")}
+    first, dated = sums("pm25"), sums("pm25", **days)
+    public = hv.from_sums(
+        pa.table({"ward": ["w0"], "user": ["a"], "n": [1], "sum": [3.0]}), bounds=(0, 9),
+        min_users=1, cells=hv.Labels("ward"), accept_single_records=True,
+    )  # fmt: skip
+    identity = {**dated.public.identity, "timezone": "Asia/Kolkata"}
+    other_clock = replace(dated, public=replace(dated.public, identity=identity))
+    in_use = replace(first.public, grid=replace(first.public.grid, is_in_use=False))
+    pairs = (
+        (first, sums("pm25", cells=hv.Labels("ward", values=WARDS[:3])), "their cells"),
+        (first, replace(first, public=in_use), "their cells"),
+        (first, dated, "the privacy unit"),
+        (dated, sums("pm25", **days | {"dates": ("2026-11-20", "2026-11-22")}), "declared days"),
+        (dated, other_clock, "the clock of their days"),
+        (first, public, "the privacy model"),
+        (public, first, "the privacy model"),
+        (first, dataset, "'b' must be a data set of one value"),
+    )
+    for one, other, message in pairs:
+        with pytest.raises(InputError, match=message):
+            hv.combine_columns({"a": one, "b": other})
+
+
 # ---- the exact law ----
 
 

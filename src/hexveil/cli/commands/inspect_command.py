@@ -15,7 +15,7 @@ from hexveil.base.errors import InputError
 from hexveil.cli import column_inspection, shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import fact_text, formatting, proposal_text, value_check_text
-from hexveil.cli.presence import declared_plan
+from hexveil.cli.presence import declared_column_grids, declared_plan
 from hexveil.config import Run, arguments
 from hexveil.config.run_file_template import draft_run_file
 from hexveil.config.run_file_text import run_file_text
@@ -116,6 +116,12 @@ def inspect(  # noqa: PLR0913  the options of the command
         typer.echo(shared_steps.build_query(run, sql))
         return
     if arguments.is_presence_private(run) and not check_values:
+        if len(arguments.value_columns_of(run)) > 1:
+            check_choice(propose, choice)
+            declared_column_grids.inspect_declared_columns(
+                run, propose, choice or DEFAULT_CHOICE, from_records=from_records, as_json=as_json
+            )
+            return
         unused = {"--propose": propose is not None, "--choice": choice is not None}
         declared_plan.inspect_declared(
             run, unused=unused, from_records=from_records, as_json=as_json

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 from hexveil.cli.output import formatting
 from hexveil.config.run_file_text import toml_lines
+from hexveil.planning.presence.counted_request import CountedPrediction
+from hexveil.planning.presence.declared_assessment import DeclaredAssessment
+from hexveil.planning.presence.presence_prediction import UnitCountPrediction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,15 +57,31 @@ def common_lines(
 def _comment(choices: str, grid: CommonGrid, units: Mapping[str, str]) -> list[str]:
     lines = [f"# {choices}:"]
     for column, offer in grid.assessments.items():
+        prediction = offer.plan.prediction if isinstance(offer, DeclaredAssessment) else None
+        open_cells, counted = "", ""
+        if isinstance(prediction, CountedPrediction):
+            counted = f"; {_count_text(prediction.counts)}"
+            prediction = prediction.statistics
+        if isinstance(prediction, UnitCountPrediction):
+            lines.append(f"# {column}: {offer.cells:,} cells, {_count_text(prediction)}")
+            continue
+        if prediction is not None:
+            open_cells = f" with {prediction.open_traffic:.0%} of the traffic in open ones"
         error, constant = (
             formatting.measured(float(f"{number:.2g}"), units[column])
             for number in (offer.predicted_error, offer.baseline_error)
         )
         lines.append(
-            f"# {column}: {offer.cells:,} cells, expected error {error}; one number for all cells "
-            f"{constant}"
+            f"# {column}: {offer.cells:,} cells{open_cells}, expected error {error}; one number "
+            f"for all cells {constant}{counted}"
         )
     return lines
+
+
+def _count_text(counts: UnitCountPrediction) -> str:
+    return (
+        f"numbers of units off by {counts.count_error:.3g} of typically {counts.typical_count:.3g}"
+    )
 
 
 def common_json(proposals: Mapping[str, CommonGrid]) -> dict[str, object]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
 from hexveil.base.errors import InputError
 from hexveil.cli.output import formatting
 from hexveil.cli.presence import declared_steps
-from hexveil.config import arguments
 from hexveil.model.cells import Cells, slot_seconds
 from hexveil.planning.presence.counted_request import CountedPrediction
 from hexveil.planning.presence.presence_prediction import UnitCountPrediction
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from hexveil.config import Run
     from hexveil.planning.presence.presence_plan import PresencePlan
+    from hexveil.publishing.presence.presence_publication import DeclaredPlan
 
 COMPARED_AT = "1"
 TIMESLOTS = ("1h", "3h", "6h", "1d")
@@ -46,19 +46,11 @@ def inspect_declared(
 ) -> None:
     """Print the grids that the declared fleet supports; counts of records on request alone."""
     refuse_unused(unused)
-    arguments.refuse_several(run, "inspect")
-    if from_records and run.privacy.quiet_records:
-        raise InputError("--from-records and quiet_records cannot be combined.")
-    if from_records and (as_json or not sys.stderr.isatty()):
-        raise InputError(
-            "--from-records shows private counts on a terminal only; run it without --json, "
-            "without a pipe and without writing its output to a file."
-        )
-    if run.plan.epsilon is None:
-        run = run.model_copy(update={"plan": run.plan.model_copy(update={"epsilon": COMPARED_AT})})
-        run.plan.model_fields_set.add("epsilon")
+    if from_records:
+        check_terminal(run, as_json=as_json)
+    run = with_epsilon(run)
     declared = declared_steps.plan_declared(run, declared_steps.declare_run(run))
-    plans = list(comparable_plans(run))
+    plans = cast("list[PresencePlan]", list(comparable_plans(run)))
     if as_json:
         grids = [_row_json(plan) for plan in plans]
         typer.echo(json.dumps(declared_steps.plan_json(declared) | {"grids": grids}, indent=2))
@@ -67,9 +59,9 @@ def inspect_declared(
     if plans:
         epsilon = formatting.number_text(float(declared.epsilon))
         typer.echo(f"\nGrids on paper at epsilon {epsilon}, from declarations alone:")
-        typer.echo("\n".join(_table_lines(plans)))
+        typer.echo("\n".join(table_lines(plans)))
     if from_records:
-        declared_steps.read_private_records(run)
+        declared_steps.read_private_records(run).close()
 
 
 def refuse_unused(unused: dict[str, bool]) -> None:
@@ -79,7 +71,27 @@ def refuse_unused(unused: dict[str, bool]) -> None:
         raise InputError(f'{given[0]} has no use with protect = "presence"; leave it out.')
 
 
-def comparable_plans(run: Run) -> Iterator[PresencePlan]:
+def check_terminal(run: Run, *, as_json: bool) -> None:
+    """Refuse counts of records wherever somebody else could have them."""
+    if run.privacy.quiet_records:
+        raise InputError("--from-records and quiet_records cannot be combined.")
+    if as_json or not sys.stderr.isatty():
+        raise InputError(
+            "--from-records shows private counts on a terminal only; run it without --json, "
+            "without a pipe and without writing its output to a file."
+        )
+
+
+def with_epsilon(run: Run) -> Run:
+    """Return the run with the epsilon at which grids are compared, if it states none."""
+    if run.plan.epsilon is not None:
+        return run
+    priced = run.model_copy(update={"plan": run.plan.model_copy(update={"epsilon": COMPARED_AT})})
+    priced.plan.model_fields_set.add("epsilon")
+    return priced
+
+
+def comparable_plans(run: Run) -> Iterator[DeclaredPlan]:
     """Yield plans on the declared area at other resolutions and timeslots; none for labels."""
     options = declared_steps.read_options(run)
     cells = options["cells"]
@@ -98,12 +110,12 @@ def comparable_plans(run: Run) -> Iterator[PresencePlan]:
             other = replace(cells, resolution=resolution, timeslot=slot)
             try:
                 facts = declare(**options | {"cells": other})
-                yield declared_steps.plan_declared_column(run, facts)
+                yield declared_steps.plan_declared(run, facts)
             except InputError:
                 continue  # too fine to be declared, or too coarse for a cell
 
 
-def _table_lines(plans: list[PresencePlan]) -> list[str]:
+def table_lines(plans: list[PresencePlan]) -> list[str]:
     """Return a line per grid: cells, expected errors, share of traffic in open cells."""
     head = ("resolution", "timeslot", "cells", "error", "weight off by", "open traffic", "usable")
     rows = [head, *(_row(plan) for plan in plans)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,10 +70,11 @@ def publish_declared(
         if stored is not None:
             return stored, book
     # Read before a new ledger is opened: a run that fails leaves no trace in it.
-    dataset = declared_steps.read_private_records(run)
-    book = Ledger(**account)
-    with show_progress(RELEASING):
-        return publish_numbers(dataset, plan, ledger=book, accept_noise=True), book
+    # Closed after it: what Spark keeps of one day is not there for the next.
+    with closing(declared_steps.read_private_records(run)) as dataset:
+        book = Ledger(**account)
+        with show_progress(RELEASING):
+            return publish_numbers(dataset, plan, ledger=book, accept_noise=True), book
 
 
 def check_destination(run: Run) -> tuple[Path, dict[str, Any]]:

@@ -57,11 +57,6 @@ def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> DeclaredP
     return plan
 
 
-def plan_declared_column(run: Run, facts: DeclaredFacts) -> PresencePlan:
-    """Return the plan of a run of one value column, made from declarations alone."""
-    return make_plan(facts, **arguments.presence_arguments(run), advise=False)
-
-
 def refuse_noise(run: Run, plan: DeclaredPlan) -> None:
     """Raise InputError for a map that is predicted to say nothing, unless the noise is accepted.
 

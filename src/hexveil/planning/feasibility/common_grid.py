@@ -7,16 +7,20 @@ it is for the column that it serves worst.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.recommendation import MIN_CELLS, fineness
+from hexveil.planning.presence.declared_assessment import DeclaredAssessment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hexveil.planning.feasibility.capacity import Capacity
-    from hexveil.planning.feasibility.grid_assessment import GridAssessment
     from hexveil.planning.feasibility.proposals import Choice
+
+Assessment: TypeAlias = GridAssessment | DeclaredAssessment
+"""Of a grid for one value column, by privacy model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,14 +29,14 @@ class CommonGrid:
 
     Attributes
     ----------
-    assessments : mapping of str to GridAssessment
+    assessments : mapping of str to GridAssessment or DeclaredAssessment
         By column; of one grid and privacy unit.
     """
 
-    assessments: Mapping[str, GridAssessment]
+    assessments: Mapping[str, Assessment]
 
     @property
-    def leading(self) -> GridAssessment:
+    def leading(self) -> Assessment:
         """Assessment for the first column."""
         return next(iter(self.assessments.values()))
 
@@ -56,9 +60,7 @@ class CommonGrid:
     @property
     def ratio(self) -> float:
         """Largest predicted error over the columns, as a part of what one constant misses."""
-        return max(
-            offer.predicted_error / offer.baseline_error for offer in self.assessments.values()
-        )
+        return max(offer.relative_error for offer in self.assessments.values())
 
 
 def common_grids(tables: Mapping[str, Capacity]) -> tuple[CommonGrid, ...]:

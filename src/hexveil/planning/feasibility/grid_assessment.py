@@ -59,3 +59,8 @@ class GridAssessment:
             return " x ".join(self.labels)
         slots = "" if self.timeslot is None else f" in {self.timeslot} slots"
         return f"resolution {self.resolution}{slots}"
+
+    @property
+    def relative_error(self) -> float:
+        """Predicted error as a part of what one constant misses."""
+        return self.predicted_error / self.baseline_error

@@ -233,12 +233,20 @@ def _kinds(request: PresenceRequest | ShapeRequest) -> tuple[str, ...]:
 
 
 def relative_errors(prediction: CountedPrediction) -> tuple[float, float]:
-    """Return the predicted errors of map and counts, in parts of what they are compared with.
+    """Return the predicted errors of map and counts, in parts of what they are compared with."""
+    return relative_map_error(prediction.statistics), relative_count_error(prediction.counts)
+
+
+def relative_map_error(of_map: PresencePrediction | ShapePrediction) -> float:
+    """Return the predicted error of averages or medians, as a part of that of one constant.
 
     Closed cells of a map are off by the error of one constant.
     """
-    of_map, counts = prediction.statistics, prediction.counts
     map_error = of_map.quantile_error if isinstance(of_map, ShapePrediction) else of_map.mean_error
     closed = 1.0 - of_map.open_traffic
-    error = of_map.open_traffic * map_error / of_map.baseline_error + closed
-    return error, counts.count_error / counts.typical_count
+    return of_map.open_traffic * map_error / of_map.baseline_error + closed
+
+
+def relative_count_error(counts: UnitCountPrediction) -> float:
+    """Return the predicted error of numbers of units, as a part of the typical one."""
+    return counts.count_error / counts.typical_count

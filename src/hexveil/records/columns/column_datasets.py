@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,15 +11,14 @@ import pyarrow as pa
 from hexveil.base.arrow_numbers import to_arrow
 from hexveil.base.errors import InputError
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
-from hexveil.records.dataset import Dataset
 from hexveil.records.units import Units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.records.dataset import Dataset
     from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 
@@ -44,7 +42,7 @@ class ColumnDatasets:
     @classmethod
     def of(cls, datasets: Mapping[str, Dataset]) -> ColumnDatasets:
         """Return data sets of the same records as one, with a number for each unit."""
-        units, numbers = number_units([_units_of(dataset) for dataset in datasets.values()])
+        units, numbers = number_units([ids_of(dataset) for dataset in datasets.values()])
         by_column = dict(zip(datasets, numbers, strict=True))
         facts = ColumnFacts(
             {column: dataset.public for column, dataset in datasets.items()},
@@ -102,103 +100,8 @@ class PrivateColumns:
         )
 
 
-def combine_columns(datasets: Mapping[str, Dataset]) -> ColumnDatasets:
-    """Return data sets of one value each as value columns of one release.
-
-    However each was read: by `hexveil.read`, with a cache or by Spark, or by `hexveil.from_sums`.
-    `hexveil.read` with several value columns does this itself.
-
-    Parameters
-    ----------
-    datasets : mapping of str to Dataset
-        By the name of the value column.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two, one is of another kind, or they differ in what a release has
-        once: the grid, the privacy unit, or the clock of its days.
-
-    Privacy
-    -------
-    Neighbours: the same records; the values of one unit change within the bounds, in all data sets
-    at once. Units are matched by their canonical ids (`records/units.py`), and of a unit of days by
-    its first day: what one loses in all data sets adds up. Left to the caller: that a vehicle has
-    the same id in each of them. With different ids it is two units, and loses as much as both.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from hexveil.records.from_sums import from_sums
-    >>> rows = pa.table({"cell": ["x", "x"], "user": ["a", "b"], "n": [2, 1], "sum": [3.5, 9.0]})
-    >>> tables = {"pm25": rows, "pm10": rows.slice(1)}
-    >>> combine_columns(
-    ...     {name: from_sums(one, bounds=(0, 65), min_users=1) for name, one in tables.items()}
-    ... )
-    ColumnDatasets('pm25': 1 cells, 'pm10': 1 cells, privacy_unit='user', n_users=2)
-    """
-    by_column = _check_datasets(datasets)
-    leading_name, leading = next(iter(by_column.items()))
-    for column, dataset in by_column.items():
-        for fact, stated, expected in _common_facts(dataset.public, leading.public):
-            if stated != expected:
-                raise InputError(
-                    f"{column!r} and {leading_name!r} differ in {fact}, which a release has once; "
-                    "read them alike, or release them one by one."
-                )
-    if (
-        len(
-            {
-                dataset.units is not None and dataset.units.days is None
-                for dataset in by_column.values()
-            }
-        )
-        > 1
-    ):
-        raise InputError(
-            "the ids of some data sets say their day and those of others do not; end every id of "
-            'the sums with a space and the day, like "bus 7 2026-11-20".'
-        )
-    return ColumnDatasets.of(
-        {
-            # The column names the value: in texts, requests and checks of the folder.
-            column: replace(dataset, public=replace(dataset.public, value=column))
-            for column, dataset in by_column.items()
-        }
-    )
-
-
-def _check_datasets(datasets: object) -> dict[str, Dataset]:
-    """Return the data sets by column; refuse what is none, or has no ids."""
-    by_column = dict(datasets) if isinstance(datasets, Mapping) else {}
-    if len(by_column) < 2:
-        raise InputError('two data sets or more are needed, by column: {"pm25": one, "pm10": two}.')
-    for column, dataset in by_column.items():
-        if not isinstance(column, str) or not column:
-            raise InputError(f"columns are named by text, got {column!r}.")
-        if not isinstance(dataset, Dataset):
-            raise InputError(
-                f'{column!r} must be a data set of one value with protect="values", as hv.read or '
-                f"hv.from_sums returns it, got {type(dataset).__name__}."
-            )
-        _units_of(dataset)
-    return by_column
-
-
-def _common_facts(
-    facts: PublicMetadata, leading: PublicMetadata
-) -> Iterator[tuple[str, object, object]]:
-    """Yield what all columns have in common, by name, of two of them."""
-    yield "their cells (the grid)", facts.cells.grid, leading.cells.grid
-    yield "the privacy unit", facts.privacy_unit, leading.privacy_unit
-    if facts.privacy_unit != "user":
-        # A day by one clock overlaps two by another: they would be different units.
-        for name in ("timezone", "naive_times"):
-            stated, expected = (public.identity.get(name, "none") for public in (facts, leading))
-            yield f"the clock of their days ({name})", stated, expected
-
-
-def _units_of(dataset: Dataset) -> Units:
+def ids_of(dataset: Dataset) -> Units:
+    """Return the units of a data set with public occupancy; refuse one without ids. PRIVATE."""
     if dataset.units is None:
         raise InputError("value columns are matched by ids, which a data set lacks; read it again.")
     return dataset.units

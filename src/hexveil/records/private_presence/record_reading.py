@@ -1,7 +1,8 @@
-"""Read records with private presence: one value column, or several in one pass."""
+"""Read records with private presence: one value column, or several of the same records."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,22 +22,6 @@ if TYPE_CHECKING:
     from hexveil.records.private_presence.private_dataset import PrivateDataset
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.versions import Version
-
-
-def refuse_several_columns(
-    n_columns: int,
-    *,
-    spark: Any,  # noqa: ANN401  pyspark is not loaded
-    cache: object,
-) -> None:
-    """Refuse several value columns of private presence where they can only be read one by one."""
-    alone = {'engine="spark"': spark is not None, "a cache": cache is not None}
-    if unsupported := [name for name, used in alone.items() if used]:
-        raise InputError(
-            f'value names {n_columns} columns, which with protect="presence" are read by DuckDB '
-            f"and without a cache, not with {unsupported[0]}; leave that out, or read and release "
-            "the columns one by one."
-        )
 
 
 def read_declared(
@@ -68,18 +53,27 @@ def read_declared(
 
 
 def read_declared_columns(
-    source: object, requests: Sequence[ReadRequest], version: Version | None
+    source: object,
+    requests: Sequence[ReadRequest],
+    *,
+    spark: Any,  # noqa: ANN401  pyspark is not loaded
+    cache: object,
+    version: Version | None,
 ) -> PrivateColumns:
-    """Read several value columns with private presence in one pass.
+    """Read several value columns with private presence: in one pass, or one after the other.
 
-    Clocks are not compared: whether times lack an offset would tell who is in the records.
+    By Spark and with a cache one column is read after the other. Every declaration is checked
+    before a file is opened. Clocks are not compared: whether times lack an offset would tell who is
+    in the records.
     """
+    refuse_versions_by_file(version)
+    declared = [declare_facts(request) for request in requests]
+    if spark is not None or cache is not None:
+        return _read_one_by_one(source, requests, spark, cache, version)
     from hexveil.records.duckdb.private_reading import (  # noqa: PLC0415  the engine
         read_private_columns,
     )
 
-    refuse_versions_by_file(version)
-    declared = [declare_facts(request) for request in requests]
     files = resolve_source(source)
     _refuse_documents(files)
     with_source = [
@@ -87,6 +81,24 @@ def read_declared_columns(
     ]
     datasets = read_private_columns(files, list(zip(requests, with_source, strict=True)))
     return PrivateColumns({dataset.public.value: dataset for dataset in datasets})
+
+
+def _read_one_by_one(
+    source: object,
+    requests: Sequence[ReadRequest],
+    spark: Any,  # noqa: ANN401  pyspark is not loaded
+    cache: object,
+    version: Version | None,
+) -> PrivateColumns:
+    datasets: dict[str, PrivateDataset] = {}
+    with ExitStack() as opened:
+        for request in requests:
+            dataset = read_declared(source, request, spark=spark, cache=cache, version=version)
+            datasets[dataset.public.value] = dataset
+            opened.callback(dataset.close)
+        # Closed only if a later column fails: nothing of the others then stays in Spark.
+        opened.pop_all()
+    return PrivateColumns(datasets)
 
 
 def _refuse_documents(source: object) -> None:

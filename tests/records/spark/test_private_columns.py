@@ -1,0 +1,163 @@
+"""Several value columns with private presence: every source has the numbers of one reading.
+
+Read in one pass, with a cache, by Spark, as sums of the printed query, or each column by itself:
+the same contributions and counts by bin, the same numbers to be noised, the same booked loss.
+"""
+
+from fractions import Fraction
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import ColumnError
+from hexveil.publishing.presence import presence_release
+from hexveil.records.sql import sums_query
+from records.engines import PANDAS
+from records.spark.test_private_blocks import Middle
+from records.test_binned_sources import units_of
+
+pytestmark = [pytest.mark.filterwarnings(PANDAS)]
+
+FIRST = 1_767_225_600
+"""First second of 2026, UTC."""
+BOUNDS = {"speed": (-5, 60), "load": (0, 8)}
+STATISTICS = ("mean", "p50")
+READ = {
+    "user": "car", "value": (*BOUNDS,), "bounds": BOUNDS, "quantum": "0.125", "time": "time",
+    "timezone": "UTC", "cells": hv.Labels("road", values=["r0", "r1", "r2"]),
+    "protect": "presence", "privacy_unit": "user-day", "statistics": STATISTICS,
+    "select": hv.Select(dates=("2026-01-01", "2026-01-02")),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def records():
+    """Return records of cars: repeats, values that are none in one column, roads elsewhere."""
+    draw, n = np.random.default_rng(11), 400
+    whole = draw.integers(-64, 520, n) / 8
+    return pa.table(
+        {
+            "car": pa.array(
+                [f"car {i}" for i in draw.integers(0, 20, n)], mask=draw.random(n) < 0.05
+            ),
+            "road": [f"r{i}" for i in draw.integers(0, 4, n)],
+            "time": FIRST + draw.integers(0, 3 * 24 * 4, n) * 900,
+            "speed": pa.array(whole, mask=draw.random(n) < 0.1),
+            "load": np.where(draw.random(n) < 0.3, np.nan, draw.integers(0, 80, n) / 8),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def source(records, tmp_path_factory):
+    """Return a folder with the records in two files."""
+    folder = tmp_path_factory.mktemp("cars")
+    for number in range(2):
+        pq.write_table(records.slice(200 * number, 200), folder / f"{number}.parquet")
+    return folder
+
+
+def alone(column):
+    """Return what is declared of one column by itself."""
+    return READ | {"value": column, "bounds": BOUNDS[column]}
+
+
+def by_sums(source):
+    """Return the columns as sums that the printed query makes."""
+    made = {}
+    with duckdb.connect() as warehouse:
+        warehouse.execute("SET TimeZone='UTC'")
+        warehouse.execute(
+            "CREATE VIEW clocked AS SELECT * REPLACE (to_timestamp(time) AS time) "
+            f"FROM '{source}/*.parquet'"
+        )
+        for column, bounds in BOUNDS.items():
+            query = sums_query(source="clocked", dialect="duckdb", **alone(column))
+            made[column] = hv.from_sums(
+                warehouse.sql(query.rstrip().removesuffix(";")).to_arrow_table(),
+                bounds=bounds, quantum="0.125", privacy_unit="user-day",
+                cells=READ["cells"], protect="presence", dates=("2026-01-01", "2026-01-02"),
+                statistics=STATISTICS,
+            )  # fmt: skip
+    return hv.combine_columns(made)
+
+
+WAYS = {
+    "cache": lambda source, tmp_path, _: hv.read(
+        source, cache=tmp_path / "cache", version="1", **READ
+    ),
+    "sums": lambda source, *_: by_sums(source),
+    "spark": lambda source, _, spark: hv.read(source, engine=spark(), **READ),
+    "apart": lambda source, tmp_path, _: hv.combine_columns(
+        {
+            "speed": hv.read(source, **alone("speed")),
+            "load": hv.read(source, cache=tmp_path / "cache", version="1", **alone("load")),
+        }
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def expected(source, tmp_path_factory):
+    """Return what one pass reads, and its release without noise."""
+    with pytest.MonkeyPatch.context() as patch:
+        dataset = hv.read(source, **READ)
+        folder = tmp_path_factory.mktemp("book")
+        return told(dataset), *released(dataset, folder, patch)
+
+
+def told(dataset):
+    """Return the private numbers of each column, and what is declared."""
+    return {
+        column: (units_of(one), one.public.bins.identity(), one.public.value)
+        for column, one in dataset.datasets.items()
+    }
+
+
+def released(dataset, folder, patch):
+    """Return the rows of a release whose noise is nothing, and what is left of the budget."""
+    patch.setattr(presence_release, "VettedNoise", Middle)
+    # The mean alone has few stages, and each is a job of Spark.
+    plan = hv.plan(dataset, epsilon=3, fleet=900, statistics="mean", advise=False)
+    assert sum(own.epsilon for own in plan.plans.values()) == 3
+    book = hv.Ledger(folder / "book.sqlite", dataset="cars", budget=5)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert made.epsilon == 3
+    return made.table.to_pylist(), book.remaining
+
+
+@pytest.mark.parametrize("way", [*WAYS])
+def test_every_source_has_the_same_columns(way, source, expected, tmp_path, monkeypatch, request):
+    """Bit for bit: contributions, counts by bin, numbers to be noised; and one booked loss."""
+    made = WAYS[way](source, tmp_path, lambda: request.getfixturevalue("spark"))
+    numbers, rows, remaining = expected
+    assert told(made) == numbers
+    assert repr(made) == (
+        "PrivateColumns('speed', 'load', privacy_unit='user-day', n_cells=3 declared, "
+        "records private)"
+    )
+    assert released(made, tmp_path, monkeypatch) == (rows, remaining)
+    assert remaining == Fraction(2)
+    assert rows[0]["speed_weight"] > 0
+    assert max(map(len, numbers["load"][0])) > 1
+    made.close()
+
+
+@pytest.mark.parametrize("way", ["cache", "spark"])
+def test_a_missing_column_leaves_nothing_behind(way, source, tmp_path, request):
+    """A column that is not there is named, and pairs of the others are given up."""
+    options = READ | {"value": ("speed", "weight"), "bounds": (0, 9)}
+    if way == "cache":
+        options |= {"cache": tmp_path / "cache", "version": "1"}
+    else:
+        spark = request.getfixturevalue("spark")
+        options["engine"] = spark
+        kept = len(spark.sparkContext._jsc.getPersistentRDDs())
+    with pytest.raises(ColumnError, match="weight"):
+        hv.read(source, **options)
+    if way == "spark":
+        assert len(spark.sparkContext._jsc.getPersistentRDDs()) == kept

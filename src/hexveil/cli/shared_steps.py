@@ -106,11 +106,11 @@ def read_column_facts(run: Run) -> dict[str, PublicMetadata]:
     }
 
 
-def read_cells(run: Run) -> Dataset:
+def read_cells(run: Run) -> ReleasableDataset:
     """Return the run's records for a study; those without places and labels are one cell."""
     if not arguments.has_places(run) and not run.cells.explicit_fields():
         run = run.model_copy(update={"cells": Grid(one_cell=True)})
-    return read(run)
+    return read_releasable(run)
 
 
 def build_query(run: Run, dialect: str) -> str:

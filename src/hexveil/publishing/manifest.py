@@ -273,14 +273,10 @@ def plan_section(plan: Plan, bounded: Plan) -> dict[str, Any]:
 
 def _request(request: Request) -> dict[str, Any]:
     """Return the request: an epsilon, or targets by statistic with their smallest and largest."""
-    targets = [
-        {"of": name, "smallest": _finite(goal.min()), "largest": _finite(goal.max())}
-        for name, goal in (request.target or {}).items()
-    ]
     return {
         "clipping_range": request.clipping_range,
         "epsilon": None if request.epsilon is None else decimal_text(request.epsilon),
-        "targets": targets,
+        "targets": request.target_ranges,
         "objective": request.objective,
         "error": request.error,
         "split": None if request.split is None else decimal_text(request.split),

@@ -215,7 +215,8 @@ def guarantee_section(
         "privacy_unit": unit,
         "promise": promise(unit, Fraction(stated), protect=protect, delta=delta),
         "neighbours": neighbours(unit, protect=protect),
-        "epsilon_requested": decimal_text(requested),
+        # What errors cost is a double, of which the exact text is a ratio that nobody reads.
+        "epsilon_requested": stated if requested == spent else decimal_text(requested),
         "epsilon_spent": stated,
         "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
         **by_cells,

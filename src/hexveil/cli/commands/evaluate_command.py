@@ -131,9 +131,10 @@ def evaluate(  # noqa: PLR0913  the options of the command
     if as_json:
         typer.echo(json.dumps(results_json(results, files), indent=2))
         return
-    for study, table in results:
-        typer.echo("\n".join([*lines(table, study), *([""] if study.together else [])]))
-    typer.echo("\n".join(end_lines(tables[0], files)))
+    text = [*lines(tables[0], studies[0])]
+    for study, table in results[1:]:
+        text += ["", *lines(table, study)]
+    typer.echo("\n".join([*text, *end_lines(tables[0], files)]))
 
 
 def studies_of(

@@ -86,7 +86,7 @@ def studies_of_columns(
             "evaluate compares pure mechanisms, and with a delta a release divides squares of mu; "
             "leave delta out, or name one value column."
         )
-    data = cast("ColumnDatasets", shared_steps.read_cells(run))
+    data = shared_steps.read_cells_of_columns(run)
     numbers = _cells_of_columns(data, cell)
     plans = [
         cast("ColumnPlans", shared_steps.plan_run(one, data.public))

@@ -25,9 +25,8 @@ from hexveil.planning.request import statistics as known_statistics
 from hexveil.records.sources.record_format import RecordFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from hexveil.config.goal_names import Goals
     from hexveil.config.run_file import Run
     from hexveil.mechanisms import CellMechanism
     from hexveil.model.areas import Area
@@ -101,7 +100,7 @@ def refuse_several(run: Run, where: str) -> None:
     if len(columns) > 1:
         raise InputError(
             f"{where} takes one value column; name it, as in --value {columns[0]} (inspect, plan, "
-            "release and publish take several)."
+            "evaluate, release and publish take several)."
         )
 
 
@@ -292,7 +291,7 @@ def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     return complete(function, fields)
 
 
-def check_goals(target: str | Goals, of: str = "") -> None:
+def check_goals(target: str | Mapping[str, str | dict[str, str]], of: str = "") -> None:
     """Refuse a target that is not above zero; `of` names the statistic or value column."""
     if isinstance(target, str):
         to_positive_fraction(target.removesuffix("%"), f"target_error{of}")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import io
 import json
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow.csv
 import typer
@@ -27,9 +28,9 @@ from hexveil.simulation.cell_selection import select_cell_by_text, some_cells
 from hexveil.simulation.evaluation import evaluate as compare
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Callable
 
-    from hexveil.records import Dataset
+    import pyarrow as pa
 
     Results = list[tuple[CellStudy, pa.Table]]
 
@@ -119,12 +120,8 @@ def evaluate(  # noqa: PLR0913  the options of the command
     tables = []
     with progress_bar.progress_bar("Comparing") as tell:
         for number, study in enumerate(studies):
-            table = compare(
-                epsilons=study.epsilons,
-                progress=lambda share, done=number: tell((done + share) / len(studies)),
-                **options,
-                **study.arguments,
-            )
+            options["progress"] = partial(_tell_part, tell, number, len(studies))
+            table = compare(epsilons=study.epsilons, **options, **study.arguments)
             tables.append(study.with_totals(table))
     results = list(zip(studies, tables, strict=True))
     files = [] if out is None else write(results, out, values or "")
@@ -135,6 +132,11 @@ def evaluate(  # noqa: PLR0913  the options of the command
     for study, table in results[1:]:
         text += ["", *lines(table, study)]
     typer.echo("\n".join([*text, *end_lines(tables[0], files)]))
+
+
+def _tell_part(tell: Callable[[float], None], done: int, number: int, share: float) -> None:
+    """Tell the completed share of all studies, from that of one."""
+    tell((done + share) / number)
 
 
 def studies_of(
@@ -171,7 +173,7 @@ def of_records(run: Run, cell: str | None) -> tuple[dict[str, Any], str]:
     Records without places or labels are one cell.
     """
     _check_source(run)
-    data = cast("Dataset", shared_steps.read_cells(run))
+    data = shared_steps.read_cells(run)
     names = data.public.cells.names()
     if cell is None and len(names) > 1:
         raise InputError(f"--cell is needed: {some_cells(names)}.")

@@ -1,5 +1,7 @@
 """Several value columns in a run file and as repeated options."""
 
+import tomllib
+
 import pytest
 
 from hexveil.base.errors import InputError
@@ -51,3 +53,47 @@ def test_a_column_is_stated_once(field, given, message):
     """The option is named in the message."""
     with pytest.raises(InputError, match=message):
         load("air.csv", {field: given})
+
+
+@pytest.mark.parametrize(
+    ("stated", "read"),
+    [
+        (["a,b=2", "c.d=5%"], {"a,b": "2", "c.d": "5%"}),
+        (
+            ["a,b.mean=2", "a,b.variance=3", "c.d=1"],
+            {"a,b": {"mean": "2", "variance": "3"}, "c.d": "1"},
+        ),
+        (["mean=2,variance=5%"], {"mean": "2", "variance": "5%"}),
+        ({"a,b": {"mean": 2}, "c.d": 1}, {"a,b": {"mean": "2"}, "c.d": "1"}),
+    ],
+)
+def test_targets_are_by_statistic_or_by_column(stated, read):
+    """A point or a comma may be part of a name."""
+    given = {("columns", "value"): ["a,b", "c.d"], ("plan", "target_error"): stated}
+    run = load("air.csv", given)
+    assert run.plan.target_error == read
+    text = to_toml(("plan", "target_error"), run.plan.target_error)
+    assert (
+        load("air.csv", given | {("plan", "target_error"): tomllib.loads(f"x = {text}")["x"]})
+        == run
+    )
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        (["a=2"], "--target-error leaves out the value column 'b'"),
+        (["a=2", "b.median=3"], "variance, sum, or each of a, b, got 'b.median'"),
+        (
+            {"a": {"sd": 2}, "b": 1},
+            "must be for mean, variance, sum in a, got 'sd'; set a target for",
+        ),
+        (["a=2", "a.mean=3", "b=1"], "has two targets for a; use one"),
+        (["a.mean=2", "a=3", "b=1"], "has two targets for a; use one"),
+        (["a=", "b=1"], "names a without a number"),
+    ],
+)
+def test_targets_name_each_column_once(stated, message):
+    """The sentence says what is wrong."""
+    with pytest.raises(InputError, match=message):
+        load("air.csv", {("columns", "value"): ["a", "b"], ("plan", "target_error"): stated})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
+from hexveil.config.goal_names import GOALS
 from hexveil.config.run_file import SECTIONS, option
 from hexveil.mechanisms import parse
 from hexveil.model.areas import area_of
@@ -24,7 +25,7 @@ from hexveil.planning.request import statistics as known_statistics
 from hexveil.records.sources.record_format import RecordFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from hexveil.config.run_file import Run
     from hexveil.mechanisms import CellMechanism
@@ -99,7 +100,7 @@ def refuse_several(run: Run, where: str) -> None:
     if len(columns) > 1:
         raise InputError(
             f"{where} takes one value column; name it, as in --value {columns[0]} (inspect, plan, "
-            "release and publish take several)."
+            "evaluate, release and publish take several)."
         )
 
 
@@ -254,13 +255,17 @@ def presence_arguments(run: Run) -> Arguments:
 _UNIT_SIZES = ("records_per_unit", "cells_per_unit")
 
 
+LIMITS = ("epsilon", "target_error", "cell_epsilon")
+"""Fields of [plan] of which a run has one."""
+
+
 def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     """Return the keyword arguments of `plan`.
 
     Invalid prices, targets, splits and statistics are refused here, before records are read.
     """
     fields = run.plan.explicit_fields()
-    limits = fields.keys() & {"epsilon", "target_error", "cell_epsilon"}
+    limits = fields.keys() & {*LIMITS}
     if not limits:
         raise InputError(
             "epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
@@ -291,13 +296,13 @@ def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     return complete(function, fields)
 
 
-def check_goals(target: str | dict[str, str]) -> None:
-    """Refuse a target that is not above zero."""
-    goals = target if isinstance(target, dict) else {"": target}
-    for name, goal in goals.items():
-        to_positive_fraction(
-            goal.removesuffix("%"), f"target_error of the {name}" if name else "target_error"
-        )
+def check_goals(target: str | Mapping[str, str | dict[str, str]], of: str = "") -> None:
+    """Refuse a target that is not above zero; `of` names the statistic or value column."""
+    if isinstance(target, str):
+        to_positive_fraction(target.removesuffix("%"), f"target_error{of}")
+        return
+    for name, goal in target.items():
+        check_goals(goal, f" of {'the ' if name in GOALS else ''}{name}{of}")
 
 
 def mechanism(text: str) -> CellMechanism:

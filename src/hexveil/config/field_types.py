@@ -17,9 +17,6 @@ from hexveil.planning.request import ClipUserForm, ErrorKind, Method, Objective,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-GOALS = ("mean", "variance", "sum")
-"""What a target can be for; a deviation is reached through its variance."""
-
 
 def _text(value: object) -> str:
     if isinstance(value, str) and "\0" in value:
@@ -158,23 +155,43 @@ def _lists(value: object) -> tuple[tuple[str, ...], ...]:
     return (_names(items),)
 
 
-def _goals(value: object) -> str | dict[str, str]:
-    """Return a target as exact text, or one per statistic.
+def _goals(value: object) -> str | dict[str, str | dict[str, str]]:
+    """Return a target as exact text, or one per statistic or value column.
 
-    Several come as a table, as "mean=2,variance=5%", or as such texts in a list.
+    Several come as a table, as "mean=2,variance=5%", or as such texts in a list. A column may have
+    a table of its own.
     """
     if isinstance(value, dict):
-        return _goals_by_name([(str(name), _number(goal)) for name, goal in value.items()])
-    entries = [entry for item in as_list(value) for entry in _items(item)]
+        return {
+            str(name): _goals_of_column(goal) if isinstance(goal, dict) else _number(goal)
+            for name, goal in value.items()
+        }
+    entries = [entry for item in as_list(value) for entry in _goal_texts(item)]
     if len(entries) == 1 and "=" not in str(entries[0]):
         return _number(entries[0])
     if not all("=" in str(entry) for entry in entries):
         raise ValueError(
-            "must be one number, or one per statistic, for example mean=2,variance=5%; got "
-            f"{', '.join(map(str, entries))}"
+            "must be one number, or one per statistic or value column, for example "
+            f"mean=2,variance=5%; got {', '.join(map(str, entries))}"
         )
-    pairs = (str(entry).partition("=") for entry in entries)
-    return _goals_by_name([(name.strip(), goal.strip()) for name, _, goal in pairs])
+    pairs = [str(entry).rpartition("=") for entry in entries]
+    names = [name.strip() for name, _, _ in pairs]
+    for name, _, goal in pairs:
+        if names.count(name.strip()) > 1:
+            raise ValueError(f"has two targets for {name.strip()}; use one")
+        if not goal.strip():
+            raise ValueError(f"names {name.strip()} without a number")
+    return {name.strip(): goal.strip() for name, _, goal in pairs}
+
+
+def _goals_of_column(goals: dict[object, object]) -> dict[str, str]:
+    """Return the targets of one value column, by statistic."""
+    return {str(name): _number(goal) for name, goal in goals.items()}
+
+
+def _goal_texts(item: object) -> list[object]:
+    """Return the targets of one text; a comma may be part of the name of a column."""
+    return [item] if isinstance(item, str) and item.count("=") == 1 else _items(item)
 
 
 def _weights(value: object) -> dict[str, str]:
@@ -196,20 +213,6 @@ def _version(value: object) -> str | dict[str, str]:
     if isinstance(value, dict):
         return {_text(name): _text(version) for name, version in value.items()}
     return _text(value)
-
-
-def _goals_by_name(goals: list[tuple[str, str]]) -> dict[str, str]:
-    """Return targets by statistic; each must be known, named once and given a number."""
-    names = [name for name, _ in goals]
-    for name, goal in goals:
-        if name not in GOALS:
-            through = "; set a target for the variance instead" if name == "sd" else ""
-            raise ValueError(f"must be for {', '.join(GOALS)}, got {name!r}{through}")
-        if names.count(name) > 1:
-            raise ValueError(f"has two targets for {name}; use one")
-        if not goal:
-            raise ValueError(f"names {name} without a number")
-    return dict(goals)
 
 
 def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
@@ -238,7 +241,7 @@ ColumnBounds = Annotated[
 ColumnNumber = Annotated[str | dict[str, str], BeforeValidator(_column_number)]
 ColumnInteger = Annotated[int | dict[str, int], BeforeValidator(_column_integer)]
 ColumnText = Annotated[str | dict[str, str], BeforeValidator(_column_text)]
-Goals = Annotated[str | dict[str, str], BeforeValidator(_goals)]
+Goals = Annotated[str | dict[str, str | dict[str, str]], BeforeValidator(_goals)]
 Weights = Annotated[dict[str, str], BeforeValidator(_weights)]
 EstimatorName = Annotated[str, BeforeValidator(_one_of(get_args(Estimator)))]
 Version = Annotated[str | dict[str, str], BeforeValidator(_version)]

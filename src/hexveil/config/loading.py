@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from hexveil.base.errors import InputError
 from hexveil.config import placeholders
+from hexveil.config.goal_names import named_goals
 from hexveil.config.run_file import PATH_FIELDS, SECTIONS, Run, option
 
 if TYPE_CHECKING:
@@ -81,12 +82,26 @@ def checked(raw: Raw, origin: str, options: Collection[tuple[str, str]] = ()) ->
     `origin` names their source in messages; `options` are the fields that came from options.
     """
     try:
-        return Run.model_validate(raw)
+        return _with_named_goals(Run.model_validate(raw), origin, options)
     except ValidationError as error:
         known_names = set(raw).intersection(Run.model_fields)
         failure = InputError(_sentence(error, origin, options, known_names))
     # Outside of the handler: the error quotes what stands there, and would be ours' context.
     raise failure
+
+
+def _with_named_goals(run: Run, origin: str, options: Collection[tuple[str, str]]) -> Run:
+    """Return the run with its target errors by statistic or value column; refuse other names."""
+    goals = run.plan.target_error
+    if not isinstance(goals, dict):
+        return run
+    value = run.columns.value
+    columns = (value,) if isinstance(value, str) else (value or ())
+    try:
+        named = named_goals(goals, columns)
+    except ValueError as error:
+        raise InputError(_about(("plan", "target_error"), str(error), origin, options)) from None
+    return run.model_copy(update={"plan": run.plan.model_copy(update={"target_error": named})})
 
 
 def _parsed(path: Path) -> Raw:
@@ -157,9 +172,15 @@ def _sentence(
         return f"{file_name}: {_unknown(place)}"
     if problem["type"] != "value_error":
         return f"{file_name}: [{place[0]}] must be a section of fields."
-    reason = problem["ctx"]["error"]
-    if place[:2] in options:
-        return f"{option(*place[:2])} {reason}."
+    return _about(place[:2], problem["ctx"]["error"], file_name, options)
+
+
+def _about(
+    place: tuple[str, ...], reason: object, file_name: str, options: Collection[tuple[str, str]]
+) -> str:
+    """Return the sentence on a field: its option, or its place in the file."""
+    if place in options:
+        return f"{option(*place)} {reason}."
     name = f"[{place[0]}] {place[1]}" if len(place) > 1 else place[0]
     return f"{file_name}: {name} {reason}."
 

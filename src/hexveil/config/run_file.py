@@ -195,7 +195,8 @@ class Planning(Section):
     epsilon: Exact | None = _field("Privacy price: the largest loss of any unit.")
     target_error: Goals | None = _field(
         "Largest planning error, instead of epsilon, at the lowest price: 2, 5% (of the span), or "
-        "mean=2,variance=5%."
+        "mean=2,variance=5%; of several value columns one for all or each: pm25=2 or pm25.mean=2 "
+        "(repeat the option)."
     )
     statistics: Names | None = _field(
         'Published statistics: "mean", "variance", "sd", quantiles like "p85", shares like '
@@ -247,9 +248,9 @@ class Planning(Section):
         "A name of your choice: the same goal under another edition is another request, planned "
         "and paid for again."
     )
-    baseline_error: Exact | None = _field(
-        "Assumed error of one constant for all cells, at most half the span. By default a "
-        "twentieth of the span."
+    baseline_error: ColumnNumber | None = _field(
+        "Assumed error of one constant for all cells, at most half the span, for all value columns "
+        "or each. By default a twentieth of the span."
     )
 
 

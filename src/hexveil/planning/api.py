@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast, overload, ru
 from hexveil.base.errors import InputError
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.model.declared_facts import DeclaredFacts
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
-from hexveil.planning.columns.plan_columns import ColumnOptions, plan_columns, without_distribution
+from hexveil.planning.columns.column_options import ColumnOptions, without_distribution
+from hexveil.planning.columns.column_statements import own_baseline_error, own_target
+from hexveil.planning.columns.plan_columns import plan_columns
 from hexveil.planning.columns.plan_declared import plan_declared_columns
 from hexveil.planning.distribution.plan_distribution import plan_distribution
 from hexveil.planning.feasibility.advice import GridTooFineWarning
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     from hexveil.base.rational import Number
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.model.statistic_terms import Estimator
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
@@ -85,6 +87,8 @@ def plan(
     advise: bool = ...,
     fleet: FleetDeclaration | int | Mapping[str, FleetDeclaration | int] | None = ...,
     user_cap: int | str | None = ...,
+    baseline_error: Number | Mapping[str, Number] | None = ...,
+    delta: Number | None = ...,
 ) -> DeclaredColumnPlans: ...
 
 
@@ -93,6 +97,7 @@ def plan(
     source: ColumnFacts | HasColumnFacts,
     *,
     epsilon: Number | None = ...,
+    target_error: object = ...,
     statistics: Sequence[str] | str | None = ...,
     weights: Mapping[str, Number] | None = ...,
     estimator: Estimator | None = ...,
@@ -103,7 +108,9 @@ def plan(
     clipping_range: ClippingRangeMode = ...,
     range_share: Number | None = ...,
     edition: str | None = ...,
+    baseline_error: Number | Mapping[str, Number] | None = ...,
     advise: bool = ...,
+    delta: Number | None = ...,
 ) -> ColumnPlans: ...
 
 
@@ -114,7 +121,7 @@ def plan(
     epsilon: Number | None = ...,
     statistics: Sequence[str] | str | None = ...,
     edition: str | None = ...,
-    baseline_error: Number | None = ...,
+    baseline_error: Number | Mapping[str, Number] | None = ...,
     advise: bool = ...,
     fleet: FleetDeclaration | int | None = ...,
     user_cap: int | str | None = ...,
@@ -142,7 +149,7 @@ def plan(
     cell_epsilon: Number | None = ...,
     unfinished_stage: UnfinishedStage | None = ...,
     edition: str | None = ...,
-    baseline_error: Number | None = ...,
+    baseline_error: Number | Mapping[str, Number] | None = ...,
     advise: bool = ...,
     fleet: None = ...,
     user_cap: None = ...,
@@ -171,7 +178,7 @@ def plan(
     cell_epsilon: Number | None = ...,
     unfinished_stage: UnfinishedStage | None = ...,
     edition: str | None = ...,
-    baseline_error: Number | None = ...,
+    baseline_error: Number | Mapping[str, Number] | None = ...,
     advise: bool = ...,
     fleet: None = ...,
     user_cap: None = ...,
@@ -206,7 +213,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     cell_epsilon: Number | None = None,
     unfinished_stage: UnfinishedStage | None = None,
     edition: str | None = None,
-    baseline_error: Number | None = None,
+    baseline_error: Number | Mapping[str, Number] | None = None,
     advise: bool = True,
     fleet: FleetDeclaration | int | Mapping[str, FleetDeclaration | int] | None = None,
     user_cap: int | str | None = None,
@@ -219,11 +226,10 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     `DistributionPlan`, for records that were read with the same statistics, and the arguments are
     epsilon, statistics, weights, estimator and edition. Of records that were read with several
     value columns the result is a `ColumnPlans`: a plan of each column with all statistics, and one
-    loss over all of them within `epsilon`. Of records that were read with
-    protect="presence" only what was declared enters, the result is a `PresencePlan`, and the
-    arguments are epsilon, fleet, statistics (also "users"), weights, user_cap, delta,
-    baseline_error and edition; of several value columns a `DeclaredColumnPlans`, without
-    baseline_error.
+    loss over all of them: within `epsilon`, or what the target errors of each cost. Of records that
+    were read with protect="presence" only what was declared enters, the result is a
+    `PresencePlan`, and the arguments are epsilon, fleet, statistics (also "users"), weights,
+    user_cap, delta, baseline_error and edition; of several value columns a `DeclaredColumnPlans`.
 
     Parameters
     ----------
@@ -234,7 +240,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     target_error : number, text like "10%", sequence or mapping
         Planning errors to stay within at the least loss: in value units (squared ones for the
         variance), or a percentage of the span (of its square); one for all cells, one per cell
-        (sequence, or mapping of cell name), or a mapping of statistic to any of these.
+        (sequence, or mapping of cell name), or a mapping of statistic to any of these; of several
+        value columns any of these but a mapping by cell, or a mapping of column to any of these.
     bounds : pair of numbers, or mapping of cell name to pair, optional
         Default: those the records were read with.
     statistics : tuple of str, optional
@@ -296,7 +303,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     edition : str, optional
         A name of your own. The same goal asked again gets the plan that was booked first; under
         another edition it is another request, which is planned anew and paid again.
-    baseline_error : number, optional
+    baseline_error : number or mapping of value column to number, optional
         What one constant for all cells is assumed to miss on average, in value units, at most half
         the span; default span / 20. It comes from outside the records, never from their values.
     advise : bool
@@ -340,6 +347,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         range_share, clip_user, cell_epsilon, unfinished_stage, delta,
     )  # fmt: skip
     declared = _declared_side(source)
+    options, baseline_error = _of_column(source, options, baseline_error)
     if isinstance(declared, DeclaredColumns):
         _refuse(replace(options, delta=None), 'protect="presence"', estimator=estimator)
         on_paper = plan_declared_columns(
@@ -355,14 +363,16 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             raise InputError("fleet states one number, since there is one value column.")
         made = plan_presence(
             declared, epsilon=epsilon, fleet=fleet, statistics=statistics, user_cap=user_cap,
-            baseline_error=baseline_error, edition=check_edition(edition), delta=delta,
-            weights=weights,
+            baseline_error=cast("Number | None", baseline_error), edition=check_edition(edition),
+            delta=delta, weights=weights,
         )  # fmt: skip
         return _advised(made) if advise else made
     several = _column_side(source)
     if several is not None:
-        several_options = ColumnOptions(statistics, weights, estimator, edition, options)
-        unused = {"baseline_error": baseline_error, "fleet": fleet, "user_cap": user_cap}
+        several_options = ColumnOptions(
+            statistics, weights, estimator, edition, options, baseline_error
+        )
+        unused = {"fleet": fleet, "user_cap": user_cap}
         of_columns = plan_columns(several, several_options, epsilon=epsilon, unused=unused)
         return _advised(of_columns) if advise else of_columns
     if fleet is not None or user_cap is not None:
@@ -383,7 +393,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         raise without_distribution()
     return plan_moments(
         public, epsilon=epsilon, statistics=statistics, options=options, edition=edition,
-        baseline_error=baseline_error, advise=advise,
+        baseline_error=cast("Number | None", baseline_error), advise=advise,
     )  # fmt: skip
 
 
@@ -397,6 +407,19 @@ def _column_side(source: object) -> ColumnFacts | None:
     """Return the facts of records with several value columns; None for other sources."""
     facts = getattr(source, "public", source)
     return facts if isinstance(facts, ColumnFacts) else None
+
+
+def _of_column(
+    source: object,
+    options: MomentOptions,
+    baseline_error: Number | Mapping[str, Number] | None,
+) -> tuple[MomentOptions, Number | Mapping[str, Number] | None]:
+    """Return what is stated of the value column of a source; as it is for several columns."""
+    facts = getattr(source, "public", source)
+    if not isinstance(facts, (PublicMetadata, DeclaredFacts)):
+        return options, baseline_error
+    target = own_target(options.target_error, facts.value, facts.cells.names)
+    return replace(options, target_error=target), own_baseline_error(baseline_error, facts.value)
 
 
 def _refuse(options: MomentOptions, beside: str, **others: object) -> None:

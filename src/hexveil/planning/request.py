@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -132,6 +133,14 @@ class Request(ReadOnlyArrays):
             return WithinErrors(self.target or {})
         return WithinEpsilon(self.epsilon)
 
+    @property
+    def target_ranges(self) -> list[dict[str, Any]]:
+        """Each target's statistic, with its smallest and largest over cells; None for no limit."""
+        return [
+            {"of": name, "smallest": _finite(goal.min()), "largest": _finite(goal.max())}
+            for name, goal in (self.target or {}).items()
+        ]
+
     def within(self, epsilon: Fraction) -> Request:
         """Return the request with a privacy loss in place of its epsilon or targets."""
         return replace(self, epsilon=epsilon, target=None, clip_user="improved", cell_epsilon=None)
@@ -162,6 +171,10 @@ class Request(ReadOnlyArrays):
         if self.clipping_range in ("two-stage", "per-cell") and self.noised != ("mean",):
             return 'the mean alone (clipping_range "private" publishes variances too)'
         return None
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
 
 
 def statistics(asked: Sequence[str] | str | None, error: ErrorKind) -> tuple[str, ...]:

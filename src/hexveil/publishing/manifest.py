@@ -215,7 +215,8 @@ def guarantee_section(
         "privacy_unit": unit,
         "promise": promise(unit, Fraction(stated), protect=protect, delta=delta),
         "neighbours": neighbours(unit, protect=protect),
-        "epsilon_requested": decimal_text(requested),
+        # What errors cost is a double, of which the exact text is a ratio that nobody reads.
+        "epsilon_requested": stated if requested == spent else decimal_text(requested),
         "epsilon_spent": stated,
         "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
         **by_cells,
@@ -273,14 +274,10 @@ def plan_section(plan: Plan, bounded: Plan) -> dict[str, Any]:
 
 def _request(request: Request) -> dict[str, Any]:
     """Return the request: an epsilon, or targets by statistic with their smallest and largest."""
-    targets = [
-        {"of": name, "smallest": _finite(goal.min()), "largest": _finite(goal.max())}
-        for name, goal in (request.target or {}).items()
-    ]
     return {
         "clipping_range": request.clipping_range,
         "epsilon": None if request.epsilon is None else decimal_text(request.epsilon),
-        "targets": targets,
+        "targets": request.target_ranges,
         "objective": request.objective,
         "error": request.error,
         "split": None if request.split is None else decimal_text(request.split),

@@ -15,6 +15,7 @@ from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlan
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.presence.presence_plan import PresencePlan
 from hexveil.publishing.columns.column_manifest import build_columns_manifest
+from hexveil.publishing.columns.column_refusal import with_column_costs
 from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.distribution.distribution_manifest import build_distribution_manifest
 from hexveil.publishing.distribution.distribution_table import decode_release
@@ -194,16 +195,18 @@ def _book_and_draw(
         # Selected again under the lock: another process may have booked its plan meanwhile.
         plan, allocation = _select_plan(dataset, plan, book)
         losses = allocation.losses()
-        booking = book.reserve(
-            name,
-            hash_losses(
-                units.ids(), losses, book.key, max_loss=plan.booked_limit, periods=units.periods()
-            ),
-            privacy_unit=unit_of(dataset.public),
-            facts=request,
-            plan=book.plan_of(name) or encode_decisions(plan),
-            delta=plan.delta,
+        hashed = hash_losses(
+            units.ids(), losses, book.key, max_loss=plan.booked_limit, periods=units.periods()
         )
+        with with_column_costs(plan):
+            booking = book.reserve(
+                name,
+                hashed,
+                privacy_unit=unit_of(dataset.public),
+                facts=request,
+                plan=book.plan_of(name) or encode_decisions(plan),
+                delta=plan.delta,
+            )
         if booking.complete:
             return _replay(plan, allocation, booking)
         journal = LedgerJournal(book, name)

@@ -23,6 +23,7 @@ from hexveil.mechanisms.priors import (
     numbers_per_trial,
 )
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.simulation.private_study_output import own_cell, stamped
 
 if TYPE_CHECKING:
@@ -242,6 +243,12 @@ def _of_records(
     if conflicting:
         raise InputError(
             f"data and {conflicting[0]} cannot be combined: the records have their own."
+        )
+    if not isinstance(data.public, PublicMetadata):
+        raise InputError(
+            'evaluate compares one cell of one value column with protect="values"; of several '
+            'columns name one, data.datasets["pm25"], at its part of epsilon, '
+            'plan.plans["pm25"].requested_epsilon.'
         )
     private_cell = own_cell(data, cell)
     if values is not None:

@@ -600,10 +600,10 @@ def test_readings_that_take_one_column_are_refused(source, options, message):
 
 @pytest.mark.parametrize(
     "options",
-    [{"target_error": 2}, {"bounds": (0, 50)}, {"baseline_error": 1}, {"fleet": 90}],
+    [{"bounds": (0, 50)}, {"error": "sum"}, {"fleet": 90}],
 )
 def test_options_of_one_column_are_refused(dataset, options):
-    """Errors and bounds are in the units of one column."""
+    """Bounds of a plan are in the units of one column."""
     with pytest.raises(InputError, match="goes with a single value column"):
         hv.plan(dataset, **({"epsilon": 1} | options))
 
@@ -614,5 +614,5 @@ def test_a_plan_of_other_columns_is_refused(dataset, plan, book):
         hv.release(dataset, plan.plans["pm25"], ledger=book)
     with pytest.raises(InputError, match="value columns differ"):
         hv.release(dataset.datasets["pm25"], plan, ledger=book)
-    with pytest.raises(InputError, match="within epsilon; name it"):
+    with pytest.raises(InputError, match="give exactly one of them"):
         hv.plan(dataset)

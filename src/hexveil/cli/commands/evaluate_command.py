@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,17 +16,23 @@ import typer
 
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
+from hexveil.cli.column_evaluation import CellStudy, studies_of_columns
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
 from hexveil.config import Run, arguments
 from hexveil.mechanisms import REGISTRY
+from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.simulation import error_chart, figure_style, mechanism_text, private_study_output
 from hexveil.simulation.cell_counts import read_counts
 from hexveil.simulation.cell_selection import select_cell_by_text, some_cells
 from hexveil.simulation.evaluation import evaluate as compare
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
+
+    Results = list[tuple[CellStudy, pa.Table]]
 
 LEFT_OUT = ("plan", "release", "publish", "ledger")
 """Sections of a run that an evaluation does not use: it plans, books and releases nothing."""
@@ -95,33 +102,62 @@ def evaluate(  # noqa: PLR0913  the options of the command
     """Compare mechanisms on one cell by simulation; nothing is released or spent.
 
     The cell comes from the records, or from a file of counts; a table with a user and a value
-    column, without places or labels, is one cell. Values are simulated, or those of the records:
-    then all output is PRIVATE.
+    column, without places or labels, is one cell. Several value columns have a table each, at the
+    parts of epsilon that a release would have. Values are simulated, or those of the records: then
+    all output is PRIVATE.
     """
     if out is not None:
         # Before the simulation, which may take minutes.
         private_study_output.check_folder(out)
         figure_style.check_installed()
-    study_arguments: dict[str, Any] = {
+    options: dict[str, Any] = {
         "mechanisms": [mechanism_text.mechanism(text) for text in mechanism or REGISTRY],
-        "epsilons": epsilons(run, epsilon),
         "values": None if values is None else mechanism_text.values(values),
         "trials": trials,
         "seed": seed,
     }
-    cell_arguments, cell_name = (
+    studies = studies_of(run, epsilon, counts, cell, values)
+    tables = []
+    with progress_bar.progress_bar("Comparing") as tell:
+        for number, study in enumerate(studies):
+            options["progress"] = partial(_tell_part, tell, number, len(studies))
+            table = compare(epsilons=study.epsilons, **options, **study.arguments)
+            tables.append(study.with_totals(table))
+    results = list(zip(studies, tables, strict=True))
+    files = [] if out is None else write(results, out, values or "")
+    if as_json:
+        typer.echo(json.dumps(results_json(results, files), indent=2))
+        return
+    text = [*lines(tables[0], studies[0])]
+    for study, table in results[1:]:
+        text += ["", *lines(table, study)]
+    typer.echo("\n".join([*text, *end_lines(tables[0], files)]))
+
+
+def _tell_part(tell: Callable[[float], None], done: int, number: int, share: float) -> None:
+    """Tell the completed share of all studies, from that of one."""
+    tell((done + share) / number)
+
+
+def studies_of(
+    run: Run,
+    option_texts: list[str] | None,
+    counts: Path | None,
+    cell: str | None,
+    values: str | None,
+) -> list[CellStudy]:
+    """Return what is compared: a cell of each value column, or the counts of a file."""
+    if counts is None and len(arguments.value_columns_of(run)) > 1:
+        _check_source(run)
+        # Target errors of the run divide the loss where no epsilon is named.
+        by_targets = option_texts is None and run.plan.target_error is not None
+        return studies_of_columns(run, cell, None if by_targets else epsilons(run, option_texts))
+    study_arguments, cell_name = (
         of_records(run, cell) if counts is None else of_file(run, counts, cell, values)
     )
-    with progress_bar.progress_bar("Comparing") as tell:
-        table = compare(**study_arguments, **cell_arguments, progress=tell)
-    value_source = (
-        f"simulated values {values}" if values else f"values of column {run.columns.value}"
-    )
-    files = [] if out is None else write(table, out, f"{cell_name}, {value_source}", run)
-    if as_json:
-        typer.echo(json.dumps(table_json(table, files), indent=2))
-        return
-    typer.echo("\n".join([*lines(table, arguments.value_unit_of(run)), *end_lines(table, files)]))
+    column = str(run.columns.value or "")
+    losses, unit = epsilons(run, option_texts), arguments.value_unit_of(run)
+    return [CellStudy(study_arguments, cell_name, losses, unit, column)]
 
 
 def epsilons(run: Run, option_texts: list[str] | None) -> list[str]:
@@ -136,14 +172,19 @@ def of_records(run: Run, cell: str | None) -> tuple[dict[str, Any], str]:
 
     Records without places or labels are one cell.
     """
-    if not run.source:
-        raise InputError("name counts (--counts), or records and one of their cells (--cell).")
+    _check_source(run)
     data = shared_steps.read_cells(run)
     names = data.public.cells.names()
     if cell is None and len(names) > 1:
         raise InputError(f"--cell is needed: {some_cells(names)}.")
     number = select_cell_by_text(data.public.cells, cell)
     return {"data": data, "cell": number}, f"Cell {names[number]}"
+
+
+def _check_source(run: Run) -> None:
+    """Refuse a study without records or counts."""
+    if not run.source:
+        raise InputError("name counts (--counts), or records and one of their cells (--cell).")
 
 
 def of_file(
@@ -164,44 +205,73 @@ def of_file(
     return {"counts": read_counts(counts), "bounds": run.values.bounds}, f"Counts of {counts.name}"
 
 
-def write(table: pa.Table, out: Path, title: str, run: Run) -> list[Path]:
-    """Write the table and the figure, and return their files."""
-    private = private_study_output.is_private(table)
-    # The stamp is the first line, so that no copy of the table loses it.
-    text = io.BytesIO(
-        f"# {private_study_output.STAMP} {private_study_output.NOT_COVERED}\n".encode()
-        if private
-        else b""
-    )
-    # Writing begins at the start otherwise, over the stamp.
-    text.seek(0, io.SEEK_END)
-    pyarrow.csv.write_csv(table, text)
-    files = {"evaluate.csv": text.getvalue()}
-    pictures = error_chart.images(table, title=title, value_unit=arguments.value_unit_of(run))
-    files |= {f"evaluate.{kind}": content for kind, content in pictures.items()}
+def write(results: Results, out: Path, simulated: str) -> list[Path]:
+    """Write the table and the figure of each study, and return their files.
+
+    Parameters
+    ----------
+    results : list of pairs of CellStudy and pyarrow.Table
+    out : Path
+    simulated : str
+        Simulated values as the option has them; "" for those of the records.
+    """
+    prefixes = column_prefixes([study.column for study, _ in results])
+    files: dict[str, bytes] = {}
+    for study, table in results:
+        stem = f"{prefixes[study.column]}-evaluate" if study.together else "evaluate"
+        source = (
+            f"simulated values {simulated}" if simulated else f"values of column {study.column}"
+        )
+        title = f"{study.cell}, {source}"
+        files[f"{stem}.csv"] = _csv(table)
+        pictures = error_chart.images(table, title=title, value_unit=study.value_unit)
+        files |= {f"{stem}.{kind}": content for kind, content in pictures.items()}
+    private = private_study_output.is_private(results[0][1])
     return private_study_output.write_files(out, files, private=private)
 
 
-def table_json(table: pa.Table, files: list[Path]) -> dict[str, Any]:
-    """Return the table as JSON data; a private one says so in its first entry."""
+def _csv(table: pa.Table) -> bytes:
+    """Return a table as CSV; a private one begins with the stamp, so that no copy loses it."""
     private = private_study_output.is_private(table)
     stamp = (
+        f"# {private_study_output.STAMP} {private_study_output.NOT_COVERED}\n" if private else ""
+    )
+    text = io.BytesIO(stamp.encode())
+    # Writing begins at the start otherwise, over the stamp.
+    text.seek(0, io.SEEK_END)
+    pyarrow.csv.write_csv(table, text)
+    return text.getvalue()
+
+
+def results_json(results: Results, files: list[Path]) -> dict[str, Any]:
+    """Return the tables as JSON data; private ones say so in the first entry."""
+    private = private_study_output.is_private(results[0][1])
+    output: dict[str, Any] = (
         {"private": f"{private_study_output.STAMP} {private_study_output.NOT_COVERED}"}
         if private
         else {}
     )
-    return stamp | {"rows": table.to_pylist(), "files": [str(path) for path in files]}
+    if results[0][0].together:
+        output["columns"] = {study.column: table.to_pylist() for study, table in results}
+    else:
+        output["rows"] = results[0][1].to_pylist()
+    return output | {"files": [str(path) for path in files]}
 
 
-def lines(table: pa.Table, value_unit: str) -> list[str]:
+def lines(table: pa.Table, study: CellStudy) -> list[str]:
     """Return the table as text, a row per mechanism and a column per epsilon."""
     rows = table.to_pylist()
     cells = {(row["mechanism"], row["epsilon"]): _error(row) for row in rows}
     names = list(dict.fromkeys(name for name, _ in cells))
     losses = list(dict.fromkeys(loss for _, loss in cells))
     width = max(map(len, names)) + 2
-    unit = f" in {value_unit}" if value_unit else ""
+    unit = f" in {study.value_unit}" if study.value_unit else ""
     output = [private_study_output.STAMP, ""] if private_study_output.is_private(table) else []
+    if study.together:
+        whole = ", ".join(formatting.number_text(epsilon) for epsilon in study.together)
+        output += formatting.wrapped(
+            "", f"{study.column}, at its part of epsilon {whole} for all value columns:", indent=0
+        )
     output.append(f"Mean absolute error{unit} ± its standard error, {rows[0]['trials']:,} trials:")
     across = max(1, (formatting.terminal_width() - width) // COLUMN)
     for start in range(0, len(losses), across):

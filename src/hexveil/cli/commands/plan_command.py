@@ -100,6 +100,11 @@ def plan(
         curve = shared_steps.to_run_path(curve)
         curves.check(curve)
     several = len(arguments.value_columns_of(run)) > 1
+    if several and compare_methods and has_distribution(run.plan.statistics or ()):
+        raise InputError(
+            "--compare has no use with several value columns and quantiles, shares or histograms; "
+            "leave it out, or name one value column."
+        )
     if several or has_distribution(run.plan.statistics or ()):
         _plan_in_parts(run, compare_methods, grids, curve, save, as_json=as_json)
         return
@@ -119,9 +124,7 @@ def plan(
         return
     typer.echo("\n".join([*price_lines(plan, facts), *explain_missing_range(run, plan)]))
     if comparison is not None:
-        method_table.show(comparison.methods, method_table.measure(plan, facts.value_unit))
-        method_table.show_ranges(comparison.clipping_ranges)
-        _show_mechanisms(plan, comparison, facts.value_unit)
+        _show_comparison(plan, comparison, facts.value_unit)
     else:
         coarse, warning = (
             shared_steps.plan_coarser(run, facts),
@@ -157,28 +160,47 @@ def _plan_in_parts(
             "out."
         )
     if len(arguments.value_columns_of(run)) > 1:
-        unused = {"--compare": compares, "--curve": curve is not None}
-        _plan_columns(run, [name for name, given in unused.items() if given], save, as_json=as_json)
+        if curve is not None:
+            raise InputError("--curve has no use with several value columns; leave it out.")
+        _plan_columns(run, compares, save, as_json=as_json)
     else:
         _plan_distribution(run, compares, curve, save, as_json=as_json)
 
 
-def _plan_columns(run: Run, unused: list[str], save: Save, *, as_json: bool) -> None:
+def _plan_columns(run: Run, compares: Compare, save: Save, *, as_json: bool) -> None:
     """Print price and expected errors of several value columns."""
-    if unused:
-        raise InputError(f"{unused[0]} has no use with several value columns; leave it out.")
     facts = shared_steps.read_releasable(run).public
     plan = shared_steps.plan_run(run, facts)
     assert isinstance(plan, ColumnPlans)  # noqa: S101  by its columns
     saved = [] if save is None else [plan.save(shared_steps.to_run_path(save))]
     files: Files = {"saved": saved, "drawn": []}
+    comparisons = {
+        column: _compare(own)
+        for column, own in plan.plans.items()
+        if compares and isinstance(own, Plan)
+    }
     if as_json:
         output = shared_steps.plan_json(plan) | {"files": _file_names(run, files)}
+        for column, comparison in comparisons.items():
+            output["columns"][column] |= _comparison_json(comparison)
         typer.echo(json.dumps(output, indent=2))
         return
     warning = shared_steps.describe_infeasibility(plan)
-    lines = [*price_lines(plan, facts), *column_text.map_lines(plan, warning)]
-    typer.echo("\n".join([*lines, *file_lines(run, files)]))
+    typer.echo("\n".join([*price_lines(plan, facts), *column_text.map_lines(plan, warning)]))
+    for column, comparison in comparisons.items():
+        own, unit = plan.plans[column], plan.facts.columns[column].value_unit
+        assert isinstance(own, Plan)  # noqa: S101  the others are not compared
+        typer.echo(f"\n{column}, at its own loss or targets:")
+        _show_comparison(own, comparison, unit)
+    for line in file_lines(run, files):
+        typer.echo(line)
+
+
+def _show_comparison(plan: Plan, comparison: Comparison, unit: str) -> None:
+    """Print methods, clipping ranges and mechanisms of one request."""
+    method_table.show(comparison.methods, method_table.measure(plan, unit))
+    method_table.show_ranges(comparison.clipping_ranges)
+    _show_mechanisms(plan, comparison, unit)
 
 
 def _plan_distribution(

@@ -30,6 +30,10 @@ def price_lines(plan: ColumnPlans) -> list[str]:
     parts = ", ".join(
         f"{column} {formatting.price(loss)}" for column, loss in plan.column_epsilons().items()
     )
+    if plan.requested_epsilon is None:
+        lines += formatting.wrapped(
+            "Targets", "each value column costs the least that meets its own target errors."
+        )
     return [
         *lines,
         *formatting.wrapped(
@@ -52,16 +56,25 @@ def map_lines(plan: ColumnPlans, warning: str | None) -> list[str]:
 
 
 def _errors(plan: SingleColumnPlan, value_unit: str) -> str:
-    """Return the expected errors of one value column, on average over cells."""
+    """Return the expected errors of one value column, on average over cells.
+
+    With target errors also the largest of a cell, which is what they limit.
+    """
+    largest: dict[str, float] = {}
     if isinstance(plan, DistributionPlan):
         errors = dict(plan.expected_error)
         share = errors.pop("share")
     else:
         models = plan.error_models
         errors, share = {name: float(np.mean(one.error)) for name, one in models.items()}, None
-    parts = [
-        f"the {name} {formatting.measured(error, formatting.unit_of(name, value_unit))}"
-        for name, error in errors.items()
-    ]
+        if plan.request.target is not None:
+            largest = {name: float(np.max(one.error)) for name, one in models.items()}
+    parts = []
+    for name, error in errors.items():
+        unit = formatting.unit_of(name, value_unit)
+        text = f"the {name} {formatting.measured(error, unit)}"
+        if name in largest:
+            text += f" on average, {formatting.measured(largest[name], unit)} in the worst cell"
+        parts.append(text)
     parts += [] if share is None else [f"a share of records {share:.2g}, by a stated prior"]
     return "; ".join(parts)

@@ -1,8 +1,8 @@
 """Identity and bytes of plans of several value columns, for the ledger.
 
 A request is the goal of each column, without its part of ε, which a prediction decided, and the ε
-of all. The ledger keeps the decisions of each column's plan, and the part of ε that it was booked
-with.
+of all; or the goals of all columns with their targets. The ledger keeps the decisions of each
+column's plan, and the part of ε that it was booked with.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import StorageError
 from hexveil.base.rational import decimal_text
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
+from hexveil.planning.request import WithinErrors
+from hexveil.planning.serialization.words import optional
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +42,7 @@ def columns_goal(plan: ColumnPlans, goals: Mapping[str, Mapping[str, str]]) -> d
         for column, goal in goals.items()
     }
     return {
-        "epsilon": decimal_text(plan.requested_epsilon),
+        "epsilon": optional(decimal_text, plan.requested_epsilon) or "none",
         "weights": json.dumps({name: str(weight) for name, weight in sorted(plan.weights.items())}),
         "edition": "none" if plan.edition is None else json.dumps(plan.edition),
         # In whichever order columns are named, the request is the same.
@@ -102,4 +104,7 @@ def _within_epsilon(plan: SingleColumnPlan, epsilon: Fraction) -> SingleColumnPl
     # Another processor may have divided ε otherwise.
     if isinstance(plan, DistributionPlan):
         return replace(plan, requested_epsilon=epsilon)
+    if isinstance(plan.request.limit, WithinErrors):
+        # Targets are a goal of the column itself: nothing was divided.
+        return plan
     return replace(plan, request=replace(plan.request, epsilon=epsilon))

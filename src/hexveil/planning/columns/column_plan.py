@@ -27,6 +27,7 @@ from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.parts_booking import PartsBooking
 from hexveil.planning.plan import Plan
 from hexveil.planning.presence.presence_plan import PresencePlan
+from hexveil.planning.serialization.words import optional
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,6 +67,11 @@ def stages_of_column(
     return allocation_of(plan, facts.lattice)
 
 
+def targets_of(plan: SingleColumnPlan | PresencePlan) -> list[dict[str, Any]]:
+    """Return the target errors of the plan of one value column; empty where ε was divided."""
+    return plan.request.target_ranges if isinstance(plan, Plan) else []
+
+
 @dataclass(frozen=True, eq=False)
 class PlansByColumn(PartsBooking):
     """Plan of a release of several value columns, in either privacy model.
@@ -75,16 +81,16 @@ class PlansByColumn(PartsBooking):
     facts : ColumnFacts or DeclaredColumns
     plans : mapping of str to Plan, DistributionPlan or PresencePlan
         By column, in the order of the facts.
-    requested_epsilon : Fraction
-        Largest loss of a unit over all columns.
+    requested_epsilon : Fraction or None
+        Largest loss of a unit over all columns; None where target errors of each column decide.
     weights : mapping of str to Fraction
-        Importance of each column in the split of ε.
+        Importance of each column in the split of ε; empty where target errors decide.
     edition : str or None
     """
 
     facts: ColumnFacts | DeclaredColumns
     plans: Mapping[str, SingleColumnPlan | PresencePlan]
-    requested_epsilon: Fraction
+    requested_epsilon: Fraction | None
     weights: Mapping[str, Fraction] = field(default_factory=dict)
     edition: str | None = None
 
@@ -92,6 +98,11 @@ class PlansByColumn(PartsBooking):
     def delta(self) -> Fraction:
         """δ of the promise, the same for all columns; 0 for a pure one."""
         return next(iter(self.plans.values())).delta
+
+    @property
+    def epsilon_limit(self) -> Fraction:
+        """Largest loss of a unit that was asked for; with target errors what they cost."""
+        return self.epsilon if self.requested_epsilon is None else self.requested_epsilon
 
     def __repr__(self) -> str:
         columns = ", ".join(self.plans)
@@ -174,7 +185,8 @@ class ColumnPlans(PlansByColumn):
             If writing fails midway; nothing half-written stays.
         """
         weights = {name: decimal_text(weight) for name, weight in self.weights.items()}
-        request = {"epsilon": decimal_text(self.requested_epsilon), "weights": weights}
+        requested = self.requested_epsilon
+        request = {"epsilon": optional(decimal_text, requested), "weights": weights}
         figures = {"epsilon": decimal_text(self.epsilon), "figures": self.to_json()}
         return saved_columns.save(folder, self.plans, request | {"edition": self.edition}, figures)
 
@@ -202,14 +214,14 @@ class ColumnPlans(PlansByColumn):
         # A stranger's ε can be beyond all doubles: its loss is infinite, and refused.
         with np.errstate(over="ignore"):
             plan = ColumnPlans(**fields)
-            saved_columns.check_stated(Path(folder), stated, plan.epsilon, plan.requested_epsilon)
+            saved_columns.check_stated(Path(folder), stated, plan.epsilon, plan.epsilon_limit)
         return plan
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan's figures as JSON data; all of it is public."""
         return {
             "units": self.facts.n_units,
-            "epsilon_requested": float(self.requested_epsilon),
+            "epsilon_requested": float(self.epsilon_limit),
             "epsilon": float(self.epsilon),
             "median_loss": float(np.median(self.user_losses)),
             "statistics": list(self.statistics),
@@ -222,6 +234,7 @@ class ColumnPlans(PlansByColumn):
                     "records": facts.occupancy.n_records,
                     "epsilon": float(self.plans[column].epsilon),
                     "expected_error": self.plans[column].expected_error,
+                    "targets": targets_of(self.plans[column]),
                 }
                 for column, facts in self.facts.columns.items()
             },

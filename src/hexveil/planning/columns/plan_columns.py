@@ -1,4 +1,4 @@
-"""Division of ε among value columns by their predicted errors."""
+"""Plans of several value columns: ε divided by predicted errors, or each within its targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from hexveil.accounting.gaussian_composition import calibrated_square, to_delta
 from hexveil.accounting.gaussian_loss import check_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
-from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.columns.column_plan import ColumnPlans, SingleColumnPlan
 from hexveil.planning.columns.epsilon_shares import (
     GAUSSIAN_EXPONENT,
@@ -22,10 +21,10 @@ from hexveil.planning.columns.epsilon_shares import (
     part_of_square,
     round_part_down,
 )
+from hexveil.planning.columns.target_plans import plan_within_targets
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
-from hexveil.planning.distribution.plan_distribution import KINDS, plan_distribution
-from hexveil.planning.moments.moment_options import MomentOptions, check_edition
-from hexveil.planning.moments.plan_moments import plan_moments
+from hexveil.planning.distribution.plan_distribution import KINDS
+from hexveil.planning.moments.moment_options import one_limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,75 +32,10 @@ if TYPE_CHECKING:
     from hexveil.base.rational import Number
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.model.statistic_terms import Estimator
+    from hexveil.planning.columns.column_options import ColumnOptions
 
-OF_ONE_COLUMN = (
-    *("target_error", "bounds", "error"),
-    *("cell_epsilon", "clip_user", "unfinished_stage"),
-)
-"""Options in the units of one column, or of the printed CLIP-USER, which has an ε of its own."""
 USED = Fraction(99, 100)
 """Part of ε that the most exposed unit loses; below it ε is divided anew."""
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnOptions:
-    """Options of `hexveil.plan` that go with several value columns, the same for each.
-
-    Attributes
-    ----------
-    statistics, weights, estimator, edition
-        As `hexveil.plan` has them.
-    options : MomentOptions
-        Of means and variances.
-    """
-
-    statistics: Sequence[str] | str | None
-    weights: Mapping[str, Any] | None
-    estimator: Estimator | None
-    edition: str | None
-    options: MomentOptions
-
-    def check(self, unused: Mapping[str, object]) -> None:
-        """Refuse options in the units of one column, and others of `unused` that were given."""
-        refused = (name for name in self.options.given() if name in OF_ONE_COLUMN)
-        refuse_of_one_column(dict.fromkeys(refused, True) | dict(unused))
-        beside = [name for name in self.options.given() if name != "delta"]
-        if beside and self.has_distribution:
-            raise InputError(
-                f"{beside[0]} has no meaning with quantiles, shares and histograms; leave it out "
-                "(docs/how-to/medians-and-shares.md lists what can be chosen)."
-            )
-        check_edition(self.edition)
-
-    @property
-    def has_distribution(self) -> bool:
-        """Whether there are quantiles, shares or histograms among the statistics."""
-        return self.statistics is not None and has_distribution(self.statistics)
-
-    def plan_column(
-        self, facts: PublicMetadata, epsilon: Fraction, kinds: Mapping[str, Any] | None
-    ) -> SingleColumnPlan:
-        """Return the plan of one column within its part of ε, as it would be alone."""
-        if self.statistics is not None and self.has_distribution:
-            return plan_distribution(
-                facts,
-                statistics=self.statistics,
-                epsilon=epsilon,
-                weights=kinds,
-                estimator=self.estimator or "auto",
-                edition=self.edition,
-                delta=self.options.delta,
-            )
-        if kinds is not None or self.estimator is not None:
-            raise without_distribution()
-        return plan_moments(
-            facts,
-            epsilon=epsilon,
-            statistics=self.statistics,
-            options=self.options,
-            edition=self.edition,
-        )
 
 
 def plan_columns(
@@ -111,19 +45,20 @@ def plan_columns(
     epsilon: Number | None,
     unused: Mapping[str, object] = MappingProxyType({}),
 ) -> ColumnPlans:
-    """Return a plan of several value columns within one ε; nothing is spent.
+    """Return a plan of several value columns within one ε, or within targets; nothing is spent.
 
     ε is divided so that the weighted sum of predicted errors is least, each as a part of its
     column's span (of its square for variances; errors of shares as they are). Where the units most
     exposed in one column are less so in another, the exact sum of their losses leaves a rest, which
-    the columns get in the same proportion. Under a δ squares of μ are divided in place of ε.
+    the columns get in the same proportion. Under a δ squares of μ are divided in place of ε. With
+    target errors nothing is divided: each column costs the least that meets its own.
 
     Parameters
     ----------
     facts : ColumnFacts
     options : ColumnOptions
-    epsilon : number
-        Largest loss of any unit over all columns.
+    epsilon : number or None
+        Largest loss of any unit over all columns; None with target errors.
     unused : mapping of str to object
         Options of `hexveil.plan` that have no meaning here, and what was given for them.
 
@@ -133,20 +68,27 @@ def plan_columns(
         On a bad argument, named.
     """
     options.check(unused)
+    if (epsilon is None) == (options.options.target_error is None):
+        raise one_limit()
+    by_column = options.of_columns(facts)
+    if epsilon is None:
+        return plan_within_targets(facts, by_column)
     weights, kinds = split_weights(options.weights, [*facts.columns])
     requested = whole_epsilon(epsilon)
     loss = DivisibleLoss.of(requested, to_delta(options.options.delta), facts.n_units)
     equal = loss.part(Fraction(1, len(facts.columns)))
     errors = [
-        relative_error(options.plan_column(column_facts, equal, kinds), column_facts)
-        for column_facts in facts.columns.values()
+        relative_error(by_column[column].plan_column(column_facts, equal, kinds), column_facts)
+        for column, column_facts in facts.columns.items()
     ]
     divided = divide_epsilon([*weights.values()], errors, loss.exponent)
     shares = dict(zip(weights, divided, strict=True))
 
     def planned(times: Fraction) -> ColumnPlans:
         plans = {
-            column: options.plan_column(column_facts, loss.part(shares[column] * times), kinds)
+            column: by_column[column].plan_column(
+                column_facts, loss.part(shares[column] * times), kinds
+            )
             for column, column_facts in facts.columns.items()
         }
         return ColumnPlans(facts, plans, requested, weights, options.edition)
@@ -203,16 +145,6 @@ def relative_error(plan: SingleColumnPlan, facts: PublicMetadata) -> float:
     return error + (plan.expected_error["share"] if isinstance(plan, DistributionPlan) else 0.0)
 
 
-def refuse_of_one_column(options: Mapping[str, object]) -> None:
-    """Refuse options in the units of one column: the first that is not None."""
-    for name, value in options.items():
-        if value is not None:
-            raise InputError(
-                f"{name} goes with a single value column; leave it out, or plan and release the "
-                "columns one by one."
-            )
-
-
 def whole_epsilon(epsilon: Number | None) -> Fraction:
     """Return ε of all columns together."""
     if epsilon is None:
@@ -246,11 +178,3 @@ def split_weights(
     columns = {column: to_positive_fraction(by_name.get(column, 1), "weights") for column in names}
     kinds = {name: weight for name, weight in by_name.items() if name not in names}
     return columns, kinds or None
-
-
-def without_distribution() -> InputError:
-    """Return the error for options that go with quantiles, shares or histograms alone."""
-    return InputError(
-        "weights and estimator go with quantiles, shares or histograms in statistics, and weights "
-        "by column with several value columns."
-    )

@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING, Any
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
 from hexveil.planning.columns.column_plan import DeclaredColumnPlans
+from hexveil.planning.columns.column_statements import baseline_errors
 from hexveil.planning.columns.epsilon_shares import divide_epsilon
-from hexveil.planning.columns.plan_columns import (
-    DivisibleLoss,
-    refuse_of_one_column,
-    split_weights,
-    whole_epsilon,
-)
+from hexveil.planning.columns.plan_columns import DivisibleLoss, split_weights, whole_epsilon
 from hexveil.planning.presence.counted_request import CountedPrediction
 from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
 from hexveil.planning.presence.presence_prediction import UnitCountPrediction
@@ -41,7 +37,7 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
     statistics: Sequence[str] | str | None = None,
     weights: Mapping[str, Any] | None = None,
     user_cap: int | str | None = None,
-    baseline_error: Number | None = None,
+    baseline_error: Number | Mapping[str, Number] | None = None,
     edition: str | None = None,
     delta: Number | None = None,
 ) -> DeclaredColumnPlans:
@@ -59,8 +55,8 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
         Importance of each column, default 1.
     epsilon, statistics, user_cap, edition
         As `hexveil.plan` has them; statistics and cap are those of each column.
-    baseline_error
-        Refused: in the units of one column.
+    baseline_error : number or mapping of column to number, optional
+        Assumed error of one constant for all cells, for all columns or by column.
     delta : number, optional
         That of every column: squares of μ are divided in place of ε.
 
@@ -69,7 +65,7 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
     InputError
         On an argument that is missing or has no meaning here.
     """
-    refuse_of_one_column({"baseline_error": baseline_error})
+    baseline = baseline_errors(baseline_error, [*facts.columns])
     importance, kinds = split_weights(weights, [*facts.columns])
     if kinds:
         raise InputError(
@@ -81,7 +77,7 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
     def planned(column: str, budget: Fraction) -> PresencePlan:
         return plan_presence(
             facts.columns[column], epsilon=budget, fleet=declared[column], statistics=statistics,
-            user_cap=user_cap, edition=edition, delta=delta,
+            user_cap=user_cap, baseline_error=baseline[column], edition=edition, delta=delta,
         )  # fmt: skip
 
     small = to_delta(delta)

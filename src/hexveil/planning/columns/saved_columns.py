@@ -54,7 +54,7 @@ def save(
     folder : str or Path
     parts : mapping of str to Plan or DistributionPlan
     request : dict
-        "epsilon", "weights" and "edition" as text.
+        "epsilon", "weights" and "edition" as text; without ε and weights where targets decide.
     figures : dict
         "epsilon" as exact text, and the figures that a reviewer reads.
 
@@ -138,11 +138,15 @@ def read(folder: str | Path, facts: ColumnFacts) -> tuple[dict[str, Any], str]:
         if len({plan.delta for plan in plans.values()}) > 1:
             raise InputError("its columns promise different deltas.")
         request = words["request"]
+        requested = optional(positive, request["epsilon"])
+        # A column asks for errors, or for its part of the whole: all alike.
+        if any(_has_targets(plan) != (requested is None) for plan in plans.values()):
+            raise InputError("its columns ask for errors and the whole for epsilon, or conversely.")
         fields = {
             "facts": facts,
             "plans": plans,
-            "requested_epsilon": positive(request["epsilon"]),
-            "weights": _weights(request["weights"], facts),
+            "requested_epsilon": requested,
+            "weights": {} if requested is None else _weights(request["weights"], facts),
             "edition": optional(str, request["edition"]),
         }
         return fields, str(words["plan"]["epsilon"])
@@ -172,6 +176,10 @@ def _part(path: Path, stated: str, facts: PublicMetadata) -> Plan | Distribution
     if plan.facts is None or plan.occupancy.fingerprint != facts.occupancy.fingerprint:
         raise InputError(f"its part {path.name} was made for other records.")
     return plan
+
+
+def _has_targets(plan: Plan | DistributionPlan) -> bool:
+    return isinstance(plan, Plan) and plan.request.target is not None
 
 
 def _weights(words: Words, facts: ColumnFacts) -> dict[str, Fraction]:

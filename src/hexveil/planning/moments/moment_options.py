@@ -151,14 +151,19 @@ def _limited(
             raise InputError("cell_epsilon takes the place of epsilon and target_error.")
         return request
     if (epsilon is None) == (target is None):
-        raise InputError(
-            "a plan needs either epsilon (the loss to stay within) or target_error (the errors to "
-            "stay within); give exactly one of them."
-        )
+        raise one_limit()
     if epsilon is not None:
         return replace(request, epsilon=to_positive_fraction(epsilon, "epsilon"))
     goals = target_of(target, request.noised, request.error, *cells)
     return replace(request, target=goals)
+
+
+def one_limit() -> InputError:
+    """Return the error for a plan with both limits, or with neither."""
+    return InputError(
+        "a plan needs either epsilon (the loss to stay within) or target_error (the errors to "
+        "stay within); give exactly one of them."
+    )
 
 
 def _check_words(request: Request, mechanism: ThresholdMechanism | CellMechanism | None) -> None:

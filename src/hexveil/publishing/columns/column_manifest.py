@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.columns.column_plan import DeclaredColumnPlans
+from hexveil.planning.columns.column_plan import DeclaredColumnPlans, targets_of
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
@@ -58,7 +58,7 @@ def build_columns_manifest(
     facts, is_private = plan.facts, isinstance(plan, DeclaredColumnPlans)
     prefixes = column_prefixes([*facts.columns])
     guarantee = guarantee_section(
-        facts.leading, plan.requested_epsilon, plan.epsilon,
+        facts.leading, plan.epsilon_limit, plan.epsilon,
         protect=PRESENCE if is_private else "values", delta=plan.delta,
     )  # fmt: skip
     # Data sets that were combined can come from different places.
@@ -83,7 +83,7 @@ def build_columns_manifest(
                 "column": column,
                 "folder": prefixes[column],
                 "value_unit": column_facts.value_unit,
-                "weight": decimal_text(plan.weights[column]),
+                **_importance(plan, column),
                 "epsilon": epsilon_text(plan.plans[column].epsilon),
                 **_counts(column_facts),
             }
@@ -100,6 +100,13 @@ def build_columns_manifest(
         "request": request,
         "ledger": None if ledger is None else dict(ledger),
     }
+
+
+def _importance(plan: PlansByColumn, column: str) -> Json:
+    """Return what decided the loss of a column: its weight in the division of ε, or its targets."""
+    if plan.requested_epsilon is None:
+        return {"targets": targets_of(plan.plans[column])}
+    return {"weight": decimal_text(plan.weights[column])}
 
 
 def _counts(facts: PublicMetadata | DeclaredFacts) -> Json:
@@ -149,10 +156,11 @@ def columns_schema(model: object = None) -> Json:
         "column": text,
         "folder": {"type": "string", "pattern": "^[A-Za-z0-9_]{1,80}$"},
         "value_unit": text,
-        "weight": text,
         "epsilon": _EPSILON,
         **dict.fromkeys(counts, count),
     }
+    targets = sections["plan"]["properties"]["request"]["properties"]["targets"]
+    kinds = [_object(column | {"weight": text}), _object(column | {"targets": targets})]
     dataset = {
         "name": text,
         "version": {"type": ["string", "null"]},
@@ -169,7 +177,7 @@ def columns_schema(model: object = None) -> Json:
         "dataset": _object(dataset),
         "guarantee": guarantee,
         "statistics": {"type": "array", "minItems": 1, "maxItems": 43, "items": text},
-        "columns": {"type": "array", "minItems": 2, "maxItems": 50, "items": _object(column)},
+        "columns": {"type": "array", "minItems": 2, "maxItems": 50, "items": {"anyOf": kinds}},
     }
     return {
         "$schema": of_moments["$schema"],

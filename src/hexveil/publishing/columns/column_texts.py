@@ -44,6 +44,7 @@ def _values(manifest: Json, columns: Sequence[Json]) -> Json:
         "meaning_of_delta": delta_in_words(columns[0] if is_private else manifest),
         "epsilon": format_rounded_up(float(Fraction(manifest["guarantee"]["epsilon_spent"])), 4),
         "is_private": is_private,
+        "has_targets": any("targets" in column for column in manifest["columns"]),
         "losses": describe_losses(manifest.get("losses")),
         "columns": [
             _column(stated, column_manifest)
@@ -58,6 +59,35 @@ def describe_losses(losses: Json | None) -> dict[str, str]:
         return {}
     rounded = {key: format_rounded_up(losses[key], 4) for key in LOSSES}
     return rounded | {"units": f"{losses['units']:,}"}
+
+
+def describe_targets(columns: Sequence[Json]) -> list[dict[str, str]]:
+    """Return the target errors of all value columns; nothing where ε was divided.
+
+    Parameters
+    ----------
+    columns : sequence of dict
+        Statements of the whole about each column.
+    """
+    return [
+        {
+            "column": column["column"],
+            "of": target["of"],
+            "at_most": _range_text(target, column["value_unit"]),
+        }
+        for column in columns
+        for target in column.get("targets", ())
+    ]
+
+
+def _range_text(target: Json, value_unit: str) -> str:
+    """Return a target as text, from the smallest to the largest of a cell."""
+    unit = f"squared {value_unit or 'units'}" if target["of"] == "variance" else value_unit
+    ends = [
+        "no limit" if limit is None else f"{limit:.6g} {unit}".strip()
+        for limit in (target["smallest"], target["largest"])
+    ]
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}, by cell"
 
 
 def _column(stated: Json, column_manifest: Json) -> Json:

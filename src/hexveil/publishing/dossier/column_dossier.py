@@ -6,7 +6,7 @@ import hashlib
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hexveil.publishing.columns.column_texts import describe_losses
+from hexveil.publishing.columns.column_texts import describe_losses, describe_targets
 from hexveil.publishing.dossier.verified_release import NAME
 from hexveil.publishing.dossier.wording import repeated_losses
 from hexveil.publishing.markup import clean_texts
@@ -36,5 +36,6 @@ def joint_values(folder: Path) -> dict[str, Any]:
         "heading": format_heading(manifest["statistics"], names),
         "is_private": manifest.get("model") == MODEL,
         "losses": describe_losses(manifest.get("losses")),
+        "targets": describe_targets(manifest["columns"]),
         "repeated": repeated_losses(unit, Fraction(loss)),
     }

@@ -88,7 +88,10 @@ def _counted_pairs(
 ) -> dict[str, tuple[Any, Any]]:
     """Return what must agree where occupancy is public: counts, and what was booked."""
     ledger = manifest["ledger"] if column_manifest["losses"]["max"] > 0 else None
+    # Of means and variances alone: parts of distributions have an ε each.
+    request = column_manifest["plan"].get("request", {})
     return {
+        "targets": (request.get("targets") or [], stated.get("targets", [])),
         "ledger": (column_manifest["ledger"], ledger),
         "users": (column_manifest["losses"]["units"], stated["users"]),
         "cells": (len(column_manifest["cells"]), stated["cells"]),

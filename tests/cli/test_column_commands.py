@@ -1,0 +1,155 @@
+"""`plan` and `evaluate` of several value columns: targets and parts of ε by column."""
+
+import csv
+import json
+import random
+
+import pytest
+
+import hexveil as hv
+from hexveil.simulation.private_study_output import STAMP
+
+RUN = """\
+source = "air.csv"
+
+[columns]
+user = "sensor"
+value = ["pm25", "no2.air"]
+
+[values]
+bounds = { pm25 = [0, 100], "no2.air" = [0, 200] }
+quantum = "0.1"
+value_unit = "ug/m3"
+
+[cells]
+labels = ["ward"]
+
+[read]
+max_bad_rows = 0.5
+
+[plan]
+target_error = { pm25 = 2, "no2.air" = "3%" }
+
+[release]
+out = "map"
+accept_noise = true
+
+[ledger]
+url = "book.sqlite"
+dataset = "air"
+budget = 9
+"""
+FEW = ("--trials", "50", "--mechanism", "Baseline", "--mechanism", "Levy")
+
+
+@pytest.fixture
+def air(tmp_path, monkeypatch):
+    """Stand beside readings of 90 sensors; one ward has no second column."""
+    draw = random.Random(4)  # noqa: S311  an example
+    with (tmp_path / "air.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["sensor", "ward", "pm25", "no2.air"])
+        for sensor in range(90):
+            for _ in range(1 + sensor % 7):
+                values = [round(draw.gauss(20, 5), 1), round(draw.gauss(60, 9), 1)]
+                rows.writerow(
+                    [sensor, f"w{sensor % 3}", values[0], values[1] if sensor % 3 else ""]
+                )
+    (tmp_path / "run.toml").write_text(RUN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_targets_by_column_are_planned_compared_saved_and_released(air, call):
+    """File and options are one goal; the printed errors meet it, and the price is the sum."""
+    said = call("plan", "run.toml")
+    assert said.code == 0, said.err
+    text = " ".join(said.out.split())
+    assert "each value column costs the least that meets its own target errors" in text
+    assert "no2.air: the mean 6 ug/m3 on average, 6 ug/m3 in the worst cell" in text
+    figures = json.loads(call("plan", "run.toml", "--json").out)
+    options = ("--target-error", "pm25.mean=2", "--target-error", "no2.air=6")
+    again = json.loads(call("plan", "run.toml", *options, "--json", "--save", "plan").out)
+    assert again["epsilon"] == figures["epsilon"] == figures["epsilon_requested"]
+    assert (figures["weights"], again["columns"]) == ({}, figures["columns"])
+    assert figures["columns"]["pm25"]["targets"] == [
+        {"of": "mean", "smallest": 2.0, "largest": 2.0}
+    ]
+    assert figures["epsilon"] <= sum(one["epsilon"] for one in figures["columns"].values()) + 1e-9
+    compared = call("plan", "run.toml", "--compare")
+    assert compared.out.count("This request by every method:") == 2
+    released = call("release", "run.toml", "--from-plan", "plan")
+    assert released.code == 0, released.err
+    assert float(hv.Ledger("book.sqlite", dataset="air").spent) == pytest.approx(figures["epsilon"])
+    assert "The epsilon of each column was chosen to meet" in " ".join(
+        call("dossier", "map").out.split()
+    )
+
+
+def test_each_column_is_evaluated_at_its_part_of_a_release(air, call):
+    """Numbers are those of the column alone at the part that a plan gives it."""
+    both = call("evaluate", "run.toml", "--cell", "w1", "--epsilon", "1,3", *FEW, "--json")
+    assert both.code == 0, both.err
+    columns = json.loads(both.out)["columns"]
+    planned = json.loads(call("plan", "run.toml", "--epsilon", "3", "--json").out)
+    for column, rows in columns.items():
+        assert [row["epsilon_together"] for row in rows] == [1.0, 3.0, 1.0, 3.0]
+        assert rows[1]["epsilon"] == pytest.approx(planned["columns"][column]["epsilon"], rel=0.01)
+        parts = ",".join(repr(row["epsilon"]) for row in rows[:2])
+        chosen = ("--value", column, "--cell", "w1", "--epsilon", parts, *FEW, "--json")
+        alone = call("evaluate", "run.toml", *chosen)
+        assert alone.code == 0, alone.err
+        for row, own in zip(rows, json.loads(alone.out)["rows"], strict=True):
+            assert row["mae"] == pytest.approx(own["mae"], rel=1e-9)
+    assert columns["pm25"][1]["epsilon"] + columns["no2.air"][1]["epsilon"] <= 3
+
+
+def test_a_table_of_each_column_is_written(air, call):
+    """The run's targets divide the loss; own records are private, simulated ones are not."""
+    said = call("evaluate", "run.toml", "--cell", "w2", *FEW, "--out", "study")
+    assert said.code == 0, said.err
+    assert said.out.count(STAMP) == 2
+    kinds = [
+        f"{column}-evaluate.{kind}"
+        for column in ("no2_air", "pm25")
+        for kind in ("csv", "png", "svg")
+    ]
+    assert sorted(path.name for path in (air / "study").iterdir()) == [
+        f"PRIVATE-{k}" for k in kinds
+    ]
+    header = (air / "study" / "PRIVATE-pm25-evaluate.csv").read_text().splitlines()[1]
+    assert header.endswith('"epsilon_together"')
+    simulated = (*FEW, "--values", "uniform:0,90", "--epsilon", "1")
+    said = call("evaluate", "run.toml", "--cell", "w2", *simulated)
+    assert STAMP not in said.out
+    assert "no2.air, at its part of epsilon 1 for all value columns:" in said.out
+    text = (air / "run.toml").read_text()
+    (air / "run.toml").write_text(text.replace('"3%"', '"50%"'))
+    said = call("evaluate", "run.toml", "--cell", "w2")
+    assert "no2.air: constants meet its target errors" in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("plan", "run.toml", "--target-error", "pm25=2"), "leaves out the value column 'no2.air'"),
+        (
+            ("plan", "run.toml", "--target-error", "so2=2"),
+            "variance, sum, or each of pm25, no2.air",
+        ),
+        (("plan", "run.toml", "--target-error", "pm25=2", "--target-error", "no2.air=x"), "number"),
+        (("plan", "run.toml", "--weights", "pm25=2"), "leave weights out"),
+        (("plan", "run.toml", "--baseline-error", "so2=2"), "'so2', which is no value column"),
+        (("plan", "run.toml", "--curve", "x.png"), "--curve has no use with several"),
+        (("evaluate", "run.toml"), "--cell is needed: name one of 3 (w0, w1, w2)"),
+        (("evaluate", "run.toml", "--cell", "w0"), "no2.air has no cell 'w0'"),
+        (("evaluate", "run.toml", "--cell", "0", "--delta", "1e-6"), "leave delta out"),
+    ],
+)
+def test_wrong_use_is_one_sentence(air, call, arguments, message):
+    """Nothing is written, and the sentence names the column."""
+    said = call(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert sorted(path.name for path in air.iterdir()) == ["air.csv", "run.toml"]

@@ -1,0 +1,188 @@
+"""Target errors and baseline errors of several value columns: each its own, the sum exact."""
+
+import json
+import shutil
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hexveil as hv
+from forged_columns import changed_manifest
+from hexveil.base.errors import BudgetError, InputError
+from hexveil.planning.distribution.distribution_folder import digest
+from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.verification.verify import find_problems
+
+BOUNDS = {"pm25": (0, 100), "no2.air": (0, 200)}
+READ = {
+    "user": "sensor", "bounds": BOUNDS, "quantum": "0.1", "cells": hv.Labels("ward"),
+    "max_bad_rows": 0.5,
+}  # fmt: skip
+TARGETS = {"pm25": 2, "no2.air": "3%"}
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Return readings of 96 sensors, of which every eighth lacks the second column."""
+    rng = np.random.default_rng(3)
+    rows = [(u, k) for u in range(96) for k in range(1 + u % 9)]
+    no2 = rng.normal(60, 9, len(rows)).round(1)
+    return pa.table(
+        {
+            "sensor": [f"s{u}" for u, _ in rows],
+            "ward": [f"w{(u + k) % 3}" for u, k in rows],
+            "pm25": rng.normal(20, 5, len(rows)).round(1),
+            "no2.air": pa.array(no2, mask=np.array([u % 8 == 0 for u, _ in rows])),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def dataset(table):
+    """Return both columns."""
+    return hv.read(table, value=[*BOUNDS], **READ)
+
+
+@pytest.fixture(scope="module")
+def plan(dataset):
+    """Return a plan within the targets of each column."""
+    return hv.plan(dataset, target_error=TARGETS, advise=False)
+
+
+def test_each_column_costs_what_it_costs_alone_and_the_sum_is_exact(table, plan):
+    """Errors meet the targets; parts are those of one column; units lose the sum of their parts."""
+    total = [Fraction(0)] * plan.facts.n_units
+    for (column, own), target in zip(plan.plans.items(), (2.0, 6.0), strict=True):
+        alone = hv.plan(hv.read(table, value=column, **READ), target_error=target, advise=False)
+        assert own.epsilon == alone.epsilon == Fraction(plan.column_epsilons()[column])
+        assert 0.999 * target < own.worst_case_error <= target
+        for unit, loss in zip(plan.facts.units[column], own.losses(), strict=True):
+            total[unit] += Fraction(float(loss))
+    assert all(sum_ <= booked for sum_, booked in zip(total, plan.losses(), strict=True))
+    assert float(plan.epsilon) == pytest.approx(float(max(total)), rel=1e-12)
+    assert plan.requested_epsilon is None
+    assert plan.epsilon_limit == plan.epsilon
+
+
+def test_a_mapping_of_one_column_is_its_number(table, dataset):
+    """Of one column others of the mapping are not read; of several one target is for all."""
+    alone = hv.read(table, value="pm25", **READ)
+    number, named = (
+        hv.plan(alone, target_error=target, baseline_error=baseline, advise=False)
+        for target, baseline in ((2, 3), (TARGETS, {"pm25": 3, "no2.air": 9}))
+    )
+    assert (named.epsilon, named.baseline_error) == (number.epsilon, 3.0)
+    assert np.array_equal(named.losses(), number.losses())
+    shares = hv.plan(dataset, target_error="3%", advise=False)
+    named = hv.plan(dataset, target_error={"pm25": 3, "no2.air": 6}, advise=False)
+    assert shares.epsilon == named.epsilon
+    both = {"mean": "4%", "variance": "9%"}
+    options = {"statistics": ("mean", "sd"), "advise": False}
+    same = hv.plan(dataset, target_error=both, **options)
+    each = hv.plan(dataset, target_error=dict.fromkeys(BOUNDS, both), **options)
+    assert same.epsilon == each.epsilon
+    for column, own in each.plans.items():
+        span = BOUNDS[column][1]
+        assert own.worst_case_error["mean"] <= 0.04 * span
+        assert own.worst_case_error["variance"] <= 0.09 * span**2
+
+
+def test_a_constant_of_each_column_has_its_own_error(dataset, table):
+    """A number for all or by column; a column that is left out has the default."""
+    errors = {"pm25": 4}
+    plan = hv.plan(dataset, epsilon=3, baseline_error=errors, clipping_range="bounds")
+    assert [own.baseline_error for own in plan.plans.values()] == [4.0, 10.0]
+    cells = hv.Labels("ward", values=["w0", "w1", "w2"])
+    declared = hv.declare(
+        **READ | {"cells": cells, "value": (*BOUNDS,), "protect": "presence", "max_bad_rows": 0.1}
+    )
+    options = {"epsilon": 1, "fleet": 96, "advise": False}
+    private = hv.plan(declared, baseline_error={"no2.air": "0.001"}, **options)
+    assert [own.prediction.baseline_error for own in private.plans.values()] == [5.0, 0.001]
+    assert private.refusal.startswith("no2.air: ")
+    with pytest.raises(InputError, match="baseline_error has 'x', which is no value column"):
+        hv.plan(declared, baseline_error={"x": 1}, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"target_error": {"pm25": 2}}, "leaves out the value column 'no2.air'; name each of pm25"),
+        ({"target_error": {**TARGETS, "so2": 3}}, "has 'so2', which is no value column"),
+        ({"target_error": {"w0": 3}}, "has 'w0', which is no value column"),
+        ({"target_error": {"pm25": 2, "no2.air": "x"}}, "^no2.air: target_error must be a finite"),
+        ({"target_error": {"pm25": 0, "no2.air": 2}}, "^pm25: target_error of the mean must be ab"),
+        ({"target_error": "wide"}, "target_error must be a finite number, got 'wide'"),
+        ({"target_error": {"pm25": 2, "no2.air": {"sd": 3}}}, "^no2.air: target_error must name m"),
+        ({"target_error": 2, "weights": {"pm25": 2}}, "leave weights out"),
+        ({"target_error": 2, "epsilon": 1}, "give exactly one of them"),
+        ({"target_error": 2, "statistics": ["p50"]}, "no meaning with quantiles"),
+        ({"target_error": 2, "clipping_range": "private"}, "epsilon, not target_error"),
+        (
+            {"epsilon": 1, "baseline_error": {"pm25": 90}},
+            "^pm25: baseline_error must be at most 50",
+        ),
+        ({"epsilon": 1, "baseline_error": {"pm25": "x"}}, "baseline_error of pm25 must be a fini"),
+        ({"epsilon": 1, "baseline_error": {"so2": 1}}, "has 'so2', which is no value column"),
+        ({"epsilon": 1, "baseline_error": 1, "statistics": ["p50"]}, "no meaning with quantiles"),
+    ],
+)
+def test_what_has_no_meaning_is_one_sentence(dataset, options, sentence):
+    """The option and the column are named."""
+    with pytest.raises(InputError, match=sentence) as caught:
+        hv.plan(dataset, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_goal_is_released_saved_and_answered_again(dataset, plan, table, tmp_path):
+    """Other spellings and orders are the same request; the folder states the targets."""
+    book = hv.Ledger(tmp_path / "book.sqlite", dataset="air", budget=8)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert float(book.remaining) == pytest.approx(8 - float(plan.epsilon), abs=1e-9)
+    other = hv.read(table, value=[*BOUNDS][::-1], **READ)
+    for again in (
+        hv.plan(other, target_error={"no2.air": 6, "pm25": "2%"}, advise=False),
+        hv.ColumnPlans.load(plan.save(tmp_path / "plan"), dataset),
+    ):
+        assert (again.requested_epsilon, again.weights) == (None, {})
+        assert hv.release(
+            other if [*again.plans] != [*BOUNDS] else dataset, again, ledger=book, accept_noise=True
+        ).replayed
+    another = hv.plan(dataset, target_error=TARGETS | {"pm25": "2.1"}, advise=False)
+    with pytest.raises(BudgetError, match=r"each value column costs: pm25 \d\.\d+, no2\.air \d"):
+        hv.release(dataset, another, ledger=book, accept_noise=True)
+    folder = made.write(tmp_path / "map")
+    stated = hv.verify(folder)["columns"]
+    assert [one["targets"][0]["largest"] for one in stated] == [2.0, 6.0]
+    assert all("weight" not in one for one in stated)
+    assert "| no2.air | mean | 6 |" in dossier(folder).to_markdown()
+    assert "errors that were asked of each column" in " ".join(
+        (folder / "README.txt").read_text().split()
+    )
+    forged = tmp_path / "forged"
+    shutil.copytree(folder, forged)
+    changed_manifest(forged, ".", lambda m: m["columns"][0]["targets"][0].update(largest=1.0))
+    assert "targets is not that of the release of all columns" in " ".join(find_problems(forged))
+
+
+def test_saved_columns_ask_for_one_kind_of_goal(dataset, plan, tmp_path):
+    """A stranger's folder with an ε for all, whose columns ask for errors, is refused."""
+    file = plan.save(tmp_path / "plan") / "plan.json"
+    words = json.loads(file.read_text())
+    words["request"] |= {"epsilon": "9", "weights": {"pm25": "1", "no2.air": "1"}}
+    words.pop("digest")
+    file.write_text(json.dumps(words | {"digest": digest(words)}))
+    with pytest.raises(InputError, match="its columns ask for errors and the whole for epsilon"):
+        hv.ColumnPlans.load(tmp_path / "plan", dataset)
+
+
+def test_targets_that_constants_meet_cost_nothing_in_their_column(dataset, tmp_path):
+    """A column of constants beside one with noise: booked is the other's loss alone."""
+    plan = hv.plan(dataset, target_error={"pm25": 3, "no2.air": "50%"}, advise=False)
+    assert plan.column_epsilons()["no2.air"] == 0
+    assert 0 <= plan.epsilon - plan.plans["pm25"].epsilon < Fraction(1, 10**12)
+    book = hv.Ledger(tmp_path / "book.sqlite", dataset="air", budget=9)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert find_problems(made.write(tmp_path / "map")) == ()

@@ -34,7 +34,10 @@ After = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option(help="New folder for tables and page.", metavar="FOLDER")]
 Statistic = Annotated[
-    str | None, typer.Option(help="mean, variance or sd; default the first.", metavar="NAME")
+    str | None,
+    typer.Option(
+        help="mean, variance, sd, p85, share<30, users; default the first.", metavar="NAME"
+    ),
 ]
 Slots = Annotated[
     tuple[str, str] | None,
@@ -75,7 +78,10 @@ def compare(  # noqa: PLR0913  an option per argument
     grid = requested_grid(resolution, timeslot, columns, one_cell=one_cell)
     releases: list[Any] = [before, after]
     if grid is not None:
-        releases = [roll_up_release(folder, grid, key=key) for folder in (before, after)]
+        releases = [
+            roll_up_release(folder, grid, statistic=statistic, key=key)
+            for folder in (before, after)
+        ]
     comparison = compare_releases(
         *releases, statistic=statistic, slots=slots, false_discovery_rate=rate, key=key
     )

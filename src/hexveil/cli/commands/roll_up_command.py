@@ -40,6 +40,14 @@ Timeslot = Annotated[
     str | None, typer.Option(help='Longer timeslots, like 1d, or "all".', metavar="TEXT")
 ]
 Columns = Annotated[str | None, typer.Option(help="Label columns to keep.", metavar="TEXT,...")]
+Averaged = Annotated[
+    str | None,
+    typer.Option(
+        "--statistic",
+        help="Under private presence: mean, a share, a bin or users; default the first.",
+        metavar="NAME",
+    ),
+]
 OneCellOnly = Annotated[bool, typer.Option("--one-cell", help="All cells together.")]
 Key = Annotated[
     Path | None,
@@ -58,17 +66,18 @@ def roll_up(  # noqa: PLR0913  an option per argument
     timeslot: Timeslot = None,
     columns: Columns = None,
     one_cell: OneCellOnly = False,
+    statistic: Averaged = None,
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
     """Average a release folder over coarser cells, from its noisy numbers alone.
 
     Nothing is spent, and neither records nor a ledger are needed. Cells are weighted by their
-    public counts of records.
+    public counts of records; under private presence by noisy weights, and numbers of units add up.
     """
     check_output(out, context)
     grid = requested_grid(resolution, timeslot, columns, one_cell=one_cell) or CoarserGrid()
-    averages = roll_up_release(folder, grid, key=key)
+    averages = roll_up_release(folder, grid, statistic=statistic, key=key)
     if out is not None:
         averages.write(out, context=context)
     show_derived(averages, lines, out, as_json=as_json)
@@ -139,18 +148,26 @@ def lines(averages: RolledUpRelease) -> list[str]:
     """Return lines about a roll-up: its averages, if they are few."""
     texts = derived_folder.texts_of(averages.table, averages.statement)
     unit = texts["unit"]
+    statistic = averages.statement["statistic"]
     rows = averages.table.slice(0, MAX_LINES).to_pylist()
     cells = [
-        f"{row['cell']}: {row['mean']:.4g} {unit} ({row['mean_low']:.4g} to {row['mean_high']:.4g})"
+        f"{row['cell']}: {_amount(row[statistic], statistic)}{unit and ' '}{unit} "
+        f"({_amount(row[f'{statistic}_low'], statistic)} to "
+        f"{_amount(row[f'{statistic}_high'], statistic)})"
         for row in rows
     ]
     if len(averages) > MAX_LINES:
         cells.append(f"and {len(averages) - MAX_LINES:,} more.")
+    heading = "Units" if statistic == "users" else "Average" if statistic == "mean" else "Share"
     return [
-        *(line for cell in cells for line in formatting.wrapped("Average", clean(cell))),
+        *(line for cell in cells for line in formatting.wrapped(heading, clean(cell))),
         *formatting.wrapped("Covered", texts["covers"]),
         *formatting.wrapped("Cost", texts["cost"]),
     ]
+
+
+def _amount(number: float, statistic: str) -> str:
+    return f"{number:,.0f}" if statistic == "users" else f"{number:.4g}"
 
 
 def _resolution(text: str | None) -> int | Literal["all"] | None:

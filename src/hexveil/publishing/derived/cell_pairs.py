@@ -51,13 +51,19 @@ class CellPairs:
 
 
 def check_comparable(before: ReleaseSource, after: ReleaseSource) -> None:
-    """Refuse releases with other bounds, quantum, unit of measure or cells.
+    """Refuse releases of another privacy model, bounds, quantum, unit of measure or cells.
 
     Raises
     ------
     InputError
         If they differ in one of these; the message names both.
     """
+    if before.is_map != after.is_map:
+        raise InputError(
+            "one release protects values and the other one presence (protect): their numbers are "
+            "averages of records and averages of units, with errors of other kinds; compare "
+            "releases of one privacy model."
+        )
     for section, key, noun in (
         ("dataset", "value_unit", "unit of measure"),
         ("bounds", "lower", "lower bound"),
@@ -80,6 +86,37 @@ def check_comparable(before: ReleaseSource, after: ReleaseSource) -> None:
                 f"the releases differ in their {noun}: {_text(parts[0])} and {_text(parts[1])}; "
                 f"{remedy}"
             )
+
+
+def check_same_units(before: ReleaseSource, after: ReleaseSource, statistic: str) -> None:
+    """Refuse numbers of units that were not counted alike.
+
+    Raises
+    ------
+    InputError
+        If their privacy units differ, or the cells in which a unit counts fully.
+    """
+    if statistic != "users":
+        return
+    sources = (before, after)
+    for noun, parts in (
+        ("privacy unit", [one.manifest["guarantee"]["privacy_unit"] for one in sources]),
+        (
+            "cells in which a unit counts fully (cells_per_unit)",
+            [_cell_cap(one) for one in sources],
+        ),
+    ):
+        if parts[0] != parts[1]:
+            raise InputError(
+                f"the numbers of units differ in their {noun}: {parts[0]} and {parts[1]}; compare "
+                "releases that agree in it."
+            )
+
+
+def _cell_cap(source: ReleaseSource) -> str:
+    plan = source.manifest["plan"]
+    # Alone, numbers of units state their cap as the one on users.
+    return f"{plan['cell_cap']} cells" if "cell_cap" in plan else str(plan["user_cap"])
 
 
 def pair_cells(
@@ -132,9 +169,10 @@ def place_columns(table: pa.Table) -> list[str]:
         return ["hexagon"]
     fixed = {"cell", "hexagon", "slot", "slot_end", "starts_at_utc"}
     # Names of cells come first, then counts: of users in a release, of cells in a roll-up.
-    count = "users" if "users" in table.column_names else "cells"
-    end = table.column_names.index(count)
-    labels = [name for name in table.column_names[:end] if name not in fixed]
+    # In a map with private presence, whether a cell is open stands before both.
+    names = table.column_names
+    end = names.index(next(one for one in ("is_open", "users", "cells") if one in names))
+    labels = [name for name in names[:end] if name not in fixed]
     return labels or ([] if "slot" in table.column_names else ["cell"])
 
 

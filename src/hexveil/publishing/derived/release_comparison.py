@@ -13,7 +13,7 @@ Post-processing of released numbers and public facts: it costs no privacy beyond
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -25,6 +25,7 @@ from hexveil.publishing.derived.cell_numbers import CellNumbers, numbers_to_comp
 from hexveil.publishing.derived.cell_pairs import (
     check_comparable,
     check_names,
+    check_same_units,
     pair_cells,
     place_columns,
 )
@@ -35,9 +36,15 @@ from hexveil.publishing.derived.derived_columns import (
 )
 from hexveil.publishing.derived.derived_table import DerivedTable
 from hexveil.publishing.derived.false_discoveries import find_discoveries
+from hexveil.publishing.derived.presence.open_cells import (
+    empty_chances,
+    limits_of_statistic,
+    map_numbers,
+)
 from hexveil.publishing.derived.release_source import ReleaseSource, open_source
 from hexveil.publishing.derived.roll_up import RolledUpRelease
-from hexveil.report.manifest_view import RANGE, ManifestView
+from hexveil.publishing.derived.statistic_names import column_of
+from hexveil.report.manifest_view import RANGE, ManifestView, noun
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -57,8 +64,8 @@ HIGHER, LOWER, UNCLEAR = "higher", "lower", "cannot be told"
 """Verdicts on a cell."""
 DEFAULT_RATE = 0.05
 COLUMNS = (
-    "slot_before", "slot_after", "records_before", "records_after", "before", "after", "change",
-    "change_low", "change_high", "p_value", "verdict",
+    "slot_before", "slot_after", "records_before", "records_after", "weight_before", "weight_after",
+    "before", "after", "change", "change_low", "change_high", "p_value", "verdict",
 )  # fmt: skip
 """Columns of a comparison beside those that name a place."""
 
@@ -99,7 +106,8 @@ def compare_releases(
     before, after : Release, RolledUpRelease, DerivedColumns, str or Path
         Releases, roll-ups, or release folders, which are checked as by `hv.verify`.
     statistic : str, optional
-        "mean", "variance" or "sd"; default the first that was released.
+        "mean", "variance", "sd", "p85", "share<30", a bin such as "histogram_03", or "users" under
+        private presence; default the first that was released.
     slots : pair of str, optional
         A slot of each release, to compare these; both may be of one release.
     false_discovery_rate : float
@@ -156,11 +164,19 @@ def _compare_tables(before: Opened, after: Opened, options: _Options) -> Release
             "give two slots of it, or another release."
         )
     check_comparable(*sources)
-    statistic = options.statistic or sources[0].statistics[0]
+    statistic = _statistic(before, sources[0], options)
+    if sources[0].is_map:
+        check_same_units(*sources, statistic)
     numbers = [_numbers(*pair, statistic) for pair in zip((before, after), sources, strict=True)]
     pairs = pair_cells(sources[0].table, sources[1].table, slots)
     paired = [_take(numbers[0], pairs.before), _take(numbers[1], pairs.after)]
     change = find_changes(*paired, adds_noise=is_same and numbers[0].shares_noise)
+    for release, source, rows in zip(
+        (before, after), sources, (pairs.before, pairs.after), strict=True
+    ):
+        if source.is_map and not isinstance(release, RolledUpRelease):
+            empty = empty_chances(source, statistic)[rows]
+            change = replace(change, p_value=np.maximum(change.p_value, empty))
     are_independent = all(side.basis == "proven" for side in numbers)
     is_found = find_discoveries(
         change.p_value, false_discovery_rate, are_independent=are_independent
@@ -174,11 +190,11 @@ def _compare_tables(before: Opened, after: Opened, options: _Options) -> Release
         "false_discovery_rate": false_discovery_rate,
         "procedure": "Benjamini-Hochberg" if are_independent else "Benjamini-Yekutieli",
         "basis": basis,
-        "covers": render_sentence("derived.txt", "comparison_covers", basis=basis),
+        "covers": _covers(sources[0], statistic, basis),
         "not_covered": render_sentence("derived.txt", "comparison_not_covered"),
     }
     view = ManifestView.from_manifest(sources[0].manifest)
-    limit = _range(view, statistic)
+    limit = (limits_of_statistic if sources[0].is_map else _range)(view, statistic)
     table = _table(sources, pairs, paired, _within(change, limit[1] - limit[0]), is_found, limit)
     return ReleaseComparison(table, statement | {"verdicts": _count(table)})
 
@@ -189,10 +205,32 @@ def _open(release: Opened, key: str | Path | None) -> ReleaseSource:
 
 def _numbers(release: Opened, source: ReleaseSource, statistic: str) -> CellNumbers:
     if not isinstance(release, RolledUpRelease):
-        return numbers_to_compare(source, statistic)
-    if statistic != "mean":
-        raise InputError(f"a roll-up has averages and no {statistic}; compare the statistic mean.")
+        return (map_numbers if source.is_map else numbers_to_compare)(source, statistic)
+    rolled_up = release.statement["statistic"]
+    if statistic != rolled_up:
+        raise InputError(
+            f"a roll-up has {'averages' if rolled_up == 'mean' else rolled_up} and no {statistic}; "
+            f"compare the statistic {rolled_up}."
+        )
     return release.numbers
+
+
+def _statistic(release: Opened, source: ReleaseSource, options: _Options) -> str:
+    """Return the prefix of the statistic that is compared: the one named, or the first."""
+    if options.statistic:
+        return column_of(options.statistic)
+    if isinstance(release, RolledUpRelease):
+        return str(release.statement["statistic"])
+    return column_of(source.statistics[0])
+
+
+def _covers(source: ReleaseSource, statistic: str, basis: str) -> str:
+    if source.is_map:
+        return render_sentence(
+            "derived.txt", "map_comparison_covers", statistic=statistic, noun=noun(statistic),
+            basis=basis,
+        )  # fmt: skip
+    return render_sentence("derived.txt", "comparison_covers", basis=basis)
 
 
 def _take(numbers: CellNumbers, rows: NDArray[np.int64]) -> CellNumbers:
@@ -237,9 +275,12 @@ def _table(
     if "slot" in tables[0].column_names:
         columns |= {"slot_before": tables[0]["slot"], "slot_after": tables[1]["slot"]}
     sides = ("before", "after")
-    columns |= {
-        f"records_{side}": table["records"] for side, table in zip(sides, tables, strict=True)
-    }
+    # Under private presence weights take the place of records, and numbers of units have neither.
+    counts = next((name for name in ("records", "weight") if name in tables[0].column_names), None)
+    if counts is not None:
+        columns |= {
+            f"{counts}_{side}": table[counts] for side, table in zip(sides, tables, strict=True)
+        }
     columns |= {
         side: np.clip(side_numbers.number, *limit)
         for side, side_numbers in zip(sides, numbers, strict=True)
@@ -264,7 +305,8 @@ def _statement(
     slots: tuple[str, str] | None,
 ) -> dict[str, Any]:
     manifest = sources[0].manifest
-    return {
+    model = {"model": manifest["model"]} if sources[0].is_map else {}
+    return model | {
         "kind": "comparison",
         "before": dict(sources[0].identity),
         "after": dict(sources[1].identity),

@@ -10,6 +10,8 @@ from hexveil.base.errors import InputError
 from hexveil.publishing import receipt
 from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.columns.column_table import column_prefixes
+from hexveil.publishing.presence.presence_manifest import MODEL
+from hexveil.publishing.presence.presence_table import OPEN
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.columns.column_checks import has_columns
 from hexveil.publishing.verification.loaded_release import load
@@ -33,11 +35,19 @@ class ReleaseSource:
     identity : mapping
         Data set, request, position in the ledger, price, and the SHA-256 of the receipt if the
         release came from a folder.
+    closed_cells : int
+        Cells of a map with private presence that it publishes no number of.
     """
 
     table: pa.Table
     manifest: Mapping[str, Any]
     identity: Mapping[str, Any]
+    closed_cells: int = 0
+
+    @property
+    def is_map(self) -> bool:
+        """Whether presence is private: then `table` has the open cells alone."""
+        return bool(self.manifest.get("model") == MODEL)
 
     @property
     def strategy(self) -> str:
@@ -124,12 +134,6 @@ def _from_release(release: Release, checksum: str | None) -> ReleaseSource:
             "inside it, or pass one of its .releases."
         )
     manifest = release.manifest
-    if manifest.get("model") == "presence":
-        raise InputError(
-            "maps with private presence are neither compared nor rolled up: their averages have no "
-            "noise scale of their own; put their intervals side by side, or publish the coarser "
-            "grid."
-        )
     identity = {
         "dataset": manifest["dataset"]["name"],
         "request": manifest["request"],
@@ -140,4 +144,7 @@ def _from_release(release: Release, checksum: str | None) -> ReleaseSource:
     }
     if "delta" in manifest["guarantee"]:
         identity["delta"] = manifest["guarantee"]["delta"]
-    return ReleaseSource(release.table, manifest, identity)
+    if manifest.get("model") != MODEL:
+        return ReleaseSource(release.table, manifest, identity)
+    table = release.table.filter(release.table[OPEN])
+    return ReleaseSource(table, manifest, identity, release.table.num_rows - table.num_rows)

@@ -31,6 +31,15 @@ if TYPE_CHECKING:
 
 _NAMES = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc", "slot_before", "slot_after")
 """Columns that name a cell beside its labels."""
+_SIDES = ("before", "after")
+_WEIGHTS: dict[str, list[tuple[str, str]]] = {
+    "records": [("records", "Records")],
+    "weight": [("weight", "Weight")],
+    "": [],
+}
+"""Columns of what cells are weighted by, with their headings."""
+_AVERAGED = {"records": "averaged_cells", "weight": "averaged_open_cells", "": "added_cells"}
+"""Lines of the card of a roll-up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +57,9 @@ class DerivedCells(ReadOnlyArrays):
         Columns that name a cell without a hexagon.
     further : mapping of str to ndarray
         Columns that the card and the table show beside the number.
+    counted : str
+        What cells are weighted by: "records", "weight" under private presence, "" of numbers of
+        units.
     """
 
     value: Floats
@@ -57,6 +69,7 @@ class DerivedCells(ReadOnlyArrays):
     hexagons: list[str] | None
     labels: Mapping[str, list[str]]
     further: Mapping[str, Floats]
+    counted: str
 
     @property
     def half_width(self) -> Floats:
@@ -92,59 +105,73 @@ class DerivedCells(ReadOnlyArrays):
 
     def extras(self, decimals: int) -> list[dict[str, Any]]:
         """Return the description of the further columns."""
+        weights = _WEIGHTS[self.counted]
         if not self.is_change:
-            return [
-                extra_column("cells", "Released cells", spare=True),
-                extra_column("records", "Records", spare=True),
-            ]
+            heading = "Open cells" if self.counted != "records" else "Released cells"
+            counts = [extra_column(name, text, spare=True) for name, text in weights]
+            return [extra_column("cells", heading, spare=True), *counts]
         return [
             extra_column("before", "Before", decimals, spare=True),
             extra_column("after", "After", decimals, spare=True),
             extra_column("p_value", "p-value", None, spare=True),
-            extra_column("records_before", ""),
-            extra_column("records_after", ""),
+            *(
+                extra_column(f"{name}_{side}", "")
+                for name, _ in weights
+                for side in ("before", "after")
+            ),
         ]
 
     def lines(self) -> list[str]:
         """Return the names of the lines that the card has."""
-        return ["sides", "records_of_sides"] if self.is_change else ["averaged_cells"]
+        if not self.is_change:
+            return [_AVERAGED[self.counted]]
+        return ["sides", *(f"{name}_of_sides" for name, _ in _WEIGHTS[self.counted])]
 
 
-def derived_cells(table: pa.Table, width: float, *, is_change: bool) -> DerivedCells:
+def derived_cells(table: pa.Table, width: float | None, number: str) -> DerivedCells:
     """Return the cells of a roll-up or a comparison.
 
     Parameters
     ----------
     table : pyarrow.Table
-    width : float
-        Of the statistic's range, for grades.
-    is_change : bool
-        Whether it is a comparison.
+    width : float or None
+        Of the statistic's range, for grades; None of numbers of units, which have none.
+    number : str
+        Column of the numbers: "change" of a comparison, else the prefix of the statistic.
     """
-    number = "change" if is_change else "mean"
+    is_change = number == "change"
     value, low, high = (
         _floats(table, name) for name in (number, f"{number}_low", f"{number}_high")
     )
+    present = [name.removesuffix("_before") for name in table.column_names]
+    counted = next((name for name in ("records", "weight") if name in present), "")
+    weights = [name for name, _ in _WEIGHTS[counted]]
     further = (
-        ("before", "after", "p_value", "records_before", "records_after")
+        ["before", "after", "p_value", *(f"{w}_{side}" for w in weights for side in _SIDES)]
         if is_change
-        else ("cells", "records")
+        else ["cells", *weights]
     )
+    first = [*further, number]
     half_width = np.maximum(value - low, high - value)
     return DerivedCells(
         value,
         low,
         high,
-        table["verdict"].to_pylist() if is_change else _grades(half_width, width),
+        table["verdict"].to_pylist() if is_change else _grades(half_width, width, value),
         column_texts(table, "hexagon"),
-        _labels(table, further[-2] if is_change else "cells"),
+        _labels(table, min(first, key=table.column_names.index)),
         {name: _floats(table, name) for name in further},
+        counted,
     )
 
 
-def _grades(half_width: Floats, width: float) -> list[str]:
-    """Return the grades of intervals, as those of releases within public bounds."""
-    conditions = [half_width <= width / 10, half_width <= width / 4]
+def _grades(half_width: Floats, width: float | None, value: Floats) -> list[str]:
+    """Return the grades of intervals, as those of releases within public bounds.
+
+    Those of numbers of units, which have no range, are relative to the number.
+    """
+    limits = (value / 4, value) if width is None else (width / 10, width / 4)
+    conditions = [half_width <= limit for limit in limits]
     return [str(grade) for grade in np.select(conditions, ["good", "caution"], "noise")]
 
 

@@ -18,7 +18,7 @@ from hexveil.base.rational import to_fraction
 from hexveil.report.derived.derived_cells import derived_cells, derived_slots
 from hexveil.report.derived.derived_text import template_values
 from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars
-from hexveil.report.manifest_view import RANGE, noun, with_unit
+from hexveil.report.manifest_view import RANGE, is_share, noun, with_unit
 from hexveil.report.page import frame_values
 from hexveil.report.palette import palette
 from hexveil.report.payload import code_texts, draw_map, opening_slot, round_ends
@@ -52,6 +52,8 @@ class DerivedView:
         Width of the statistic's range.
     is_change : bool
         Whether it is a comparison.
+    is_count : bool
+        Whether numbers are those of units, which have no range.
     """
 
     heading: str
@@ -61,6 +63,7 @@ class DerivedView:
     value_unit: str
     range: float
     is_change: bool
+    is_count: bool
 
     @classmethod
     def of(cls, statement: Mapping[str, Any], texts: Mapping[str, Any]) -> DerivedView:
@@ -77,13 +80,18 @@ class DerivedView:
             name=" \u2192 ".join(dict.fromkeys(source["dataset"] for source in sources)),
             unit_text=texts["unit"],
             value_unit=statement["dataset"]["value_unit"] or "",
-            range=(span**2 if statistic == "variance" else span) * RANGE.get(statistic, 1.0),
+            range=1.0
+            if is_share(statistic)
+            else (span**2 if statistic == "variance" else span) * RANGE.get(statistic, 1.0),
             is_change=statement["kind"] == "comparison",
+            is_count=statistic == "users",
         )
 
     @property
     def decimals(self) -> int:
         """Digits shown after the point: a step is at most a five-hundredth of the range."""
+        if self.is_count:
+            return 0
         return min(9, max(0, math.ceil(-math.log10(self.range / 200))))
 
     def amount(self, number: float) -> str:
@@ -121,7 +129,11 @@ def render_derived(
     """
     texts = template_values(table, statement)
     view = DerivedView.of(statement, texts)
-    cells = derived_cells(table, view.range, is_change=view.is_change)
+    cells = derived_cells(
+        table,
+        None if view.is_count else view.range,
+        "change" if view.is_change else statement["statistic"],
+    )
     data = _payload(table, statement, view, cells, context)
     grades = _VERDICTS if view.is_change else _GRADES
     values = texts | {
@@ -135,6 +147,7 @@ def render_derived(
         "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),
         "qualities": [{"name": name, "cells": cells.grade.count(name)} for name in grades],
         "basis": statement["basis"],
+        "of_map": "model" in statement,
         "procedure": statement.get("procedure", ""),
         "rate": f"{100 * statement.get('false_discovery_rate', 0.0):.3g}%",
         # A fact that a statement leaves out is empty text.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hexveil.report.manifest_view import noun, squared
+from hexveil.report.manifest_view import noun, unit_of_statistic
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, 
     values: dict[str, Any] = {
         "heading": render_sentence(
             TEXTS, "heading", kind=kind, statistic=noun(statement["statistic"]),
-            value=dataset["value"],
+            value=dataset["value"], of_units=statement["statistic"] == "users",
         ),
-        "unit": squared(unit) if statement["statistic"] == "variance" else unit,
+        "unit": unit_of_statistic(statement["statistic"], unit),
         "cells": table.num_rows,
         "cost": render_sentence(TEXTS, "cost", kind=kind),
         "covers": statement["covers"],
@@ -71,5 +71,6 @@ def _comparison_values(statement: Mapping[str, Any]) -> dict[str, str]:
             days=statement["days_between"],
             only_before=cells["only_before"],
             only_after=cells["only_after"],
+            of_maps="model" in statement,
         ),
     }

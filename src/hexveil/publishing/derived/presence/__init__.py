@@ -1,0 +1,1 @@
+"""Comparisons and roll-ups of maps with private presence."""

@@ -1,0 +1,104 @@
+"""Roll-up of a map with private presence: averages by noisy weights, and sums of units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hexveil.base.errors import InputError
+from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.count_map import COUNT_MAP
+from hexveil.publishing.derived.presence.open_cell_averages import (
+    GroupWeights,
+    add_units,
+    add_weights,
+    average_open_cells,
+)
+from hexveil.publishing.derived.presence.open_cells import (
+    USERS,
+    open_cells,
+    published_noise,
+    unit_numbers,
+)
+from hexveil.publishing.derived.statistic_names import column_of
+from hexveil.report.manifest_view import is_share, noun
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hexveil.publishing.derived.cell_numbers import CellNumbers
+    from hexveil.publishing.derived.release_source import ReleaseSource
+
+    Ints = NDArray[np.int64]
+
+MEAN = "mean"
+GRID_OF_RELEASE = ("cells", "fingerprint", "in_use")
+"""Facts of the declared grid that a coarser one does not have."""
+
+
+@dataclass(frozen=True, eq=False)
+class RolledUpMap:
+    """Averages or sums over groups of open cells.
+
+    Attributes
+    ----------
+    column : str
+        Prefix of the statistic's columns.
+    numbers : CellNumbers
+    weights : GroupWeights or None
+        None for numbers of units.
+    """
+
+    column: str
+    numbers: CellNumbers
+    weights: GroupWeights | None
+
+    def weight_columns(self) -> dict[str, Any]:
+        """Return the columns of weights; none for numbers of units."""
+        if self.weights is None:
+            return {}
+        ends = (self.weights.weight, self.weights.low, self.weights.high)
+        return dict(zip(("weight", "weight_low", "weight_high"), ends, strict=True))
+
+
+def statistic_to_roll_up(source: ReleaseSource, statistic: str | None) -> str:
+    """Return the prefix of the statistic of a map to roll up: the one named, or the first.
+
+    Raises
+    ------
+    InputError
+        If it does not follow from those of finer cells; the message names what does.
+    """
+    column = column_of(statistic) if statistic else ""
+    possible = [one for one in source.statistics if _adds_up(one)]
+    if statistic and not _adds_up(column):
+        raise InputError(
+            f"the {noun(column)} of coarser cells does not follow from those of finer ones; roll "
+            "up mean, a share, a bin of the histogram or users, or publish the coarser grid."
+        )
+    if not possible:
+        raise InputError(
+            f"the release of {source.identity['dataset']} has {', '.join(source.statistics)}, of "
+            "which none can be averaged or added up over cells; publish the coarser grid."
+        )
+    return column or column_of(possible[0])
+
+
+def roll_up_map(source: ReleaseSource, column: str, group: Ints) -> RolledUpMap:
+    """Return the statistic of each group of open cells.
+
+    Raises
+    ------
+    InputError
+        If the statistic was not released.
+    """
+    if column == USERS:
+        scale = published_noise(source.manifest, COUNT_MAP).scale / PARTS
+        return RolledUpMap(column, add_units(unit_numbers(source), scale, group), None)
+    cells = open_cells(source, column)
+    return RolledUpMap(column, average_open_cells(cells, group), add_weights(cells, group))
+
+
+def _adds_up(statistic: str) -> bool:
+    return statistic in (MEAN, USERS) or is_share(statistic)

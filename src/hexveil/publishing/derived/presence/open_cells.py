@@ -1,0 +1,188 @@
+"""Open cells of a map with private presence as numbers with errors, for comparisons.
+
+Everything follows from the table and the manifest of a release. Symbols: X a number of noise, b its
+scale, T the noisy weight or number of units from which a cell is open.
+
+- **Averages, quantiles, shares.** An average is a ratio of noisy sums, and its interval is that of
+  a ratio, widened by a model (`presence_decoding`); quantiles and shares have intervals by a model
+  of the cell's distribution (`shape_decoding`). A difference takes the interval of each side as its
+  error (square-and-add, `cell_changes`).
+- **Empty cells.** An open cell may be empty, opened by noise alone, and its average is noise then.
+  Such a cell has a noisy weight of W or more with probability P(Z >= W | Z >= T), Z the sum of the
+  noise of its numbers. A change is told only if both cells are told to be used too: its p-value is
+  the largest of three, which is one for the union of the three hypotheses (intersection-union;
+  Berger, Technometrics 24, 1982).
+- **Numbers of units.** N = n + X with a law that is known, so bounds of differences are exact. N is
+  published as 0 where it is below, which brings no number of units further from its own. Where the
+  cell was opened by this very number, N is known to have reached T: the lower end is the n with
+  P(n + X >= N | n + X >= T) = 2.5 %, and if that is below the bound of the noise, all of the
+  distance is counted as bias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.accounting.noise_law import GAUSSIAN as NORMAL
+from hexveil.accounting.noise_law import LAPLACE
+from hexveil.base.errors import InputError
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.count_map import COUNT_MAP
+from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
+from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
+from hexveil.publishing.derived.cell_numbers import CellNumbers
+from hexveil.publishing.presence.presence_manifest import GAUSSIAN
+from hexveil.publishing.presence.shape_table import has_shapes
+from hexveil.report.manifest_view import ManifestView, is_share
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.publishing.derived.release_source import ReleaseSource
+
+    Floats = NDArray[np.float64]
+
+USERS = "users"
+WEIGHT_NUMBERS = 2
+"""Noisy numbers that a weight is the sum of, where there are no bins."""
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class OpenCells(ReadOnlyArrays):
+    """A statistic in the open cells of a map, with the weights of the cells.
+
+    Attributes
+    ----------
+    number, low, high : ndarray of float, shape (n_cells,)
+        Published number and its 95 percent interval.
+    weight, weight_low, weight_high : ndarray of float, shape (n_cells,)
+        Noisy weight of the units there, and its 95 percent interval.
+    limits : tuple of float
+        Least and largest value of the statistic.
+    noise : LaplaceMapNoise or GaussianMapNoise
+        Of each number that a weight is made of, in parts.
+    has_shapes : bool
+        Whether numbers are those of a model of distributions.
+    """
+
+    number: Floats
+    low: Floats
+    high: Floats
+    weight: Floats
+    weight_low: Floats
+    weight_high: Floats
+    limits: tuple[float, float]
+    noise: MapNoise
+    has_shapes: bool
+
+
+def open_cells(source: ReleaseSource, column: str) -> OpenCells:
+    """Return a statistic in the open cells of a map.
+
+    Parameters
+    ----------
+    source : ReleaseSource
+        Of a map with private presence.
+    column : str
+        Prefix of the statistic's columns, which is not `users`.
+
+    Raises
+    ------
+    InputError
+        If the statistic was not released.
+    """
+    _check_released(source, column)
+    names = (column, f"{column}_low", f"{column}_high", "weight", "weight_low", "weight_high")
+    return OpenCells(
+        *(_column(source, name) for name in names),
+        limits_of_statistic(ManifestView.from_manifest(source.manifest), column),
+        published_noise(source.manifest),
+        has_shapes(source.statistics),
+    )
+
+
+def map_numbers(source: ReleaseSource, column: str) -> CellNumbers:
+    """Return the numbers of a statistic in open cells, with the parts of their error.
+
+    Raises
+    ------
+    InputError
+        If the statistic was not released.
+    """
+    if column == USERS:
+        return unit_numbers(source)
+    cells = open_cells(source, column)
+    zero, unknown = np.zeros_like(cells.number), np.full_like(cells.number, np.nan)
+    below, above = cells.number - cells.low, cells.high - cells.number
+    return CellNumbers(cells.number, below, above, zero, zero, unknown, "model")
+
+
+def unit_numbers(source: ReleaseSource) -> CellNumbers:
+    """Return the numbers of units of open cells, with the parts of their error."""
+    _check_released(source, USERS)
+    units, law = _column(source, USERS), published_noise(source.manifest, COUNT_MAP)
+    is_gaussian, scale = isinstance(law, GaussianMapNoise), law.scale / PARTS
+    noise = np.full_like(units, (NORMAL if is_gaussian else LAPLACE).limit95 * scale)
+    zero, opened = np.zeros_like(units), source.manifest["plan"]["open_from"]
+    # Beside other statistics the map opens cells, whose noise is another.
+    is_tested = source.statistics == (USERS,) and opened is not None
+    low = weight_interval(units, law, 1, opened)[0] if is_tested else units - noise
+    distance = units - low
+    return CellNumbers(
+        units,
+        noise,
+        noise,
+        np.where(distance > noise * (1.0 + _SLACK), distance, zero),
+        zero,
+        np.full_like(units, np.nan if is_gaussian else scale),
+        "proven",
+        is_gaussian=is_gaussian,
+    )
+
+
+def empty_chances(source: ReleaseSource, column: str) -> Floats:
+    """Return the chance that noise alone gives an open cell its noisy weight, or a larger one.
+
+    Numbers of units have none: 0 is one of them.
+    """
+    plan = source.manifest["plan"]
+    if column == USERS:
+        return np.zeros(source.table.num_rows)
+    terms = plan["bins"] if has_shapes(source.statistics) else WEIGHT_NUMBERS
+    law, opened = published_noise(source.manifest), plan["open_from"]
+    unit = law.scale / PARTS
+    seen = law.total_tails(terms, _column(source, "weight") / unit)
+    is_open = 1.0 if opened is None else law.total_tails(terms, np.array([opened / unit]))
+    return np.minimum(seen / np.maximum(is_open, np.finfo(np.float64).tiny), 1.0)
+
+
+def published_noise(manifest: Any, stage: str = "") -> MapNoise:  # noqa: ANN401  parsed JSON
+    """Return the law of the noise of a stage, by default of the map that is published."""
+    stages = manifest["plan"]["stages"]
+    one = next((each for each in stages if each["stage"] == stage), stages[-1])
+    scale = float(one["scale"])
+    return GaussianMapNoise(scale) if one["noise"] == GAUSSIAN else LaplaceMapNoise(scale)
+
+
+def limits_of_statistic(view: ManifestView, column: str) -> tuple[float, float]:
+    """Return the least and the largest value of a statistic of a map."""
+    if column == USERS:
+        return 0.0, float("inf")
+    return (0.0, 1.0) if is_share(column) else (view.lower, view.upper)
+
+
+def _check_released(source: ReleaseSource, column: str) -> None:
+    if f"{column}_low" not in source.table.column_names:
+        raise InputError(
+            f"the release of {source.identity['dataset']} has no {column}; it has "
+            f"{', '.join(source.statistics)}."
+        )
+
+
+def _column(source: ReleaseSource, name: str) -> Floats:
+    return np.asarray(source.table[name].to_numpy(), dtype=np.float64)

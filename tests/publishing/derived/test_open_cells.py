@@ -1,0 +1,410 @@
+"""Comparisons and roll-ups of maps with private presence: errors, against exact laws and truth."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import hexveil as hv
+from hexveil.base.errors import InputError
+from hexveil.cli.app import app
+from hexveil.mechanisms.contract import MemoryJournal, execute
+from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise
+from hexveil.mechanisms.presence.presence_decoding import (
+    CLIPPING,
+    GAUSSIAN_CLIPPING,
+    WEIGHTING,
+    decode_map,
+)
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.publishing.derived.cell_changes import find_changes
+from hexveil.publishing.derived.cell_numbers import CellNumbers
+from hexveil.publishing.derived.false_discoveries import find_discoveries
+from hexveil.publishing.derived.presence.open_cell_averages import (
+    add_units,
+    add_weights,
+    average_open_cells,
+)
+from hexveil.publishing.derived.presence.open_cells import OpenCells, empty_chances, unit_numbers
+from hexveil.publishing.derived.release_source import ReleaseSource
+from hexveil.publishing.presence.presence_manifest import presence_manifest
+from hexveil.publishing.presence.presence_publication import booked_stages
+from hexveil.publishing.presence.presence_table import decode_outputs, released_table
+from hexveil.publishing.published_numbers import Release
+
+SCALE = 20
+"""Noise scale of exact laws, in whole units."""
+FULL_SCALE = float(SCALE * PARTS)
+
+
+def fake(numbers, statistics=("users",), opened=None, column="users", noise="discrete Laplace"):
+    """Return the source of a map with these noisy numbers, and what its manifest states."""
+    stage = {"stage": "count map", "noise": noise, "scale": FULL_SCALE}
+    plan = {"statistics": list(statistics), "open_from": opened, "stages": [stage]}
+    ends = {f"{column}{end}": np.asarray(numbers, dtype=float) for end in ("", "_low", "_high")}
+    identity = {"dataset": "cars"}
+    return ReleaseSource(pa.table(ends), {"model": "presence", "plan": plan}, identity)
+
+
+def law(number, grid):
+    """Return the chance of each noisy number on a grid of whole ones, and of all others."""
+    decay = np.exp(-1.0 / SCALE)
+    return (1 - decay) / (1 + decay) * decay ** np.abs(grid - number)
+
+
+@pytest.mark.parametrize("opened", [None, 5 * SCALE])
+def test_a_change_of_units_holds_by_the_exact_law(opened):
+    """Every pair of noisy numbers, with its chance: 95 % and more, given that both are seen."""
+    grid = np.arange(-7 * SCALE if opened is None else opened, 16 * SCALE)
+    shown = np.maximum(grid, 0)
+    side = unit_numbers(fake(shown, ("mean", "users") if opened is None else ("users",), opened))
+    first, second = (one.ravel() for one in np.indices((grid.size, grid.size)))
+    pairs = [
+        CellNumbers(
+            *(getattr(side, name)[rows] for name in ("number", "noise_low", "noise_high")),
+            *(getattr(side, name)[rows] for name in ("bias_low", "bias_high", "scale")),
+            "proven",
+        )
+        for rows in (first, second)
+    ]
+    change = find_changes(*pairs)
+    found = {}
+    for before in (0, 2 * SCALE, 5 * SCALE, 7 * SCALE):
+        for after in (0, SCALE, 4 * SCALE, 6 * SCALE, 8 * SCALE):
+            chance = law(before, grid)[first] * law(after, grid)[second]
+            is_covered = (change.low <= after - before) & (change.high >= after - before)
+            is_told = chance[change.p_value <= 0.05].sum() / chance.sum()
+            found[before, after] = chance[is_covered].sum() / chance.sum()
+            assert before != after or is_told <= 0.051
+    # Noise in whole units of a twentieth of its scale leaves the exact bound by that much.
+    assert min(found.values()) > 0.949
+    if opened is None:
+        assert found[5 * SCALE, 8 * SCALE] < 0.953
+
+
+def test_an_empty_cell_has_the_chance_of_its_weight():
+    """P(Z >= W | Z >= T) by all pairs of halves; 1 at the threshold, and none for units."""
+    grid = np.arange(-30 * SCALE, 30 * SCALE + 1)
+    total = np.convolve(law(0, grid), law(0, grid))
+    sums = np.arange(2 * grid[0], 2 * grid[-1] + 1)
+    opened, weights = 6 * SCALE, np.array([6.0, 8.0, 14.0]) * SCALE
+    source = fake(weights, ("mean",), opened, column="weight")
+    exact = [total[sums >= w].sum() / total[sums >= opened].sum() for w in weights]
+    assert empty_chances(source, "mean") == pytest.approx(exact, rel=0.02)
+    assert empty_chances(source, "users").tolist() == [0.0, 0.0, 0.0]
+    # A grid in use has no test, so that the chance is that of the noise alone.
+    unseen = fake(weights, ("mean",), column="weight")
+    assert empty_chances(unseen, "mean")[0] == pytest.approx(total[sums >= opened].sum(), rel=0.03)
+
+
+@pytest.mark.parametrize("noise", ["discrete Laplace", "discrete Gaussian"])
+def test_sums_of_units_hold(noise):
+    """Of 40 cells, half of them nearly empty: in 95 % of 4,000 runs and more, of a fixed seed."""
+    rng, runs = np.random.default_rng(8), 4000
+    truth = np.tile([0, SCALE // 2, 5 * SCALE, 20 * SCALE], 10)
+    draw = rng.normal if noise == "discrete Gaussian" else rng.laplace
+    noisy = np.maximum(truth + draw(0.0, SCALE, (runs, truth.size)), 0.0)
+    cells = unit_numbers(fake(noisy.ravel(), ("mean", "users"), noise=noise))
+    made = add_units(cells, SCALE, np.repeat(np.arange(runs), truth.size))
+    low, high = made.number - made.noise_low - made.bias_low, made.number + made.noise_high
+    assert np.mean((low <= truth.sum()) & (truth.sum() <= high)) > 0.95
+    # One cell alone keeps its own bound.
+    alone = add_units(unit_numbers(fake([90.0], ("mean", "users"))), SCALE, np.array([0]))
+    assert alone.bias_low[0] == 0.0
+    assert alone.noise_low[0] == pytest.approx(SCALE * np.log(20), rel=1e-6)
+
+
+class InventedMap:
+    """Cells whose true averages and weights are known, with errors by the stated model."""
+
+    def __init__(self, noise, typical, *, one_centre, seed=3):
+        self.rng, self.noise, n = np.random.default_rng(seed), noise, 120
+        self.weight = typical * self.rng.lognormal(0.0, 1.0, n)
+        self.weight[:8] = 0.0
+        level = np.clip(0.4 + 0.06 * self.rng.normal(size=n), 0.2, 0.6)
+        drawn = np.full(n, 0.4) if one_centre else 0.4 + 0.7 * (level - 0.4)
+        self.centre, self.radius = np.rint(drawn * PARTS).astype(np.int64), PARTS * 15 // 100
+        self.ratio = np.clip((level * PARTS - self.centre) / self.radius, -0.8, 0.8)
+        self.threshold = noise.opening_threshold(n, 1.0)
+
+    def released(self):
+        """Return which cells are open, their numbers, and the true averages."""
+        is_gaussian, n = isinstance(self.noise, GaussianMapNoise), self.weight.size
+        draw = self.rng.normal if is_gaussian else self.rng.laplace
+        halves = [self.weight * (1.0 + sign * self.ratio) / 2.0 * PARTS for sign in (1, -1)]
+        noisy = np.concatenate(halves) + draw(0.0, self.noise.scale, 2 * n)
+        window = CellWindow(np.ones(n, dtype=np.int64), self.centre, self.radius)
+        decoded = decode_map(window, np.rint(noisy).astype(np.int64), self.noise, self.threshold)
+        clipping = (GAUSSIAN_CLIPPING if is_gaussian else CLIPPING) * self.rng.normal()
+        weighting = WEIGHTING / np.sqrt(np.maximum(self.weight, 1.0)) * self.rng.normal(size=n)
+        truth = (self.centre + self.radius * (self.ratio + clipping + weighting)) / PARTS
+        names = ("mean", "mean_low", "mean_high", "weight", "weight_low", "weight_high")
+        columns = (getattr(decoded, name)[decoded.is_open] for name in names)
+        return decoded.is_open, OpenCells(*columns, (0.0, 1.0), self.noise, has_shapes=False), truth
+
+
+def by_intervals(cells, rows):
+    """Return the numbers of some cells, whose errors are their intervals."""
+    number, below, above = cells.number, cells.number - cells.low, cells.high - cells.number
+    zero, unknown = np.zeros(rows.size), np.full(rows.size, np.nan)
+    return CellNumbers(number[rows], below[rows], above[rows], zero, zero, unknown, "model")
+
+
+@pytest.mark.parametrize(
+    ("noise", "typical", "one_centre", "at_least"),
+    [
+        (LaplaceMapNoise(1.0 * PARTS), 20.0, True, 0.97),
+        (LaplaceMapNoise(1.0 * PARTS), 100.0, False, 0.9),
+        (GaussianMapNoise(1.4 * PARTS), 20.0, False, 0.9),
+    ],
+)
+def test_intervals_of_maps_hold(noise, typical, one_centre, at_least):
+    """Changes in 93 to 98 % of invented cells; averages and weights of all of them as often.
+
+    Nothing was changed, so no more than 5 % of the runs may tell a change anywhere.
+    """
+    world, runs = InventedMap(noise, typical, one_centre=one_centre), 60
+    held, averages, weights, told = [], [], [], 0
+    for _ in range(runs):
+        sides = [world.released() for _ in range(2)]
+        both = sides[0][0] & sides[1][0]
+        pairs = [by_intervals(cells, np.flatnonzero(both[seen])) for seen, cells, _ in sides]
+        change = find_changes(*pairs)
+        truth = (sides[1][2] - sides[0][2])[both]
+        is_used = world.weight[both] > 0.0
+        held.append(((change.low <= truth) & (truth <= change.high))[is_used])
+        told += find_discoveries(change.p_value, 0.05, are_independent=False).any()
+        for seen, cells, true in sides:
+            group = np.zeros(int(seen.sum()), dtype=np.int64)
+            made, total = average_open_cells(cells, group), add_weights(cells, group)
+            goal = np.average(true[seen], weights=world.weight[seen])
+            low = made.number - made.noise_low - made.bias_low
+            averages.append(low <= goal <= made.number + made.noise_high + made.bias_high)
+            weights.append(total.low <= world.weight[seen].sum() <= total.high)
+    assert 0.93 <= np.mean(np.concatenate(held)) <= 0.985
+    assert np.mean(averages) >= at_least
+    assert np.mean(weights) >= 0.95
+    # Chances are far below 5 %: dependent cells are controlled more strictly.
+    assert told <= 0.05 * runs
+
+
+def test_an_average_of_one_cell_is_the_cell():
+    """A lone cell keeps its interval; of cells alike noise averages out, clipping does not."""
+    one = [np.full(400, number) for number in (0.5, 0.45, 0.55, 1e4, 1e4 - 1.0, 1e4 + 1.0)]
+    cells = OpenCells(*one, (0.0, 1.0), LaplaceMapNoise(float(PARTS)), has_shapes=False)
+    alone = average_open_cells(cells, np.arange(400))
+    assert alone.noise_low == pytest.approx(0.05)
+    assert alone.noise_high == pytest.approx(0.05)
+    assert not alone.bias_low.any()
+    together = average_open_cells(cells, np.zeros(400, dtype=np.int64))
+    assert 0.0498 < together.noise_low[0] < 0.05
+    # An end at the bound is bias, and averaged in full; so is all of the error of a share.
+    far = average_open_cells(replace(cells, high=np.ones(400)), np.zeros(400, dtype=np.int64))
+    assert far.bias_high[0] == pytest.approx(0.45)
+    shares = average_open_cells(replace(cells, has_shapes=True), np.arange(400) // 200)
+    assert shares.noise_low == pytest.approx(0.05)
+
+
+# ---- releases and folders ----
+
+SPEEDS = {"before": 30.0, "after": 52.0}
+CARS = {
+    "user": "car", "value": "speed", "bounds": (0, 100), "quantum": "0.1", "value_unit": "km/h",
+    "lat": "lat", "lon": "lon", "protect": "presence",
+    "cells": hv.Cells(5, None, area=(20.3, 51.8, 21.7, 52.6)),
+}  # fmt: skip
+STATISTICS = ("mean", "p50", "share<40", "histogram", "users")
+
+
+def released(dataset, plan, name, seed):
+    """Return a release of simulated noise."""
+    booked = booked_stages(plan)
+    meter = booked.shares.meter(booked.stages.losses() * (1.0 + 1e-9))
+    noise = SimulatedNoise(np.random.default_rng(seed), 1)
+    outputs = execute(booked.stages, PresenceSums(dataset.pairs), noise, MemoryJournal(), meter)
+    table = released_table(plan.request, decode_outputs(plan.request, outputs), "speed", "km/h")
+    manifest = presence_manifest("cars", plan, outputs, name[:1] * 64, None)
+    return Release(table, manifest, plan.epsilon, replayed=False)
+
+
+@pytest.fixture(scope="module")
+def maps():
+    """Return two maps of averages, two of distributions beside numbers of units, two of units."""
+    made = {}
+    for seed, (name, speed) in enumerate(SPEEDS.items()):
+        rng = np.random.default_rng(seed)
+        unit = np.arange(6000) % 2000
+        records = pa.table(
+            {
+                "car": unit.astype(str),
+                "speed": np.clip(speed + 5 * rng.normal(size=unit.size), 0, 100),
+                "lat": 52.2 + 0.08 * rng.normal(size=unit.size),
+                "lon": 21.0 + 0.12 * rng.normal(size=unit.size),
+            }
+        )
+        dataset = hv.read(records, **CARS, statistics=STATISTICS)
+        fleet = hv.FleetDeclaration(2000, 3, 2)
+        for kind in ("mean", STATISTICS, "users"):
+            plan = hv.plan(dataset, epsilon=6, fleet=fleet, statistics=kind)
+            made.setdefault(kind, []).append(released(dataset, plan, name, seed))
+    return made
+
+
+@pytest.fixture(scope="module")
+def folders(maps, tmp_path_factory):
+    """Return the folders of the maps of averages, and of distributions."""
+    place = tmp_path_factory.mktemp("maps")
+    pairs = {"mean": maps["mean"], "all": maps[STATISTICS]}
+    return {
+        name: [one.write(place / f"{name}-{side}") for one, side in zip(pair, SPEEDS, strict=True)]
+        for name, pair in pairs.items()
+    }
+
+
+def test_maps_are_compared_cell_by_cell(maps):
+    """The difference of published numbers in cells open in both, by square-and-add; all higher."""
+    before, after = maps["mean"]
+    made = hv.compare_releases(before, after)
+    rows = {row["cell"]: row for row in before}, {row["cell"]: row for row in after}
+    both = [
+        (rows[0][c], rows[1][c]) for c in rows[0] if rows[0][c]["is_open"] and rows[1][c]["is_open"]
+    ]
+    assert len(made) == len(both) > 10
+    for row, (a, b) in zip(made.table.to_pylist(), both, strict=True):
+        assert row["change"] == pytest.approx(b["mean"] - a["mean"])
+        below = np.hypot(b["mean"] - b["mean_low"], a["mean_high"] - a["mean"])
+        assert row["change_low"] == pytest.approx(row["change"] - below)
+        assert (row["weight_before"], row["weight_after"]) == (a["weight"], b["weight"])
+    assert made.verdicts["lower"] == 0
+    assert made.verdicts["higher"] > len(made) // 3
+    statement = made.statement
+    assert statement["model"] == "presence"
+    assert statement["procedure"] == "Benjamini-Yekutieli"
+    assert statement["basis"] == "model"
+    assert "opened by noise alone" in statement["covers"]
+    assert "which vehicles reported" in statement["not_covered"]
+    closed = sum(not row["is_open"] for row in before)
+    assert statement["cells"]["only_after"] <= closed
+
+
+def test_a_cell_that_may_be_empty_is_left_blank(maps):
+    """A cell whose weight noise alone could have is not told, however far its average is off."""
+    before, after = maps["mean"]
+    names = before.table.column_names
+    sure = hv.compare_releases(before, after)
+    opened = before.manifest["plan"]["open_from"]
+    barely = pa.array([opened if row["is_open"] else None for row in before])
+    table = before.table.set_column(names.index("weight"), "weight", barely)
+    made = hv.compare_releases(replace(before, table=table), after)
+    assert made.table["change"].equals(sure.table["change"])
+    assert min(made.table["p_value"].to_pylist()) == pytest.approx(1.0)
+    assert made.verdicts["higher"] == 0
+
+
+@pytest.mark.parametrize("statistic", ["mean", "p50", "share<40", "histogram_09", "users"])
+def test_each_statistic_of_a_map_is_compared(maps, statistic):
+    """Medians, shares, bins and numbers of units; changes have the range of the statistic."""
+    made = hv.compare_releases(*maps[STATISTICS], statistic=statistic)
+    column = {"share<40": "share_below_40"}.get(statistic, statistic)
+    assert made.statement["statistic"] == column
+    change = made.table["change"].to_numpy()
+    is_share = statistic.startswith(("share", "histogram"))
+    assert is_share == bool(np.abs(change).max() <= 1.0)
+    if statistic in ("mean", "p50"):
+        assert made.verdicts["higher"] > made.verdicts["lower"] == 0
+    if statistic == "users":
+        assert made.statement["procedure"] == "Benjamini-Hochberg"
+        assert made.statement["basis"] == "proven"
+
+
+def test_maps_are_rolled_up(maps):
+    """By noisy weights, within the errors of the cells; numbers of units add up."""
+    first = maps["mean"][0]
+    cells = [row for row in first if row["is_open"]]
+    made = hv.roll_up(first, one_cell=True)
+    (row,) = made.table.to_pylist()
+    weights = np.array([one["weight"] for one in cells])
+    assert row["mean"] == pytest.approx(np.average([one["mean"] for one in cells], weights=weights))
+    assert row["cells"] == len(cells)
+    assert row["weight"] == pytest.approx(weights.sum())
+    assert row["mean_low"] <= SPEEDS["before"] <= row["mean_high"]
+    assert made.statement["closed_cells"] == len(first) - len(cells)
+    assert "fingerprint" not in made.statement["grid"]
+    parents = hv.roll_up(maps[STATISTICS][0], resolution=4, statistic="share<40")
+    assert set(parents.table.column_names) >= {"share_below_40", "share_below_40_low", "weight"}
+    alone = hv.roll_up(maps["users"][0], resolution=3)
+    open_units = [one["users"] for one in maps["users"][0] if one["is_open"]]
+    assert sum(alone.table["users"].to_pylist()) == pytest.approx(sum(open_units))
+    both = [hv.roll_up(one, resolution=3) for one in maps["users"]]
+    changes = hv.compare_releases(*both)
+    assert changes.statement["statistic"] == "users"
+    assert changes.table.column_names[:3] == ["hexagon", "before", "after"]
+
+
+def test_refusals_of_maps_are_sentences(maps):
+    """Models apart, medians of coarser cells, missing statistics, other caps, nothing open."""
+    first, second = maps["mean"]
+    values = replace(second, manifest=second.manifest | {"model": "values"})
+    with pytest.raises(InputError, match="protects values and the other one presence"):
+        hv.compare_releases(first, values)
+    with pytest.raises(InputError, match="the median of coarser cells does not follow"):
+        hv.roll_up(maps[STATISTICS][0], one_cell=True, statistic="p50")
+    with pytest.raises(InputError, match="has no users; it has mean"):
+        hv.roll_up(first, one_cell=True, statistic="users")
+    with pytest.raises(InputError, match="has no p50; it has mean"):
+        hv.compare_releases(first, second, statistic="p50")
+    with pytest.raises(InputError, match="name one bin, histogram_01 to histogram_20"):
+        hv.compare_releases(*maps[STATISTICS], statistic="histogram")
+    medians = replace(
+        first, manifest=first.manifest | {"plan": first.manifest["plan"] | {"statistics": ["p50"]}}
+    )
+    with pytest.raises(InputError, match="has p50, of which none"):
+        hv.roll_up(medians, one_cell=True)
+    units = maps["users"]
+    plan = units[1].manifest["plan"] | {"user_cap": "7 cells"}
+    capped = replace(units[1], manifest=units[1].manifest | {"plan": plan})
+    with pytest.raises(InputError, match=r"counts fully \(cells_per_unit\): 2 cells and 7 cells"):
+        hv.compare_releases(units[0], capped)
+    at = first.table.column_names.index("is_open")
+    none = pa.array([False] * len(first))
+    closed = replace(first, table=first.table.set_column(at, "is_open", none))
+    with pytest.raises(InputError, match="no cell of the release is open"):
+        hv.roll_up(closed, one_cell=True)
+    with pytest.raises(InputError, match="no cell in common"):
+        hv.compare_releases(closed, second)
+
+
+def test_the_commands_take_maps(folders, tmp_path):
+    """Both commands, their folders and their pages; numbers of units have no unit of measure."""
+    run = CliRunner().invoke
+    first, second = map(str, folders["mean"])
+    made = run(app, ["compare", first, second, "--out", str(tmp_path / "changes")])
+    assert made.exit_code == 0, made.output
+    statement = json.loads((tmp_path / "changes" / "comparison.json").read_text("utf-8"))
+    assert statement["before"]["receipt_sha256"]
+    readme = " ".join((tmp_path / "changes" / "README.txt").read_text("utf-8").split())
+    assert "by noise alone" in readme
+    page = (tmp_path / "changes" / "comparison.html").read_text("utf-8")
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    assert data["lines"] == ["sides", "weight_of_sides"]
+    assert len(data["columns"]["weight_before"]) == statement["cells"]["compared"]
+    for options, heading in (
+        (["--one-cell"], "Average"),
+        (["--one-cell", "--statistic", "share<40"], "Share"),
+        (["--resolution", "4", "--statistic", "users"], "Units"),
+    ):
+        place = tmp_path / heading
+        made = run(app, ["roll-up", str(folders["all"][0]), *options, "--out", str(place)])
+        assert made.exit_code == 0, made.output
+        assert made.output.startswith(heading)
+        page = (place / "roll-up.html").read_text("utf-8")
+        assert "open cell" in page
+        assert "Released cells" not in page
+    made = run(app, ["compare", *map(str, folders["all"]), "--one-cell", "--statistic", "users"])
+    assert "1 cell" in made.output, made.output

@@ -10,7 +10,7 @@ import pytest
 
 from hexveil.model.cells import Labels
 from hexveil.records import Select, from_sums, read
-from hexveil.records.duckdb import cached_reading
+from hexveil.records.duckdb.caching import cached_reading
 from hexveil.records.duckdb.packing import merged_entries, packed_records
 from hexveil.records.sources import merged_packs
 from hexveil.records.sql import sums_query

@@ -20,7 +20,8 @@ from examples import examples
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import Cells, Labels
-from hexveil.records.duckdb import cached_reading, source
+from hexveil.records.duckdb.caching import cached_reading, file_groups
+from hexveil.records.duckdb.formats import parquet_files
 from hexveil.records.duckdb.packing import packed_records
 from hexveil.records.read import read
 from hexveil.records.select import Select
@@ -355,7 +356,7 @@ def test_groups_are_the_components_of_spans_that_meet(ends):
                 joined = group[one] | group[other]
                 group |= dict.fromkeys(joined, joined)
     expected = {frozenset(names) for names in group.values()}
-    found = cached_reading.group_overlapping(spans)
+    found = file_groups.group_overlapping(spans)
     assert {frozenset(names) for names in found} == expected
     assert sum(map(len, found)) == len(spans)
 
@@ -388,9 +389,13 @@ def test_files_declare_alike_only_with_the_same_outer_names(tmp_path):
     paths = [str(tmp_path / f"{name}.parquet") for name in ("a", "b", "a again")]
     for path, name in zip(paths, "aba", strict=True):
         pq.write_table(pa.table({name: pa.array([{"x": 1}])}), path)
-    first, fields = source._parquet_schema(paths[0], None)
+    first, fields = parquet_files._parquet_schema(paths[0], None)
     assert fields.names == ["a"]
-    assert [source._parquet_schema(path, first)[1] is None for path in paths] == [True, False, True]
+    assert [parquet_files._parquet_schema(path, first)[1] is None for path in paths] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_a_file_that_is_listed_twice_agrees(days, place):

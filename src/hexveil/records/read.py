@@ -275,7 +275,8 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         time zone of `cells`.
     cache : str or path, optional
         Private folder of sums per file, made if it is not there: only files that are new are
-        read, or whose declared `version` is. What is returned is the same.
+        read, or whose declared `version` is. What is returned is the same. With Spark its
+        executors see the folder too.
     scratch : str or path, optional
         Private folder of temporary files, made if it is not there; default HEXVEIL_SCRATCH, else
         a folder in the machine's temporary folder. What killed runs left in it is removed.
@@ -314,7 +315,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     """
     is_private = check_protect(protect, cells)
     terms = terms_of(statistics, is_private=is_private)
-    spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
+    spark = _spark(engine, source)
     # All arguments are checked before a file is opened.
     requests = [
         _request_of(
@@ -460,7 +461,7 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
     )
 
 
-def _spark(engine: object, source: object, *, by_file: bool) -> Any:  # noqa: ANN401  pyspark is not loaded
+def _spark(engine: object, source: object) -> Any:  # noqa: ANN401  pyspark is not loaded
     """Return the Spark session that reads the records, None where DuckDB does."""
     frame = is_spark(source, "DataFrame")
     if engine is None and not frame:
@@ -472,11 +473,6 @@ def _spark(engine: object, source: object, *, by_file: bool) -> Any:  # noqa: AN
     if not (engine is None or engine == "spark" or is_spark(engine, "SparkSession")):
         raise InputError(
             f'engine must be "duckdb", "spark", a Spark session or left out, got {engine!r}.'
-        )
-    if by_file:
-        raise InputError(
-            "cache: a cache holds pairs that DuckDB reads, file by file. Leave cache and versions "
-            'by file out where Spark reads, or read cached days with engine="duckdb".'
         )
     if find_spec("pyspark") is None:
         raise InputError('engine "spark" needs the package pyspark: pip install "hexveil[spark]".')

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.source import Relation
     from hexveil.records.sources.source_files import Files, MemoryTable
 
 _MEMORY = "1GB"

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hexveil.base.rational import Number
+    from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.source import Relation
 
 UNIT_FACTORS = {
     "km/h where others are in mph": 1.609344,

@@ -10,7 +10,7 @@ import pytest
 
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells
-from hexveil.records.duckdb import source
+from hexveil.records.duckdb import relation
 from hexveil.records.duckdb.delimited import block_loading, parsed_records, plain_blocks
 from hexveil.records.duckdb.delimited.plain_blocks import Block, NotPlainError
 from hexveil.records.duckdb.delimited.typed_columns import TYPES, Declarations, typed_block
@@ -226,13 +226,13 @@ def parsed(path, monkeypatch, *, plain, cells=None, size=1_000, rows=30):
     else:
         monkeypatch.setattr(block_loading, "plain_blocks", refuse)
     found = {}
-    count = source.Relation.skipped
+    count = relation.Relation.skipped
 
     def rows(relation, session, paths=None):
         found["rows"] = session.rows("SELECT * FROM parsed_records")
         return count(relation, session, paths)
 
-    monkeypatch.setattr(source.Relation, "skipped", rows)
+    monkeypatch.setattr(relation.Relation, "skipped", rows)
     dataset = read(
         path, user="u", value="v", lat="lat", lon="lon", time="t", bounds=(0, 65), memory="64MB",
         cells=cells or Cells(8, "1h", ZONE), select=Select(min_users=1), max_bad_rows=1,

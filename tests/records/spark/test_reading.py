@@ -145,8 +145,8 @@ def test_variants_are_read_as_json(spark):
     [
         ({"engine": "duckdb"}, "reads no Spark DataFrame"),
         ({"engine": 7}, "engine must be"),
-        ({"cache": "folder"}, "a cache holds pairs that DuckDB reads"),
-        ({"version": {"*": "1"}}, "a cache holds pairs that DuckDB reads"),
+        ({"cache": "folder"}, "does not say which of its files changed"),
+        ({"version": {"*": "1"}}, "version by files is for a cache"),
     ],
 )
 def test_what_spark_cannot_do_is_refused(spark, arguments, sentence):

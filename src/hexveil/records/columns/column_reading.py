@@ -29,13 +29,15 @@ def read_column(
     cached: tuple[Any, Any],
 ) -> Dataset:
     """Return the data set of one value column; `cached` is the cache and the versions."""
+    cache, version = cached
     if spark is not None:
         from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415
 
-        return read_by_spark(spark, resolve_spark_source(source), request)
+        records = resolve_spark_source(source, unpack=cache is None)
+        resolved = resolve_cache(cache, version, source, records)
+        return read_by_spark(spark, records, replace(request, cache=resolved))
     from hexveil.records.duckdb.reading import read_dataset  # noqa: PLC0415  the engine
 
-    cache, version = cached
     files = resolve_source(source, unpack=False)
     # Delimited text is checked as it is read, and files of a cache that are new.
     if cache is None:

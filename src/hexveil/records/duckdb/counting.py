@@ -14,8 +14,8 @@ from hexveil.records.feasible_sums import squares_fit
 
 if TYPE_CHECKING:
     from hexveil.records.duckdb.pair_store import PairStore
+    from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.source import Relation
     from hexveil.records.read_request import ReadRequest
 
 

@@ -10,7 +10,7 @@ from hexveil.base.errors import InputError
 from hexveil.records.utc_offsets import END_OF_TIMES, UtcOffsets, clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from hexveil.records.sources.columns import ColumnRef
 
@@ -346,3 +346,9 @@ def _json_path(path: Path) -> str:
         for s in path
     )
     return literal("$" + "".join(steps))
+
+
+def select_without(excluded: Collection[str]) -> str:
+    """Return the beginning of a query of all columns but some."""
+    names = ", ".join(map(identifier, sorted(excluded)))
+    return f"SELECT * EXCLUDE ({names})" if names else "SELECT *"

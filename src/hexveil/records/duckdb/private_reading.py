@@ -17,11 +17,11 @@ from hexveil.model.cells import Labels
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.records.duckdb import aggregation
-from hexveil.records.duckdb.cached_reading import count_cached
+from hexveil.records.duckdb.caching.cached_reading import count_cached
 from hexveil.records.duckdb.counting import count_source
 from hexveil.records.duckdb.reading import rule_counts
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.source import Relation, open_source
+from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.validation import scan_once
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hexveil.model.cells import CellTable
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.records.duckdb.pair_store import PairStore
+    from hexveil.records.duckdb.relation import Relation
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files
 

@@ -9,11 +9,11 @@ from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
-from hexveil.records.duckdb.cached_reading import count_cached
+from hexveil.records.duckdb.caching.cached_reading import count_cached
 from hexveil.records.duckdb.counting import check_offsets, count_source
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.source import Relation, open_source
+from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.spilling.blocked_pairs import BlockedPairs, block_pairs
 from hexveil.records.duckdb.validation import (
     BOX,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.pair_bins import PairBins
+    from hexveil.records.duckdb.relation import Relation
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files
     from hexveil.records.units import Units

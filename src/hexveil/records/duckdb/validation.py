@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from hexveil.model.public_metadata import ValueLattice
+    from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.source import Relation
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.columns import ColumnRef
 

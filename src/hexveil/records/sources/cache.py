@@ -27,7 +27,14 @@ from hexveil.base import atomic_files, private_folder
 from hexveil.base.errors import InputError, StorageError
 from hexveil.records.sources.merged_packs import KEPT, PACK, PACK_TABLE, MergedPack, read_pack
 from hexveil.records.sources.sealed_files import digest_of, hash_terms, read_sealed, seal
-from hexveil.records.sources.source_files import Files, safe_path
+from hexveil.records.sources.source_files import (
+    Files,
+    Frame,
+    Remote,
+    is_address,
+    local_path,
+    safe_path,
+)
 from hexveil.records.sources.versions import Versions
 
 if TYPE_CHECKING:
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
 FORMAT = 3
 """To be raised whenever equal queries make other tables, or a head has other fields."""
 HEAD, TABLE = ".entry", ".pairs"
+CACHE_CHANGED = "the cache folder was changed by somebody else while it was read; run again."
 _NOTE = (
     "PRIVATE. hexveil keeps sums of single users here, with their ids, so that records need not\n"
     "be read again. Nobody else may read this folder, and it is not to be shared or published.\n"
@@ -139,7 +147,7 @@ def resolve_cache(
     ----------
     given_source : object
         The source as the caller wrote it.
-    source : Files, or anything else
+    source : Files, Remote, or anything else
         What was found of it.
 
     Raises
@@ -153,8 +161,18 @@ def resolve_cache(
         return None
     if not isinstance(cache, (str, os.PathLike)) or not str(cache):
         raise InputError(f"cache must be the name of a folder, got {type(cache).__name__}.")
-    if not isinstance(source, Files):
+    if isinstance(source, Frame):
+        raise InputError(
+            "cache is for files, and a Spark DataFrame does not say which of its files changed; "
+            "name its Parquet files as the source, or leave cache out."
+        )
+    if not isinstance(source, (Files, Remote)):
         raise InputError("cache is for files; a table in memory is read each time, leave it out.")
+    if is_address(str(cache)):
+        raise InputError(
+            f"cache: {str(cache)!r} is an address; name a folder, which with Spark its executors "
+            "see too."
+        )
     if version is None:
         raise InputError(
             "cache needs a version: what is cached of a file holds as long as its holder declares "
@@ -167,12 +185,13 @@ def resolve_cache(
     return Cache(folder, Versions.parse(version))
 
 
-def _refuse_among(folder: Path, given_source: Sequence[object], source: Files) -> None:
+def _refuse_among(folder: Path, given_source: Sequence[object], source: Files | Remote) -> None:
     """Refuse a cache that a source would find among its files, or that holds records."""
     # Links resolved: a cache among the records would be read as records.
     cache = os.path.realpath(folder)
-    inside = any(_could_contain(str(item), cache) for item in given_source)
-    around = any(Path(os.path.realpath(p)).is_relative_to(cache) for p in source.paths)
+    inside = any(_could_contain(local_path(str(item)), cache) for item in given_source)
+    paths = map(local_path, source.paths)
+    around = any(Path(os.path.realpath(path)).is_relative_to(cache) for path in paths)
     if inside or around:
         raise InputError(
             f"cache: {str(folder)!r} and the records lie one within the other; name a folder "
@@ -257,18 +276,38 @@ class CacheFolder:
         What it replaces is removed. If another process was faster, its entry stands.
         """
         with _translate_errors("written"), self._locked_with_table(write, TABLE) as (table, digest):
-            entry = replace(entry, table=table, digest=digest)
-            head = self._folder / (entry.key + HEAD)
-            existing = _read_head(head)
-            if existing is not None and existing.files == entry.files and self.is_intact(existing):
-                # An entry with time spans serves more requests than one without.
-                stands = existing if existing.spans is not None or entry.spans is None else entry
-            else:
-                stands = entry
-            if stands is entry:
-                # After the table is durable: a head always stands for a whole entry.
-                atomic_files.write(head, _head_text(entry), mode=0o600)
-            self._clean(stands)
+            return self._settle(replace(entry, table=table, digest=digest))
+
+    @contextlib.contextmanager
+    def workplace(self) -> Iterator[Path]:
+        """Yield a private folder on the same disk, for tables that are not whole yet."""
+        with (
+            _translate_errors("written"),
+            atomic_files.temporary_folder(self._folder / "tables") as folder,
+        ):
+            yield folder
+
+    def adopt(self, entry: CacheEntry, written: Path) -> CacheEntry:
+        """Store an entry with its digest and a durable table of the workplace; see `put`."""
+        with _translate_errors("written"), atomic_files.exclusive_lock(self._folder):
+            table = self._folder / (secrets.token_hex(16) + TABLE)
+            written.replace(table)
+            atomic_files.fsync(self._folder)
+            return self._settle(replace(entry, table=table.name))
+
+    def _settle(self, entry: CacheEntry) -> CacheEntry:
+        """Write the head of an entry unless another one stands; tidy up. Only under the lock."""
+        head = self._folder / (entry.key + HEAD)
+        existing = _read_head(head)
+        if existing is not None and existing.files == entry.files and self.is_intact(existing):
+            # An entry with time spans serves more requests than one without.
+            stands = existing if existing.spans is not None or entry.spans is None else entry
+        else:
+            stands = entry
+        if stands is entry:
+            # After the table is durable: a head always stands for a whole entry.
+            atomic_files.write(head, _head_text(entry), mode=0o600)
+        self._clean(stands)
         return stands
 
     def packs(self, query: str) -> list[MergedPack]:
@@ -358,6 +397,11 @@ def stamp_file(path: str, version: str) -> FileStamp:
     )
 
 
+def stamp_address(address: str, version: str, size: int, changed: int) -> FileStamp:
+    """Return the identity of a file at an address, with its size and time of change."""
+    return FileStamp(hash_terms([address]), hash_terms([version]), size, changed)
+
+
 def refuse_changed_sizes(stamps: Mapping[str, FileStamp], entries: Sequence[CacheEntry]) -> None:
     """Raise InputError if a file has another size than it had under the same version.
 
@@ -375,6 +419,18 @@ def refuse_changed_sizes(stamps: Mapping[str, FileStamp], entries: Sequence[Cach
             raise InputError(
                 f"version: the file {Path(path).name!r} has another size than when it was "
                 "read under this version, so it is not the same; declare a new version."
+            )
+
+
+def refuse_changed_while_read(
+    before: Mapping[str, FileStamp], after: Mapping[str, FileStamp | None]
+) -> None:
+    """Raise InputError if a file that was read is no longer as it was before."""
+    for path, now in after.items():
+        if now != before.get(path):
+            raise InputError(
+                f"source: the file {Path(path).name!r} changed while it was read; run again "
+                "once it is written."
             )
 
 

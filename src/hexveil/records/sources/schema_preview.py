@@ -16,8 +16,8 @@ from hexveil.records.sources.vocabulary import is_id_name
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.source import Relation
     from hexveil.records.sources.columns import Schema
 
 _MEMORY = "500MB"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -150,8 +151,26 @@ def is_spark(value: object, kind: str) -> bool:
     )
 
 
-def resolve_spark_source(source: object) -> Files | MemoryTable | Frame | Remote:
-    """Resolve the caller's source for Spark.
+def is_address(name: str) -> bool:
+    """Return whether a name is an address, like `s3://...`."""
+    return _ADDRESS.match(name) is not None
+
+
+def local_path(name: str) -> str:
+    """Return the path of an address on a disk; any other name as it is.
+
+    Examples
+    --------
+    >>> local_path("file:///data/1%20May.parquet"), local_path("s3://lake/1.parquet")
+    ('/data/1 May.parquet', 's3://lake/1.parquet')
+    """
+    return unquote(urlsplit(name).path) if name.lower().startswith("file:") else name
+
+
+def resolve_spark_source(
+    source: object, *, unpack: bool = True
+) -> Files | MemoryTable | Frame | Remote:
+    """Resolve the caller's source for Spark; `unpack` as for `resolve_source`.
 
     Raises
     ------
@@ -164,7 +183,7 @@ def resolve_spark_source(source: object) -> Files | MemoryTable | Frame | Remote
     remote = [name for name in names if isinstance(name, str) and _ADDRESS.match(name)]
     if not remote:
         _refuse_name_of_table(source)
-        return resolve_source(source)
+        return resolve_source(source, unpack=unpack)
     if len(remote) < len(names):
         raise InputError("source: addresses and local files cannot be combined; name one kind.")
     return Remote(tuple(remote), ", ".join(remote))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
-from hexveil.base.errors import InputError
+from hexveil.base.errors import InputError, StorageError
 from hexveil.records.bin_number import COUNT_BITS
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.counting import check_offsets
@@ -20,6 +20,7 @@ from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.select import refuse_no_cell
+from hexveil.records.sources.cache import CACHE_CHANGED
 from hexveil.records.spark import tasks
 from hexveil.records.spark.blocks import BINS
 from hexveil.records.spark.counted_records import CountedRecords
@@ -28,7 +29,7 @@ from hexveil.records.spark.source_rows import open_records
 from hexveil.records.units import refuse_single_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -48,10 +49,66 @@ _RECORD = {
 }
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class RecordTally:
+    """PRIVATE. Counts and sums of records by reason, cell and unit.
+
+    Attributes
+    ----------
+    records : TaskRecords
+        All records, to explain a refusal.
+    grouping : GroupKeys
+    frame : DataFrame
+    request : ReadRequest
+        With the declared version.
+    left_out : mapping of int to int, or None
+        Records per reason, where they are known from elsewhere: the frame must have as many.
+    """
+
+    records: TaskRecords
+    grouping: aggregation.GroupKeys
+    frame: DataFrame
+    request: ReadRequest
+    left_out: Mapping[int, int] | None = None
+
+    def check(self, left_out: Mapping[int, int]) -> None:
+        """Raise StorageError if the frame lacks records, since a cache was changed meanwhile."""
+        known = left_out if self.left_out is None else self.left_out
+        if any(known.get(reason, 0) != left_out.get(reason, 0) for reason in {*known, *left_out}):
+            raise StorageError(CACHE_CHANGED)
+
+
+def count_all(
+    spark: SparkSession,
+    session: Session,
+    source: Files | MemoryTable | Frame | Remote,
+    request: ReadRequest,
+) -> RecordTally:
+    """Return the counts and sums of all records of a source, each read now."""
+    task_records = open_records(spark, session, source, request)
+    rules = request.rules
+    grouping = aggregation.group_keys(
+        session, rules.cells, rules.privacy_unit, task_records.records.places
+    )
+    frame = count_groups(task_records, request, grouping)
+    return RecordTally(task_records, grouping, frame, request)
+
+
 def count_records(
-    spark: SparkSession, source: Files | MemoryTable | Frame | Remote, request: ReadRequest
+    spark: SparkSession,
+    source: Files | MemoryTable | Frame | Remote,
+    request: ReadRequest,
+    count: Callable[..., RecordTally] = count_all,
 ) -> CountedRecords:
     """Return the counts and sums of all pairs in the used cells.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    source : Files, MemoryTable, Frame or Remote
+    request : ReadRequest
+    count : function
+        `count_all`, or one that takes the same arguments and has a cache.
 
     Raises
     ------
@@ -59,15 +116,14 @@ def count_records(
         If the source, a column or the selection leaves nothing that can be used.
     """
     with Session(request.memory, scratch=request.scratch) as session, ExitStack() as cleanup:
-        task_records = open_records(spark, session, source, request)
-        rules = request.rules
-        grouping = aggregation.group_keys(
-            session, rules.cells, rules.privacy_unit, task_records.records.places
-        )
+        counted = count(spark, session, source, request)
+        task_records, grouping = counted.records, counted.grouping
+        request, rules = counted.request, counted.request.rules
         # Used several times below; without this each action would read the records anew.
-        tally = count_groups(task_records, request, grouping).persist(StorageLevel.MEMORY_AND_DISK)
+        tally = counted.frame.persist(StorageLevel.MEMORY_AND_DISK)
         cleanup.callback(tally.unpersist)
         summary = _summary(tally, grouping)
+        counted.check(summary.left_out)
         measures = DistributedQueries(session, task_records)
         refusals.refuse_unusable(measures, task_records.records, request, summary.left_out)
         refuse_overflow(summary.left_out.get(0, 0), request)
@@ -97,15 +153,10 @@ def count_groups(
     task_records: TaskRecords, request: ReadRequest, grouping: aggregation.GroupKeys
 ) -> DataFrame:
     """Return counts and sums by reason, cell and unit; none has two rows."""
-    rules = request.rules
-    squares = squares_fit(1, rules.scale)
-    edges = () if rules.bins is None else tuple(rules.bins.edges.tolist())
-    task_grouping = tasks.TaskGrouping(
-        rules.cells, rules.privacy_unit, task_records.records.places, squares, edges
-    )
-    schema = _tally_schema(grouping, squares=squares, by_bin=bool(edges))
-    # The note is a key, not a smallest text: for that Spark would sort all rows.
-    keys = ["reject_reason", *grouping.all, "note"]
+    task_grouping = task_grouping_of(task_records, request)
+    edges = task_grouping.edges
+    schema = tally_schema(grouping, squares=task_grouping.squares, by_bin=bool(edges))
+    keys = tally_keys(grouping)
     if aggregation.drops_repeats(request):
         counted = deduplicate_by_user(task_records, schema, task_grouping)
         return _with_bin_lists(counted, keys) if edges else counted
@@ -117,13 +168,37 @@ def count_groups(
         ),
         schema,
     )
-    if not edges:
-        return as_parted(partial.groupBy(*keys).agg(*_summed(partial)), task_records)
-    of_bins = partial.groupBy(*keys, aggregation.FINE_BIN).agg(*_summed(partial))
+    return add_up_groups(partial, keys, task_records)
+
+
+def task_grouping_of(task_records: TaskRecords, request: ReadRequest) -> tasks.TaskGrouping:
+    """Return what tasks group records by."""
+    rules = request.rules
+    edges = () if rules.bins is None else tuple(rules.bins.edges.tolist())
+    return tasks.TaskGrouping(
+        rules.cells,
+        rules.privacy_unit,
+        task_records.records.places,
+        squares_fit(1, rules.scale),
+        edges,
+    )
+
+
+def tally_keys(grouping: aggregation.GroupKeys) -> list[str]:
+    """Return the names by which counts are grouped."""
+    # The note is a key, not a smallest text: for that Spark would sort all rows.
+    return ["reject_reason", *grouping.all, "note"]
+
+
+def add_up_groups(partial: DataFrame, keys: Sequence[str], task_records: TaskRecords) -> DataFrame:
+    """Return the sums of counts with equal keys; those by bin become lists."""
+    if aggregation.FINE_BIN not in partial.columns:
+        return as_parted(partial.groupBy(*keys).agg(*summed(partial)), task_records)
+    of_bins = partial.groupBy(*keys, aggregation.FINE_BIN).agg(*summed(partial))
     return as_parted(_with_bin_lists(of_bins, keys), task_records)
 
 
-def _summed(counted: DataFrame) -> list[Column]:
+def summed(counted: DataFrame) -> list[Column]:
     """Return the sums of counts and sums."""
     # Only sums that are too large to be used at all can be null here: see `tasks.select_counts`.
     names = [name for name in ("total", "total_sq") if name in counted.columns]
@@ -135,7 +210,7 @@ def _with_bin_lists(of_bins: DataFrame, keys: Sequence[str]) -> DataFrame:
     packed = F.shiftleft(F.col(aggregation.FINE_BIN), COUNT_BITS) + F.col("n")
     # Sorted: a block that is lost and made again must have the same bytes.
     lists = F.sort_array(F.collect_list(packed)).alias(BINS)
-    return of_bins.groupBy(*keys).agg(*_summed(of_bins), lists)
+    return of_bins.groupBy(*keys).agg(*summed(of_bins), lists)
 
 
 def deduplicate_by_user(
@@ -179,9 +254,10 @@ def record_schema(task_records: TaskRecords) -> pa.Schema:
     )
 
 
-def _tally_schema(
+def tally_schema(
     grouping: aggregation.GroupKeys, *, squares: bool, by_bin: bool = False
 ) -> pa.Schema:
+    """Return the columns of counts and sums."""
     keys = [(name, pa.string() if tasks.is_text(name) else pa.int64()) for name in grouping.all]
     keys += [(aggregation.FINE_BIN, pa.int64())] * by_bin
     summed = [("total", pa.int64()), *[("total_sq", pa.int64())] * squares]

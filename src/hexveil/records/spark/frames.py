@@ -43,7 +43,12 @@ def map_batches(frame: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
 
 def ddl_schema(schema: pa.Schema) -> str:
     """Return a schema as Spark writes it in DDL."""
-    return ", ".join(f"{field.name} {_DDL_TYPES[field.type]}" for field in schema)
+    return ", ".join(f"{field.name} {ddl_type(field.type)}" for field in schema)
+
+
+def ddl_type(kind: pa.DataType) -> str:
+    """Return a type of Arrow as Spark writes it in DDL."""
+    return _DDL_TYPES[kind]
 
 
 def checkpoint(frame: DataFrame) -> DataFrame:

@@ -20,27 +20,46 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.source import Relation
     from hexveil.records.sources.source_files import Files, Remote
 
-_PATH = "path of the file"
+PATH = "path of the file"
+"""Column of the address of each row's file."""
 TEXT_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
 
 
 def local_parquet(
-    spark: SparkSession, source: Files, relation: Relation, session: Session
+    spark: SparkSession,
+    source: Files,
+    relation: Relation,
+    session: Session,
+    *,
+    by_file: bool = False,
 ) -> DataFrame:
-    """Return local files, with the columns that their folders' names make."""
-    # Without a scheme Spark looks in its default file system, which on a cluster is not this disk.
-    paths = [f"file:{_literally(str(Path(path).absolute()))}" for path in source.paths]
-    frame = _read(spark, paths, source.label)
+    """Return local files, with the columns that their folders' names make; perhaps with `PATH`."""
+    frame = _read(spark, list(map(local_address, source.paths)), source.label)
     folders = [name for name in relation.schema if name not in frame.columns]
-    return _with_folders(spark, frame, _folders(session, relation, source.paths, folders), folders)
+    by_path = _folders(session, relation, source.paths, folders)
+    if by_file or by_path:
+        frame = frame.withColumn(PATH, F.col("_metadata.file_path"))
+    frame = _with_folders(spark, frame, by_path, folders)
+    return frame if by_file else frame.drop(PATH)
 
 
-def remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
-    """Return files that Spark finds by their addresses."""
+def local_address(path: str) -> str:
+    """Return a local path as Spark finds it."""
+    # Without a scheme Spark looks in its default file system, which on a cluster is not this disk.
+    return f"file:{_literally(str(Path(path).absolute()))}"
+
+
+def decoded_path(address: str) -> str:
+    """Return the path of a percent-encoded address, as Spark reports files."""
+    return unquote(urlsplit(address).path)
+
+
+def remote_parquet(spark: SparkSession, source: Remote, *, by_file: bool = False) -> DataFrame:
+    """Return files that Spark finds by their addresses; perhaps with `PATH`."""
     for path in source.paths:
         if path.lower().removesuffix(".gz").removesuffix(".zst").endswith(TEXT_FORMATS):
             raise InputError(
@@ -52,7 +71,8 @@ def remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
                 f"source: {path!r} is a Delta table; pass "
                 f'spark.read.format("delta").load({path!r}) instead.'
             )
-    return _read(spark, source.paths, source.label)
+    frame = _read(spark, source.paths, source.label)
+    return frame.withColumn(PATH, F.col("_metadata.file_path")) if by_file else frame
 
 
 def _read(spark: SparkSession, paths: Sequence[str], label: str) -> DataFrame:
@@ -122,14 +142,11 @@ def _with_folders(
     """Join the files' rows with the columns of their folders."""
     if not folders:
         return frame
-    frame = frame.withColumn(_PATH, F.col("_metadata.file_path"))
     by_absolute_path = {str(Path(path).absolute()): values for path, values in folders.items()}
     by_address = {}
-    for row in frame.select(column(_PATH)).distinct().collect():
-        # Spark reports files as percent-encoded addresses.
-        path = unquote(urlsplit(row[0]).path)
-        by_address[row[0]] = by_absolute_path[path]
-    columns = {_PATH: pa.array(list(by_address), pa.string())}
+    for row in frame.select(column(PATH)).distinct().collect():
+        by_address[row[0]] = by_absolute_path[decoded_path(row[0])]
+    columns = {PATH: pa.array(list(by_address), pa.string())}
     for i, name in enumerate(names):
         columns[name] = pa.array([values[i] for values in by_address.values()], pa.string())
-    return frame.join(F.broadcast(from_arrow(spark, pa.table(columns))), _PATH, "left").drop(_PATH)
+    return frame.join(F.broadcast(from_arrow(spark, pa.table(columns))), PATH, "left")

@@ -11,6 +11,7 @@ Spark shows to whoever may see its own pages and logs.
 from __future__ import annotations
 
 import io
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,6 @@ from hexveil.base.errors import HexveilError
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.records.bin_number import bins_of_lists
-from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.private_reading import NUMBER, declared_table
 from hexveil.records.duckdb.reading import rule_counts
 from hexveil.records.duckdb.session import Session
@@ -31,16 +31,16 @@ from hexveil.records.private_presence.private_dataset import PrivateDataset, Rea
 from hexveil.records.progress import show_progress
 from hexveil.records.spark import tasks
 from hexveil.records.spark.blocks import BINS
+from hexveil.records.spark.caching.cached_counting import count_cached
 from hexveil.records.spark.counting import (
     ROOM_OF_BINS,
-    count_groups,
+    count_all,
     persisted,
     raise_task_failure,
 )
 from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import checkpoint, collect, from_arrow, map_batches
 from hexveil.records.spark.remote_session import sent_to_tasks
-from hexveil.records.spark.source_rows import open_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.records.duckdb import aggregation
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 
@@ -79,15 +80,13 @@ def read_private_blocks(
         show_progress("Reading records"),
         Session(request.memory, scratch=request.scratch) as session,
     ):
-        records = open_records(spark, session, source, request)
-        rules = request.rules
-        grouping = aggregation.group_keys(
-            session, rules.cells, rules.privacy_unit, records.records.places
-        )
-        with persisted(count_groups(records, request, grouping)) as tally:
+        count = count_all if request.cache is None else partial(count_cached, is_private=True)
+        counted = count(spark, session, source, request)
+        with persisted(counted.frame) as tally:
             left_out, repeats, n_groups = _summary(tally)
+            counted.check(left_out)
             room = BLOCK_PAIRS // (1 if facts.bins is None else ROOM_OF_BINS)
-            blocks = _packed(tally, facts, grouping, n_groups // room + 1)
+            blocks = _packed(tally, facts, counted.grouping, n_groups // room + 1)
         pairs = SparkPairBlocks(blocks, by_bin=facts.bins is not None)
         counts = rule_counts(request, left_out, repeats)
         return PrivateDataset(facts, pairs, ReadingCounts.of(counts, pairs))

@@ -12,7 +12,8 @@ from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation
 from hexveil.records.progress import READING, show_progress
 from hexveil.records.spark.blocks import BINS
-from hexveil.records.spark.counting import ROOM_OF_BINS, count_records
+from hexveil.records.spark.caching.cached_counting import count_cached
+from hexveil.records.spark.counting import ROOM_OF_BINS, count_all, count_records
 from hexveil.records.spark.distributed_dataset import distribute
 from hexveil.records.spark.frames import collect
 from hexveil.records.spark.regrid import SparkRegridder
@@ -40,10 +41,13 @@ def read_dataset(
         If the source, a column or the selection leaves nothing that can be used.
     """
     with show_progress(READING):
-        counted = count_records(engine, source, request)
+        tally = count_all if request.cache is None else count_cached
+        counted = count_records(engine, source, request, tally)
         many = counted.n_pairs > pairs_on_driver(engine)
         dataset = distribute(counted) if many else collect_dataset(counted)
     facts = dataset.public
+    # Other grids are counted from the records, under the version that was stated.
+    request = replace(request, version=counted.request.version, cache=None)
     return replace(
         dataset, public=replace(facts, recount=SparkRegridder(engine, source, request, facts))
     )

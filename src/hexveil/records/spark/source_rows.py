@@ -17,6 +17,7 @@ from hexveil.records.duckdb.expressions import identifier
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.validation import ValidatedRecords, validate_records
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
+from hexveil.records.spark.caching.file_rows import ColumnRows, FileRows, ScanRows
 from hexveil.records.spark.frames import (
     collect,
     from_arrow,
@@ -24,7 +25,7 @@ from hexveil.records.spark.frames import (
     to_stream_rows,
     with_arrow_types,
 )
-from hexveil.records.spark.parquet import local_parquet, remote_parquet
+from hexveil.records.spark.parquet import PATH, local_parquet, remote_parquet
 from hexveil.records.spark.remote_session import n_cores, n_partitions
 from hexveil.records.spark.settings import task_memory
 from hexveil.records.spark.tasks import RECORDS, TaskInput
@@ -32,8 +33,8 @@ from hexveil.records.spark.tasks import RECORDS, TaskInput
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.source import Relation
     from hexveil.records.read_request import ReadRequest
 
 
@@ -52,12 +53,21 @@ class TaskRecords:
     n_tasks : int or None
         Tasks that read them; None for a caller's frame, which would have to be run to know, and
         for a session that does not say.
+    relation : Relation
+        The columns.
+    by_file : FileRows or None
+        Rows of single files, where there is a cache.
+    files : Relation or None
+        The files as the driver reads them itself; None where it does not.
     """
 
     rows: DataFrame
     task_input: TaskInput
     records: ValidatedRecords
     n_tasks: int | None
+    relation: Relation
+    by_file: FileRows | None = None
+    files: Relation | None = None
 
     def __repr__(self) -> str:
         return f"TaskRecords(feed={self.task_input.feed!r}, private)"
@@ -81,31 +91,37 @@ def open_records(
         relation = open_source(session, source, request.column_names, request.format)
         records = validate_records(session, relation, request)
         streams = to_stream_rows(spark, source.data)
-        return TaskRecords(streams, TaskInput("tables", memory), records, n_cores(spark))
+        return TaskRecords(streams, TaskInput("tables", memory), records, n_cores(spark), relation)
     if isinstance(source, Files) and source.kind != "parquet":
         return _open_files(spark, session, source, request, memory)
-    frame = with_arrow_types(_frame(spark, session, source, request))
+    frame, files = _frame(spark, session, source, request)
+    frame = with_arrow_types(frame)
+    columns = frame if request.cache is None else frame.drop(PATH)
     # Nothing runs: Spark's optimizer puts an empty relation in place of what makes the columns.
-    empty = collect(frame.where(F.lit(False)))  # noqa: FBT003  a column of it
+    empty = collect(columns.where(F.lit(False)))  # noqa: FBT003  a column of it
     relation = open_source(session, MemoryTable(empty), request.column_names, request.format)
     records = validate_records(session, relation, request)
     # Whatever is not in the query is not read; a name that stands in it by chance does no harm.
     used = [name for name in empty.column_names if identifier(name) in records.query]
     rows = select_columns(frame, used)
-    n_tasks = None if isinstance(source, Frame) else n_partitions(rows)
-    return TaskRecords(rows, TaskInput("columns", memory), records, n_tasks)
+    task_input = TaskInput("columns", memory)
+    if isinstance(source, Frame):
+        return TaskRecords(rows, task_input, records, None, relation)
+    by_file = None if request.cache is None else ColumnRows(frame, tuple(used))
+    return TaskRecords(rows, task_input, records, n_partitions(rows), relation, by_file, files)
 
 
 def _frame(
     spark: SparkSession, session: Session, source: Files | Frame | Remote, request: ReadRequest
-) -> DataFrame:
+) -> tuple[DataFrame, Relation | None]:
+    """Return the records as a frame, and local files also as the driver reads them."""
     if isinstance(source, Frame):
-        frame: DataFrame = source.data
-        return frame
+        return source.data, None
+    by_file = request.cache is not None
     if isinstance(source, Remote):
-        return remote_parquet(spark, source)
+        return remote_parquet(spark, source, by_file=by_file), None
     relation = open_source(session, source, request.column_names, request.format)
-    return local_parquet(spark, source, relation, session)
+    return local_parquet(spark, source, relation, session, by_file=by_file), relation
 
 
 def _open_files(
@@ -124,8 +140,10 @@ def _open_files(
     )
     scans = [_scan(session, relation, path) for path in source.paths]
     rows = from_arrow(spark, pa.table({"scan": pa.array(scans, pa.string())}))
+    rows = rows.repartition(len(scans))
     task_input = TaskInput("files", memory, relation.skips)
-    return TaskRecords(rows.repartition(len(scans)), task_input, records, len(scans))
+    by_file = ScanRows(rows, dict(zip(source.paths, scans, strict=True)))
+    return TaskRecords(rows, task_input, records, len(scans), relation, by_file, relation)
 
 
 def _scan(session: Session, relation: Relation, path: str) -> str:

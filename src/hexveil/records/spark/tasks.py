@@ -25,8 +25,8 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.records.bin_number import bin_number
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
+from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.source import Relation
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
 
 if TYPE_CHECKING:

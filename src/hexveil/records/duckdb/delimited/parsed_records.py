@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hexveil.records.duckdb.delimited.block_loading import Types
+    from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.source import Relation
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.columns import ColumnRef
 

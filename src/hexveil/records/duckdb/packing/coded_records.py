@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
     from hexveil.records.duckdb.packing.bit_layout import Layout
     from hexveil.records.duckdb.packing.unpacking import PackedPairs
+    from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.source import Relation
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.columns import ColumnRef
 

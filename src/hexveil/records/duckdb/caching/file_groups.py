@@ -1,0 +1,186 @@
+"""Groups of files that are cached as one, and the entries that hold for them.
+
+Two rules look beyond a file:
+
+- Repeats: records of one user and time can be in two files. Such files hold an instant that is
+  between the first and the last of both; files that meet so, directly or through others, are read
+  together and cached as one. All others cannot share a record.
+- Dates: a file whose records all lie within the dates is as without them; of one whose records
+  all lie outside, only counts are needed, and these follow from any entry of it. What lies across
+  an end of the dates is cached for these dates alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from hexveil.model.cells import DAY
+from hexveil.records.duckdb.validation import BOX, DATES
+from hexveil.records.sources.cache import CacheEntry, FileStamp, TimeSpan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hexveil.records.duckdb.caching.cache_query import CacheQuery
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Files that are read together, and their position relative to the dates.
+
+    Attributes
+    ----------
+    paths : tuple of str
+    inside, outside : bool
+        Whether all records lie within the dates, or none does.
+    """
+
+    paths: tuple[str, ...]
+    inside: bool = True
+    outside: bool = False
+
+
+@dataclass(frozen=True)
+class GroupedFiles:
+    """Files of a reading, which of them go together, and which entries hold for these.
+
+    Attributes
+    ----------
+    query : CacheQuery
+    stamps : mapping of str to FileStamp
+        By path, in the order of the files.
+    entries : sequence of CacheEntry
+        Those of the folder.
+    measure : function
+        Returns the time spans of files by their paths.
+    mixed : bool
+        Whether all files are read together: how a column is read depends on all of them, or one
+        is listed twice.
+    """
+
+    query: CacheQuery
+    stamps: Mapping[str, FileStamp]
+    entries: Sequence[CacheEntry]
+    measure: Callable[[Sequence[str]], Mapping[str, TimeSpan]]
+    mixed: bool
+
+    def groups(self) -> list[FileGroup]:
+        """Return the files, in groups that can share no repeat, and where the dates leave each."""
+        days = self.query.request.rules.select.days
+        if days is None:
+            return self._undated_groups()
+        placed = []
+        for group in self._undated_groups():
+            spans = [self.spans[path].local for path in group.paths]
+            inside, outside = _date_sides([span for span in spans if span is not None], days)
+            placed.append(replace(group, inside=inside, outside=outside))
+        return placed
+
+    def _undated_groups(self) -> list[FileGroup]:
+        if self.mixed:
+            return [FileGroup(tuple(self.stamps))]
+        if not self.query.drops_repeats:
+            return [FileGroup((path,)) for path in self.stamps]
+        return [FileGroup(tuple(paths)) for paths in group_overlapping(self.spans)]
+
+    @cached_property
+    def spans(self) -> dict[str, TimeSpan]:
+        """First and last time of each file, cached or measured now."""
+        cached: dict[FileStamp, TimeSpan] = {}
+        for entry in self.entries:
+            if entry.query == self.query.hash and entry.spans is not None:
+                cached.update(zip(entry.files, entry.spans, strict=True))
+        # In the order of the files, whichever were measured now.
+        measured = self.measure([path for path, now in self.stamps.items() if now not in cached])
+        return {
+            path: cached[now] if now in cached else measured[path]
+            for path, now in self.stamps.items()
+        }
+
+    def template(self, group: FileGroup) -> CacheEntry:
+        """Return the entry of a group without its counts and table."""
+        dates = self.query.request.rules.select.dates
+        window = "" if dates is None or group.inside or group.outside else "..".join(dates)
+        paths = sorted(group.paths)
+        files = tuple(self.stamps[path] for path in paths)
+        spans = tuple(self.spans[path] for path in paths) if self.query.timed else None
+        return CacheEntry(self.query.hash, window, self.query.maker, files, spans, {}, 0)
+
+    def known(self, group: FileGroup) -> CacheEntry | None:
+        """Return the cached entry of a group, whole or not; None without one."""
+        template = self.template(group)
+        for entry in self._by_files.get((template.query, template.files), ()):
+            # Outside of the dates any entry has the counts, whichever dates it was made for.
+            applies = group.outside or entry.window == template.window
+            if applies and not (self.query.timed and entry.spans is None):
+                return entry
+        return None
+
+    @cached_property
+    def _by_files(self) -> dict[tuple[str, tuple[FileStamp, ...]], list[CacheEntry]]:
+        found: dict[tuple[str, tuple[FileStamp, ...]], list[CacheEntry]] = {}
+        for entry in self.entries:
+            found.setdefault((entry.query, entry.files), []).append(entry)
+        return found
+
+
+def add_left_out(groups: Sequence[FileGroup], entries: Sequence[CacheEntry]) -> dict[int, int]:
+    """Return per reason how many records of all groups it covers."""
+    left_out: dict[int, int] = {}
+    for group, entry in zip(groups, entries, strict=True):
+        for reason, n in _left_out(group, entry).items():
+            left_out[reason] = left_out.get(reason, 0) + n
+    return left_out
+
+
+def _left_out(group: FileGroup, entry: CacheEntry) -> Mapping[int, int]:
+    """Return per reason how many records of a group it covers.
+
+    The rule of dates comes after all others but the box's: outside of the dates, it takes what
+    would be kept, and what the box would leave out.
+    """
+    if not group.outside:
+        return entry.reasons
+    earlier = {reason: n for reason, n in entry.reasons.items() if reason not in (0, BOX)}
+    return earlier | {DATES: sum(entry.reasons.get(reason, 0) for reason in (0, DATES, BOX))}
+
+
+def group_overlapping(spans: Mapping[str, TimeSpan]) -> list[list[str]]:
+    """Group files with overlapping time spans, directly or through others; spans are closed.
+
+    Examples
+    --------
+    >>> from hexveil.records.sources.cache import TimeSpan
+    >>> spans = {"a": TimeSpan((0, 5)), "b": TimeSpan((6, 8)), "c": TimeSpan((8, 9))}
+    >>> group_overlapping(spans | {"d": TimeSpan()})
+    [['d'], ['a'], ['b', 'c']]
+    """
+    timed = [(*span.instants, path) for path, span in spans.items() if span.instants is not None]
+    groups = [[path] for path, span in spans.items() if span.instants is None]
+    # Usable instants begin at 0.
+    reached = -1
+    for start, end, path in sorted(timed):
+        if start <= reached:
+            groups[-1].append(path)
+        else:
+            groups.append([path])
+        reached = max(reached, end)
+    return groups
+
+
+def time_span(row: Sequence[object]) -> TimeSpan:
+    """Return the time span of a row of `CacheQuery.span_query`."""
+    ends = [int(str(end)) for end in row if end is not None]
+    instants = (ends[0], ends[1]) if ends else None
+    return TimeSpan(instants, (ends[2], ends[3]) if ends[2:] else None)
+
+
+def _date_sides(spans: Sequence[tuple[int, int]], days: tuple[int, int]) -> tuple[bool, bool]:
+    """Return whether spans of local seconds all lie within the days, and whether all outside."""
+    start, end = days[0] * DAY, days[1] * DAY + DAY - 1
+    # Also without a span: records without a usable time are rejected with dates and without.
+    inside = all(start <= early and late <= end for early, late in spans)
+    outside = bool(spans) and all(late < start or early > end for early, late in spans)
+    return inside, outside

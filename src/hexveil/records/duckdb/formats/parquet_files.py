@@ -1,0 +1,138 @@
+"""Parquet files as one relation: columns by name, folders named key=value as columns of text."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hexveil.base.errors import InputError
+from hexveil.records.duckdb.expressions import file_list, select_without
+from hexveil.records.duckdb.formats.column_types import check_names, typed_schema
+from hexveil.records.duckdb.relation import Relation
+from hexveil.records.sources.common_columns import uncommon_columns
+from hexveil.records.sources.source_files import safe_path
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from hexveil.records.duckdb.session import Session
+    from hexveil.records.sources.columns import Schema
+    from hexveil.records.sources.record_format import RecordFormat
+    from hexveil.records.sources.source_files import Files
+
+
+def open_parquet(
+    session: Session,
+    source: Files,
+    configured: Collection[str],
+    record_format: RecordFormat | None,
+) -> Relation:
+    """Return the records of Parquet files; see `open_source`."""
+    first: pq.ParquetSchema | None = None
+    columns: list[dict[str, str]] = []
+    for path in source.paths:
+        read = _parquet_schema(path, first)
+        if read is None:
+            raise InputError(
+                f"source: {safe_path(path, source.paths)} is not a readable Parquet file; it may "
+                "be truncated."
+            )
+        schema, fields = read
+        first = schema if first is None else first
+        if fields is None:
+            columns.append(columns[0])
+            continue
+        check_names(partial(safe_path, path, source.paths), fields.names)
+        columns.append({f.name: str(f.type) for f in fields})
+    one_schema = all(file_columns is columns[0] for file_columns in columns)
+    uncommon = uncommon_columns(source, columns, configured, record_format)
+    # Decided over all files, not over those of one query: a column must not come and go.
+    folders = _folder_columns(source.paths, {name for c in columns for name in c})
+
+    # One scan per set of columns where some are left out: their types may have no common one.
+    layouts: dict[frozenset[str], list[str]] = {}
+    for path, file_columns in zip(source.paths, columns, strict=True):
+        layouts.setdefault(uncommon.intersection(file_columns), []).append(path)
+
+    # By name: by position, a file with columns in another order would mix user and value. Where
+    # none is, the engine need not open every file before it knows the columns.
+    options = folders if one_schema else f"union_by_name=true, {folders}"
+
+    def select_files(paths: Sequence[str]) -> str:
+        wanted = frozenset(paths)
+        scans = [
+            f"{select_without(excluded)} FROM read_parquet("
+            f"{file_list([p for p in alike if p in wanted])}, {options})"
+            for excluded, alike in layouts.items()
+            if not wanted.isdisjoint(alike)
+        ]
+        return " UNION ALL BY NAME ".join(scans)
+
+    query = select_files(source.paths)
+    typed = typed_schema(session, query)
+    alike = all(types == columns[0] for types in columns)
+    file_schemas = (
+        () if alike else (typed_schema(session, select_files([path])) for path in source.paths)
+    )
+    return Relation(
+        query,
+        typed,
+        select_files=select_files,
+        respelled=_respelled(typed, file_schemas),
+        one_schema=one_schema,
+    )
+
+
+def _respelled(schema: Schema, file_schemas: Iterable[Schema]) -> frozenset[str]:
+    """Return the text and nested columns that files with other types make ambiguous."""
+    respelled = set()
+    for file_schema in file_schemas:
+        for name, kind in file_schema.items():
+            merged = schema[name]
+            # Whole numbers become text in one way; a float 7 becomes "7.0", another vehicle than
+            # "7".
+            spelled = merged.name == "text" and kind.name == "number" and not kind.is_integer
+            if spelled or (merged.name in ("struct", "list") and kind != merged):
+                respelled.add(name)
+    return frozenset(respelled)
+
+
+def _parquet_schema(
+    path: str, first: pq.ParquetSchema | None
+) -> tuple[pq.ParquetSchema, pa.Schema | None] | None:
+    """Return the schema of a file and its fields; None for fields that are those of a first file.
+
+    None if it cannot be read, and its error is not kept.
+    """
+    with contextlib.suppress(pa.ArrowException, OSError, ValueError):  # names that are no text, too
+        schema = pq.read_metadata(path).schema
+        # A year of days has one schema, which is taken apart once.
+        if first is not None and schema.equals(first):
+            # Only the innermost fields were compared: what is around them may have other names.
+            nested = any("." in schema.column(i).path for i in range(len(schema)))
+            if not nested or schema.to_arrow_schema().equals(first.to_arrow_schema()):
+                return schema, None
+        return schema, schema.to_arrow_schema()
+    return None
+
+
+def _folder_columns(paths: Sequence[str], file_columns: set[str]) -> str:
+    """Return the option that makes folders named key=value columns of text, or that does not.
+
+    They are columns where every file stands in folders of the same keys, and no file has one of
+    these columns itself: what the records say is never replaced by what a folder is called.
+    """
+    keys = {
+        tuple(folder.partition("=")[0] for folder in Path(p).parts[:-1] if "=" in folder)
+        for p in paths
+    }
+    folded = {name.lower() for name in file_columns}
+    has_folders = len(keys) == 1 and not folded.intersection(
+        key.lower() for key in next(iter(keys))
+    )
+    return f"hive_partitioning={str(has_folders).lower()}, hive_types_autocast=false"

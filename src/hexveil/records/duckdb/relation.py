@@ -1,0 +1,179 @@
+"""Relations of records: their query, their columns, and what may be said of a missing column.
+
+Names of columns are shown only where they cannot be records themselves.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from hexveil.base.errors import ColumnError, InputError
+from hexveil.records.duckdb.expressions import literal
+from hexveil.records.duckdb.formats.json_documents import document_schema
+from hexveil.records.sources.columns import (
+    ColumnRef,
+    Schema,
+    all_names,
+    resolve,
+    resolve_location,
+)
+from hexveil.records.sources.headers import MARKS, FirstLine, is_confirmed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from hexveil.records.duckdb.session import Session
+
+T = TypeVar("T")
+
+_NEAR = 0.8
+"""Least similarity of a key of a JSON document that a message suggests: keys can be ids."""
+_KEYS = "check how the documents spell it; their keys are not listed, for keys can be data."
+_ENVELOPE = (
+    'the documents hold lists of others, as answers of an exchange do in "results"; name the list '
+    'that holds the records, for example record_path = "results" (in [format], or --record-path).'
+)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Records to select from.
+
+    Attributes
+    ----------
+    query : str
+        A SELECT of all rows.
+    schema : mapping of str to ColumnType
+        What the columns hold.
+    documents : bool
+        Whether each row is one JSON document.
+    skips : bool
+        Whether malformed lines are missing from the rows; `skipped` then counts them.
+    select_files : function, or None
+        The SELECT of the rows of some of the files, by their paths; None for a table.
+    respelled : frozenset of str
+        Columns of text that hold numbers in some of the files, which the engine writes in its own
+        way: no ids can be read from them.
+    configured : collection of str
+        Names of the configured columns. The names in a text file are shown only if some of
+        these are among them.
+    headers : tuple of (str, FirstLine)
+        Path and first line of each file of delimited text; a file that is listed twice is twice
+        in it.
+    one_schema : bool
+        Whether all files declare the same columns in the same order: Parquet files alone.
+    load : function, or None
+        Decodes files that the engine cannot read itself, some by their paths or all: until then
+        their rows are missing. None where it can.
+    """
+
+    query: str
+    schema: Schema
+    documents: bool = False
+    skips: bool = False
+    select_files: Callable[[Sequence[str]], str] | None = None
+    respelled: frozenset[str] = frozenset()
+    configured: Collection[str] = ()
+    headers: tuple[tuple[str, FirstLine], ...] = ()
+    one_schema: bool = False
+    load: Callable[[Sequence[str] | None], None] | None = None
+
+    def load_files(self, paths: Sequence[str] | None = None) -> None:
+        """Decode all files, or those about to be read, if the engine cannot read them itself."""
+        if self.load is not None:
+            self.load(paths)
+
+    def skipped(self, session: Session, paths: Sequence[str] | None = None) -> int:
+        """Return how many malformed lines the scans so far skipped, each counted once.
+
+        Of all files, or of some.
+        """
+        # Files that were read without the engine's reader have no malformed line.
+        if not self.skips or not session.has_table("reject_errors"):
+            return 0
+        selected = "" if paths is None else ", ".join(literal(path) for path in paths)
+        query = (
+            # Distinct: each scan of a file reports its bad lines anew, and a line may have several
+            # errors.
+            "SELECT count(DISTINCT (s.file_path, e.line)) FROM reject_errors e "
+            "JOIN reject_scans s USING (scan_id, file_id)"
+            + (f" WHERE s.file_path IN ({selected})" if selected else "")
+        )
+        return int(str(session.rows(query)[0][0]))
+
+    def find(self, session: Session, role: str, name: str) -> ColumnRef:
+        """Return where a configured column is found."""
+        return self._search(session, lambda schema: resolve(role, name, schema))
+
+    def find_user(self, session: Session, name: str) -> ColumnRef:
+        """Return where the configured column of user ids is found.
+
+        Raises
+        ------
+        InputError
+            If some files have text there, and some numbers.
+        """
+        ref = self.find(session, "user", name)
+        if ref.column in self.respelled:
+            raise InputError(
+                f"user: the column {ref.column!r} holds text in some files and numbers in "
+                "others, so that one vehicle could count as two; write its ids in one type."
+            )
+        return ref
+
+    def find_location(self, session: Session, name: str) -> tuple[ColumnRef, ColumnRef]:
+        """Return where latitude and longitude of a configured location are found."""
+        return self._search(session, lambda schema: resolve_location(name, schema))
+
+    def _search(self, session: Session, look: Callable[[Schema], T]) -> T:
+        """Look in the schema; a key of JSON documents may first occur late, so look twice."""
+        schema = self.schema
+        try:
+            return look(schema)
+        except ColumnError as error:
+            missing = error
+        if self.documents:
+            schema = document_schema(session, self.query, limit=None)
+            try:
+                return look(schema)
+            except ColumnError as error:
+                missing = error
+        # Not from within a handler: the error's context would hold the names that are left out.
+        nested = any(kind.element is not None and kind.element.fields for kind in schema.values())
+        raise self._careful(missing, tuple(all_names(schema)), _ENVELOPE if nested else _KEYS)
+
+    def _careful(
+        self, missing: ColumnError, names: Sequence[str], document_hint: str
+    ) -> ColumnError:
+        """Return the error with only those names that may be shown.
+
+        A first line can be a record, and keys of JSON documents can be ids or values.
+        """
+        role, column = missing.role, missing.column
+        confirmed = is_confirmed(names, self.configured)
+        if not self.documents:
+            # Parquet and tables declare their columns: their names are never records.
+            typed = not self.skips
+            hint = None if typed or confirmed else _unconfirmed_hint(len(names))
+            return missing if hint is None else ColumnError(role, column, (), hint)
+        closest = _closest_key(column, names) if confirmed else ()
+        return ColumnError(role, column, closest, None if closest else document_hint)
+
+
+def _unconfirmed_hint(number: int) -> str:
+    """Return the hint that replaces the names in a first line that may be a record."""
+    count = "one column was" if number == 1 else f"{number} columns were"
+    marks = " ".join(repr(mark) for mark in MARKS)
+    return (
+        f"{count} found, whose names are not shown, for the first line may be a record; check that "
+        f"it is a header, separated by one of {marks}."
+    )
+
+
+def _closest_key(column: str, names: Sequence[str]) -> Sequence[str]:
+    """Return the closest key, if any; not one with digits of its own, which may be an id."""
+    digits = {letter for letter in column if letter.isdigit()}
+    candidates = [n for n in names if all(c in digits for c in n if c.isdigit())]
+    return difflib.get_close_matches(column, candidates, n=1, cutoff=_NEAR)

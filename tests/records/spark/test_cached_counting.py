@@ -1,0 +1,190 @@
+"""A cache read by Spark: what reading without one gives, and the entries of the other engine."""
+
+import os
+import stat
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from hexveil.base.errors import InputError, StorageError
+from hexveil.model.cells import Cells, Labels
+from hexveil.records.duckdb.caching import cached_reading
+from hexveil.records.select import Select
+from hexveil.records.spark.caching import entry_filling
+from records.engines import PANDAS
+from records.test_cache import ask, day, fill, same, write_csv
+
+pytestmark = [pytest.mark.filterwarnings(PANDAS)]
+
+
+@pytest.fixture
+def days(tmp_path):
+    """Return a folder of three days."""
+    return fill(tmp_path / "days")
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Return a folder for the cache, which is not there yet."""
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def scans(monkeypatch):
+    """Return the list that gets the names of files whose records are read, by either engine."""
+    seen = []
+    fill_entries, scan = entry_filling.EntryFiller.fill, cached_reading._CachedReading._scanned
+
+    def filling(self, templates, **more):
+        seen.extend(sorted(Path(path).name for _, paths in templates for path in paths))
+        return fill_entries(self, templates, **more)
+
+    def scanning(self, paths, records):
+        seen.extend(sorted(Path(path).name for path in paths))
+        return scan(self, paths, records)
+
+    monkeypatch.setattr(entry_filling.EntryFiller, "fill", filling)
+    monkeypatch.setattr(cached_reading._CachedReading, "_scanned", scanning)
+    return seen
+
+
+def test_either_engine_reads_the_entries_of_the_other(spark, days, place, scans):
+    """A day that one engine has read costs the other nothing; a new day costs a day."""
+    same(ask(days, cache=place, engine=spark), ask(days))
+    assert scans == ["day0.parquet", "day1.parquet", "day2.parquet"]
+    scans.clear()
+    same(ask(days, cache=place), ask(days))
+    assert scans == []
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()}
+    assert (stat.S_IMODE(place.stat().st_mode), modes) == (0o700, {0o600})
+    pq.write_table(day(3), days / "day3.parquet")
+    plain = ask(days)
+    same(ask(days, cache=place), plain)
+    pq.write_table(day(4), days / "day4.parquet")
+    scans.clear()
+    same(ask(days, cache=place, engine=spark), ask(days))
+    assert scans == ["day4.parquet"]
+    tables = [pq.read_schema(path) for path in place.glob("*.pairs")]
+    assert len(tables) == 5
+    assert all((one.names, one.types) == (tables[0].names, tables[0].types) for one in tables)
+
+
+@pytest.mark.slow
+def test_no_record_of_a_cached_file_is_read(spark, days, place):
+    """Spark opens no data of a file with an entry: its bytes could be anything."""
+    plain = ask(days, cache=place, engine=spark)
+    path = days / "day1.parquet"
+    then, content = path.stat(), bytearray(path.read_bytes())
+    content[8 : len(content) // 2] = bytes(len(content) // 2 - 8)
+    path.write_bytes(content)
+    os.utime(path, ns=(then.st_atime_ns, then.st_mtime_ns))
+    same(ask(days, cache=place, engine=spark), plain)
+
+
+@pytest.mark.slow
+def test_files_at_addresses_have_entries_too(spark, days, place, scans):
+    """Spark lists them with their sizes and times; a change is noticed, a frame is refused."""
+    address = days.as_uri()
+    plain = ask(address, engine=spark)
+    for _ in range(2):
+        same(ask(address, cache=place, engine=spark), plain)
+    assert len(scans) == 3
+    os.utime(days / "day1.parquet", (1, 1))
+    same(ask(address, cache=place, engine=spark), plain)
+    assert scans[3:] == ["day1.parquet"]
+    pq.write_table(day(1, rows=90), days / "day1.parquet")
+    with pytest.raises(InputError, match=r"'day1.parquet' has another size .* new version\.$"):
+        ask(address, cache=place, engine=spark)
+    versions = {"day1.*": "2", "*.parquet": "1"}
+    found = ask(address, cache=place, engine=spark, version=versions)
+    assert found.public.identity["version"] == "day1.*=2; *.parquet=1"
+    with pytest.raises(InputError, match="lie one within the other"):
+        ask(address, cache=days / "cache", engine=spark)
+    with pytest.raises(InputError, match="is an address; name a folder"):
+        ask(address, cache="s3://bucket/cache", engine=spark)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"cells": Cells(7, "1h", "UTC", slot="pooled"), "privacy_unit": "user-week"},
+        {"cells": Labels("ward"), "lat": None, "lon": None, "repeats": "keep"},
+        {"statistics": ["p50"], "privacy_unit": "user-day"},
+        {"select": Select(min_users=1, dates=("2024-03-18", "2024-03-19"), hours="1-20"),
+         "cells": Cells(7, "1h", "Asia/Kolkata")},
+    ],
+    ids=["pooled", "labels", "bins", "dates"],
+)  # fmt: skip
+def test_every_question_agrees(spark, days, place, scans, more):
+    """Units, grids, bins and dates: cold, warm, and by the other engine from the same entries."""
+    given = {"timezone": "UTC", **more}
+    plain = ask(days, **given)
+    for engine in (spark, spark, None):
+        found = ask(days, cache=place, engine=engine, **given)
+        same(found, plain)
+        if "statistics" in more:
+            bins = [one.sums.bins for one in (found, plain)]
+            assert bins[0].count.tolist() == bins[1].count.tolist()
+    assert len(scans) == len(set(scans))
+
+
+@pytest.mark.slow
+def test_files_that_share_repeats_are_read_together(spark, tmp_path, place, scans):
+    """Text with bad lines, two files of one day: one entry of both, repeats across them dropped."""
+    source = tmp_path / "it's a [folder] of 100%"
+    source.mkdir()
+    rows = day(0)
+    for name, part in (("a", rows), ("b", rows.slice(20)), ("c", day(1))):
+        write_csv(part, source / f"{name}.csv.gz")
+    plain = ask(source)
+    assert plain.public.rules["unparsable"] > 0
+    assert plain.public.rules["repeats of a user and time"] >= 40
+    for engine in (spark, spark, None):
+        same(ask(source, cache=place, engine=engine), plain)
+    assert scans == ["a.csv.gz", "b.csv.gz", "c.csv.gz"]
+    assert len(list(place.glob("*.entry"))) == 2
+
+
+@pytest.mark.slow
+def test_damage_is_noticed_and_read_again(spark, days, place, scans):
+    """A table cut short, a head of others, an open file: each is made anew, and sums are right."""
+    plain = ask(days, cache=place, engine=spark)
+    first, second, third = sorted(place.glob("*.pairs"))
+    first.write_bytes(first.read_bytes()[:-20])
+    second.unlink()
+    third.chmod(0o644)
+    scans.clear()
+    same(ask(days, cache=place, engine=spark), plain)
+    assert len(scans) == 3
+    next(iter(place.glob("*.entry"))).write_text("[]")
+    same(ask(days, cache=place, engine=spark), plain)
+    assert len(scans) == 4
+    assert len(list(place.glob("*.entry"))) == len(list(place.glob("*.pairs"))) == 3
+    assert not list(place.glob(".*"))
+
+
+@pytest.mark.slow
+def test_a_file_that_changes_meanwhile_and_a_folder_that_is_not_shared_are_told(
+    spark, days, place, monkeypatch
+):
+    """Nothing is kept of either."""
+    write = entry_filling.EntryFiller._write
+
+    def touching(self, tally, numbers, folder):
+        os.utime(days / "day1.parquet", (1, 1))
+        return write(self, tally, numbers, folder)
+
+    def elsewhere(self, tally, numbers, folder):
+        return write(self, tally, numbers, folder / "absent")
+
+    for how, error, said in (
+        (touching, InputError, "'day1.parquet' changed while it was read"),
+        (elsewhere, StorageError, "executors do not see the folder"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(entry_filling.EntryFiller, "_write", how)
+            with pytest.raises(error, match=said):
+                ask(days, cache=place, engine=spark)
+        assert [path.name for path in place.iterdir()] == ["README.txt"]

@@ -43,13 +43,18 @@ def test_ranks_count_the_points_below_a_record(levels, thresholds):
     points = AskedPoints(np.array(levels), above)
     ranks, place = points.ranks(SHARES), (np.arange(100_000) + 0.5) / 100_000
     own = np.searchsorted(np.cumsum(SHARES), place)
-    counted = [place, *(place > level for level in levels), *(own > edge for edge in thresholds)]
-    mean = np.bincount(own, np.mean(counted, axis=0)) / np.bincount(own)
+    counted = [
+        place / 2,
+        *(place > level for level in levels),
+        *(own > edge for edge in thresholds),
+    ]
+    weight = len(counted) - 0.5
+    mean = np.bincount(own, np.sum(counted, axis=0)) / np.bincount(own) / weight
     assert np.allclose(ranks, mean, atol=1e-4)
     assert (np.diff(ranks) > 0).all()
     assert 0 < ranks[0] < ranks[-1] < 1
-    shares = [0.5, *(1 - level for level in levels), *(above @ SHARES)]
-    assert ranks @ SHARES == pytest.approx(np.mean(shares))
+    shares = [0.25, *(1 - level for level in levels), *(above @ SHARES)]
+    assert ranks @ SHARES == pytest.approx(np.sum(shares) / weight)
 
 
 @pytest.mark.parametrize("level", [0.01, 0.3, 0.5, 0.9, 0.999])

@@ -489,8 +489,9 @@ def test_a_cell_unlike_the_map_is_missed():
         {"bus": (np.arange(ward.size) % 200).astype(str), "ward": ward.astype(str), "speed": speed}
     )
     options = {"user": "bus", "value": "speed", "bounds": (0, 80), "cells": hv.Labels("ward")}
-    found = hv.read(table, **options, statistics="p15")
-    plan = hv.plan(found, statistics="p15", epsilon=400, estimator="ranks")
+    asked = ("p15", "p50", "p85")
+    found = hv.read(table, **options, statistics=asked)
+    plan = hv.plan(found, statistics=asked, epsilon=400, estimator="ranks")
     estimate = decode_distribution(plan, simulated(found, plan, 3))["p15"]
     truth = np.quantile(speed[is_odd], 0.15)
     assert estimate.estimate[7] > truth + 4.0

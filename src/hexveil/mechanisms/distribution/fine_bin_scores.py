@@ -3,10 +3,10 @@
 The mean of an indicator over a cell's records is the share of records beyond the threshold.
 
 The rank of a record is the part of the points asked for that lie below it: the quantiles of the
-pooled shape at the levels asked for, the thresholds, and, as one point more, its pooled rank
-r(x) = P(X <= x) (the ridit; Bross, 1958). A cell's mean rank is the mean of its shares above these
-points, so that it says how far records lie above those of the whole map where statistics are read
-off. Without the last point it would say nothing of cells that lie between two points.
+pooled shape at the levels asked for, and the thresholds. A cell's mean rank is the mean of its
+shares above these points: it says how far records lie above those of the whole map where statistics
+are read off. The pooled rank r(x) = P(X <= x) (the ridit; Bross, 1958) counts as half a point
+beside them, or else a mean rank would say nothing of values between two points.
 
 Scores are whole numbers from 0 to `GRAIN`: values on the public lattice from 0 to 1. Public.
 """
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 GRAIN = 1024
 """Score of 1."""
+ALL_LEVELS = 0.5
+"""Weight of the pooled rank, where each point has 1: as a histogram has it alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,7 @@ class IndicatorScores(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class AskedPoints(ReadOnlyArrays):
-    """Points of a distribution that statistics are read off.
+    """Points of a distribution that statistics are read off, perhaps none.
 
     Attributes
     ----------
@@ -65,7 +67,7 @@ class AskedPoints(ReadOnlyArrays):
     above: Bools
 
     def ranks(self, shares: Floats) -> Floats:
-        """Return the part of the points that lie below each bin, rising from 0 to 1.
+        """Return the part of the points that lie below each bin: rising, from 0 to 1.
 
         A quantile within a bin lies below that part of the bin's records that is above it.
 
@@ -73,12 +75,12 @@ class AskedPoints(ReadOnlyArrays):
         --------
         >>> points = AskedPoints(np.array([0.6]), np.array([[False, True, True]]))
         >>> points.ranks(np.array([0.5, 0.25, 0.25])).round(3).tolist()
-        [0.083, 0.742, 0.958]
+        [0.05, 0.765, 0.975]
         """
-        own = pooled_ranks(shares)
         quantiles = (np.cumsum(shares) - self.levels[:, None]) / shares
-        counted = np.vstack([own, np.clip(quantiles, 0.0, 1.0), self.above])
-        return np.asarray(counted.mean(axis=0))
+        points = np.vstack([np.clip(quantiles, 0.0, 1.0), self.above])
+        total = ALL_LEVELS * pooled_ranks(shares) + points.sum(axis=0)
+        return np.asarray(total / (ALL_LEVELS + len(points)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -255,9 +255,9 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         part of its own span) count; under private presence also of "users" (as a part of the
         typical number of units in a cell), beside other statistics. Default 1 each.
     estimator : "auto", "ranks" or "bins", optional
-        How a cell's distribution is measured: by the mean pooled rank of its records, or by few
-        bins. "auto" takes the smaller predicted error; the share beyond a single threshold alone
-        then is the mean of an indicator.
+        How a cell's distribution is measured: by the mean rank of its records among the quantiles
+        and thresholds asked for, or by few bins. "auto" takes the smaller predicted error; the
+        share beyond a single threshold alone then is the mean of an indicator.
     method : "joint", "per-cell", "equal-split" or "clip-user"
         A factor for each user and the noise of each cell, chosen together; every cell planned
         alone at one common loss, the largest whose exact loss is within `epsilon`, or `epsilon`

@@ -7,7 +7,7 @@ import pytest
 
 from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.distribution.bin_noise import PARTS
-from hexveil.mechanisms.distribution.fine_bin_scores import pooled_ranks
+from hexveil.mechanisms.distribution.fine_bin_scores import AskedPoints, pooled_ranks
 from hexveil.mechanisms.distribution.pooled_shape import NARROW, WIDE, PooledShape
 from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
 from hexveil.mechanisms.distribution.tilted_shapes import (
@@ -26,13 +26,35 @@ def test_tilts_are_solved_for_ranks_and_means():
     """The mean rank, or the mean value, is the one that was asked for."""
     ranks = pooled_ranks(SHARES)
     asked = np.array([0.2, 0.35, 0.5, 0.8])
-    tilts = solve_tilts(SHARES, asked)
+    tilts = solve_tilts(SHARES, ranks, asked)
     found = tilt(SHARES, legendre_terms(SHARES, 1), tilts[:, None])
     assert np.allclose(found @ ranks, asked, atol=1e-9)
     assert np.allclose(tilt(SHARES, legendre_terms(SHARES, 1), np.zeros((1, 1))), SHARES)
     values = np.linspace(0.05, 0.95, 6)
     means = np.array([0.1, 0.4, 0.6, 0.9])
     assert np.allclose(tilt_to_means(found, values, means) @ values, means, atol=1e-6)
+
+
+@pytest.mark.parametrize("levels", [(), (0.5,), (0.01, 0.3, 0.85, 0.999)])
+@pytest.mark.parametrize("thresholds", [(), (0, 3), (2,)])
+def test_ranks_count_the_points_below_a_record(levels, thresholds):
+    """Of records spread evenly within bins; their mean is that of the shares above the points."""
+    above = np.array([np.arange(6) > edge for edge in thresholds], dtype=bool).reshape(-1, 6)
+    points = AskedPoints(np.array(levels), above)
+    ranks, place = points.ranks(SHARES), (np.arange(100_000) + 0.5) / 100_000
+    own = np.searchsorted(np.cumsum(SHARES), place)
+    counted = [
+        place / 2,
+        *(place > level for level in levels),
+        *(own > edge for edge in thresholds),
+    ]
+    weight = len(counted) - 0.5
+    mean = np.bincount(own, np.sum(counted, axis=0)) / np.bincount(own) / weight
+    assert np.allclose(ranks, mean, atol=1e-4)
+    assert (np.diff(ranks) > 0).all()
+    assert 0 < ranks[0] < ranks[-1] < 1
+    shares = [0.25, *(1 - level for level in levels), *(above @ SHARES)]
+    assert ranks @ SHARES == pytest.approx(np.sum(shares) / weight)
 
 
 @pytest.mark.parametrize("level", [0.01, 0.3, 0.5, 0.9, 0.999])

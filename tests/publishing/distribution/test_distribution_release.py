@@ -15,6 +15,7 @@ from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
+from hexveil.mechanisms.distribution.fine_bin_scores import AskedPoints, pooled_ranks
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.statistic_terms import column_names
 from hexveil.planning.distribution import distribution_folder
@@ -84,6 +85,20 @@ def simulated(dataset, plan, seed):
     sums = BinnedSums(dataset.sums.total, dataset.sums.total_sq, dataset.sums.bins)
     source = SimulatedNoise(np.random.default_rng(seed), 1)
     return execute(allocation, sums, source, MemoryJournal(), Meter(allocation.losses()))
+
+
+def bin_counts(dataset):
+    """Return the records of each of 6 cells in each fine bin."""
+    bins, pairs = dataset.sums.bins, dataset.occupancy.local()
+    counts = np.zeros((6, dataset.public.bins.n_bins))
+    np.add.at(counts, (pairs.cell[bins.pair], bins.bin), bins.count)
+    return counts
+
+
+def shares_up_to(dataset, edge):
+    """Return the share of each cell's records up to an edge."""
+    counts = bin_counts(dataset)
+    return counts[:, dataset.public.bins.edges <= edge].sum(axis=1) / counts.sum(axis=1)
 
 
 @pytest.mark.parametrize("asked", [("p50", "share<20"), ("share<20",)])
@@ -165,16 +180,27 @@ def test_large_epsilon_finds_the_truth(dataset, estimator):
     plan = hv.plan(dataset, statistics=("p50", "share<20"), epsilon=400, estimator=estimator)
     assert isinstance(plan.component, RankPlan if estimator == "ranks" else BinPlan)
     found = decode_distribution(plan, simulated(dataset, plan, 0))
-    bins, pairs = dataset.sums.bins, dataset.occupancy.local()
-    counts = np.zeros((6, dataset.public.bins.n_bins))
-    np.add.at(counts, (pairs.cell[bins.pair], bins.bin), bins.count)
-    share = counts[:, dataset.public.bins.edges <= 19_999].sum(axis=1) / counts.sum(axis=1)
+    counts, share = bin_counts(dataset), shares_up_to(dataset, 19_999)
     tolerance = {"ranks": 0.05, "bins": 0.03}[estimator]
     assert np.abs(found["share_below_20"].estimate - share).max() < tolerance
     below = np.cumsum(counts, axis=1) / counts.sum(axis=1, keepdims=True)
     places = np.searchsorted(dataset.public.bins.ends, found["p50"].estimate * 1000)
     ranks = [row[place] for row, place in zip(below, places, strict=True)]
     assert np.abs(np.array(ranks) - 0.5).max() < 0.08
+
+
+def test_ranks_count_the_points_asked_for(dataset, monkeypatch):
+    """With next to no noise, shares in the tail are nearer than by ranks of all levels alike."""
+    plan = hv.plan(dataset, statistics=("p85", "share>=40"), epsilon=400, estimator="ranks")
+    true = 1 - shares_up_to(dataset, 39_999)
+
+    def error():
+        found = decode_distribution(plan, simulated(dataset, plan, 0))
+        return np.abs(found["share_at_least_40"].estimate - true).mean()
+
+    asked = error()
+    monkeypatch.setattr(AskedPoints, "ranks", lambda _, shares: pooled_ranks(shares))
+    assert asked < 0.8 * error()
 
 
 def test_the_share_beyond_one_threshold_is_the_mean_of_an_indicator(dataset):
@@ -463,8 +489,9 @@ def test_a_cell_unlike_the_map_is_missed():
         {"bus": (np.arange(ward.size) % 200).astype(str), "ward": ward.astype(str), "speed": speed}
     )
     options = {"user": "bus", "value": "speed", "bounds": (0, 80), "cells": hv.Labels("ward")}
-    found = hv.read(table, **options, statistics="p15")
-    plan = hv.plan(found, statistics="p15", epsilon=400, estimator="ranks")
+    asked = ("p15", "p50", "p85")
+    found = hv.read(table, **options, statistics=asked)
+    plan = hv.plan(found, statistics=asked, epsilon=400, estimator="ranks")
     estimate = decode_distribution(plan, simulated(found, plan, 3))["p15"]
     truth = np.quantile(speed[is_odd], 0.15)
     assert estimate.estimate[7] > truth + 4.0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _FORMS = {
     "indicator": "the average of zeros and ones",
-    "ranks": "the mean rank of a cell's records on the whole map",
+    "ranks": "the mean rank of a cell's records among the quantiles and thresholds asked for",
     "bins": "a few bins of every cell",
 }
 _COMPONENTS = {

@@ -8,7 +8,7 @@ P the pooled shape, r its ranks, φ_k Legendre polynomials on [0, 1]. One term m
 two and three widen it and skew it. F_c is a distribution whatever the tilts t are: quantiles rise
 with their level, shares lie from 0 to 1 and fall with their threshold, and all statistics agree.
 
-`solve_tilts` solves one term for a given mean of the pooled rank; `tilt_estimation` finds three
+`solve_tilts` solves one term for a given mean of a rising score; `tilt_estimation` finds three
 terms from noisy bins of all cells together.
 
 Source: exponential tilting (Efron, 2016).
@@ -54,16 +54,16 @@ def legendre_terms(shares: Floats, n_terms: int = N_TERMS) -> Floats:
     return np.asarray(vander[:, 1:])
 
 
-def solve_tilts(shares: Floats, rank: Floats) -> Floats:
-    """Return the tilts of one term for which each cell's mean pooled rank is the one given.
+def solve_tilts(shares: Floats, scores: Floats, mean: Floats) -> Floats:
+    """Return the tilts of one term for which each cell's mean score is the one given.
 
-    Ranks that no tilt attains get the steepest one, `MAX_TILT`.
+    Scores rise with the values. Means that no tilt attains get the steepest one, `MAX_TILT`.
     """
-    terms, ranks = legendre_terms(shares, 1), pooled_ranks(shares)
-    low, high = np.full(rank.shape, -MAX_TILT), np.full(rank.shape, MAX_TILT)
+    terms = legendre_terms(shares, 1)
+    low, high = np.full(mean.shape, -MAX_TILT), np.full(mean.shape, MAX_TILT)
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
-        is_below = tilt(shares, terms, middle[..., None]) @ ranks < rank
+        is_below = tilt(shares, terms, middle[..., None]) @ scores < mean
         low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
     return np.asarray((low + high) / 2.0)
 

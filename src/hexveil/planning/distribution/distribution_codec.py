@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 MAGIC = b"hexveil plan of distributions\n"
 FORMAT = 1
 _SIZE_BYTES = 8
+_INDICATOR = "indicator"
+# An earlier version scored pooled ranks, which its stored numbers are decoded with, under "ranks".
+_RANKS = "ranks among the points asked for"
 Words = dict[str, Any]
 
 
@@ -121,9 +124,9 @@ def _damaged() -> StorageError:
 def _component_words(component: DistributionComponent) -> Words:
     match component:
         case IndicatorPlan(share=share):
-            return {"component": "indicator", "share": share.text}
+            return {"component": _INDICATOR, "share": share.text}
         case RankPlan(shape_epsilon=shape_epsilon):
-            return {"component": "ranks", "shape_epsilon": str(shape_epsilon)}
+            return {"component": _RANKS, "shape_epsilon": str(shape_epsilon)}
         case BinPlan(priced, shape_epsilon, bin_epsilon):
             return {
                 "component": "bins",
@@ -161,7 +164,9 @@ def _component(words: Words, chunk: bytes, plan: DistributionPlan) -> Distributi
         scores = score_metadata(plan.facts)
         model = plan_moments(scores, epsilon=Fraction(epsilon), options=options)
     booked = plan_codec.decode(chunk, model)
-    if words["component"] == "ranks":
+    if words["component"] == _RANKS:
         return RankPlan(booked, Fraction(words["shape_epsilon"]))
+    if words["component"] != _INDICATOR:
+        raise ValueError("of other scores")
     share = next(term for term in plan.terms if term.text == words["share"])
     return IndicatorPlan(booked, share)  # type: ignore[arg-type]  # the text is that of a share

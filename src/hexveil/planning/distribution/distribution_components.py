@@ -1,4 +1,4 @@
-"""Components that measure a distribution: indicators, pooled ranks, or bins of every cell."""
+"""Components that measure a distribution: indicators, ranks, or bins of every cell."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class IndicatorPlan:
 
 @dataclass(frozen=True, eq=False)
 class RankPlan:
-    """Distribution by the mean pooled rank of each cell; under a δ, ε is that of the part at it.
+    """Distribution by the mean rank of each cell; under a δ, ε is that of the part at it.
 
     Attributes
     ----------

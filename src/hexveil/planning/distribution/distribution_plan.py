@@ -1,9 +1,8 @@
 """Plan of statistics of distributions, beside means and variances: one loss over all of them.
 
 Means and variances keep their own plan. Of the distribution one of three components is planned:
-indicators, for the share beyond a single threshold; pooled ranks, a mean of scores under the
-released shape; or bins of every cell. The pooled shape takes 15 percent of what a distribution
-costs.
+indicators, for the share beyond a single threshold; ranks, a mean of scores under the released
+shape; or bins of every cell. The pooled shape takes 15 percent of what a distribution costs.
 
 Neighbours: one unit's values all change within the bounds. Loss of a unit: the sum of its losses in
 all components, which `release` recomputes from the scales that go to the noise library. With a δ it
@@ -25,11 +24,12 @@ from hexveil.base.optional_packages import require_package
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.fine_bin_scores import (
+    AskedPoints,
     IndicatorScores,
     PooledRankScores,
 )
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-from hexveil.model.statistic_terms import Share
+from hexveil.model.statistic_terms import Quantile, Share
 from hexveil.planning.distribution import distribution_folder
 from hexveil.planning.distribution.distribution_components import (
     SCORE_LATTICE,
@@ -145,6 +145,15 @@ class DistributionPlan(PartsBooking):
         """Edges of all thresholds, in quanta, rising."""
         edges = [t.edge(self.facts.lattice) for t in self.terms if isinstance(t, Share)]
         return np.unique(np.array(edges, dtype=np.int64))
+
+    @property
+    def _asked_points(self) -> AskedPoints:
+        """Points that ranks count."""
+        assert self.facts.bins is not None  # noqa: S101  see plan_distribution
+        return AskedPoints(
+            np.array([float(term.level) for term in self.terms if isinstance(term, Quantile)]),
+            self.facts.bins.edges > self.threshold_edges[:, None],
+        )
 
     @property
     def refusal(self) -> str | None:
@@ -286,7 +295,10 @@ class DistributionPlan(PartsBooking):
             case RankPlan(plan, shape_epsilon):
                 shape = Component(SHAPE, PooledShape(occupancy, edges, shape_epsilon, self.delta))
                 ranks = allocation_of(plan, SCORE_LATTICE)
-                return [shape, Component(SCORES, ranks, PooledRankScores(shape))]
+                return [
+                    shape,
+                    Component(SCORES, ranks, PooledRankScores(shape, self._asked_points)),
+                ]
             case BinPlan(priced, shape_epsilon, bin_epsilon):
                 binned = BinnedMap(
                     PooledShape(occupancy, edges, shape_epsilon, self.delta),

@@ -54,6 +54,8 @@ GAUSSIAN_BIN_INFLATION = 6.0
 """The same of bins under a δ, where the noise is less and the misfit of tilts counts for more."""
 SHAPE_VARIANCE = (0.0, 0.25, 0.2)
 """Variance between cells of what a mean rank does not say: of each Legendre term."""
+LEAST_VARIANCE = 1e-6
+"""Least variance of the first tilt by ranks."""
 SHARE_ALLOWANCE = 0.02
 """Part by which intervals of shares are widened: no tilt makes a share exactly 0 or 1."""
 N_DRAWS = 200
@@ -113,7 +115,8 @@ def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> tuple[Floats, TiltFit
         component = allocation.component(SCORES)
         assert isinstance(component.scores, PooledRankScores)  # noqa: S101  see DistributionPlan
         shares = component.scores.shares(outputs)
-        return shares, _rank_tilts(shares, _scores(plan, plan.component.plan, outputs))
+        ranks = component.scores.points.ranks(shares)
+        return shares, _rank_tilts(shares, ranks, _scores(plan, plan.component.plan, outputs))
     component = allocation.component(SHAPE)
     binned, own = component.plan, component.outputs(outputs)
     assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPlan
@@ -126,10 +129,13 @@ def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> tuple[Floats, TiltFit
     return shares, TiltFit(fit.alpha, inflation * fit.covariance)
 
 
-def _rank_tilts(shares: Floats, rank: CellEstimates) -> TiltFit:
-    """Return tilts of one term, from released mean ranks."""
-    middle, low, high = (solve_tilts(shares, x) for x in (rank.estimate, rank.low, rank.high))
-    variance = RANK_INFLATION * ((high - low) / (2.0 * Z95)) ** 2
+def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates) -> TiltFit:
+    """Return tilts of one term, from the ranks of fine bins and the released mean ranks."""
+    middle, low, high = (
+        solve_tilts(shares, ranks, x) for x in (mean.estimate, mean.low, mean.high)
+    )
+    # Both ends are the steepest tilt where no tilt attains the interval: draws need some variance.
+    variance = np.maximum(RANK_INFLATION * ((high - low) / (2.0 * Z95)) ** 2, LEAST_VARIANCE)
     n_terms = len(SHAPE_VARIANCE)
     covariance = np.tile(np.diag(SHAPE_VARIANCE), (middle.size, 1, 1))
     covariance[:, 0, 0] += variance

@@ -139,7 +139,7 @@ def test_a_table_of_each_column_is_written(air, call):
         ),
         (("plan", "run.toml", "--target-error", "pm25=2", "--target-error", "no2.air=x"), "number"),
         (("plan", "run.toml", "--weights", "pm25=2"), "leave weights out"),
-        (("plan", "run.toml", "--baseline-error", "so2=2"), "'so2', which is no value column"),
+        (("plan", "run.toml", "--baseline-error", "so2=2"), "must be for pm25, no2.air, got 'so2'"),
         (("plan", "run.toml", "--curve", "x.png"), "--curve has no use with several"),
         (("evaluate", "run.toml"), "--cell is needed: name one of 3 (w0, w1, w2)"),
         (("evaluate", "run.toml", "--cell", "w0"), "no2.air has no cell 'w0'"),

@@ -256,7 +256,8 @@ def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity,
 
 def assess_column(run: Run, facts: PublicMetadata, epsilon: str) -> Capacity:
     """Return the capacity of one value column at its part of ε."""
-    options = _grid_options(run)
+    own_runs = {own.columns.value: own for own in arguments.runs_of_columns(run)}
+    options = _grid_options(own_runs[facts.value])
     options.setdefault("clipping_range", "auto")
     with show_progress(OTHER_GRIDS):
         made = make_plan(facts, epsilon=epsilon, **options, advise=False)

@@ -19,6 +19,7 @@ from hexveil.mechanisms import parse
 from hexveil.model.areas import area_of
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import has_distribution, parse_statistics
+from hexveil.planning.columns.column_statements import baseline_errors, weights_beside_targets
 from hexveil.planning.presence.presence_request import FleetDeclaration
 from hexveil.planning.request import split_of
 from hexveil.planning.request import statistics as known_statistics
@@ -72,7 +73,7 @@ def value_columns_of(run: Run) -> tuple[str, ...]:
 
 
 def runs_of_columns(run: Run) -> list[Run]:
-    """Return a run of each value column alone, with its own bounds, quantum and unit of measure."""
+    """Return a run of each value column alone, with what is stated of it."""
     runs = []
     for column in value_columns_of(run):
         declared = run.values.explicit_fields()
@@ -83,7 +84,12 @@ def runs_of_columns(run: Run) -> list[Run]:
         }
         columns = run.columns.model_copy(update={"value": column})
         values = run.values.model_copy(update=own)
-        alone = run.model_copy(update={"columns": columns, "values": values})
+        plan = run.plan
+        if isinstance(plan.baseline_error, dict):
+            # A column that is left out has the default.
+            own_error = plan.baseline_error.get(column)
+            plan = plan.model_copy(update={"baseline_error": own_error})
+        alone = run.model_copy(update={"columns": columns, "values": values, "plan": plan})
         runs.append(alone.standing_in(run.folder))
     return runs or [run]
 
@@ -283,6 +289,12 @@ def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
         to_positive_fraction(fields["epsilon"], "epsilon")
     elif "target_error" in fields:
         check_goals(fields["target_error"])
+    columns = value_columns_of(run)
+    # Of one column alone, statements about the others of a run file are not read.
+    if len(columns) > 1:
+        baseline_errors(fields.get("baseline_error"), columns)
+        if {"weights", "target_error"} <= fields.keys():
+            raise weights_beside_targets()
     split_of(fields.get("split"))
     if has_distribution(fields.get("statistics", ())):
         parse_statistics(fields["statistics"])

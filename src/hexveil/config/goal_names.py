@@ -1,4 +1,4 @@
-"""Names in the target errors of a run: statistics, value columns, or a statistic of a column."""
+"""Names in the target errors and baseline errors of a run: statistics and value columns."""
 
 from __future__ import annotations
 
@@ -49,6 +49,20 @@ def named_goals(goals: Goals, columns: Sequence[str]) -> Goals:
         return named
     _check(named, columns)
     return named
+
+
+def check_baseline_names(errors: object, columns: Sequence[str]) -> None:
+    """Refuse baseline errors of what is none of several value columns; others have the default.
+
+    Raises
+    ------
+    ValueError
+        With the reason.
+    """
+    # Of one column alone the others of a run file for all of them are not read.
+    for name in errors if isinstance(errors, dict) and len(columns) > 1 else ():
+        if name not in columns:
+            raise ValueError(f"must be for {', '.join(columns)}, got {name!r}")
 
 
 def _put(goals: dict[str, Any], name: str, goal: object) -> None:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from hexveil.base.errors import InputError
 from hexveil.config import placeholders
-from hexveil.config.goal_names import named_goals
+from hexveil.config.goal_names import check_baseline_names, named_goals
 from hexveil.config.run_file import PATH_FIELDS, SECTIONS, Run, option
 
 if TYPE_CHECKING:
@@ -92,15 +92,17 @@ def checked(raw: Raw, origin: str, options: Collection[tuple[str, str]] = ()) ->
 
 def _with_named_goals(run: Run, origin: str, options: Collection[tuple[str, str]]) -> Run:
     """Return the run with its target errors by statistic or value column; refuse other names."""
-    goals = run.plan.target_error
-    if not isinstance(goals, dict):
-        return run
-    value = run.columns.value
+    goals, value = run.plan.target_error, run.columns.value
     columns = (value,) if isinstance(value, str) else (value or ())
+    field = "baseline_error"
     try:
+        check_baseline_names(run.plan.baseline_error, columns)
+        field = "target_error"
+        if not isinstance(goals, dict):
+            return run
         named = named_goals(goals, columns)
     except ValueError as error:
-        raise InputError(_about(("plan", "target_error"), str(error), origin, options)) from None
+        raise InputError(_about(("plan", field), error, origin, options)) from None
     return run.model_copy(update={"plan": run.plan.model_copy(update={"target_error": named})})
 
 

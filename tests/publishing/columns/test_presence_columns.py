@@ -244,7 +244,7 @@ def test_a_declared_fleet_of_each_column_divides_epsilon():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"baseline_error": 2}, "baseline_error goes with a single value column"),
+        ({"baseline_error": {"pm10": 2}}, "baseline_error has 'pm10', which is no value column"),
         ({"delta": "0.2"}, "delta"),
         ({"weights": {"moments": 2}}, "'moments' has no meaning"),
         ({"weights": {"pm10": 2}}, "no value column"),

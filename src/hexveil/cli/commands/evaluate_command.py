@@ -14,17 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pyarrow.csv
 import typer
 
-from hexveil.base.errors import InputError
-from hexveil.cli import shared_steps
-from hexveil.cli.column_evaluation import CellStudy, studies_of_columns
+from hexveil.cli.cell_studies import CellStudy, studies_of
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
-from hexveil.config import Run, arguments
+from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.mechanisms import REGISTRY
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.simulation import error_chart, figure_style, mechanism_text, private_study_output
-from hexveil.simulation.cell_counts import read_counts
-from hexveil.simulation.cell_selection import select_cell_by_text, some_cells
 from hexveil.simulation.evaluation import evaluate as compare
 
 if TYPE_CHECKING:
@@ -35,10 +31,7 @@ if TYPE_CHECKING:
     Results = list[tuple[CellStudy, pa.Table]]
 
 LEFT_OUT = ("plan", "release", "publish", "ledger")
-"""Sections of a run that an evaluation does not use: it plans, books and releases nothing."""
-
-EPSILONS = ("0.25", "0.5", "1", "2")
-"""Default values of --epsilon."""
+"""Sections of a run without options here: an evaluation books and releases nothing."""
 
 COLUMN = 17
 """Width of a line, and of a column of the table, in characters."""
@@ -137,72 +130,6 @@ def evaluate(  # noqa: PLR0913  the options of the command
 def _tell_part(tell: Callable[[float], None], done: int, number: int, share: float) -> None:
     """Tell the completed share of all studies, from that of one."""
     tell((done + share) / number)
-
-
-def studies_of(
-    run: Run,
-    option_texts: list[str] | None,
-    counts: Path | None,
-    cell: str | None,
-    values: str | None,
-) -> list[CellStudy]:
-    """Return what is compared: a cell of each value column, or the counts of a file."""
-    if counts is None and len(arguments.value_columns_of(run)) > 1:
-        _check_source(run)
-        # Target errors of the run divide the loss where no epsilon is named.
-        by_targets = option_texts is None and run.plan.target_error is not None
-        return studies_of_columns(run, cell, None if by_targets else epsilons(run, option_texts))
-    study_arguments, cell_name = (
-        of_records(run, cell) if counts is None else of_file(run, counts, cell, values)
-    )
-    column = str(run.columns.value or "")
-    losses, unit = epsilons(run, option_texts), arguments.value_unit_of(run)
-    return [CellStudy(study_arguments, cell_name, losses, unit, column)]
-
-
-def epsilons(run: Run, option_texts: list[str] | None) -> list[str]:
-    """Return the epsilons to compare: the options, else the run's, else the default."""
-    if option_texts is None:
-        return list(EPSILONS) if run.plan.epsilon is None else [run.plan.epsilon]
-    return [number.strip() for text in option_texts for number in text.split(",") if number.strip()]
-
-
-def of_records(run: Run, cell: str | None) -> tuple[dict[str, Any], str]:
-    """Return the records and the cell to compare on, and the cell's name.
-
-    Records without places or labels are one cell.
-    """
-    _check_source(run)
-    data = shared_steps.read_cells(run)
-    names = data.public.cells.names()
-    if cell is None and len(names) > 1:
-        raise InputError(f"--cell is needed: {some_cells(names)}.")
-    number = select_cell_by_text(data.public.cells, cell)
-    return {"data": data, "cell": number}, f"Cell {names[number]}"
-
-
-def _check_source(run: Run) -> None:
-    """Refuse a study without records or counts."""
-    if not run.source:
-        raise InputError("name counts (--counts), or records and one of their cells (--cell).")
-
-
-def of_file(
-    run: Run, counts: Path, cell: str | None, values: str | None
-) -> tuple[dict[str, Any], str]:
-    """Return counts from a file with the bounds, and the file's name; refuse records as well."""
-    for name, conflicting in (("records", run.source), ("--cell", cell)):
-        if conflicting:
-            raise InputError(
-                f"--counts and {name} cannot be combined: use the counts of one of them."
-            )
-    if values is None:
-        raise InputError("--counts needs --values: a file of counts has no values of its own.")
-    if run.values.bounds is None:
-        raise InputError(
-            "--counts needs --bounds: the smallest and the largest value, for example 0,65."
-        )
-    return {"counts": read_counts(counts), "bounds": run.values.bounds}, f"Counts of {counts.name}"
 
 
 def write(results: Results, out: Path, simulated: str) -> list[Path]:

@@ -9,7 +9,11 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.model.statistic_terms import has_distribution
-from hexveil.planning.columns.column_statements import baseline_errors, targets_by_column
+from hexveil.planning.columns.column_statements import (
+    baseline_errors,
+    targets_by_column,
+    weights_beside_targets,
+)
 from hexveil.planning.distribution.plan_distribution import plan_distribution
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.moments.moment_options import MomentOptions, check_edition
@@ -61,10 +65,7 @@ class ColumnOptions:
                 "(docs/how-to/medians-and-shares.md lists what can be chosen)."
             )
         if self.weights is not None and self.options.target_error is not None:
-            raise InputError(
-                "weights divide epsilon among value columns, and target_error takes the place of "
-                "epsilon: each column costs what its own targets need; leave weights out."
-            )
+            raise weights_beside_targets()
         check_edition(self.edition)
 
     @property

@@ -103,6 +103,14 @@ def own_baseline_error(stated: Any, column: str) -> Any:  # noqa: ANN401  a numb
     return stated[column]
 
 
+def weights_beside_targets() -> InputError:
+    """Return the error for weights of value columns where their targets decide."""
+    return InputError(
+        "weights divide epsilon among value columns, and target_error takes the place of epsilon: "
+        "each column costs what its own targets need; leave weights out."
+    )
+
+
 def _is_by_column(stated: Mapping[Any, object], columns: Sequence[str]) -> bool:
     """Return whether a mapping is by value column and not by statistic."""
     # A column may have the name of a statistic: then it is the column that is meant.

@@ -1,7 +1,8 @@
-"""`hexveil evaluate` of several value columns: each on its own cell, at its part of a release's ε.
+"""What `hexveil evaluate` compares: one cell of records or of counts, or one of each value column.
 
-What is compared stays one cell of one column. Plans of whole releases are made for their division
-of ε alone: by predicted errors and weights, or by what the target errors of each column cost.
+Of several value columns each is compared at its part of a release's ε. Plans of whole releases are
+made for that division alone: by predicted errors and weights, or by what the target errors of each
+column cost.
 """
 
 from __future__ import annotations
@@ -15,15 +16,20 @@ from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.config import arguments
 from hexveil.config.run_file import Planning
+from hexveil.simulation.cell_counts import read_counts
 from hexveil.simulation.cell_selection import select_cell, select_cell_by_text, some_cells
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from fractions import Fraction
+    from pathlib import Path
 
     from hexveil.config import Run
     from hexveil.planning.columns.column_plan import ColumnPlans
     from hexveil.records.columns.column_datasets import ColumnDatasets
+
+EPSILONS = ("0.25", "0.5", "1", "2")
+"""Default values of --epsilon."""
 
 TOGETHER = "epsilon_together"
 """Column of a table: ε of all value columns, of which `epsilon` is one column's part."""
@@ -61,6 +67,72 @@ class CellStudy:
         # Rows are by mechanism, and by ε within each.
         repeats = table.num_rows // len(self.together)
         return table.append_column(TOGETHER, pa.array(self.together * repeats, pa.float64()))
+
+
+def studies_of(
+    run: Run,
+    option_texts: list[str] | None,
+    counts: Path | None,
+    cell: str | None,
+    values: str | None,
+) -> list[CellStudy]:
+    """Return what is compared: a cell of each value column, or the counts of a file."""
+    if counts is None and len(arguments.value_columns_of(run)) > 1:
+        _check_source(run)
+        # Target errors of the run divide the loss where no epsilon is named.
+        by_targets = option_texts is None and run.plan.target_error is not None
+        return studies_of_columns(run, cell, None if by_targets else epsilons(run, option_texts))
+    study_arguments, cell_name = (
+        of_records(run, cell) if counts is None else of_file(run, counts, cell, values)
+    )
+    column = str(run.columns.value or "")
+    losses, unit = epsilons(run, option_texts), arguments.value_unit_of(run)
+    return [CellStudy(study_arguments, cell_name, losses, unit, column)]
+
+
+def epsilons(run: Run, option_texts: list[str] | None) -> list[str]:
+    """Return the epsilons to compare: the options, else the run's, else the default."""
+    if option_texts is None:
+        return list(EPSILONS) if run.plan.epsilon is None else [run.plan.epsilon]
+    return [number.strip() for text in option_texts for number in text.split(",") if number.strip()]
+
+
+def of_records(run: Run, cell: str | None) -> tuple[dict[str, Any], str]:
+    """Return the records and the cell to compare on, and the cell's name.
+
+    Records without places or labels are one cell.
+    """
+    _check_source(run)
+    data = shared_steps.read_cells(run)
+    names = data.public.cells.names()
+    if cell is None and len(names) > 1:
+        raise InputError(f"--cell is needed: {some_cells(names)}.")
+    number = select_cell_by_text(data.public.cells, cell)
+    return {"data": data, "cell": number}, f"Cell {names[number]}"
+
+
+def _check_source(run: Run) -> None:
+    """Refuse a study without records or counts."""
+    if not run.source:
+        raise InputError("name counts (--counts), or records and one of their cells (--cell).")
+
+
+def of_file(
+    run: Run, counts: Path, cell: str | None, values: str | None
+) -> tuple[dict[str, Any], str]:
+    """Return counts from a file with the bounds, and the file's name; refuse records as well."""
+    for name, conflicting in (("records", run.source), ("--cell", cell)):
+        if conflicting:
+            raise InputError(
+                f"--counts and {name} cannot be combined: use the counts of one of them."
+            )
+    if values is None:
+        raise InputError("--counts needs --values: a file of counts has no values of its own.")
+    if run.values.bounds is None:
+        raise InputError(
+            "--counts needs --bounds: the smallest and the largest value, for example 0,65."
+        )
+    return {"counts": read_counts(counts), "bounds": run.values.bounds}, f"Counts of {counts.name}"
 
 
 def studies_of_columns(

@@ -131,6 +131,12 @@ class DistributedOccupancy:
         """Apply a function to the pairs of each cell: see `Occupancy.map_cells`."""
         return self._mapped("cells", work, cells, users, pairs)
 
+    def iterate_cells(
+        self, work: Callable[..., Any], cells: Arrays
+    ) -> Iterable[tuple[NDArray[Any], ...]]:
+        """Return the answers of blocks of cells one after another, for sums over blocks."""
+        return self.store.map("cells", work, cells, ())
+
     def map_users(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns

@@ -156,7 +156,8 @@ def _sums_of_users(pairs: Pairs, terms: Ints, users: tuple[int, int]) -> tuple[I
     sums = np.zeros((len(terms), numbers.size), dtype=np.int64)
     for total, row in zip(sums, terms, strict=True):
         np.add.at(total, position, row[rows])
-    return numbers, *sums
+    # In 32 bits where the numbers of users fit: fewer bytes travel.
+    return numbers.astype(np.int32) if pairs.n_users < 2**31 else numbers, *sums
 
 
 # ---- stages ----

@@ -17,7 +17,7 @@ from hexveil.accounting.loss_parts import LossParts
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_blocks import block_plans
 from hexveil.mechanisms.cell_blocks.cell_figures import CellFigures, figure_columns
-from hexveil.model.distributed_occupancy import partition_numbers
+from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
     from hexveil.model.occupancy import Pairs
 
-MOST_SUMS = 2**22
-"""Sums of users in blocks that come back from one question: a hundred megabytes."""
+MOST_SUMS = 2**24
+"""Sums of users in blocks that come back from one question: 200 megabytes for each loss."""
 MOST_SCORES = 2**26
 """Scores of all cells' choices in one stage: half a gigabyte."""
 
@@ -98,13 +98,16 @@ class CellBlocks:
     ) -> tuple[Ints, ...]:
         """Return sums of parts of each user, for runs of users one after another."""
         occupancy = self.problem.occupancy
+        assert isinstance(occupancy, DistributedOccupancy)  # noqa: S101  the pairs are elsewhere
         totals = tuple(np.zeros(occupancy.n_users, dtype=np.int64) for _ in range(n_columns))
         for begin, end in pairwise(self._user_runs):
-            asked = partial(work, parts=self.parts, users=(begin, end))
-            users, *sums = self.ask_plans(asked, cells, n_columns + 1)
-            for total, column in zip(totals, sums, strict=True):
-                # Each user once or more: it may be in several blocks.
-                np.add.at(total, users, column)
+            asked = partial(work, recipe=self.recipe, parts=self.parts, users=(begin, end))
+            told = partial(block_plans.with_refusal, work=asked, n_columns=n_columns + 1)
+            # Block by block: where blocks are on disk, one answer is in memory at a time.
+            for answer in occupancy.iterate_cells(told, (self.choice_array, *cells)):
+                users, *sums = accepted_columns(answer)
+                for total, column in zip(totals, sums, strict=True):
+                    np.add.at(total, users, column)
         return totals
 
     @cached_property
@@ -183,7 +186,12 @@ def ask_blocks(
         If a block refuses it.
     """
     asked = partial(block_plans.with_refusal, work=work, n_columns=n_columns)
-    refusals, *columns = problem.occupancy.map_cells(asked, cells)
+    return accepted_columns(problem.occupancy.map_cells(asked, cells))
+
+
+def accepted_columns(answer: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return the columns of an answer; raise InputError if a block refuses."""
+    refusals, *columns = answer
     if refusals.size:
         raise InputError(str(refusals[0]))
     return tuple(columns)

@@ -210,7 +210,12 @@ RANGED = {
     "ranges": {"epsilon": 2, "clipping_range": "per-cell"},
     "one range": {"epsilon": 2, "clipping_range": "private"},
     "ranges, delta": {"epsilon": 2, "clipping_range": "per-cell", "delta": "1e-6"},
-    "one range, delta": {"epsilon": 2, "clipping_range": "private", "delta": "1e-6"},
+    "one range, delta": {
+        "epsilon": 2,
+        "clipping_range": "private",
+        "delta": "1e-6",
+        "statistics": BOTH,
+    },
 }
 
 

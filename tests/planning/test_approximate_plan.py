@@ -178,7 +178,7 @@ def test_no_plan_of_less_loss_meets_the_targets(rows):
     """At 0.97 of the least square no rates of a fine grid meet both targets; at it the found do."""
     occupancy, weights = Occupancy.from_dense(rows), weights_of("mean")
     targets = SeparateTargets(np.array([0.3, 0.35]), np.full(2, np.inf))
-    squares = np.geomspace(0.01, 1000.0, 2000)
+    squares = np.geomspace(0.01, 1000.0, 400)
     least = next(m for m in squares if least_rates(occupancy, weights, targets, m) is not None)
     found = least_rates(occupancy, weights, targets, least)
     error = GaussianProblem(occupancy, weights, least).cell_errors(found.rate, found.factor)[0]

@@ -202,7 +202,12 @@ RANGED = {
     "one range": {"epsilon": 2, "clipping_range": "private"},
     "two stages": {"epsilon": 2, "clipping_range": "two-stage"},
     "ranges, delta": {"epsilon": 2, "clipping_range": "per-cell", "delta": "1e-6"},
-    "one range, delta": {"epsilon": 2, "clipping_range": "private", "delta": "1e-6"},
+    "one range, delta": {
+        "epsilon": 2,
+        "clipping_range": "private",
+        "delta": "1e-6",
+        "statistics": BOTH,
+    },
 }
 WEIGHTS = {
     "ranges": ("plan",), "one range": ("range",), "two stages": ("range", "stages"),

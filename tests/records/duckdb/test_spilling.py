@@ -124,13 +124,15 @@ def test_blocks_hold_the_pairs_and_sums_of_a_reading_in_memory(records, small, m
     assert [one.tolist() for one in columns] == [of_users.bin.tolist(), of_users.count.tolist()]
 
 
-def test_plans_and_releases_are_those_of_blocks_anywhere(records, small, tmp_path):
+@pytest.mark.parametrize("delta", [None, "0.001"])
+def test_plans_and_releases_are_those_of_blocks_anywhere(delta, records, small, tmp_path):
     """The same plan, to its last bit, as of blocks in memory; a release spends what it states."""
     found = reading(records, unit="user")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(refusals, "BYTES_OF_PAIR", 110)
         held = distributed_dataset(reading(records, unit="user"), 7 * ROOM)
-    plans = [plan(replace(one.public, recount=None), epsilon=30) for one in (found, held)]
+    options = {"epsilon": 30, "delta": delta}
+    plans = [plan(replace(one.public, recount=None), **options) for one in (found, held)]
     assert plans[0].table.equals(plans[1].table)
     assert plans[0].users.equals(plans[1].users)
     assert plans[0].occupancy.fingerprint == plans[1].occupancy.fingerprint
@@ -140,7 +142,7 @@ def test_plans_and_releases_are_those_of_blocks_anywhere(records, small, tmp_pat
     ]
     assert staged[0].table.equals(staged[1].table)
     assert staged[0].users.equals(staged[1].users)
-    book = Ledger(tmp_path / "book.sqlite", dataset="spilled", budget=30)
+    book = Ledger(tmp_path / "book.sqlite", dataset="spilled", budget=30, delta=delta)
     done = release(found, plans[0], ledger=book)
     done.write(tmp_path / "map")
     assert done.table.num_rows == found.occupancy.n_cells

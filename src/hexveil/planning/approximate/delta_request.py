@@ -45,18 +45,12 @@ def check_delta_request(request: Request) -> None:
 
 
 def check_units(request: Request, occupancy: Occupancy) -> None:
-    """Refuse a δ of 1 over the number of units or more, and ranges that need all pairs at hand."""
+    """Refuse a δ of 1 over the number of units or more, and targets without all pairs at hand."""
     check_population(occupancy, request.delta)
     if isinstance(request.limit, WithinErrors) and not occupancy.is_local:
         raise InputError(
             "delta with target errors needs the (cell, user) pairs at hand, and these stay "
             "elsewhere; give epsilon, or leave out delta."
-        )
-    ranged = request.clipping_range in ("auto", "private")
-    if ranged and "variance" in request.noised and not occupancy.is_local:
-        raise InputError(
-            "delta with variances needs the (cell, user) pairs at hand to find a range, and these "
-            'stay elsewhere; ask for clipping_range "bounds", for means alone, or leave out delta.'
         )
 
 

@@ -10,7 +10,7 @@ that the pure loss that a plan without δ gives it is often affordable.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,7 @@ from hexveil.planning.guarantees import (
 from hexveil.planning.optimizers.joint import FACTOR_RESOLUTION, relative_targets
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights
 from hexveil.planning.optimizers.noise_quantization import quantize_noise_scales
+from hexveil.planning.optimizers.user_sample import fetch_sample
 from hexveil.planning.request import WithinErrors
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ def allocate_approximate(problem: PlanningProblem) -> PlanAllocation:
     Raises
     ------
     InputError
-        If δ is not below one over the number of units, a range is asked for variances of pairs that
-        stay elsewhere, or nothing could be measured within so small an ε.
+        If δ is not below one over the number of units, target errors are asked for pairs that stay
+        elsewhere, or nothing could be measured within so small an ε.
     """
     request, occupancy = problem.request, problem.occupancy
     check_units(request, occupancy)
@@ -256,17 +257,37 @@ def _with_variances(
     problem: PlanningProblem, square: Fraction, ranges: list[RangeCandidate]
 ) -> PlanAllocation:
     """Return the plan of variances, or of both, in the range of least predicted error."""
-    local = problem.occupancy.local()
-    candidates = []
-    for range_candidate in ranges:
-        budget = _budget(problem, square, range_candidate.quantile)
+    occupancy, request = problem.occupancy, problem.request
+
+    def weighed(
+        of: Occupancy, one: RangeCandidate, part: float = 1.0
+    ) -> tuple[PrivateClippingRange, Floats]:
+        budget = _budget(problem, square, one.quantile)
         # Weights are those of means with a part of the square; noise, of one statistic with all.
-        weights = _weights(local, range_candidate, budget.cells * variance_range.MEAN_PART, None)
+        weights = _weights(of, one, budget.cells / part**2 * variance_range.MEAN_PART, None)
         noise = weights.noise * math.sqrt(variance_range.MEAN_PART)
-        candidates.append((_interval(range_candidate, budget, weights), noise))
-    best = variance_range.least_predicted(local, problem.request, candidates)
-    clipping = PrivateRange(best.interval)
-    return _calibrated(problem, square, _weighted_rows(local, best.mean, clipping, best.variance))
+        return _interval(one, budget, weights), noise
+
+    # Of pairs that stay elsewhere a part of the users decides at M / part², where it has about the
+    # noise that all have at M; weights are then found for all.
+    local, part = occupancy, 1.0
+    if not occupancy.is_local:
+        local, _, part = fetch_sample(occupancy)
+    found = [weighed(local, one, part) for one in ranges]
+    best = variance_range.least_predicted(local.local(), request, found)
+    noises, interval = (best.mean, best.variance), best.interval
+    if not occupancy.is_local:
+        (chosen,) = (
+            one
+            for one in ranges
+            if (one.quantile, one.widening) == (interval.quantiles[0], interval.widening)
+        )
+        whole, noise = weighed(occupancy, chosen)
+        interval = replace(whole, radius=interval.radius)
+        known = has_single_record(occupancy)
+        noises = variance_range.split_noise(noise, best.split, known, request.law)
+    rows = _weighted_rows(occupancy, noises[0], PrivateRange(interval), noises[1])
+    return _calibrated(problem, square, rows)
 
 
 def _interval(

@@ -140,12 +140,12 @@ def _plan_elsewhere(occupancy: Occupancy, request: Request, epsilon: Fraction) -
     interval, noise = build_range_plan(
         occupancy, epsilon, share, (found.quantiles[0], found.widening), MEAN_PART
     )
-    mean, square = _split_noise(noise, chosen.split, has_single_record(occupancy), request.law)
+    mean, square = split_noise(noise, chosen.split, has_single_record(occupancy), request.law)
     interval = replace(interval, radius=found.radius)
     return VarianceRange(interval, mean, square, chosen.split, chosen.predicted)
 
 
-def _split_noise(
+def split_noise(
     noise: Floats, split: float, known: NDArray[np.bool_], law: NoiseLaw
 ) -> tuple[Floats, Floats]:
     """Return the noise of both statistics, for the noise of one that has all of the loss."""
@@ -168,7 +168,7 @@ def _best(
         weights = replace(interval, radius=radius)
         fixed = without_noise(weights)
         for split in map(float, splits):
-            mean, square = _split_noise(noise, split, known, law)
+            mean, square = split_noise(noise, split, known, law)
             through_mean = error_through_mean(weights, mean, expected, law)
             error = np.where(known, 0.0, fixed + through_mean + law.mean_absolute * square)
             value = (

@@ -88,17 +88,29 @@ def check_comparable(before: ReleaseSource, after: ReleaseSource) -> None:
             )
 
 
-def check_same_units(before: ReleaseSource, after: ReleaseSource, statistic: str) -> None:
-    """Refuse numbers of units that were not counted alike.
+def check_open(source: ReleaseSource) -> None:
+    """Refuse a map without an open cell."""
+    if not source.table.num_rows:
+        raise InputError(
+            f"no cell of the release of {source.identity['dataset']} is open, so it has no numbers "
+            "to compare or to roll up; publish with a larger epsilon or a coarser grid."
+        )
+
+
+def check_maps(before: ReleaseSource, after: ReleaseSource, statistic: str) -> None:
+    """Refuse maps without an open cell, and numbers of units that were not counted alike.
 
     Raises
     ------
     InputError
-        If their privacy units differ, or the cells in which a unit counts fully.
+        If no cell of one is open, or, of numbers of units, if their privacy units differ, or the
+        cells in which a unit counts fully.
     """
+    sources = (before, after)
+    for source in sources:
+        check_open(source)
     if statistic != "users":
         return
-    sources = (before, after)
     for noun, parts in (
         ("privacy unit", [one.manifest["guarantee"]["privacy_unit"] for one in sources]),
         (

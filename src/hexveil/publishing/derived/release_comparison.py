@@ -14,20 +14,24 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import pyarrow as pa
 
 from hexveil.base.errors import InputError
-from hexveil.publishing.derived.cell_changes import Change, find_changes
+from hexveil.publishing.derived.cell_changes import find_changes
 from hexveil.publishing.derived.cell_numbers import CellNumbers, numbers_to_compare
 from hexveil.publishing.derived.cell_pairs import (
     check_comparable,
-    check_names,
-    check_same_units,
+    check_maps,
     pair_cells,
-    place_columns,
+)
+from hexveil.publishing.derived.comparison_table import (
+    changes_table,
+    comparison_statement,
+    count_verdicts,
+    keep_within,
+    range_of,
 )
 from hexveil.publishing.derived.derived_columns import (
     DerivedColumns,
@@ -41,10 +45,10 @@ from hexveil.publishing.derived.presence.open_cells import (
     limits_of_statistic,
     map_numbers,
 )
+from hexveil.publishing.derived.presence.statistic_names import column_of
 from hexveil.publishing.derived.release_source import ReleaseSource, open_source
 from hexveil.publishing.derived.roll_up import RolledUpRelease
-from hexveil.publishing.derived.statistic_names import column_of
-from hexveil.report.manifest_view import RANGE, ManifestView, noun
+from hexveil.report.manifest_view import ManifestView, noun
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -52,7 +56,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.publishing.derived.cell_pairs import CellPairs
     from hexveil.publishing.published_numbers import Release
 
     Bools = NDArray[np.bool_]
@@ -60,14 +63,7 @@ if TYPE_CHECKING:
     Comparable = Release | RolledUpRelease | DerivedColumns[RolledUpRelease] | str | Path
     Opened = Release | RolledUpRelease | ReleaseSource | str | Path
 
-HIGHER, LOWER, UNCLEAR = "higher", "lower", "cannot be told"
-"""Verdicts on a cell."""
 DEFAULT_RATE = 0.05
-COLUMNS = (
-    "slot_before", "slot_after", "records_before", "records_after", "weight_before", "weight_after",
-    "before", "after", "change", "change_low", "change_high", "p_value", "verdict",
-)  # fmt: skip
-"""Columns of a comparison beside those that name a place."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,8 +79,7 @@ class ReleaseComparison(DerivedTable):
     @property
     def verdicts(self) -> dict[str, int]:
         """Number of cells of each verdict."""
-        verdicts = self.table["verdict"].to_pylist()
-        return {verdict: verdicts.count(verdict) for verdict in (HIGHER, LOWER, UNCLEAR)}
+        return count_verdicts(self.table)
 
     def __repr__(self) -> str:
         return f"ReleaseComparison(n_cells={len(self)}, {self.verdicts})"
@@ -166,7 +161,7 @@ def _compare_tables(before: Opened, after: Opened, options: _Options) -> Release
     check_comparable(*sources)
     statistic = _statistic(before, sources[0], options)
     if sources[0].is_map:
-        check_same_units(*sources, statistic)
+        check_maps(*sources, statistic)
     numbers = [_numbers(*pair, statistic) for pair in zip((before, after), sources, strict=True)]
     pairs = pair_cells(sources[0].table, sources[1].table, slots)
     paired = [_take(numbers[0], pairs.before), _take(numbers[1], pairs.after)]
@@ -175,6 +170,7 @@ def _compare_tables(before: Opened, after: Opened, options: _Options) -> Release
         (before, after), sources, (pairs.before, pairs.after), strict=True
     ):
         if source.is_map and not isinstance(release, RolledUpRelease):
+            # Both cells must be told to be used, too: see presence/open_cells.py.
             empty = empty_chances(source, statistic)[rows]
             change = replace(change, p_value=np.maximum(change.p_value, empty))
     are_independent = all(side.basis == "proven" for side in numbers)
@@ -186,7 +182,7 @@ def _compare_tables(before: Opened, after: Opened, options: _Options) -> Release
     # Averages of roll-ups have sums of Laplace noise, whose bounds are joined by a rule and no
     # theorem, and so have releases of which one alone has a delta.
     basis = ("proven" if is_exact else "approximate") if are_independent else "model"
-    statement = _statement(sources, statistic, pairs, slots) | {
+    statement = comparison_statement(sources, statistic, pairs, slots) | {
         "false_discovery_rate": false_discovery_rate,
         "procedure": "Benjamini-Hochberg" if are_independent else "Benjamini-Yekutieli",
         "basis": basis,
@@ -194,9 +190,10 @@ def _compare_tables(before: Opened, after: Opened, options: _Options) -> Release
         "not_covered": render_sentence("derived.txt", "comparison_not_covered"),
     }
     view = ManifestView.from_manifest(sources[0].manifest)
-    limit = (limits_of_statistic if sources[0].is_map else _range)(view, statistic)
-    table = _table(sources, pairs, paired, _within(change, limit[1] - limit[0]), is_found, limit)
-    return ReleaseComparison(table, statement | {"verdicts": _count(table)})
+    limit = (limits_of_statistic if sources[0].is_map else range_of)(view, statistic)
+    possible = keep_within(change, limit[1] - limit[0])
+    table = changes_table(sources, pairs, paired, possible, is_found, limit)
+    return ReleaseComparison(table, statement | {"verdicts": count_verdicts(table)})
 
 
 def _open(release: Opened, key: str | Path | None) -> ReleaseSource:
@@ -240,90 +237,3 @@ def _take(numbers: CellNumbers, rows: NDArray[np.int64]) -> CellNumbers:
         if isinstance(getattr(numbers, field.name), np.ndarray)
     }
     return dataclasses.replace(numbers, **columns)
-
-
-def _range(view: ManifestView, statistic: str) -> tuple[float, float]:
-    """Return the ends of a statistic's possible values."""
-    span = view.upper - view.lower
-    if statistic == "mean":
-        return view.lower, view.upper
-    if statistic not in RANGE:
-        return -np.inf, np.inf
-    return 0.0, (span**2 if statistic == "variance" else span) * RANGE[statistic]
-
-
-def _within(change_of: Change, width: float) -> Change:
-    """Return changes that numbers within their range can have."""
-    change, low, high = (
-        np.clip(bound, -width, width) for bound in (change_of.change, change_of.low, change_of.high)
-    )
-    return Change(change, low, high, change_of.p_value)
-
-
-def _table(
-    sources: list[ReleaseSource],
-    pairs: CellPairs,
-    numbers: list[CellNumbers],
-    change: Change,
-    is_found: Bools,
-    limit: tuple[float, float],
-) -> pa.Table:
-    tables = sources[0].table.take(pairs.before), sources[1].table.take(pairs.after)
-    places = place_columns(tables[0])
-    check_names(places, COLUMNS)
-    columns: dict[str, Any] = {name: tables[0][name] for name in places}
-    if "slot" in tables[0].column_names:
-        columns |= {"slot_before": tables[0]["slot"], "slot_after": tables[1]["slot"]}
-    sides = ("before", "after")
-    # Under private presence weights take the place of records, and numbers of units have neither.
-    counts = next((name for name in ("records", "weight") if name in tables[0].column_names), None)
-    if counts is not None:
-        columns |= {
-            f"{counts}_{side}": table[counts] for side, table in zip(sides, tables, strict=True)
-        }
-    columns |= {
-        side: np.clip(side_numbers.number, *limit)
-        for side, side_numbers in zip(sides, numbers, strict=True)
-    }
-    direction = np.where(change.change > 0.0, HIGHER, LOWER)
-    return pa.table(
-        columns
-        | {
-            "change": change.change,
-            "change_low": change.low,
-            "change_high": change.high,
-            "p_value": change.p_value,
-            "verdict": np.where(is_found, direction, UNCLEAR).tolist(),
-        }
-    )
-
-
-def _statement(
-    sources: list[ReleaseSource],
-    statistic: str,
-    pairs: CellPairs,
-    slots: tuple[str, str] | None,
-) -> dict[str, Any]:
-    manifest = sources[0].manifest
-    model = {"model": manifest["model"]} if sources[0].is_map else {}
-    return model | {
-        "kind": "comparison",
-        "before": dict(sources[0].identity),
-        "after": dict(sources[1].identity),
-        "dataset": dict(manifest["dataset"]),
-        "bounds": dict(manifest["bounds"]),
-        "grid": dict(manifest["grid"]),
-        "statistic": statistic,
-        "slots": None if slots is None else list(slots),
-        "days_between": pairs.days,
-        "cells": {
-            "compared": int(pairs.before.size),
-            "only_before": pairs.only_before,
-            "only_after": pairs.only_after,
-        },
-    }
-
-
-def _count(table: pa.Table) -> dict[str, int]:
-    verdicts = table["verdict"].to_pylist()
-    return {verdict: verdicts.count(verdict) for verdict in (HIGHER, LOWER, UNCLEAR)}

@@ -22,7 +22,7 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.publishing.derived.cell_averages import average_cells
 from hexveil.publishing.derived.cell_numbers import CellNumbers, numbers_to_average
-from hexveil.publishing.derived.cell_pairs import check_names
+from hexveil.publishing.derived.cell_pairs import check_names, check_open
 from hexveil.publishing.derived.coarser_cells import CoarserGrid, group_cells
 from hexveil.publishing.derived.derived_columns import DerivedColumns
 from hexveil.publishing.derived.derived_table import DerivedTable
@@ -34,8 +34,8 @@ from hexveil.publishing.derived.presence.map_roll_up import (
     statistic_to_roll_up,
 )
 from hexveil.publishing.derived.presence.open_cells import limits_of_statistic
+from hexveil.publishing.derived.presence.statistic_names import column_of
 from hexveil.publishing.derived.release_source import open_columns, open_source
-from hexveil.publishing.derived.statistic_names import column_of
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.report.manifest_view import ManifestView, noun
 from hexveil.report.templates import render_sentence
@@ -173,11 +173,7 @@ def _roll_up_map(
 ) -> RolledUpRelease:
     """Return the roll-up of a map with private presence; see `roll_up`."""
     column = statistic_to_roll_up(source, statistic)
-    if not source.table.num_rows:
-        raise InputError(
-            "no cell of the release is open, so there is nothing to roll up; publish with a larger "
-            "epsilon or a coarser grid."
-        )
+    check_open(source)
     groups = group_cells(source.table, source.manifest["grid"], grid)
     made = roll_up_map(source, column, groups.group)
     limits = limits_of_statistic(ManifestView.from_manifest(source.manifest), column)

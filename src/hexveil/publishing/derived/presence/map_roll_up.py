@@ -20,7 +20,7 @@ from hexveil.publishing.derived.presence.open_cells import (
     published_noise,
     unit_numbers,
 )
-from hexveil.publishing.derived.statistic_names import column_of
+from hexveil.publishing.derived.presence.statistic_names import column_of
 from hexveil.report.manifest_view import is_share, noun
 
 if TYPE_CHECKING:

@@ -1,9 +1,11 @@
 """A cache read by Spark: what reading without one gives, and the entries of the other engine."""
 
+import json
 import os
 import stat
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -13,7 +15,9 @@ from hexveil.records.duckdb.caching import cached_reading
 from hexveil.records.select import Select
 from hexveil.records.spark.caching import entry_filling
 from records.engines import PANDAS
-from records.test_cache import ask, day, fill, same, write_csv
+from records.test_cache import ask, day, fill, same, sums_of, write_csv
+from records.test_private_reading import GRID, places, write
+from records.test_private_reading import read as read_cars
 
 pytestmark = [pytest.mark.filterwarnings(PANDAS)]
 
@@ -49,8 +53,16 @@ def scans(monkeypatch):
     return seen
 
 
+def overwrite_data(path):
+    """Destroy the data of a Parquet file, in secret: its size, time and footer stay."""
+    then, content = path.stat(), bytearray(path.read_bytes())
+    content[8 : len(content) // 2] = bytes(len(content) // 2 - 8)
+    path.write_bytes(content)
+    os.utime(path, ns=(then.st_atime_ns, then.st_mtime_ns))
+
+
 def test_either_engine_reads_the_entries_of_the_other(spark, days, place, scans):
-    """A day that one engine has read costs the other nothing; a new day costs a day."""
+    """A day that one engine has read is not opened by the other; a new day costs a day."""
     same(ask(days, cache=place, engine=spark), ask(days))
     assert scans == ["day0.parquet", "day1.parquet", "day2.parquet"]
     scans.clear()
@@ -62,8 +74,10 @@ def test_either_engine_reads_the_entries_of_the_other(spark, days, place, scans)
     plain = ask(days)
     same(ask(days, cache=place), plain)
     pq.write_table(day(4), days / "day4.parquet")
+    plain = ask(days)
+    overwrite_data(days / "day1.parquet")
     scans.clear()
-    same(ask(days, cache=place, engine=spark), ask(days))
+    same(ask(days, cache=place, engine=spark), plain)
     assert scans == ["day4.parquet"]
     tables = [pq.read_schema(path) for path in place.glob("*.pairs")]
     assert len(tables) == 5
@@ -71,34 +85,24 @@ def test_either_engine_reads_the_entries_of_the_other(spark, days, place, scans)
 
 
 @pytest.mark.slow
-def test_no_record_of_a_cached_file_is_read(spark, days, place):
-    """Spark opens no data of a file with an entry: its bytes could be anything."""
-    plain = ask(days, cache=place, engine=spark)
-    path = days / "day1.parquet"
-    then, content = path.stat(), bytearray(path.read_bytes())
-    content[8 : len(content) // 2] = bytes(len(content) // 2 - 8)
-    path.write_bytes(content)
-    os.utime(path, ns=(then.st_atime_ns, then.st_mtime_ns))
-    same(ask(days, cache=place, engine=spark), plain)
-
-
-@pytest.mark.slow
 def test_files_at_addresses_have_entries_too(spark, days, place, scans):
     """Spark lists them with their sizes and times; a change is noticed, a frame is refused."""
     address = days.as_uri()
-    plain = ask(address, engine=spark)
-    for _ in range(2):
-        same(ask(address, cache=place, engine=spark), plain)
+    plain = sums_of(ask(days))
+    assert sums_of(ask(address, cache=place, engine=spark)) == plain
     assert len(scans) == 3
     os.utime(days / "day1.parquet", (1, 1))
-    same(ask(address, cache=place, engine=spark), plain)
+    overwrite_data(days / "day2.parquet")
+    assert sums_of(ask(address, cache=place, engine=spark)) == plain
     assert scans[3:] == ["day1.parquet"]
     pq.write_table(day(1, rows=90), days / "day1.parquet")
     with pytest.raises(InputError, match=r"'day1.parquet' has another size .* new version\.$"):
         ask(address, cache=place, engine=spark)
-    versions = {"day1.*": "2", "*.parquet": "1"}
+    pq.write_table(day(2), days / "day2.parquet")
+    versions = {"day[12].*": "2", "*.parquet": "1"}
     found = ask(address, cache=place, engine=spark, version=versions)
-    assert found.public.identity["version"] == "day1.*=2; *.parquet=1"
+    assert found.public.identity["version"] == "*.parquet=1; day[12].*=2"
+    assert sums_of(found) == sums_of(ask(days))
     with pytest.raises(InputError, match="lie one within the other"):
         ask(address, cache=days / "cache", engine=spark)
     with pytest.raises(InputError, match="is an address; name a folder"):
@@ -118,10 +122,10 @@ def test_files_at_addresses_have_entries_too(spark, days, place, scans):
     ids=["pooled", "labels", "bins", "dates"],
 )  # fmt: skip
 def test_every_question_agrees(spark, days, place, scans, more):
-    """Units, grids, bins and dates: cold, warm, and by the other engine from the same entries."""
+    """Units, grids, bins and dates: by Spark, and by the other engine from the same entries."""
     given = {"timezone": "UTC", **more}
     plain = ask(days, **given)
-    for engine in (spark, spark, None):
+    for engine in (spark, None):
         found = ask(days, cache=place, engine=engine, **given)
         same(found, plain)
         if "statistics" in more:
@@ -141,28 +145,52 @@ def test_files_that_share_repeats_are_read_together(spark, tmp_path, place, scan
     plain = ask(source)
     assert plain.public.rules["unparsable"] > 0
     assert plain.public.rules["repeats of a user and time"] >= 40
-    for engine in (spark, spark, None):
+    for engine in (spark, None):
         same(ask(source, cache=place, engine=engine), plain)
     assert scans == ["a.csv.gz", "b.csv.gz", "c.csv.gz"]
     assert len(list(place.glob("*.entry"))) == 2
 
 
 @pytest.mark.slow
+def test_pairs_of_private_presence_are_those_of_one_machine(spark, tmp_path, place):
+    """With dates, with a file that has no record, and with one that has changed its size."""
+    columns = {"cells": GRID, "lat": "lat", "lon": "lon", "time": "time", "version": "1"}
+    one, other = places(60), places(60, seed=2)
+    for extra, dates in ((0, None), (5, ("2020-01-01", "2020-01-01"))):
+        write(tmp_path / "cars", one, pa.concat_tables([other, one.slice(0, extra)]), one[:0])
+        options = columns | {"select": Select(dates=dates)}
+        private = read_cars(tmp_path / "cars", **options)
+        found = read_cars(tmp_path / "cars", cache=place, engine=spark, **options)
+        assert found.counts.lines() == private.counts.lines()
+        pairs = found.pairs.collect()
+        sides = [
+            sorted(zip(p.cell.tolist(), p.records.tolist(), p.mean.tolist(), strict=True))
+            for p in (pairs, private.pairs)
+        ]
+        assert sides[0] == sides[1]
+        found.pairs.close()
+
+
+@pytest.mark.slow
 def test_damage_is_noticed_and_read_again(spark, days, place, scans):
     """A table cut short, a head of others, an open file: each is made anew, and sums are right."""
-    plain = ask(days, cache=place, engine=spark)
-    first, second, third = sorted(place.glob("*.pairs"))
+    pq.write_table(day(3), days / "day3.parquet")
+    plain = ask(days, cache=place)
+    damaged, *heads = sorted(place.glob("*.entry"))
+    damaged.write_text("[]")
+    named = {json.loads(path.read_text())["head"]["table"] for path in heads}
+    first, second, third = (place / name for name in sorted(named))
     first.write_bytes(first.read_bytes()[:-20])
     second.unlink()
     third.chmod(0o644)
     scans.clear()
     same(ask(days, cache=place, engine=spark), plain)
-    assert len(scans) == 3
-    next(iter(place.glob("*.entry"))).write_text("[]")
-    same(ask(days, cache=place, engine=spark), plain)
     assert len(scans) == 4
-    assert len(list(place.glob("*.entry"))) == len(list(place.glob("*.pairs"))) == 3
+    assert len(list(place.glob("*.entry"))) == len(list(place.glob("*.pairs"))) == 4
     assert not list(place.glob(".*"))
+    scans.clear()
+    same(ask(days, cache=place), plain)
+    assert scans == []
 
 
 @pytest.mark.slow

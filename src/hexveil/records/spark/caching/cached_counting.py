@@ -23,7 +23,7 @@ from hexveil.records.duckdb.caching.cache_query import VIEW, CacheQuery
 from hexveil.records.duckdb.caching.cached_reading import has_mixed_columns
 from hexveil.records.duckdb.caching.file_groups import GroupedFiles, add_left_out
 from hexveil.records.sources.cache import CACHE_CHANGED, CacheFolder, refuse_changed_sizes
-from hexveil.records.sources.source_files import Files
+from hexveil.records.sources.source_files import Files, Remote
 from hexveil.records.spark import tasks
 from hexveil.records.spark.caching import entry_tasks
 from hexveil.records.spark.caching.entry_filling import EntryFiller
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from hexveil.records.duckdb.session import Session
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.cache import Cache, CacheEntry
-    from hexveil.records.sources.source_files import Remote
+    from hexveil.records.sources.source_files import Frame, MemoryTable
     from hexveil.records.spark.caching.file_rows import ListedFiles
     from hexveil.records.spark.source_rows import TaskRecords
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 def count_cached(
     spark: SparkSession,
     session: Session,
-    source: Files | Remote,
+    source: Files | MemoryTable | Frame | Remote,
     request: ReadRequest,
     *,
     is_private: bool = False,
@@ -67,7 +67,9 @@ def count_cached(
     InputError
         If the folder cannot be used, or a file has grown under its declared version.
     """
-    assert request.cache is not None  # noqa: S101  else all records are counted
+    # Else all records are counted: `resolve_cache` allows no cache of anything else.
+    assert request.cache is not None  # noqa: S101
+    assert isinstance(source, (Files, Remote))  # noqa: S101
     # Listed before anything is opened: what changes from now on is noticed.
     files = list_files(spark, source, request.cache.versions)
     records = open_records(spark, session, source, request)
@@ -165,7 +167,7 @@ class _CachedCounting:
         names = [entry.table for entry in entries if entry.table]
         digests: dict[str, str | None] = {"": ""}
         if names:
-            rows = from_arrow(self._spark, pa.table({"name": names})).repartition(len(names))
+            rows = from_arrow(self._spark, pa.table({"name": names}))
             work = entry_tasks.digest_task(str(self._cache.folder.absolute()))
             table = collect(map_batches(rows, work, entry_tasks.DIGESTS))
             digests |= zip(table["name"].to_pylist(), table["digest"].to_pylist(), strict=True)

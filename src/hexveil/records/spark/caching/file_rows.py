@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
@@ -16,7 +17,7 @@ from hexveil.records.spark.frames import collect, column, from_arrow
 from hexveil.records.spark.parquet import PATH, decoded_path, local_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -35,14 +36,14 @@ class ListedFiles:
     ----------
     stamps : mapping of str to FileStamp
         By path: as the caller named a local file, or as an address.
-    addresses : mapping of str to str
-        Address of each path as Spark reports it; empty for files that tasks open by their paths.
+    find_addresses : function
+        Returns the addresses of paths as Spark reports them.
     is_twice : bool
         Whether a file is listed twice.
     """
 
     stamps: Mapping[str, FileStamp]
-    addresses: Mapping[str, str]
+    find_addresses: Callable[[Collection[str]], Mapping[str, str]]
     is_twice: bool = False
 
 
@@ -84,7 +85,8 @@ class ColumnRows:
         self, files: ListedFiles, numbers: Mapping[str, int], only: Sequence[str] | None = None
     ) -> DataFrame:
         """Return the rows of some files; see `FileRows`."""
-        by_address = {files.addresses[path]: number for path, number in numbers.items()}
+        addresses = files.find_addresses(numbers)
+        by_address = {addresses[path]: number for path, number in numbers.items()}
         tags = pa.table(
             {
                 PATH: pa.array(list(by_address), pa.string()),
@@ -157,21 +159,26 @@ def list_files(spark: SparkSession, source: Files | Remote, versions: Versions) 
     if isinstance(source, Files):
         stamps = {path: stamp_file(path, _declared(versions, path)) for path in source.paths}
         is_twice = len({stamp.name for stamp in stamps.values()}) < len(source.paths)
-        if source.kind != "parquet":
-            return ListedFiles(stamps, {}, is_twice)
-        listed = _listing(spark, [local_address(path) for path in source.paths])
-        found = {decoded_path(address): address for address, _, _ in listed}
-        paths = {path: str(Path(path).absolute()) for path in source.paths}
-        return ListedFiles(stamps, {p: found[full] for p, full in paths.items()}, is_twice)
-    listed = _listing(spark, source.paths)
+        return ListedFiles(stamps, partial(_local_addresses, spark), is_twice)
+    listed = sorted(_listing(spark, source.paths))
     addresses = {unquote(address): address for address, _, _ in listed}
     stamps = {
         unquote(address): stamp_address(
             address, _declared(versions, unquote(address)), size, changed
         )
-        for address, size, changed in sorted(listed)
+        for address, size, changed in listed
     }
-    return ListedFiles(stamps, addresses, len(stamps) < len(listed))
+    return ListedFiles(stamps, lambda _: addresses, len(stamps) < len(listed))
+
+
+def _local_addresses(spark: SparkSession, paths: Collection[str]) -> dict[str, str]:
+    """Return the addresses of local files as Spark reports them."""
+    # Found, not computed: which letters are encoded, and how, is Spark's own matter.
+    found = {
+        decoded_path(address): address
+        for address, _, _ in _listing(spark, [local_address(path) for path in paths])
+    }
+    return {path: found[str(Path(path).absolute())] for path in paths}
 
 
 def _declared(versions: Versions, path: str) -> str:

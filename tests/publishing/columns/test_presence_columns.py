@@ -372,6 +372,22 @@ def test_each_part_names_the_whole(folder):
     assert 'href="no2_air/report.html"' in (folder / "report.html").read_text()
 
 
+def test_columns_are_rolled_up_and_compared(made, folder, tmp_path):
+    """Each by itself, from the folder as from memory; a page and a statement for each."""
+    rolled = hv.roll_up(folder, one_cell=True)
+    assert set(rolled) == set(BOUNDS)
+    place = rolled.write(tmp_path / "all")
+    assert len([*place.glob("*/roll-up.html")]) == len(BOUNDS)
+    other = {
+        column: replace(one, manifest=one.manifest | {"request": "0" * 64})
+        for column, one in made.releases.items()
+    }
+    changes = hv.compare_releases(folder, replace(made, releases=other))
+    for column in BOUNDS:
+        assert changes[column].statement["dataset"]["value"] == column
+        assert changes[column].verdicts["cannot be told"] == len(changes[column])
+
+
 def less_loss(manifest):
     manifest["guarantee"]["epsilon_spent"] = "2"
 

@@ -161,7 +161,7 @@ def _compare_tables(before: Opened, after: Opened, options: _Options) -> Release
     check_comparable(*sources)
     statistic = _statistic(before, sources[0], options)
     if sources[0].is_map:
-        check_maps(*sources, statistic)
+        check_maps(sources[0], sources[1], statistic)
     numbers = [_numbers(*pair, statistic) for pair in zip((before, after), sources, strict=True)]
     pairs = pair_cells(sources[0].table, sources[1].table, slots)
     paired = [_take(numbers[0], pairs.before), _take(numbers[1], pairs.after)]

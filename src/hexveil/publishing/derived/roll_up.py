@@ -29,11 +29,10 @@ from hexveil.publishing.derived.derived_table import DerivedTable
 from hexveil.publishing.derived.presence.map_roll_up import (
     GRID_OF_RELEASE,
     MEAN,
-    USERS,
     roll_up_map,
     statistic_to_roll_up,
 )
-from hexveil.publishing.derived.presence.open_cells import limits_of_statistic
+from hexveil.publishing.derived.presence.open_cells import USERS, limits_of_statistic
 from hexveil.publishing.derived.presence.statistic_names import column_of
 from hexveil.publishing.derived.release_source import open_columns, open_source
 from hexveil.publishing.estimates.table import name_columns

@@ -96,10 +96,10 @@ def average_open_cells(cells: OpenCells, group: Ints) -> CellNumbers:
     share = weight / np.bincount(group, weight)[group]
 
     def averaged(column: Floats) -> Floats:
-        return np.asarray(np.bincount(group, share * column), dtype=np.float64)
+        return _add(group, share * column)
 
     def joined(column: Floats) -> Floats:
-        return np.sqrt(np.bincount(group, column**2))
+        return np.sqrt(_add(group, column**2))
 
     number = averaged(cells.number)
     parts = _shape_parts(cells) if cells.has_shapes else _parts(cells)
@@ -108,14 +108,15 @@ def average_open_cells(cells: OpenCells, group: Ints) -> CellNumbers:
     moved = joined(np.where(is_raised, 0.0, shift * margin))
     raised = np.where(is_raised, shift * (cells.weight - cells.weight_low), 0.0)
     own = joined(share * parts.own)
-    noise = [
+    noise_low, noise_high = (
         np.sqrt(own**2 + averaged(common) ** 2 + moved**2)
         for common in (parts.common_low, parts.common_high)
-    ]
-    too_high, too_low = (np.bincount(group, np.maximum(sign * raised, 0.0)) for sign in (1.0, -1.0))
+    )
+    too_high, too_low = (_add(group, np.maximum(sign * raised, 0.0)) for sign in (1.0, -1.0))
     return CellNumbers(
         number,
-        *noise,
+        noise_low,
+        noise_high,
         averaged(parts.far_low) + too_high,
         averaged(parts.far_high) + too_low,
         np.full_like(number, np.nan),
@@ -130,10 +131,10 @@ def add_weights(cells: OpenCells, group: Ints) -> GroupWeights:
     more numbers have lighter tails.
     """
     margin, is_raised = _weight_margins(cells)
-    weight = np.bincount(group, cells.weight)
-    around = np.sqrt(np.bincount(group, margin**2))
+    weight = _add(group, cells.weight)
+    around = np.sqrt(_add(group, margin**2))
     raised = np.where(is_raised, cells.weight - cells.weight_low, 0.0)
-    low = weight - around - np.bincount(group, raised)
+    low = weight - around - _add(group, raised)
     return GroupWeights(weight, np.maximum(low, 0.0), weight + around)
 
 
@@ -150,22 +151,26 @@ def add_units(numbers: CellNumbers, scale: float, group: Ints) -> CellNumbers:
     """
     counts = np.bincount(group)
     if numbers.is_gaussian:
-        noise = np.sqrt(np.bincount(group, numbers.noise_low**2))
+        noise = np.sqrt(_add(group, numbers.noise_low**2))
     else:
         bounds = {int(n): sum_bound(np.full(n, scale)) for n in set(counts.tolist())}
         noise = np.array([bounds[int(n)] for n in counts])
     least = np.maximum(numbers.number - numbers.noise_low, 0.0)
     at_zero = np.where(counts[group] > 1, scale / 2.0 * np.exp(-least / scale), 0.0)
     return CellNumbers(
-        np.bincount(group, numbers.number),
+        _add(group, numbers.number),
         noise,
         noise,
-        np.bincount(group, numbers.bias_low + at_zero),
-        np.bincount(group, numbers.bias_high),
+        _add(group, numbers.bias_low + at_zero),
+        _add(group, numbers.bias_high),
         np.where((counts == 1) & (not numbers.is_gaussian), scale, np.nan),
         "proven",
         is_gaussian=numbers.is_gaussian,
     )
+
+
+def _add(group: Ints, column: Floats) -> Floats:
+    return np.asarray(np.bincount(group, column), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

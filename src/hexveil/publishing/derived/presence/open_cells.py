@@ -36,7 +36,7 @@ from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNo
 from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
 from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN
-from hexveil.publishing.presence.shape_table import has_shapes
+from hexveil.publishing.presence.shape_table import ENDS, has_shapes
 from hexveil.report.manifest_view import ManifestView, is_share
 
 if TYPE_CHECKING:
@@ -97,9 +97,15 @@ def open_cells(source: ReleaseSource, column: str) -> OpenCells:
         If the statistic was not released.
     """
     _check_released(source, column)
-    names = (column, f"{column}_low", f"{column}_high", "weight", "weight_low", "weight_high")
+    number, low, high = (_column(source, f"{column}{end}") for end in ENDS)
+    weight, weight_low, weight_high = (_column(source, f"weight{end}") for end in ENDS)
     return OpenCells(
-        *(_column(source, name) for name in names),
+        number,
+        low,
+        high,
+        weight,
+        weight_low,
+        weight_high,
         limits_of_statistic(ManifestView.from_manifest(source.manifest), column),
         published_noise(source.manifest),
         has_shapes(source.statistics),

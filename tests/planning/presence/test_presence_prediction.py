@@ -14,6 +14,11 @@ from hexveil.model.cells import CellTable, Labels
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.presence.counted_request import (
+    CountedRequest,
+    predict_accuracy,
+    weights_of,
+)
 from hexveil.planning.presence.delta_gain import gain_of_delta, usual_delta
 from hexveil.planning.presence.presence_prediction import (
     predict_counts,
@@ -147,6 +152,20 @@ def test_a_delta_gains_where_units_are_in_many_cells():
     assert float(usual_delta(2**32)) * 2**32 <= 0.1
     with pytest.raises(InputError, match="1 / 5,000 units"):
         gain(5000, 30, "0.001")
+
+
+def test_a_delta_gains_for_numbers_of_units_beside_a_map():
+    """Both errors are named, of the loss divided anew; a δ that was asked gains nothing more."""
+    fleet = FleetDeclaration(5000, 60, 30)
+    whole = PresenceRequest.of(grid_of(60, is_in_use=True), LATTICE, fleet, 1)
+    counted = CountedRequest.divided(whole, weights_of(None, ("mean", "users")))
+    found = gain_of_delta(counted, predict_accuracy(counted))
+    pure, with_delta = found.counts
+    assert with_delta < pure
+    assert f"(numbers of units: {with_delta:.2g} instead of {pure:.2g})" in found.sentence
+    approximate = counted.with_delta(Fraction(1, 10**6))
+    assert predict_accuracy(approximate).counts.count_error == with_delta
+    assert gain_of_delta(approximate, predict_accuracy(approximate)) is None
 
 
 def test_a_delta_opens_more_cells():

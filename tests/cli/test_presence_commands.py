@@ -282,9 +282,15 @@ def test_inspect_predicts_on_paper(here, call):
 def test_columns_have_a_grid_in_common_on_paper(here, call):
     """Each grid is judged as its plan would be; the proposed one can be planned. No records."""
     (here / "cars.csv").unlink()
-    (here / "run.toml").write_text(MAP.format(cells=CELLS + 'timeslot = "1d"\nslot = "pooled"\n'))
+    (here / "sub").mkdir()
+    ring = [[20.8, 52.05], [21.3, 52.05], [21.3, 52.35], [20.8, 52.35], [20.8, 52.05]]
+    area = {"type": "Polygon", "coordinates": [ring]}
+    (here / "area.geojson").write_text(json.dumps(area))
+    cells = 'resolution = 6\ntimezone = "Europe/Warsaw"\narea = ["area.geojson"]\n'
+    (here / "run.toml").write_text(MAP.format(cells=cells + 'timeslot = "1d"\nslot = "pooled"\n'))
     fleet = (*SEVERAL, "--fleet", "150")
-    found = json.loads(call("inspect", "run.toml", *fleet, "--json", "--propose", "new.toml").out)
+    to = ("--propose", "sub/new.toml")
+    found = json.loads(call("inspect", "run.toml", *fleet, "--json", *to).out)
     for grid in found["grids"]:
         assert sum(one["epsilon"] for one in grid["columns"].values()) == pytest.approx(2)
     usable = [
@@ -295,9 +301,9 @@ def test_columns_have_a_grid_in_common_on_paper(here, call):
     assert len(usable) < len(found["grids"])
     assert found["common"]["finest"]["cells"] == {"speed": max(usable), "load": max(usable)}
     fields = found["common"]["balanced"]["fields"]
-    planned = json.loads(call("plan", "new.toml", "--json").out)
+    planned = json.loads(call("plan", "sub/new.toml", "--json").out)
     assert planned["refusal"] is None
-    assert f"resolution = {fields['cells.resolution']}" in (here / "new.toml").read_text()
+    assert f"resolution = {fields['cells.resolution']}" in (here / "sub" / "new.toml").read_text()
     said = call("inspect", "run.toml", *fleet).out
     assert "Grids for load on paper" in said
     assert said.count("of the traffic in open ones") >= 2

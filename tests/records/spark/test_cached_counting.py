@@ -105,6 +105,8 @@ def test_files_at_addresses_have_entries_too(spark, days, place, scans):
     assert sums_of(found) == sums_of(ask(days))
     with pytest.raises(InputError, match="lie one within the other"):
         ask(address, cache=days / "cache", engine=spark)
+    with pytest.raises(InputError, match="there is no file"):
+        ask(f"{address}/none.parquet", cache=place, engine=spark)
     with pytest.raises(InputError, match="is an address; name a folder"):
         ask(address, cache="s3://bucket/cache", engine=spark)
 

@@ -101,10 +101,12 @@ def test_files_at_addresses_have_entries_too(spark, days, place, scans):
     pq.write_table(day(2), days / "day2.parquet")
     versions = {"day[12].*": "2", "*.parquet": "1"}
     found = ask(address, cache=place, engine=spark, version=versions)
-    assert found.public.identity["version"] == "*.parquet=1; day[12].*=2"
+    assert found.public.identity["version"] == "day[12].*=2; *.parquet=1"
     assert sums_of(found) == sums_of(ask(days))
     with pytest.raises(InputError, match="lie one within the other"):
         ask(address, cache=days / "cache", engine=spark)
+    with pytest.raises(InputError, match="there is no file"):
+        ask(f"{address}/none.parquet", cache=place, engine=spark)
     with pytest.raises(InputError, match="is an address; name a folder"):
         ask(address, cache="s3://bucket/cache", engine=spark)
 
@@ -113,13 +115,13 @@ def test_files_at_addresses_have_entries_too(spark, days, place, scans):
 @pytest.mark.parametrize(
     "more",
     [
-        {"cells": Cells(7, "1h", "UTC", slot="pooled"), "privacy_unit": "user-week"},
         {"cells": Labels("ward"), "lat": None, "lon": None, "repeats": "keep"},
-        {"statistics": ["p50"], "privacy_unit": "user-day"},
+        {"statistics": ["p50"], "privacy_unit": "user-week",
+         "cells": Cells(7, "1h", "UTC", slot="pooled")},
         {"select": Select(min_users=1, dates=("2024-03-18", "2024-03-19"), hours="1-20"),
          "cells": Cells(7, "1h", "Asia/Kolkata")},
     ],
-    ids=["pooled", "labels", "bins", "dates"],
+    ids=["labels", "bins", "dates"],
 )  # fmt: skip
 def test_every_question_agrees(spark, days, place, scans, more):
     """Units, grids, bins and dates: by Spark, and by the other engine from the same entries."""

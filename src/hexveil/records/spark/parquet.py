@@ -84,13 +84,14 @@ def _read(spark: SparkSession, paths: Sequence[str], label: str) -> DataFrame:
         # A client of Spark Connect looks for the files only when it is asked for their columns.
         _ = frame.schema
     except (PySparkException, Py4JError) as error:
-        failure = _refused(str(error), label)
+        failure = refused_parquet(str(error), label)
     else:
         return frame
     raise failure
 
 
-def _refused(text: str, label: str) -> InputError:
+def refused_parquet(text: str, label: str) -> InputError:
+    """Return what to say of files that Spark does not read, by the words of its error."""
     if "NANOS" in text:
         return InputError(
             f"source: {label!r} has times in nanoseconds, which Spark does not read; write them in "

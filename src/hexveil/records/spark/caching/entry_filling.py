@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
-from hexveil.base.errors import StorageError
+from hexveil.base.errors import HexveilError, StorageError
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.caching.file_groups import time_span
 from hexveil.records.duckdb.validation import REASONS, used_columns
@@ -206,6 +206,9 @@ class EntryFiller:
         notes = [note for note in table["note"].to_pylist() if note is not None]
         if notes:
             raise StorageError(min(notes))
+        if sorted(table[NUMBER].to_pylist()) != sorted(numbers):
+            # Two tables of one entry would be half of it each.
+            raise HexveilError("Spark wrote a file's pairs in parts; read without cache.")
         written = zip(table["name"].to_pylist(), table["digest"].to_pylist(), strict=True)
         return dict(zip(table[NUMBER].to_pylist(), written, strict=True))
 

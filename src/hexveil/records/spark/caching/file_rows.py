@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from hexveil.records.sources.cache import FileStamp, stamp_address, stamp_file
 from hexveil.records.sources.source_files import Files
 from hexveil.records.spark.frames import collect, column, from_arrow
-from hexveil.records.spark.parquet import PATH, decoded_path, local_address
+from hexveil.records.spark.parquet import (
+    PATH,
+    decoded_path,
+    local_address,
+    refused_parquet,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -160,7 +167,7 @@ def list_files(spark: SparkSession, source: Files | Remote, versions: Versions) 
         stamps = {path: stamp_file(path, _declared(versions, path)) for path in source.paths}
         is_twice = len({stamp.name for stamp in stamps.values()}) < len(source.paths)
         return ListedFiles(stamps, partial(_local_addresses, spark), is_twice)
-    listed = sorted(_listing(spark, source.paths))
+    listed = sorted(_listing(spark, source.paths, source.label))
     addresses = {unquote(address): address for address, _, _ in listed}
     stamps = {
         unquote(address): stamp_address(
@@ -176,7 +183,7 @@ def _local_addresses(spark: SparkSession, paths: Collection[str]) -> dict[str, s
     # Found, not computed: which letters are encoded, and how, is Spark's own matter.
     found = {
         decoded_path(address): address
-        for address, _, _ in _listing(spark, [local_address(path) for path in paths])
+        for address, _, _ in _listing(spark, [local_address(path) for path in paths], "the files")
     }
     return {path: found[str(Path(path).absolute())] for path in paths}
 
@@ -185,10 +192,20 @@ def _declared(versions: Versions, path: str) -> str:
     return versions.declared[versions.number(path)][1]
 
 
-def _listing(spark: SparkSession, addresses: Sequence[str]) -> list[tuple[str, int, int]]:
+def _listing(
+    spark: SparkSession, addresses: Sequence[str], label: str
+) -> list[tuple[str, int, int]]:
     """Return address, bytes and time of change (nanoseconds) of each file that Spark finds."""
     # Not a byte of a file is read for these columns.
-    files = spark.read.format("binaryFile").load(list(addresses))
+    try:
+        files = spark.read.format("binaryFile").load(list(addresses))
+        _ = files.schema
+    except (PySparkException, Py4JError) as error:
+        failure = refused_parquet(str(error), label)
+    else:
+        failure = None
+    if failure is not None:
+        raise failure
     table = collect(
         files.select(
             F.col("_metadata.file_path").alias("address"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from hexveil.base.errors import InputError
     from hexveil.records.sources.source_files import Remote
     from hexveil.records.sources.versions import Versions
 
@@ -197,13 +198,13 @@ def _listing(
 ) -> list[tuple[str, int, int]]:
     """Return address, bytes and time of change (nanoseconds) of each file that Spark finds."""
     # Not a byte of a file is read for these columns.
+    failure: InputError | None = None
     try:
         files = spark.read.format("binaryFile").load(list(addresses))
         _ = files.schema
     except (PySparkException, Py4JError) as error:
         failure = refused_parquet(str(error), label)
-    else:
-        failure = None
+    # Raised here: else Spark's error would hang on it as its context.
     if failure is not None:
         raise failure
     table = collect(

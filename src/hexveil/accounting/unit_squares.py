@@ -174,7 +174,7 @@ def claimed_squares(
     shared: float,
     weights: int,
 ) -> Floats:
-    """Return each unit's square of μ if each of its cells claims what is given for it.
+    """Return each unit's square of μ from given claims of its cells.
 
     The claims, of squares and of lattice terms, stand after so many arrays of weights.
     """

@@ -52,7 +52,7 @@ def named_goals(goals: Goals, columns: Sequence[str]) -> Goals:
 
 
 def check_baseline_names(errors: object, columns: Sequence[str]) -> None:
-    """Refuse baseline errors of what is none of several value columns; others have the default.
+    """Refuse baseline errors of other names than those of the value columns.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def _check(named: Goals, columns: Sequence[str]) -> None:
 
 
 def _known(columns: Sequence[str]) -> str:
-    """Return what a target can be for, in words."""
+    """Return the names that a target may have, in words."""
     several = f", or each of {', '.join(columns)}" if len(columns) > 1 else ""
     return f"{', '.join(GOALS)}{several}"
 

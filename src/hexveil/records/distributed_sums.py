@@ -30,7 +30,7 @@ class SumsPartitionStore(Protocol):
     def sum_over_users(
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> NDArray[np.int64]:
-        """Return what a function makes of partitions of users with their sums, added up."""
+        """Return the sum of a function's results over partitions of users with their sums."""
 
     def map_bins(
         self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays

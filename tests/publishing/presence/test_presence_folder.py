@@ -407,16 +407,6 @@ def test_a_histogram_of_a_cell_is_drawn(made):
             release.plot_histogram(cell, axes)
 
 
-def test_maps_are_neither_compared_nor_rolled_up(made):
-    """What the noise of single cells is needed for is refused in a sentence."""
-    for derive in (
-        lambda: hv.compare_releases(*made[:2]),
-        lambda: hv.roll_up(made[0], resolution=5),
-    ):
-        with pytest.raises(InputError, match="neither compared nor rolled up"):
-            derive()
-
-
 def test_pictures_of_labels_leave_closed_ones_out(made):
     """A chart of labels has its open cells; where all are closed there is no picture."""
     table = pa.table(

@@ -50,7 +50,7 @@ def targets_by_column(stated: object, columns: Sequence[str]) -> dict[str, objec
 
 
 def baseline_errors(stated: object, columns: Sequence[str]) -> dict[str, Any]:
-    """Return what one constant is assumed to miss in each value column; None for the default.
+    """Return the baseline error of each value column; None for the default.
 
     Raises
     ------

@@ -257,7 +257,7 @@ class DistributionPlan(PartsBooking):
         }
 
     def part_loss(self, booked: float) -> float:
-        """Return the loss of what is booked for a part alone, rounded up."""
+        """Return the booked loss of a part alone, rounded up."""
         return square_epsilon(Fraction(booked), self.delta) if self.delta else booked
 
     @property

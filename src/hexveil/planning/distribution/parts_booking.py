@@ -32,7 +32,7 @@ class PartsBooking:
 
     @cached_property
     def booked_losses(self) -> Floats:
-        """What the ledger books for each unit over all parts: its loss, or its square of μ."""
+        """Booking of each unit over all parts: its loss, or its square of μ."""
         booked: Floats = read_only(self.allocation().losses())
         return booked
 

@@ -59,7 +59,7 @@ class CommonGrid:
 
     @property
     def ratio(self) -> float:
-        """Largest predicted error over the columns, as a part of what one constant misses."""
+        """Largest predicted error over the columns, as a part of the baseline error."""
         return max(offer.relative_error for offer in self.assessments.values())
 
 

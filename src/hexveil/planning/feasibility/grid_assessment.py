@@ -62,5 +62,5 @@ class GridAssessment:
 
     @property
     def relative_error(self) -> float:
-        """Predicted error as a part of what one constant misses."""
+        """Predicted error as a part of the baseline error."""
         return self.predicted_error / self.baseline_error

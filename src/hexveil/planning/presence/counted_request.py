@@ -233,7 +233,7 @@ def _kinds(request: PresenceRequest | ShapeRequest) -> tuple[str, ...]:
 
 
 def relative_errors(prediction: CountedPrediction) -> tuple[float, float]:
-    """Return the predicted errors of map and counts, in parts of what they are compared with."""
+    """Return the predicted errors of map and counts, in parts of their baseline errors."""
     return relative_map_error(prediction.statistics), relative_count_error(prediction.counts)
 
 

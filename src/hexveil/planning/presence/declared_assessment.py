@@ -63,12 +63,12 @@ class DeclaredAssessment:
 
     @property
     def baseline_error(self) -> float:
-        """What it is compared with: the error of one constant, or a typical number of units."""
+        """Baseline error: of one constant, or a typical number of units."""
         return self._errors()[1]
 
     @property
     def relative_error(self) -> float:
-        """Largest error over the statistics, as a part of what it is compared with.
+        """Largest error over the statistics, as a part of its baseline error.
 
         Closed cells are off by the error of one constant, so that a grid on which few cells open
         does not seem accurate.
@@ -89,7 +89,7 @@ class DeclaredAssessment:
 
     @property
     def halved(self) -> bool:
-        """Whether the error is below half of what it is compared with."""
+        """Whether the error is below half of the baseline error."""
         return self.beats_constant and self.relative_error < HALF
 
     def _errors(self) -> tuple[float, float]:

@@ -103,7 +103,7 @@ def build_columns_manifest(
 
 
 def _importance(plan: PlansByColumn, column: str) -> Json:
-    """Return what decided the loss of a column: its weight in the division of ε, or its targets."""
+    """Return the weight of a column in the division of ε, or its targets."""
     if plan.requested_epsilon is None:
         return {"targets": targets_of(plan.plans[column])}
     return {"weight": decimal_text(plan.weights[column])}

@@ -1,4 +1,4 @@
-"""Refusal of a release of several value columns by the budget: what each column costs."""
+"""Refusal of a release of several value columns by the budget, with the loss of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def with_column_costs(plan: ReleasablePlan) -> Iterator[None]:
-    """Add what each column costs within its target errors to the ledger's refusal of a booking.
+    """Add the loss of each column within its target errors to the ledger's refusal of a booking.
 
     Where ε was divided among columns, all of them share one limit, and the refusal stays as it is.
 

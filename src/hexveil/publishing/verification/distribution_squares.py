@@ -85,7 +85,7 @@ def check_sum_of_squares(manifest: Json) -> Iterator[str]:
 
 
 def describe_squares(manifest: Json) -> str:
-    """Return what was recomputed and agrees, in words."""
+    """Return the recomputed figures that agree, in words."""
     losses, unit = manifest["losses"], manifest["guarantee"]["privacy_unit"]
     summands = ", ".join(
         f"{component['releases']} {component['squared_mu']['mean']:.6g}"

@@ -102,7 +102,7 @@ def combine_columns(
 
 
 def _by_column(datasets: object) -> dict[str, Dataset | PrivateDataset]:
-    """Return the data sets by column; refuse what is none."""
+    """Return the data sets by column; refuse anything else."""
     by_column = dict(datasets) if isinstance(datasets, Mapping) else {}
     if len(by_column) < 2:
         raise InputError('two data sets or more are needed, by column: {"pm25": one, "pm10": two}.')
@@ -137,7 +137,7 @@ def _check_common(by_column: Mapping[str, OneValue]) -> None:
 
 
 def _common_facts(facts: AnyFacts) -> Iterator[tuple[str, object]]:
-    """Yield what all columns have in common, by name."""
+    """Yield the common facts of all columns, by name."""
     if isinstance(facts, DeclaredFacts):
         # Of cells that are declared to be in use none is tested: another map.
         yield "their cells (the grid)", (facts.grid.fingerprint(), facts.grid.is_in_use)

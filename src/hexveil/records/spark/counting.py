@@ -172,7 +172,7 @@ def count_groups(
 
 
 def task_grouping_of(task_records: TaskRecords, request: ReadRequest) -> tasks.TaskGrouping:
-    """Return what tasks group records by."""
+    """Return the keys by which tasks group records."""
     rules = request.rules
     edges = () if rules.bins is None else tuple(rules.bins.edges.tolist())
     return tasks.TaskGrouping(

@@ -122,7 +122,7 @@ class BlockStore:
     def sum_over_users(
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> NDArray[np.int64]:
-        """Return what a function makes of blocks of users, added up by Spark. PRIVATE."""
+        """Return the sum of a function's results over blocks of users, by Spark. PRIVATE."""
         table, keys = self._tables["users"], ("block", "digest", "place")
         with sent_to_tasks(table, (work, tuple(cells), tuple(users))) as load_query:
             answers = map_batches(

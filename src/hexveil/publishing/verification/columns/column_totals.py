@@ -1,4 +1,4 @@
-"""What the manifests of several value columns determine about the whole: losses, counts and words.
+"""Losses, counts and words of the whole, as the manifests of its value columns determine them.
 
 The columns have to be of one request under one booking. Where occupancy is public the largest loss
 of the whole lies between the largest of a column and the sum of these, and the sum over all units
@@ -86,7 +86,7 @@ def check_columns(manifest: Json, columns: Mapping[str, Json]) -> Iterator[str]:
 def _counted_pairs(
     manifest: Json, stated: Json, column_manifest: Json
 ) -> dict[str, tuple[Any, Any]]:
-    """Return what must agree where occupancy is public: counts, and what was booked."""
+    """Return pairs of equal facts where occupancy is public: counts and bookings."""
     ledger = manifest["ledger"] if column_manifest["losses"]["max"] > 0 else None
     # Of means and variances alone: parts of distributions have an ε each.
     request = column_manifest["plan"].get("request", {})
@@ -101,7 +101,7 @@ def _counted_pairs(
 def _declared_pairs(
     manifest: Json, stated: Json, column_manifest: Json
 ) -> dict[str, tuple[Any, Any]]:
-    """Return what must agree under private presence: declarations, and what was booked."""
+    """Return pairs of equal facts under private presence: declarations and bookings."""
     return {
         "ledger": (column_manifest["ledger"], manifest["ledger"]),
         "cells": (column_manifest["grid"]["cells"], stated["cells"]),
@@ -180,7 +180,7 @@ def _check_words(manifest: Json, columns: Mapping[str, Json], spent: Fraction) -
 
 
 def total_loss(columns: Mapping[str, Json]) -> float:
-    """Return the sum of what all units lose in all columns: ε, or squares of μ under a δ."""
+    """Return the sum of the losses of all units in all columns: ε, or squares of μ under a δ."""
     return math.fsum(
         column["losses"]["units"] * added_losses(column)["mean"] for column in columns.values()
     )

@@ -37,7 +37,7 @@ def check_names(
 
 
 def typed_schema(session: Session, query: str) -> Schema:
-    """Return what the columns of a query hold."""
+    """Return the types of the columns of a query."""
     return {name: _kind(duckdb_type) for name, duckdb_type in session.types(query).items()}
 
 

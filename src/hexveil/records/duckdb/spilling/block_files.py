@@ -175,7 +175,7 @@ class SumsFileStore:
     def sum_over_users(
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> NDArray[np.int64]:
-        """Return what a function makes of blocks of users with their sums, added up. PRIVATE."""
+        """Return the sum of a function's results over blocks of users with their sums. PRIVATE."""
         answers = self._map("users", work, cells, users)
         (added,) = next(answers)
         # One after another: all answers together would grow with the pairs.

@@ -224,7 +224,7 @@ class EntryFiller:
 
 
 def _map_entries(rows: DataFrame, work: tasks.Work, schema: pa.Schema, column: str) -> DataFrame:
-    """Return what tasks make of rows, apart for each entry."""
+    """Return the tables that tasks make of rows, apart for each entry."""
     apart = entry_tasks.by_entry(work, schema, column)
     return map_batches(rows, apart, entry_tasks.with_number(schema))
 

@@ -106,14 +106,13 @@ def weights_of(statistic, weight=(0.7, 0.3)):
     return ObjectiveWeights(means, 4.0 * variances)
 
 
-def betters_no_grid(occupancy, weights, square, rates):
-    """Check that no rates have an error below the search's, and that nobody exceeds the square."""
+def errors_and_excess(occupancy, weights, square, rates):
+    """Return the search's error, the least of the rates', and the largest norm over the allowed."""
     problem = GaussianProblem(occupancy, weights, square)
     found = minimize_gaussian_error(occupancy, weights, square)
     best = min(problem.weighted_error(rate, problem.factors(rate)) for rate in rates)
-    assert found.error <= best * 1.002
     norms = problem.norms(found.rate) * found.factor
-    assert (norms <= math.sqrt(square) * (1 + 1e-9)).all()
+    return found.error, best, norms.max() / math.sqrt(square)
 
 
 @pytest.mark.parametrize("statistic", ["mean", "variance"])
@@ -124,7 +123,10 @@ def test_no_grid_of_rates_betters_the_search(rows, square, statistic):
     grid = [0.0, *np.geomspace(0.05, 200.0, 45)]
     row = np.eye(2)[[["mean", "variance"].index(statistic)]].T
     rates = (row * rate for rate in map(np.array, itertools.product(grid, repeat=2)))
-    betters_no_grid(Occupancy.from_dense(rows), weights_of(statistic), square, rates)
+    occupancy = Occupancy.from_dense(rows)
+    error, best, excess = errors_and_excess(occupancy, weights_of(statistic), square, rates)
+    assert error <= best * 1.002
+    assert excess <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("square", [0.3, 3.0])
@@ -134,7 +136,9 @@ def test_no_grid_of_both_rates_betters_the_search(square):
     grid = [0.0, *np.geomspace(0.05, 200.0, 45)]
     rates = (np.array(rate)[:, None] for rate in itertools.product(grid, repeat=2))
     weights = ObjectiveWeights(np.array([1.0]), np.array([4.0]))
-    betters_no_grid(occupancy, weights, square, rates)
+    error, best, excess = errors_and_excess(occupancy, weights, square, rates)
+    assert error <= best * 1.002
+    assert excess <= 1 + 1e-9
 
 
 @examples(20)

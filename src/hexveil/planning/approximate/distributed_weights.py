@@ -14,19 +14,18 @@ import numpy as np
 
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.planning.approximate.gaussian_weights import optimize_gaussian_weights
-from hexveil.planning.clipping_range.user_weights import ITERATIONS, search_rates
+from hexveil.planning.clipping_range.user_weights import ITERATIONS
 from hexveil.planning.clipping_range.weight_search import (
-    DISTRIBUTED_ITERATIONS,
     DistributedUserWeights,
     DistributedWeightProblem,
+    search_from_sample,
 )
-from hexveil.planning.optimizers import user_sample
 from hexveil.planning.optimizers.pair_sums import MappedShareSums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy, Occupancy
     from hexveil.planning.clipping_range.user_weights import UserMeanPrior, UserWeights
 
     Floats = NDArray[np.float64]
@@ -81,13 +80,9 @@ def find_gaussian_weights(
     """
     if occupancy.is_local:
         return optimize_gaussian_weights(occupancy.local(), square, prior, iterations, begin)
+
+    def optimize_sample(sample: LocalOccupancy, part: float, known: Floats | None) -> UserWeights:
+        return optimize_gaussian_weights(sample, square / part**2, prior, iterations, known)
+
     problem = DistributedGaussianWeightProblem(occupancy, square, prior)
-    sample, cells, part = user_sample.fetch_sample(occupancy)
-    known = None if begin is None else begin[cells] * part
-    found = optimize_gaussian_weights(sample, square / part**2, prior, iterations, known).rates
-    rates = np.full(occupancy.n_cells, float(np.median(found / part)))
-    rates[cells] = found / part
-    if part < 1.0:
-        steps = min(iterations, DISTRIBUTED_ITERATIONS)
-        rates = np.exp(search_rates(problem, np.log(rates), steps)[0])
-    return problem.weighing(rates)
+    return search_from_sample(problem, occupancy, optimize_sample, iterations, begin)

@@ -33,10 +33,12 @@ from hexveil.planning.clipping_range.user_weights import (
 from hexveil.planning.optimizers import user_sample
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from hexveil.model.factored_weights import Weights
-    from hexveil.model.occupancy import Occupancy, Pairs
+    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
     from hexveil.planning.clipping_range.user_weights import UserMeanPrior, UserWeights
 
     Floats = NDArray[np.float64]
@@ -85,12 +87,12 @@ def find_user_weights(
     """
     if occupancy.is_local:
         return optimize_user_weights(occupancy.local(), loss, prior, iterations, begin)
+
+    def optimize_sample(sample: LocalOccupancy, part: float, known: Floats | None) -> UserWeights:
+        return optimize_user_weights(sample, loss / part, prior, iterations, known)
+
     problem = DistributedWeightProblem(occupancy, loss, prior)
-    rates, is_final = _rates_of_sample(occupancy, loss, prior, iterations, begin)
-    if not is_final:
-        steps = min(iterations, DISTRIBUTED_ITERATIONS)
-        rates = np.exp(search_rates(problem, np.log(rates), steps)[0])
-    return problem.weighing(rates)
+    return search_from_sample(problem, occupancy, optimize_sample, iterations, begin)
 
 
 def in_whole_parts(weights: UserWeights | DistributedUserWeights) -> Weights:
@@ -101,16 +103,35 @@ def in_whole_parts(weights: UserWeights | DistributedUserWeights) -> Weights:
     return np.floor(weights.weight * WEIGHT_RESOLUTION).astype(np.int64)
 
 
-def _rates_of_sample(
-    occupancy: Occupancy, loss: float, prior: UserMeanPrior, iterations: int, begin: Floats | None
-) -> tuple[Floats, bool]:
-    """Return the rates that some users lead to, and whether these are all users."""
+def search_from_sample(
+    problem: DistributedWeightProblem,
+    occupancy: Occupancy,
+    optimize_sample: Callable[[LocalOccupancy, float, Floats | None], UserWeights],
+    iterations: int,
+    begin: Floats | None,
+) -> DistributedUserWeights:
+    """Return weights of all users, searched from the rates that some users lead to.
+
+    Parameters
+    ----------
+    problem : DistributedWeightProblem
+        Of all users.
+    occupancy : Occupancy
+    optimize_sample : function
+        Weights of the fetched pairs, given their part of all, and rates to begin with or None.
+    iterations : int
+    begin : ndarray of float, shape (n_cells,), or None
+        Rates that were found for nearly the same question.
+    """
     sample, cells, part = user_sample.fetch_sample(occupancy)
     known = None if begin is None else begin[cells] * part
-    found = optimize_user_weights(sample, loss / part, prior, iterations, known).rates / part
+    found = optimize_sample(sample, part, known).rates / part
     rates = np.full(occupancy.n_cells, float(np.median(found)))
     rates[cells] = found
-    return rates, part == 1.0
+    if part < 1.0:
+        steps = min(iterations, DISTRIBUTED_ITERATIONS)
+        rates = np.exp(search_rates(problem, np.log(rates), steps)[0])
+    return problem.weighing(rates)
 
 
 class DistributedWeightProblem:

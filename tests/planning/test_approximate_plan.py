@@ -39,7 +39,6 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning import guarantees
 from hexveil.planning.allocation import range_kind
 from hexveil.planning.approximate import gaussian_allocation
 from hexveil.planning.approximate.delta_advice import describe_delta_gain
@@ -54,6 +53,7 @@ from hexveil.planning.approximate.gaussian_weights import (
 )
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior
 from hexveil.planning.goal import goal
+from hexveil.planning.guarantees import plan_losses
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.target_errors import SeparateTargets
@@ -363,17 +363,17 @@ def first_alone(terms):
 
 TWINS = {
     "variances that are not counted": (
-        guarantees.unit_squares, "added_squares", first_alone, "bounds"
+        plan_losses.unit_squares, "added_squares", first_alone, "bounds"
     ),
     "one cell in place of the norm": (
-        guarantees.unit_squares, "sum_of_squares", largest_cell_alone, "bounds"
+        plan_losses.unit_squares, "sum_of_squares", largest_cell_alone, "bounds"
     ),
     "a conversion that promises too little": (
         gaussian_allocation, "square_to_spend",
         too_much, "bounds",
     ),
     "choices that are not counted": (
-        guarantees.unit_squares, "range_square", nothing, "private"
+        plan_losses.unit_squares, "range_square", nothing, "private"
     ),
 }  # fmt: skip
 

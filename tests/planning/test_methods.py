@@ -11,7 +11,7 @@ from hexveil import theory
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.allocation import range_kind
-from hexveil.planning.guarantees import PlanningProblem
+from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import least_error_within_bounds
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from strategies import occupancies

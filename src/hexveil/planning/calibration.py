@@ -10,12 +10,8 @@ import numpy as np
 
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.base.errors import InputError
-from hexveil.planning.guarantees import (
-    PlanningProblem,
-    error_models,
-    max_user_loss,
-    objective_errors,
-)
+from hexveil.planning.guarantees.plan_errors import error_models, objective_errors
+from hexveil.planning.guarantees.plan_losses import max_user_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.planning.allocation import PlanAllocation
+    from hexveil.planning.guarantees.planning_problem import PlanningProblem
 
     Floats = NDArray[np.float64]
 

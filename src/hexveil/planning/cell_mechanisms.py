@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
-    from hexveil.planning.guarantees import PlanningProblem
+    from hexveil.planning.guarantees.planning_problem import PlanningProblem
     from hexveil.planning.plan_data import PlanData
 
     Floats = NDArray[np.float64]

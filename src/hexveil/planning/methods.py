@@ -25,12 +25,8 @@ from hexveil.planning.calibration import (
 )
 from hexveil.planning.clipping_range import private_range, range_allocations
 from hexveil.planning.clipping_range.cell_ranges import MOST_WITHIN_BOUNDS
-from hexveil.planning.guarantees import (
-    PlanningProblem,
-    error_models,
-    max_user_loss,
-    objective_errors,
-)
+from hexveil.planning.guarantees.plan_errors import error_models, objective_errors
+from hexveil.planning.guarantees.plan_losses import max_user_loss
 from hexveil.planning.optimizers import joint, per_cell
 from hexveil.planning.optimizers.independent_mean_variance import allocate_independently
 from hexveil.planning.optimizers.printed_clip_user import allocate_printed
@@ -39,6 +35,7 @@ from hexveil.theory import clip_user
 
 if TYPE_CHECKING:
     from hexveil.planning.allocation import PlanAllocation
+    from hexveil.planning.guarantees.planning_problem import PlanningProblem
     from hexveil.planning.request import ErrorKind
 
 HALVINGS = 40

@@ -25,10 +25,10 @@ import pyarrow as pa
 from hexveil.accounting.gaussian_composition import calibrated_square, epsilons_of_squares
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.planning import guarantees
 from hexveil.planning.allocation import TwoStageRange
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
-from hexveil.planning.guarantees import PlanningProblem
+from hexveil.planning.guarantees import plan_errors, plan_losses, planning_problem
+from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.request import WithinCellEpsilon, WithinEpsilon, WithinErrors
 
 if TYPE_CHECKING:
@@ -98,11 +98,11 @@ class PlanData(ReadOnlyArrays):
             allocation.clipping.stages.check(self.occupancy)
         # A plan made by hand may lack noise: its losses are infinite, and a release refuses it.
         with np.errstate(divide="ignore", invalid="ignore"):
-            models = guarantees.error_models(problem, allocation)
+            models = plan_errors.error_models(problem, allocation)
             # All figures share one pass for the clipped shares, which the error models have.
-            parameters = guarantees.loss_parameters(problem, allocation, models)
-            booked = guarantees.booked_per_user(problem, allocation, parameters)
-            claimed = guarantees.l0_loss(problem, allocation, parameters)
+            parameters = plan_losses.loss_parameters(problem, allocation, models)
+            booked = plan_losses.booked_per_user(problem, allocation, parameters)
+            claimed = plan_losses.l0_loss(problem, allocation, parameters)
         object.__setattr__(self, "error_models", MappingProxyType(models))
         losses = epsilons_of_squares(booked, self.delta) if self.delta else booked
         object.__setattr__(self, "booked_losses", read_only(booked))
@@ -212,7 +212,7 @@ class PlanData(ReadOnlyArrays):
         The planning error of the one statistic; the sum of both where asked for; else the
         largest (for objective "mean" the average) of both as shares of what a constant can miss.
         """
-        return guarantees.objective_errors(self.request, self.span, self.error_models)
+        return plan_errors.objective_errors(self.request, self.span, self.error_models)
 
     @property
     def span(self) -> Floats:
@@ -221,12 +221,12 @@ class PlanData(ReadOnlyArrays):
 
     def contributions(self, statistic: str) -> Floats:
         """Return the records of each pair that count for a statistic."""
-        return guarantees.contributions(self.problem, self.allocation, statistic)
+        return planning_problem.contributions(self.problem, self.allocation, statistic)
 
     @property
     def mean_noise(self) -> Floats:
         """Laplace scale of each cell's mean, for bounds or a clipping range of width 1."""
-        return guarantees.mean_noise(self.problem, self.allocation)
+        return planning_problem.mean_noise(self.problem, self.allocation)
 
     @property
     def primary_statistic(self) -> ErrorModel:
@@ -259,7 +259,7 @@ class PlanData(ReadOnlyArrays):
 
     def pair_losses(self) -> Floats:
         """Return the privacy loss of each (cell, user) pair, not yet rounded up."""
-        return guarantees.losses_per_pair(self.problem, self.allocation)
+        return plan_losses.losses_per_pair(self.problem, self.allocation)
 
     @property
     def l0_epsilon(self) -> Fraction:

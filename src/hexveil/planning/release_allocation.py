@@ -31,7 +31,6 @@ from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
 from hexveil.model.factored_weights import WEIGHT_RESOLUTION
-from hexveil.planning import guarantees
 from hexveil.planning.allocation import (
     CellMechanisms,
     PerCellRange,
@@ -46,6 +45,7 @@ from hexveil.planning.clipping_range.cell_range_release import (
 )
 from hexveil.planning.clipping_range.strategies import released_widths
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
+from hexveil.planning.guarantees import plan_losses, planning_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -218,7 +218,7 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
         statistics.append(renormalised)
         mean_cells = renormalised.noised_cells
     elif "mean" in plan.error_models:
-        caps = guarantees.caps_and_quanta(plan.problem, rows, "mean")
+        caps = planning_problem.caps_and_quanta(plan.problem, rows, "mean")
         mean = ClippedMean(
             plan.occupancy,
             lattice,
@@ -241,15 +241,15 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
             rows.contribution_factor,
             rows.suppressed,
             plan.error_models["variance"],
-            guarantees.divisors(plan.problem, rows),
+            planning_problem.divisors(plan.problem, rows),
         )
         statistics.append(variance)
         variance_cells = variance.noised_cells
     if plan.delta:
         return _approximate(plan, statistics)
     # The arrays of the booking itself: the meter adds the losses up again from them.
-    charges = guarantees.loss_parameters(plan.problem, rows, plan.error_models)
-    charged = guarantees.charged_occupancy(plan.problem, rows)
+    charges = plan_losses.loss_parameters(plan.problem, rows, plan.error_models)
+    charged = planning_problem.charged_occupancy(plan.problem, rows)
     report = ClippedSensitivity(charged, *charges, lattice.width, mean_cells, variance_cells)
     return ClippedAllocation(ClippedStage(tuple(statistics), report), plan.losses())
 
@@ -278,7 +278,7 @@ def _renormalised_mean(plan: Plan, lattice: CellLattice, noise: Floats) -> Renor
         plan.occupancy.local(),
         lattice,
         noise,
-        guarantees.whole_contributions(plan.problem, plan.allocation),
+        planning_problem.whole_contributions(plan.problem, plan.allocation),
         plan.error_models["mean"],
     )
     mean.check_room(float(plan.requested_epsilon))

@@ -30,7 +30,7 @@ from hexveil.planning.allocation import (
 )
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 from hexveil.planning.goal import goal, printed_options
-from hexveil.planning.guarantees import divisors
+from hexveil.planning.guarantees.planning_problem import divisors
 from hexveil.planning.release_allocation import grids_of
 from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps

@@ -27,7 +27,7 @@ from hexveil.planning.allocation import (
     WithinBounds,
 )
 from hexveil.planning.clipping_range.private_range import to_value_units
-from hexveil.planning.guarantees import choices_square
+from hexveil.planning.guarantees.plan_losses import choices_square
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

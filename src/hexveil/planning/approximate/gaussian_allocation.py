@@ -43,12 +43,8 @@ from hexveil.planning.clipping_range.fast_prediction import ITERATIONS, RangeCan
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.clipping_range.user_weights import SMALL_PROBLEM_PAIRS, weight_distances
 from hexveil.planning.clipping_range.weight_search import in_whole_parts
-from hexveil.planning.guarantees import (
-    booked_per_user,
-    choices_square,
-    error_models,
-    objective_errors,
-)
+from hexveil.planning.guarantees.plan_errors import error_models, objective_errors
+from hexveil.planning.guarantees.plan_losses import booked_per_user, choices_square
 from hexveil.planning.optimizers.joint import FACTOR_RESOLUTION, relative_targets
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights
 from hexveil.planning.optimizers.noise_quantization import quantize_noise_scales
@@ -63,7 +59,7 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.clipping_range.user_weights import UserWeights
     from hexveil.planning.clipping_range.weight_search import DistributedUserWeights
-    from hexveil.planning.guarantees import PlanningProblem
+    from hexveil.planning.guarantees.planning_problem import PlanningProblem
 
     Floats = NDArray[np.float64]
 

@@ -21,7 +21,8 @@ from hexveil.planning.clipping_range import (
     two_stage,
     variance_range,
 )
-from hexveil.planning.guarantees import PlanningProblem, max_user_loss
+from hexveil.planning.guarantees.plan_losses import max_user_loss
+from hexveil.planning.guarantees.planning_problem import PlanningProblem
 
 if TYPE_CHECKING:
     from fractions import Fraction

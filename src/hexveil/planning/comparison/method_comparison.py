@@ -16,7 +16,7 @@ from hexveil.mechanisms import OptimalClipping
 from hexveil.planning.allocation import range_kind
 from hexveil.planning.calibration import spend_epsilon
 from hexveil.planning.comparison.mechanism_comparison import MechanismRow, compare_mechanisms
-from hexveil.planning.guarantees import objective_errors
+from hexveil.planning.guarantees.plan_errors import objective_errors
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.printed_clip_user import cell_epsilon_within
 from hexveil.planning.plan import Plan

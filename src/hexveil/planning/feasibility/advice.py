@@ -25,7 +25,7 @@ from hexveil.planning.feasibility.prediction import (
 )
 from hexveil.planning.feasibility.recommendation import MIN_CELLS
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
-from hexveil.planning.guarantees import PlanningProblem
+from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
 from hexveil.planning.plan import Plan
 

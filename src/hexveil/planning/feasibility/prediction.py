@@ -35,7 +35,8 @@ from hexveil.planning.clipping_range.cell_ranges import MOST_WITHIN_BOUNDS, may_
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
 from hexveil.planning.clipping_range.private_range import range_is_affordable
 from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
-from hexveil.planning.guarantees import PlanningProblem, error_models
+from hexveil.planning.guarantees.plan_errors import error_models
+from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.user_factors import clipping_problem
 from hexveil.planning.request import WithinEpsilon

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import InputError
 from hexveil.planning.feasibility.advice import GridTooFineWarning, brief_advice
 from hexveil.planning.feasibility.utility_test import default_baseline_error
-from hexveil.planning.guarantees import PlanningProblem
+from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
 from hexveil.planning.moments.moment_options import MomentOptions
 from hexveil.planning.moments.public_source import (

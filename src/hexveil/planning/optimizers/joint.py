@@ -14,7 +14,7 @@ from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, has_single_record
 from hexveil.base.errors import InputError
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.calibration import allocate_at_least_epsilon, calibrate_noise
-from hexveil.planning.guarantees import PlanningProblem, max_user_loss
+from hexveil.planning.guarantees.plan_losses import max_user_loss
 from hexveil.planning.optimizers.distributed_mean_error import minimize_mean_error_distributed
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.minimax import JointSolution, minimize_loss, minimize_max_error
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
+    from hexveil.planning.guarantees.planning_problem import PlanningProblem
     from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]

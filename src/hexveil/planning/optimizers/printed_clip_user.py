@@ -30,11 +30,11 @@ from hexveil.accounting.suppression.residual_cap import cap_after_suppression
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP
 from hexveil.planning.allocation import PlanAllocation, full_factors
-from hexveil.planning.guarantees import max_user_loss
+from hexveil.planning.guarantees.plan_losses import max_user_loss
 
 if TYPE_CHECKING:
     from hexveil.model.occupancy import LocalOccupancy
-    from hexveil.planning.guarantees import PlanningProblem
+    from hexveil.planning.guarantees.planning_problem import PlanningProblem
     from hexveil.planning.request import Request
 
 LOSSES_PER_CELL = 24

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.guarantees import PlanningProblem
+    from hexveil.planning.guarantees.planning_problem import PlanningProblem
 
     Arrays = dict[str, NDArray[Any]]
 

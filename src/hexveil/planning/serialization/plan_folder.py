@@ -34,7 +34,7 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning.allocation import TwoStageRange
-from hexveil.planning.guarantees import PlanningProblem
+from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.lower_bounds import with_lower_bound
 from hexveil.planning.serialization import (
     metadata_codec,

@@ -1,13 +1,12 @@
-"""Errors and privacy losses of an allocation: functions of public facts that solvers and plans ask.
+"""Privacy losses of an allocation: functions of public facts that solvers and plans ask.
 
-Formulas: accounting/error_model.py (errors), accounting/privacy_loss.py (losses, with
-their proof). A plan states exactly these numbers, and a release books them.
+Formulas and their proof: accounting/privacy_loss.py. A plan states exactly these numbers, and a
+release books them.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,29 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting import privacy_loss, unit_squares, weighted_losses
-from hexveil.accounting.contributions import (
-    all_or_none,
-    clipped_by_caps,
-    clipped_per_cell,
-    contributed_records,
-)
-from hexveil.accounting.error_model import (
-    MAX_CONSTANT_ERROR,
-    ErrorModel,
-    RenormalisedErrorModel,
-    WeightedMeanErrorModel,
-    constant_error,
-    span_in_quanta,
-    variance_sensitivity_bound,
-)
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.accounting.privacy_loss import LossParameters
-from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import read_only
 from hexveil.model.factored_weights import FactoredWeights
-from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning import cell_mechanism_errors
 from hexveil.planning.allocation import (
     CellMechanisms,
@@ -47,8 +29,15 @@ from hexveil.planning.allocation import (
     WithinBounds,
     factored_weights,
 )
-from hexveil.planning.clipping_range import cell_ranges, strategies
-from hexveil.planning.clipping_range.variance_range import variance_error_model
+from hexveil.planning.guarantees.planning_problem import (
+    PlanningProblem,
+    caps_and_quanta,
+    charged_occupancy,
+    clipped_share,
+    contributes_wholly,
+    divisors,
+    mean_noise,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,228 +45,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.accounting.error_model import ErrorModel
     from hexveil.model.distributed_occupancy import WholeGroup
-    from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.model.occupancy import Pairs
     from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
-    from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
     Parameters = tuple[LossParameters, tuple[Floats, ...], tuple[Bools, ...]]
-
-
-@dataclass(frozen=True, eq=False)
-class PlanningProblem:
-    """Public input of every method: counts, bounds and request.
-
-    Attributes
-    ----------
-    occupancy : Occupancy
-    span : ndarray of float, shape (n_cells,)
-        Width of each cell's bounds.
-    request : Request
-    facts : PublicMetadata or None
-        Where there are records: contributions are whole quanta of their lattice.
-    """
-
-    occupancy: Occupancy
-    span: Floats
-    request: Request
-    facts: PublicMetadata | None = None
-
-    def within(self, epsilon: Fraction) -> PlanningProblem:
-        """Return the problem with a privacy loss in place of its epsilon or targets."""
-        return replace(self, request=self.request.within(epsilon))
-
-    def without_metadata(self) -> PlanningProblem:
-        """Return the problem of the bare counts: contributions may be fractions of quanta."""
-        return replace(self, facts=None)
-
-
-# ---- contributions ----
-
-
-def mean_noise(problem: PlanningProblem, allocation: PlanAllocation) -> Floats:
-    """Return the Laplace scale of each cell's mean, for bounds or a clipping range of width 1."""
-    return np.asarray(allocation.noise_scale_records / divisors(problem, allocation))
-
-
-def divisors(problem: PlanningProblem, allocation: PlanAllocation) -> Ints:
-    """Return the samples by which each cell's sums are divided."""
-    if allocation.normaliser == "records":
-        return np.asarray(problem.occupancy.records_per_cell)
-    start = problem.occupancy.local().start[:-1]
-    return np.asarray(np.add.reduceat(whole_contributions(problem, allocation), start))
-
-
-def whole_contributions(problem: PlanningProblem, allocation: PlanAllocation) -> Ints:
-    """Return the samples of each pair that contribute, where they are whole."""
-    occupancy = problem.occupancy.local()
-    capped = np.minimum(occupancy.n, allocation.contribution_cap[occupancy.cell])
-    for suppressed in allocation.suppressed:
-        capped = np.where(suppressed, 0, capped)
-    return capped
-
-
-def charged_occupancy(problem: PlanningProblem, allocation: PlanAllocation) -> Occupancy:
-    """Return the counts that decide losses: those of contributed samples where sums are divided by.
-
-    A pair that contributes nothing is charged nothing, whatever its count is here.
-    """
-    if allocation.normaliser == "records":
-        return problem.occupancy
-    occupancy = problem.occupancy.local()
-    counts = np.maximum(whole_contributions(problem, allocation), 1)
-    return LocalOccupancy(
-        occupancy.cell, occupancy.user, counts, occupancy.n_cells, occupancy.n_users
-    )
-
-
-def _contributes_wholly(problem: PlanningProblem, allocation: PlanAllocation) -> Bools:
-    """Return in which cells each user contributes all of its samples or none."""
-    return all_or_none(problem.occupancy.local(), whole_contributions(problem, allocation))
-
-
-def caps_and_quanta(
-    problem: PlanningProblem, allocation: PlanAllocation, statistic: str
-) -> tuple[Ints, Floats]:
-    """Return the contribution cap of each cell, and its bounds' width in quanta.
-
-    The width is 0 where contributions need not be whole quanta.
-    """
-    fractional = np.zeros(problem.occupancy.n_cells)
-    if statistic == "variance":
-        return allocation.variance_cap, fractional
-    if problem.facts is None:
-        return allocation.contribution_cap, fractional
-    return allocation.contribution_cap, span_in_quanta(problem.span, problem.facts)
-
-
-def contributions(problem: PlanningProblem, allocation: PlanAllocation, statistic: str) -> Floats:
-    """Return the records of each pair that count for a statistic."""
-    capped = contributed_records(
-        problem.occupancy.local(),
-        *caps_and_quanta(problem, allocation, statistic),
-        allocation.contribution_factor,
-    )
-    for suppressed in allocation.suppressed:
-        capped = np.where(suppressed, 0.0, capped)
-    return capped
-
-
-def clipped_share(problem: PlanningProblem, allocation: PlanAllocation, statistic: str) -> Floats:
-    """Return the share of each cell's records that a statistic moves to the midpoint."""
-    occupancy = problem.occupancy
-    if allocation.suppressed:
-        counted = contributions(problem, allocation, statistic)
-        clipped = occupancy.map_cells(clipped_per_cell, pairs=(counted,))
-    else:  # no array per pair, so that distributed pairs stay where they are
-        clipped = occupancy.map_cells(
-            clipped_by_caps,
-            caps_and_quanta(problem, allocation, statistic),
-            (allocation.contribution_factor,),
-        )
-    return np.asarray(clipped / occupancy.records_per_cell, dtype=np.float64)
-
-
-# ---- errors ----
-
-
-def error_models(problem: PlanningProblem, allocation: PlanAllocation) -> dict[str, ErrorModel]:
-    """Return the error model of each noised statistic, by its name."""
-    if allocation.normaliser == "contributions":
-        return {
-            name: _renormalised_error_model(problem, allocation, name)
-            for name in problem.request.noised
-        }
-    models = {"mean": _mean_error_model, "variance": _variance_error_model}
-    return {name: models[name](problem, allocation) for name in problem.request.noised}
-
-
-def _renormalised_error_model(
-    problem: PlanningProblem, allocation: PlanAllocation, statistic: str
-) -> ErrorModel:
-    occupancy, span = problem.occupancy.local(), problem.span
-    total = divisors(problem, allocation)
-    weight = whole_contributions(problem, allocation) / total[occupancy.cell]
-    records = occupancy.records_per_cell
-    lost = np.maximum(occupancy.n / records[occupancy.cell] - weight, 0.0)
-    moved = np.add.reduceat(lost, occupancy.start[:-1])
-    unit, noise, max_bias = span, mean_noise(problem, allocation), moved
-    if statistic == "variance":
-        unit, noise = span**2, allocation.variance_noise
-        max_bias = np.where(
-            _contributes_wholly(problem, allocation),
-            variance_share(records - total, records),
-            variance_sensitivity_bound(moved),
-        )
-    nothing = np.zeros(occupancy.n_cells)
-    return RenormalisedErrorModel(statistic, unit, noise, nothing, nothing, max_bias=max_bias)
-
-
-def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> ErrorModel:
-    occupancy, span, noise = problem.occupancy, problem.span, mean_noise(problem, allocation)
-    constant = constant_error("mean", occupancy)
-    match allocation.clipping:
-        case WithinBounds():
-            share = clipped_share(problem, allocation, "mean")
-            return ErrorModel("mean", span, noise, share, constant, law=problem.request.law)
-        case PrivateRange(range=clipping_range):
-            return WeightedMeanErrorModel(
-                "mean",
-                span * clipping_range.width,
-                noise,
-                np.zeros_like(noise),
-                constant,
-                max_bias=clipping_range.max_bias(occupancy),
-                expected_bias=clipping_range.expected_bias(occupancy),
-                law=problem.request.law,
-            )
-        case TwoStageRange(range=clipping_range, stages=stages):
-            return strategies.two_stage_error_model(occupancy, span, clipping_range, noise, stages)
-        case PerCellRange(plan=plan):
-            return cell_ranges.mean_error_model(occupancy, span, plan, noise, problem.request.law)
-        case CellMechanisms() as clipping:
-            return cell_mechanism_errors.mean_error_model(span, occupancy, clipping)
-
-
-def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> ErrorModel:
-    occupancy, span, noise = problem.occupancy, problem.span, allocation.variance_noise
-    match allocation.clipping:
-        case WithinBounds():
-            share = clipped_share(problem, allocation, "variance")
-            constant = constant_error("variance", occupancy)
-            law = problem.request.law
-            return ErrorModel("variance", span**2, noise, share, constant, law=law)
-        case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
-            noises = mean_noise(problem, allocation), noise
-            return variance_error_model(
-                clipping_range, occupancy, span, noises, problem.request.law
-            )
-        case PerCellRange():
-            raise InputError('clipping_range "per-cell" publishes the mean alone.')
-        case CellMechanisms():
-            raise cell_mechanism_errors.no_variances()
-
-
-def objective_errors(request: Request, span: Floats, models: Mapping[str, ErrorModel]) -> Floats:
-    """Return the error of each cell that the objective is about.
-
-    The planning error of the one statistic; the sum of both where requested; else the largest (for
-    objective "mean" the average) of both as shares of the error of a constant.
-    """
-    if len(models) == 1 or request.error == "sum":
-        return np.asarray(np.sum([m.error for m in models.values()], axis=0), dtype=np.float64)
-    unit = {"mean": span, "variance": span**2}
-    shares = np.stack([m.error / (unit[n] * MAX_CONSTANT_ERROR[n]) for n, m in models.items()])
-    over = shares.max if request.objective == "max" else shares.mean
-    return np.asarray(over(axis=0), dtype=np.float64)
-
-
-# ---- privacy losses ----
 
 
 def loss_parameters(
@@ -295,7 +71,7 @@ def loss_parameters(
         if name not in noised or not isinstance(allocation.clipping, WithinBounds):
             return np.ones(n_cells, dtype=bool)
         if allocation.normaliser == "contributions":
-            return _contributes_wholly(problem, allocation)
+            return contributes_wholly(problem, allocation)
         known = None if models is None else models[name].clipped_share
         share = clipped_share(problem, allocation, name) if known is None else known
         return np.equal(share, 0.0)

@@ -1,0 +1,1 @@
+"""Guarantees of an allocation: its errors and its privacy losses, from public facts."""

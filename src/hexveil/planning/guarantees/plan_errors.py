@@ -1,0 +1,140 @@
+"""Errors of an allocation: functions of public facts that solvers and plans ask.
+
+Formulas: accounting/error_model.py. A plan states exactly these numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.error_model import (
+    MAX_CONSTANT_ERROR,
+    ErrorModel,
+    RenormalisedErrorModel,
+    WeightedMeanErrorModel,
+    constant_error,
+    variance_sensitivity_bound,
+)
+from hexveil.accounting.sensitivity import variance_share
+from hexveil.base.errors import InputError
+from hexveil.planning import cell_mechanism_errors
+from hexveil.planning.allocation import (
+    CellMechanisms,
+    PerCellRange,
+    PrivateRange,
+    TwoStageRange,
+    WithinBounds,
+)
+from hexveil.planning.clipping_range import cell_ranges, strategies
+from hexveil.planning.clipping_range.variance_range import variance_error_model
+from hexveil.planning.guarantees.planning_problem import (
+    PlanningProblem,
+    clipped_share,
+    contributes_wholly,
+    divisors,
+    mean_noise,
+    whole_contributions,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from hexveil.planning.allocation import PlanAllocation
+    from hexveil.planning.request import Request
+
+    Floats = NDArray[np.float64]
+
+
+def error_models(problem: PlanningProblem, allocation: PlanAllocation) -> dict[str, ErrorModel]:
+    """Return the error model of each noised statistic, by its name."""
+    if allocation.normaliser == "contributions":
+        return {
+            name: _renormalised_error_model(problem, allocation, name)
+            for name in problem.request.noised
+        }
+    models = {"mean": _mean_error_model, "variance": _variance_error_model}
+    return {name: models[name](problem, allocation) for name in problem.request.noised}
+
+
+def _renormalised_error_model(
+    problem: PlanningProblem, allocation: PlanAllocation, statistic: str
+) -> ErrorModel:
+    occupancy, span = problem.occupancy.local(), problem.span
+    total = divisors(problem, allocation)
+    weight = whole_contributions(problem, allocation) / total[occupancy.cell]
+    records = occupancy.records_per_cell
+    lost = np.maximum(occupancy.n / records[occupancy.cell] - weight, 0.0)
+    moved = np.add.reduceat(lost, occupancy.start[:-1])
+    unit, noise, max_bias = span, mean_noise(problem, allocation), moved
+    if statistic == "variance":
+        unit, noise = span**2, allocation.variance_noise
+        max_bias = np.where(
+            contributes_wholly(problem, allocation),
+            variance_share(records - total, records),
+            variance_sensitivity_bound(moved),
+        )
+    nothing = np.zeros(occupancy.n_cells)
+    return RenormalisedErrorModel(statistic, unit, noise, nothing, nothing, max_bias=max_bias)
+
+
+def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> ErrorModel:
+    occupancy, span, noise = problem.occupancy, problem.span, mean_noise(problem, allocation)
+    constant = constant_error("mean", occupancy)
+    match allocation.clipping:
+        case WithinBounds():
+            share = clipped_share(problem, allocation, "mean")
+            return ErrorModel("mean", span, noise, share, constant, law=problem.request.law)
+        case PrivateRange(range=clipping_range):
+            return WeightedMeanErrorModel(
+                "mean",
+                span * clipping_range.width,
+                noise,
+                np.zeros_like(noise),
+                constant,
+                max_bias=clipping_range.max_bias(occupancy),
+                expected_bias=clipping_range.expected_bias(occupancy),
+                law=problem.request.law,
+            )
+        case TwoStageRange(range=clipping_range, stages=stages):
+            return strategies.two_stage_error_model(occupancy, span, clipping_range, noise, stages)
+        case PerCellRange(plan=plan):
+            return cell_ranges.mean_error_model(occupancy, span, plan, noise, problem.request.law)
+        case CellMechanisms() as clipping:
+            return cell_mechanism_errors.mean_error_model(span, occupancy, clipping)
+
+
+def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> ErrorModel:
+    occupancy, span, noise = problem.occupancy, problem.span, allocation.variance_noise
+    match allocation.clipping:
+        case WithinBounds():
+            share = clipped_share(problem, allocation, "variance")
+            constant = constant_error("variance", occupancy)
+            law = problem.request.law
+            return ErrorModel("variance", span**2, noise, share, constant, law=law)
+        case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
+            noises = mean_noise(problem, allocation), noise
+            return variance_error_model(
+                clipping_range, occupancy, span, noises, problem.request.law
+            )
+        case PerCellRange():
+            raise InputError('clipping_range "per-cell" publishes the mean alone.')
+        case CellMechanisms():
+            raise cell_mechanism_errors.no_variances()
+
+
+def objective_errors(request: Request, span: Floats, models: Mapping[str, ErrorModel]) -> Floats:
+    """Return the error of each cell that the objective is about.
+
+    The planning error of the one statistic; the sum of both where requested; else the largest (for
+    objective "mean" the average) of both as shares of the error of a constant.
+    """
+    if len(models) == 1 or request.error == "sum":
+        return np.asarray(np.sum([m.error for m in models.values()], axis=0), dtype=np.float64)
+    unit = {"mean": span, "variance": span**2}
+    shares = np.stack([m.error / (unit[n] * MAX_CONSTANT_ERROR[n]) for n, m in models.items()])
+    over = shares.max if request.objective == "max" else shares.mean
+    return np.asarray(over(axis=0), dtype=np.float64)

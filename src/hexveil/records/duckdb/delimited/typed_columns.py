@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,6 +65,8 @@ class Declarations:
         Whether times without an offset have a declared time zone; without one they stay text.
     coded : str or None
         A column of text that becomes a dictionary: each text once, and its number in each row.
+    roles : mapping of str to str
+        The column of each role of a record.
     """
 
     columns: tuple[str, ...]
@@ -72,6 +74,7 @@ class Declarations:
     time: str | None
     has_zone: bool
     coded: str | None = None
+    roles: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, repr=False)

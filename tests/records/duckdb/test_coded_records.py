@@ -31,7 +31,7 @@ def coding(*, tables=False, plain=True, rows=500):
         found.append(None if tables else pack_text(*given))
         return found[-1]
 
-    def refuse(_path, _size):
+    def refuse(*_):
         raise NotPlainError
 
     with pytest.MonkeyPatch.context() as patch:

@@ -241,7 +241,7 @@ def parsed(path, monkeypatch, *, plain, cells=None, size=1_000, rows=30):
     return sorted(map(repr, found["rows"])), dict(dataset.public.rules), dataset.public.occupancy.n
 
 
-def refuse(_path, _size):
+def refuse(*_):
     """Take every file for one that is not plain."""
     raise NotPlainError
 

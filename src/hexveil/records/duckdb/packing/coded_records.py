@@ -303,9 +303,7 @@ class _CodedRecords:
             keys = user_times(self._column("user_id"), self._column("time_us"))
             if keys is None:
                 return None
-            tied = list(
-                zip(*(self._column(name) for name in (*_PLACES, "quanta")), strict=True)
-            )
+            tied = list(zip(*(self._column(name) for name in (*_PLACES, "quanta")), strict=True))
             stays, repeats = without_repeats(keys, tied)
         layout = self._layout(self._keys)
         if layout.below > packed_records.BITS - packed_records.HEXAGON_BITS:

@@ -111,7 +111,6 @@ class BlockLoader:
             text = bytes(first[0].text)
             ended = text if text.endswith(b"\n") else text + b"\n"
             self._small_files.setdefault(header, []).append((path, ended))
-            self._unused.append(first[0].text)
             self._n_bytes += len(ended)
         if self._n_bytes >= self._block_size:
             self._convert_small()
@@ -144,8 +143,9 @@ class BlockLoader:
 
     def _converted(self, block: Block, header: FirstLine) -> TypedBlock:
         typed = typed_block(block, header, self._declared)
-        # Nothing of the text is in the columns.
-        self._unused.append(block.text)
+        if isinstance(block.text, bytearray):
+            # Nothing of the text is in the columns.
+            self._unused.append(block.text)
         return typed
 
     def _convert_small(self) -> None:

@@ -83,6 +83,7 @@ def _whole_lines(path: str, size: int, unused: list[bytearray]) -> Iterator[byte
             text[: len(rest)] = rest
             n_read = _read(file, memoryview(text)[len(rest) :])
             if not n_read:
+                unused.append(text)
                 break
             del text[len(rest) + n_read :]
             cut = text.rfind(b"\n") + 1
@@ -98,13 +99,14 @@ def _whole_lines(path: str, size: int, unused: list[bytearray]) -> Iterator[byte
 
 def _room(size: int, unused: list[bytearray]) -> bytearray:
     """Return so many bytes, of any content."""
-    if not unused:
-        return bytearray(size)
-    text = unused.pop()
-    # A text was cut after its last line, so that little is added.
-    text.extend(bytes(max(size - len(text), 0)))
-    del text[size:]
-    return text
+    while unused:
+        text = unused.pop()
+        # Most texts were cut after their last line alone; a short one would have to grow.
+        if len(text) > size // 2:
+            text.extend(bytes(max(size - len(text), 0)))
+            del text[size:]
+            return text
+    return bytearray(size)
 
 
 def _opened(path: str) -> FileIO | pa.NativeFile:

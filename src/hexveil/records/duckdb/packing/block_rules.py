@@ -214,9 +214,9 @@ def _clock_keys(rules: Rules) -> dict[str, Callable[[NDArray[np.uint32]], NDArra
     """Return the functions from local seconds to slots, days and weeks, each a day later."""
     keys: dict[str, Callable[[NDArray[np.uint32]], NDArray[np.uint32]]] = {}
     day = np.uint32(DAY)
-    seconds = rules.cells.seconds if isinstance(rules.cells, Cells) else None
-    if seconds is not None:
-        step, pooled = np.uint32(seconds), rules.cells.slot == "pooled"
+    grid = rules.cells
+    if isinstance(grid, Cells) and grid.seconds is not None:
+        step, pooled = np.uint32(grid.seconds), grid.slot == "pooled"
 
         def slot(local: NDArray[np.uint32]) -> NDArray[np.uint32]:
             # Before 1970 seconds wrap, and a day more brings them back.

@@ -2,6 +2,8 @@
 
 import gzip
 import random
+import subprocess
+import sys
 from contextlib import contextmanager
 
 import numpy as np
@@ -31,7 +33,7 @@ def coding(*, tables=False, plain=True, rows=500):
         found.append(None if tables else pack_text(*given))
         return found[-1]
 
-    def refuse(_path, _size):
+    def refuse(*_):
         raise NotPlainError
 
     with pytest.MonkeyPatch.context() as patch:
@@ -238,3 +240,25 @@ def test_fuzzed_files_are_read_alike(tmp_path):
         assert found[0] is not None
         with coding(tables=True, plain=False):
             same(coded, dataset(path, repeats=repeats))
+
+
+@pytest.mark.slow
+def test_counting_text_loads_no_pandas(text):
+    """Arrow loads it for some conversions, wherever it is installed: a second for nothing."""
+    code = """
+import sys
+from hexveil.model.cells import Cells
+from hexveil.records.duckdb.packing import coded_records
+from hexveil.records.read import read
+from hexveil.records.select import Select
+coded_records.MIN_BYTES = 1
+packed = coded_records._CodedRecords.packed
+coded_records._CodedRecords.packed = lambda sink: print("coded") or packed(sink)
+read(sys.argv[1], user="u", value="v", bounds=(0, 65), lat="lat", lon="lon", time="t",
+     cells=Cells(7, "1h", "Europe/Warsaw"), select=Select(min_users=1), max_bad_rows=1)
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(text)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["coded", "False"]

@@ -241,7 +241,7 @@ def parsed(path, monkeypatch, *, plain, cells=None, size=1_000, rows=30):
     return sorted(map(repr, found["rows"])), dict(dataset.public.rules), dataset.public.occupancy.n
 
 
-def refuse(_path, _size):
+def refuse(*_):
     """Take every file for one that is not plain."""
     raise NotPlainError
 
@@ -299,6 +299,12 @@ def test_blocks_make_up_the_file(tmp_path):
             blocks = list(plain_blocks.plain_blocks(str(path), size))
             assert b"".join(block.text for block in blocks) == text
             assert all(block.text for block in blocks)
+            # Blocks that are read into the memory of earlier ones, of this file and another.
+            unused, copies = [bytearray(b"x" * 10 * size), bytearray(b"y,\n")], []
+            for block in plain_blocks.plain_blocks(str(path), size, unused):
+                copies.append(bytes(block.text))
+                unused.append(block.text)
+            assert copies == [block.text for block in blocks]
 
 
 def test_folder_of_plain_and_other_files_is_read_once_each(tmp_path, monkeypatch):

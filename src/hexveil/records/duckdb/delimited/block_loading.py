@@ -92,6 +92,7 @@ class BlockLoader:
         self._small_files: dict[FirstLine, list[tuple[str, bytes]]] = {}
         self._n_bytes = 0
         self._waiting = _WaitingTables()
+        self._unused: list[bytearray] = []
         size = int(memory / _BLOCKS_IN_MEMORY)
         self._block_size = min(max(size, SMALLEST_BLOCK), LARGEST_BLOCK)
         self._rows_at_once = min(_ROWS_AT_ONCE, int(memory / _BYTES_OF_ROW))
@@ -99,7 +100,7 @@ class BlockLoader:
     def load(self, path: str, header: FirstLine) -> None:
         """Insert the records of a file, or note that it is not plain."""
         try:
-            blocks = plain_blocks(path, self._block_size)
+            blocks = plain_blocks(path, self._block_size, self._unused)
             first = list(islice(blocks, 2))
             if len(first) > 1:
                 self._load_large(chain(first, blocks), header)
@@ -120,7 +121,7 @@ class BlockLoader:
         self._insert(self._waiting)
 
     def _load_large(self, blocks: Iterator[Block], header: FirstLine) -> None:
-        convert = partial(typed_block, header=header, declared=self._declared)
+        convert = partial(self._converted, header=header)
         waiting, in_transaction = _WaitingTables(), False
         try:
             # Closed: an interruption ends the threads before it goes on.
@@ -139,6 +140,13 @@ class BlockLoader:
         self._insert(waiting)
         if in_transaction:
             self._sink.commit()
+
+    def _converted(self, block: Block, header: FirstLine) -> TypedBlock:
+        typed = typed_block(block, header, self._declared)
+        if isinstance(block.text, bytearray):
+            # Nothing of the text is in the columns.
+            self._unused.append(block.text)
+        return typed
 
     def _convert_small(self) -> None:
         """Convert small files of one header as one block, or one by one if this fails."""

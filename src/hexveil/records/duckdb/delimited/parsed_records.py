@@ -55,6 +55,7 @@ def declarations(used: Sequence[tuple[str, ColumnRef]], request: ReadRequest) ->
         frozenset(name for role, name in alone if role in roles),
         timed[0] if timed else None,
         has_zone=rules.naive is not None,
+        roles={role: ref.column for role, ref in used},
     )
 
 

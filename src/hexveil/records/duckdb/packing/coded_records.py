@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hexveil.base.arrow_numbers import to_numpy, to_table
+from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
 from hexveil.base.work_share import tell_share
 from hexveil.model.cells import DAY, Cells
 from hexveil.records.duckdb import aggregation
@@ -36,6 +36,7 @@ from hexveil.records.duckdb.delimited.plain_blocks import NotPlainError, plain_b
 from hexveil.records.duckdb.delimited.typed_columns import TYPES
 from hexveil.records.duckdb.packing import packed_records
 from hexveil.records.duckdb.packing.bit_layout import USERS, clocked_keys, layout_of_ranges
+from hexveil.records.duckdb.packing.block_rules import BlockRules
 from hexveil.records.duckdb.packing.packed_records import PairBuilder
 from hexveil.records.duckdb.packing.repeated_records import user_times, without_repeats
 from hexveil.records.duckdb.validation import used_columns, validate_records
@@ -69,6 +70,7 @@ MIN_BYTES = 4_000_000
 MEMORY_SHARE = 0.65
 """Share of the memory limit for the numbers of all records."""
 _BLOCK, _NAMES = "coded_block", "coded_users"
+_PLACES = ("place0", "place1")
 _SAMPLE = 1 << 16
 """Bytes of the first file by which the number of records is estimated."""
 _PACKED_ENDINGS, _PACKED_TIMES = (".gz", ZSTD), 3
@@ -196,7 +198,9 @@ class _CodedRecords:
         self._session, self._relation, self._request = session, relation, request
         self._user, self._pixels = str(declared.coded), pixels
         self._drops = aggregation.drops_repeats(request)
-        self._keys: GroupKeys | None = None
+        rules = request.rules
+        self._keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, _PLACES)
+        self._rules = BlockRules(request, declared.roles, timed=self._drops)
         self._queries: dict[Types, str] = {}
         self._parts: list[Part] = []
         self._texts: list[pa.Array] = []
@@ -213,10 +217,17 @@ class _CodedRecords:
             raise _NoRoomError
         place = table.column_names.index(self._user)
         codes = pa.chunked_array([self._coded(chunk) for chunk in table[self._user].chunks])
-        self._session.register(_BLOCK, table.set_column(place, self._user, codes))
-        for batch in self._session.stream(self._query(types)):
-            self._take(batch)
-        self._session.forget(_BLOCK)
+        table = table.set_column(place, self._user, codes)
+        if self._rules.fit(dict(types)):
+            for batch in table.to_batches():
+                kept = self._rules.apply(batch, dict(types))
+                self._left_out += kept.left_out
+                self._keep(kept.columns)
+        else:
+            self._session.register(_BLOCK, table)
+            for batch in self._session.stream(self._query(types)):
+                self._take(batch)
+            self._session.forget(_BLOCK)
         tell_share(READING, min(self._n_records / self._pixels.expected, 0.9))
 
     def begin(self) -> None:
@@ -232,7 +243,10 @@ class _CodedRecords:
         self._text_bytes += chunk.dictionary.nbytes
         if self._text_bytes > min(MEMORY_SHARE * self._session.memory, _MOST_TEXT):
             raise _NoRoomError
-        return pc.add(chunk.indices, pa.scalar(offset, pa.int32()))
+        # By numpy, as Arrow's sum with a number would load pandas.
+        validity, indices = chunk.indices.buffers()
+        codes = np.frombuffer(indices, np.int32)[: len(chunk)] + np.int32(offset)
+        return pa.Array.from_buffers(pa.int32(), len(chunk), [validity, pa.py_buffer(codes)])
 
     def _query(self, types: Types) -> str:
         """Return the query of the numbers of validated records."""
@@ -241,17 +255,13 @@ class _CodedRecords:
         schema = {name: TYPES[kind] for name, kind in types} | {self._user: _WHOLE_NUMBER}
         typed = replace(self._relation, query=f"SELECT * FROM {_BLOCK}", schema=schema)
         records = validate_records(self._session, replace(typed, skips=False), self._request)
-        rules = self._request.rules
-        self._keys = aggregation.group_keys(
-            self._session, rules.cells, rules.privacy_unit, records.places
-        )
         # A day is added, as local times in 1970 can be below 0; null where a record is left out.
         clocked = [
             f"TRY_CAST({expression} + {DAY} AS UINTEGER) AS {name}"
             for name, expression in clocked_keys(self._keys).items()
         ]
         (user,) = records.twins
-        columns = [f"{user} AS user_id", *clocked, "quanta", *records.places]
+        columns = [f"{user} AS user_id", *clocked, "quanta", *_PLACES]
         columns += ["time_us"] * self._drops
         self._queries[types] = f"SELECT reject_reason, {', '.join(columns)} FROM ({records.query})"
         return self._queries[types]
@@ -261,26 +271,29 @@ class _CodedRecords:
         reason = to_numpy(batch["reject_reason"])
         if reason.any():
             self._left_out += np.bincount(reason[reason > 0], minlength=self._left_out.size)
-            batch = batch.filter(pa.array(reason == 0))
+            batch = batch.take(to_arrow(np.flatnonzero(reason == 0)))
         if not len(batch):
             return
         if any(column.null_count for column in batch.columns):
             raise _NoRoomError
-        columns = {name: to_numpy(batch[name]) for name in batch.schema.names}
-        lat, lon = columns["place0"], columns["place1"]
+        # Copied: a view would keep all columns of the batch in memory.
+        self._keep({n: to_numpy(batch[n]).copy() for n in batch.schema.names[1:]})
+
+    def _keep(self, columns: Part) -> None:
+        """Keep the numbers of kept records, with the numbers of their hexagons."""
+        lat, lon = (columns[name] for name in _PLACES)
         hexagon = np.empty(lat.size, dtype=np.int32)
         for start in range(0, lat.size, packed_records.PLACES):
             rows = slice(start, start + packed_records.PLACES)
             hexagon[rows] = self._pixels.numbers(lat[rows], lon[rows])
-        dropped = {"reject_reason"} if self._drops else {"reject_reason", "place0", "place1"}
-        # Copied: a view would keep all columns of the batch in memory.
-        part = {name: column.copy() for name, column in columns.items() if name not in dropped}
-        self._parts.append({**part, "hexagon": hexagon})
+        if not self._drops:
+            columns = {name: columns[name] for name in columns if name not in _PLACES}
+        self._parts.append({**columns, "hexagon": hexagon})
         self._n_records += lat.size
 
     def packed(self) -> CodedPairs | None:
         """Return the pairs of all records; None if they do not fit."""
-        if not self._parts or self._keys is None:
+        if not self._parts:
             return None
         rank = self._number_users()
         for part in self._parts:
@@ -290,9 +303,7 @@ class _CodedRecords:
             keys = user_times(self._column("user_id"), self._column("time_us"))
             if keys is None:
                 return None
-            tied = list(
-                zip(*(self._column(name) for name in ("place0", "place1", "quanta")), strict=True)
-            )
+            tied = list(zip(*(self._column(name) for name in (*_PLACES, "quanta")), strict=True))
             stays, repeats = without_repeats(keys, tied)
         layout = self._layout(self._keys)
         if layout.below > packed_records.BITS - packed_records.HEXAGON_BITS:
@@ -319,7 +330,7 @@ class _CodedRecords:
         order = to_numpy(pc.sort_indices(names))
         rank = np.empty(order.size, dtype=np.int32)
         rank[order] = np.arange(order.size, dtype=np.int32)
-        table = to_table({"user_id": names.take(pa.array(order)), "number": np.arange(order.size)})
+        table = to_table({"user_id": names.take(to_arrow(order)), "number": np.arange(order.size)})
         self._session.register(_NAMES, table)
         self._session.run(f"CREATE OR REPLACE TEMP TABLE {USERS} AS SELECT * FROM {_NAMES}")
         self._session.forget(_NAMES)

@@ -12,12 +12,12 @@ import hexveil as hv
 from examples import examples
 from fleets import GRID, recount
 from hexveil.planning.feasibility.grids import (
-    KeptCounts,
     counted,
     grids_to_try,
     label_levels,
     merged,
 )
+from hexveil.planning.feasibility.kept_counts import KeptCounts
 
 
 def sums(rows, min_users=1):

@@ -23,6 +23,7 @@ from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.records.duckdb import grid_rollup
+from hexveil.records.duckdb.packing import packed_records
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from records import oracle
@@ -202,7 +203,8 @@ def test_recount_says_none_where_no_cell_is_left():
     """A grid on which no cell has enough users has no facts."""
     rows = [(1.0, "a", TIMES[0], 52.1, 21.0), (1.0, "b", TIMES[4], 52.1, 21.0)]
     found = read_table(arrow(rows), Cells(4, None), {"min_users": 2})
-    assert found.public.recount((Cells(4, "1h", WARSAW), Cells(3, None)), "user")[0] is None
+    first, _ = found.public.recount((Cells(4, "1h", WARSAW), Cells(3, None)), "user")
+    assert first is None
 
 
 @examples(20)
@@ -572,12 +574,19 @@ def test_counts_are_added_up_in_memory_as_the_engine_does(monkeypatch, top):
     )  # fmt: skip
     for dataset, asked in ((places, grids), (labels, (Labels("side"), Labels("side", "route")))):
         for unit in ("user", "user-day"):
-            in_memory = dataset.public.recount(asked, unit)
+            in_memory = tuple(dataset.public.recount(asked, unit))
             with monkeypatch.context() as patch:
                 patch.setattr(grid_rollup, "MOST_COUNTS", -1)
-                by_engine = dataset.public.recount(asked, unit)
+                by_engine = tuple(dataset.public.recount(asked, unit))
+                patch.setattr(packed_records, "MIN_RECORDS", 0)
+                by_packing = tuple(dataset.public.recount(asked, unit))
+            with monkeypatch.context() as patch:
+                # Few fine counts of many records, which are packed.
+                patch.setattr(grid_rollup, "MOST_COUNTS", size - 1)
+                patch.setattr(packed_records, "MIN_RECORDS", 0)
+                few = tuple(dataset.public.recount(asked, unit))
             assert any(facts is not None for facts in in_memory)
-            for one, other in zip(in_memory, by_engine, strict=True):
+            for one, other in zip(in_memory * 3, by_engine + by_packing + few, strict=True):
                 assert (one is None) == (other is None)
                 if one is not None:
                     assert one.occupancy.fingerprint == other.occupancy.fingerprint

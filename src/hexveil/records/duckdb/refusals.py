@@ -53,9 +53,9 @@ PAIRS_ALWAYS_HELD = 2 * 10**9
 """Bytes of pairs that are kept in memory, however small a memory the engine is given."""
 
 
-def pairs_exceed(session: Session, pairs: int) -> bool:
-    """Return whether so many pairs are too many to be planned in memory."""
-    return pairs * BYTES_OF_PAIR > max(session.memory, PAIRS_ALWAYS_HELD)
+def pairs_exceed(memory: float, pairs: int) -> bool:
+    """Return whether so many pairs are too many to be planned in so many bytes."""
+    return pairs * BYTES_OF_PAIR > max(memory, PAIRS_ALWAYS_HELD)
 
 
 def need_blocks(session: Session, keys: GroupKeys, records: int) -> bool:
@@ -71,7 +71,8 @@ def need_blocks(session: Session, keys: GroupKeys, records: int) -> bool:
 
     """
     # Cells are added up only where records are so many.
-    return pairs_exceed(session, records) and pairs_exceed(session, count_pairs(session, keys))
+    memory = session.memory
+    return pairs_exceed(memory, records) and pairs_exceed(memory, count_pairs(session, keys))
 
 
 def refuse_unusable(

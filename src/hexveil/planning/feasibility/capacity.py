@@ -347,20 +347,26 @@ def _with_cheapest(
     found = [replace(one, epsilon_needed=None, epsilon_halved=None) for one in offers]
     least = math.inf
     for i in order:
-        # Offers are of all grids for one unit, then of all for the next. Freed first: see above.
-        one, metadata = offers[i], None
-        metadata = next(counted(facts, (grids[i % len(grids)],), unit))
-        assert metadata is not None  # noqa: S101  the grid has cells
-        predictor, error = ErrorPredictor(made, metadata), one.baseline_error / 2.0
-        if one.epsilon_least > least or (
-            least < math.inf and predictor.predict(Fraction(least)).mean_error > error * UNDER
-        ):
+        if offers[i].epsilon_least > least:
             continue
-        seen = predictor.predict(made.requested_epsilon) if one.planned else None
-        needed = _needed(predictor, seen, error)
+        # Offers are of all grids for one unit, then of all for the next.
+        needed = _cheaper(made, facts, grids[i % len(grids)], offers[i], least)
         found[i] = replace(found[i], epsilon_halved=needed)
         least = min(least, math.inf if needed is None else needed)
     return found
+
+
+def _cheaper(
+    made: Plan, facts: PublicMetadata, grid: Cells | Labels, offer: GridAssessment, least: float
+) -> float | None:
+    """Return the loss that halves the error on a grid; None if it is certainly above `least`."""
+    metadata = next(counted(facts, (grid,), facts.privacy_unit))
+    assert metadata is not None  # noqa: S101  the grid has cells
+    predictor, error = ErrorPredictor(made, metadata), offer.baseline_error / 2.0
+    if least < math.inf and predictor.predict(Fraction(least)).mean_error > error * UNDER:
+        return None
+    seen = predictor.predict(made.requested_epsilon) if offer.planned else None
+    return _needed(predictor, seen, error)
 
 
 def _names(

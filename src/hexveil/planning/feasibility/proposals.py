@@ -204,14 +204,10 @@ def _search(
     one_by_one = counted(facts, grids, unit)
     for number in range(len(grids)):
         tell_share(OTHER_GRIDS, number / len(grids))
-        metadata = None  # freed before the next grid is counted
-        metadata = next(one_by_one)
-        if (
-            metadata is not None
-            and metadata.occupancy.n_cells >= min_cells
-            and _is_proposable(metadata, facts)
-        ):
-            yield from _offers(made, metadata, min_users, factors)
+        # Under no name: the pairs of one grid are freed before the next one is counted.
+        yield from _offers(
+            made, _proposable(next(one_by_one), facts, min_cells), min_users, factors
+        )
 
 
 def choose(usable: Sequence[RunProposal]) -> dict[Choice, RunProposal]:
@@ -256,18 +252,24 @@ def _printed(offer: RunProposal) -> float:
     return float(f"{offer.raw_error:.2g}")
 
 
-def _is_proposable(metadata: PublicMetadata, own: PublicMetadata) -> bool:
-    """Return whether hexagons are small enough for a map, or the run's own."""
+def _proposable(
+    metadata: PublicMetadata | None, own: PublicMetadata, min_cells: int
+) -> PublicMetadata | None:
+    """Return the metadata if it has the cells, and small enough hexagons for a map or the run's."""
+    if metadata is None or metadata.occupancy.n_cells < min_cells:
+        return None
     grid, own_grid = metadata.cells.grid, own.cells.grid
     if not isinstance(grid, Cells) or not isinstance(own_grid, Cells):
-        return True
-    return grid.resolution >= min(MIN_RESOLUTION, own_grid.resolution)
+        return metadata
+    return metadata if grid.resolution >= min(MIN_RESOLUTION, own_grid.resolution) else None
 
 
 def _offers(
-    made: Plan, metadata: PublicMetadata, min_users: int, factors: Sequence[int]
+    made: Plan, metadata: PublicMetadata | None, min_users: int, factors: Sequence[int]
 ) -> Iterator[tuple[RunProposal, float]]:
     """Yield the run on a grid for each smallest number of users that leaves other cells."""
+    if metadata is None:
+        return
     seen = set()
     for factor in factors:
         least = max(min_users, 1) * factor

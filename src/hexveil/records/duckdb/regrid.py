@@ -78,7 +78,7 @@ class DuckDBRegridder:
             with show_progress(COUNTING):
                 records = self._keep(session, request)
             for _, group in groupby(grids, _fine):
-                for counts in _counts_of_group(session, request, records, list(group)):
+                for counts in _counts_of_group(session, request, records, self.facts, list(group)):
                     # Whoever looks at this grid has the memory: its pairs have no name here, and
                     # the engine's tables go to disk.
                     with session.resting():
@@ -120,6 +120,7 @@ def _counts_of_group(
     session: Session,
     request: ReadRequest,
     records: PackableRecords,
+    own: PublicMetadata,
     grids: list[Cells | Labels],
 ) -> Iterator[list[GridCounts]]:
     """Yield the counts on each grid of one fine count.
@@ -135,12 +136,12 @@ def _counts_of_group(
             if fine is not None:
                 counts = fine.on_grid(grid, places, request.rules.select)
             elif is_packed and (store := records.pack(grid)) is not None:
-                counts = _selected_counts(session, request, grid, store)
+                counts = _selected_counts(session, request, own, grid, store)
                 del store
             else:
                 if is_packed:  # one grid may have too many pairs to be packed
                     _group_fine(session, request, [grid])
-                counts = _counted_by_engine(session, request, grid, places)
+                counts = _counted_by_engine(session, request, own, grid, places)
         found = [] if counts is None else [counts]
         del counts
         yield found
@@ -199,7 +200,7 @@ def metadata_on_grids(
     for grid in grids:
         places = [] if isinstance(grid, Cells) else _places_of(grid, request)
         if fine is None:
-            counts = _counted_by_engine(session, request, grid, places)
+            counts = _counted_by_engine(session, request, facts, grid, places)
         else:
             counts = fine.on_grid(grid, places, request.rules.select)
         found[grid] = None if counts is None else _metadata(request, facts, counts)
@@ -222,7 +223,11 @@ def _metadata(request: ReadRequest, facts: PublicMetadata, counts: GridCounts) -
 
 
 def _counted_by_engine(
-    session: Session, request: ReadRequest, grid: Cells | Labels, places: Sequence[str]
+    session: Session,
+    request: ReadRequest,
+    own: PublicMetadata,
+    grid: Cells | Labels,
+    places: Sequence[str],
 ) -> GridCounts | None:
     """Return the counts on a grid, added up by the engine; None without a cell."""
     unit = {name: name for name in aggregation.unit_keys(request.rules.privacy_unit)}
@@ -240,13 +245,17 @@ def _counted_by_engine(
         f"{', '.join(grouping.all)}, CAST(sum(n) AS BIGINT) AS n "
         f"FROM (SELECT {columns}, n FROM {FINE}) GROUP BY ALL"
     )
-    counts = _selected_counts(session, request, grid, PairTable(session, grouping))
+    counts = _selected_counts(session, request, own, grid, PairTable(session, grouping))
     session.run(f"DROP TABLE IF EXISTS {aggregation.PAIRS}")
     return counts
 
 
 def _selected_counts(
-    session: Session, request: ReadRequest, grid: Cells | Labels, pairs: PairStore
+    session: Session,
+    request: ReadRequest,
+    own: PublicMetadata,
+    grid: Cells | Labels,
+    pairs: PairStore,
 ) -> GridCounts | None:
     """Return the counts of pairs in the selected cells; None without one."""
     pairs.create_cells()
@@ -255,8 +264,9 @@ def _selected_counts(
         return None
     cells = aggregation.cell_table(session, grid, pairs.keys)
     # By the memory of the data set: the engine has a part of it.
-    memory = memory_size(request.memory)
-    if pairs_exceed(memory, aggregation.count_pairs(session, pairs.keys)):
+    memory, n_pairs = memory_size(request.memory), aggregation.count_pairs(session, pairs.keys)
+    held = own.occupancy.n_pairs if own.occupancy.is_local else 0
+    if pairs_exceed(memory, n_pairs, held):
         blocks = block_occupancy(session, pairs, request.scratch)
         pairs.forget_numbers()
         return GridCounts(cells, blocks, everything)

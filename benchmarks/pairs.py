@@ -1,11 +1,14 @@
 """From records to a folder at several numbers of pairs: seconds and memory of each step.
 
-``python benchmarks/pairs.py [--pairs N ...] [--memory 4GB] [--blocks] [--brief]``. The records of
-each size lie around one place, with 1.2 records of a (cell, user) pair; users grow with the pairs.
-Steps run in one process for each size: reading, the adviser (`hv.capacity`), a plan by each way, a
-release and its folder with the page. Memory is the largest resident size of a step, the interpreter
-with its libraries included (Linux). `--blocks` keeps the pairs in blocks on disk at every size.
-Prints a table, and for each step the exponent with which time and memory grow, fitted to all sizes.
+``python benchmarks/pairs.py [--pairs N ...] [--memory 4GB] [--blocks] [--brief] [--folder F]``. The
+records of each size lie around one place, with 1.2 records of a (cell, user) pair; users grow with
+the pairs. Steps run in one process for each size: reading, the adviser (`hv.capacity`), a plan by
+each way, a release, its folder without the page, and the page. Memory is the largest resident size
+of a step, the interpreter with its libraries included (Linux). `--blocks` keeps the pairs in blocks
+on disk at every size; a way of planning that is refused there says so. `--brief` leaves out the
+adviser and all plans but the default. A folder keeps the records and every step that was measured:
+run again, only what is missing is done. Prints a table, and for each step the exponent with which
+time and memory grow, fitted to all sizes.
 """
 
 from __future__ import annotations
@@ -20,12 +23,14 @@ import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hexveil as hv
+from hexveil import report
 from hexveil.records.duckdb import refusals
 
 if TYPE_CHECKING:
@@ -35,6 +40,19 @@ PAIRS = (1_000_000, 3_000_000, 10_000_000, 30_000_000)
 PAIRS_OF_USER, REPEATED, PART, SEED = 100, 0.2, 2**20, 24
 CENTRE, RESOLUTION, BOUNDS = (21.17, 72.83), 8, (0, 65)
 RESOLUTIONS = (RESOLUTION - 1, RESOLUTION)
+EPSILON = 2.0
+DEFAULT = "plan (default)"
+WAYS: dict[str, dict[str, Any]] = {
+    'plan "equal-split"': {"method": "equal-split", "clipping_range": "bounds"},
+    'plan "per-cell"': {"method": "per-cell", "clipping_range": "bounds"},
+    'plan "clip-user"': {"method": "clip-user", "clipping_range": "bounds"},
+    'plan "joint", bounds': {"clipping_range": "bounds"},
+    'plan "joint", private': {"clipping_range": "private"},
+    'plan "joint", per-cell': {"clipping_range": "per-cell"},
+    'plan "joint", two-stage': {"clipping_range": "two-stage"},
+    DEFAULT: {},
+}
+"""Ways of planning: the method, and for the joint plan the clipping range."""
 
 
 def sizes(pairs: int) -> tuple[int, int]:
@@ -90,61 +108,83 @@ def read(file: Path, memory: str) -> hv.Dataset:
 
 
 class Steps:
-    """Time and memory of steps of this process."""
+    """Time and memory of steps of this process.
 
-    def __init__(self) -> None:
-        self.found: dict[str, dict[str, float]] = {}
+    Parameters
+    ----------
+    file : Path
+        Where they are kept; what is there already is not run again unless its result is needed.
+    """
 
-    def run(self, name: str, work: Callable[[], object]) -> object:
-        """Return the result of a step, or None where it is refused."""
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        text = file.read_text("utf-8") if file.exists() else "{}"
+        self.found: dict[str, dict[str, float] | None] = json.loads(text)
+
+    def run(self, name: str, work: Callable[[], object], *, needed: bool = False) -> object:
+        """Return the result of a step, or None where it is refused or was measured before."""
+        if name in self.found and not needed:
+            return None
         # The high-water mark of this step alone (Linux: proc(5), clear_refs).
         Path("/proc/self/clear_refs").write_text("5")
         begin = time.process_time()
+        made, step = None, None
         try:
             made = work()
         except hv.InputError as error:
-            print(f"  {name:22} refused: {error}", file=sys.stderr, flush=True)
-            return None
-        status = Path("/proc/self/status").read_text("utf-8")
-        peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
-        cpu = time.process_time() - begin
-        self.found[name] = {"cpu": cpu, "MiB": peak}
-        print(f"  {name:22}{cpu:10.1f} s CPU{peak:9.0f} MiB", file=sys.stderr, flush=True)
+            print(f"  {name:26} refused: {error}", file=sys.stderr, flush=True)
+        else:
+            status = Path("/proc/self/status").read_text("utf-8")
+            peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
+            step = {"cpu": time.process_time() - begin, "MiB": peak}
+            print(
+                f"  {name:26}{step['cpu']:10.1f} s CPU{peak:9.0f} MiB", file=sys.stderr, flush=True
+            )
+        self.found.setdefault(name, step)
+        self._file.write_text(json.dumps(self.found), "utf-8")
         return made
 
 
-def measure(
-    pairs: int, file: Path, memory: str, folder: Path, *, brief: bool
-) -> dict[str, dict[str, float]]:
+def measure(pairs: int, steps: Steps, file: Path, memory: str, *, brief: bool) -> None:
     """Run all steps on the records of one size."""
-    steps = Steps()
-    data = steps.run("reading", lambda: read(file, memory))
+    data = steps.run("reading", lambda: read(file, memory), needed=True)
     assert isinstance(data, hv.Dataset)
     assert data.occupancy.n_pairs == pairs, data
-    facts = data.public
-    epsilon = 2.0
     if not brief:
         steps.run(
             "adviser",
-            lambda: hv.capacity(data, epsilon=epsilon, resolutions=RESOLUTIONS, search=False),
+            lambda: hv.capacity(data, epsilon=EPSILON, resolutions=RESOLUTIONS, search=False),
         )
-    ways: dict[str, dict[str, Any]] = {
-        'plan "equal-split"': {"method": "equal-split", "clipping_range": "bounds"},
-        'plan "per-cell"': {"method": "per-cell", "clipping_range": "bounds"},
-        'plan "joint", bounds': {"clipping_range": "bounds"},
-        "plan (default)": {},
-    }
-    made = None
-    for name, options in list(ways.items())[-1 if brief else 0 :]:
-        made = steps.run(name, partial(hv.plan, facts, epsilon=epsilon, advise=False, **options))
+        for name, options in WAYS.items():
+            steps.run(name, partial(plan, data, **options))
+    if {"release", "folder", "page"} <= set(steps.found):
+        return
+    made = steps.run(DEFAULT, partial(plan, data), needed=True)
     assert isinstance(made, hv.Plan)
-    plan = made
-    book = hv.Ledger(folder / "book.sqlite", dataset="pairs", budget=10)
-    done = steps.run("release", lambda: hv.release(data, plan, ledger=book, accept_noise=True))
-    assert isinstance(done, hv.Release)
-    release = done
-    steps.run("folder and page", lambda: release.write(folder / "map"))
-    return steps.found
+    with tempfile.TemporaryDirectory(prefix="hexveil-bench-") as temporary:
+        folder = Path(temporary)
+        book = hv.Ledger(folder / "book.sqlite", dataset="pairs", budget=10)
+        done = steps.run(
+            "release", lambda: hv.release(data, made, ledger=book, accept_noise=True), needed=True
+        )
+        assert isinstance(done, hv.Release)
+        asked: list[Any] = []
+
+        def note_page(*given: object, **options: object) -> str:
+            asked.append((given, options))
+            return ""
+
+        with mock.patch.object(report, "render", note_page):
+            steps.run("folder", lambda: done.write(folder / "map"), needed=True)
+        given, options = asked[0]
+        steps.run("page", lambda: report.render(*given, **options))
+
+
+def plan(data: hv.Dataset, **options: Any) -> hv.Plan:  # noqa: ANN401  of `hv.plan`
+    """Return a plan of the data set."""
+    made = hv.plan(data.public, epsilon=EPSILON, advise=False, **options)
+    assert isinstance(made, hv.Plan)
+    return made
 
 
 def exponent(size: list[int], of: list[float]) -> str:
@@ -154,61 +194,62 @@ def exponent(size: list[int], of: list[float]) -> str:
     return f"{np.polyfit(np.log(size), np.log(of), 1)[0]:.2f}"
 
 
-def show(found: dict[int, dict[str, dict[str, float]]]) -> None:
+def show(found: dict[int, dict[str, dict[str, float] | None]]) -> None:
     """Print the table of all sizes."""
     size = list(found)
     print("| step | " + " | ".join(f"{n:,} pairs" for n in size) + " | time grows | memory grows |")
     print("| --- |" + " --- |" * (len(size) + 2))
-    for name in found[size[0]]:
-        there = [one for one in size if name in found[one]]
-        steps = [found[one][name] for one in there]
+    for name in dict.fromkeys(name for steps in found.values() for name in steps):
+        there = {one: step for one in size if (step := found[one].get(name)) is not None}
         cells = [
-            f"{found[one][name]['cpu']:.1f} s, {found[one][name]['MiB']:,.0f} MiB"
+            f"{there[one]['cpu']:.1f} s, {there[one]['MiB']:,.0f} MiB"
             if one in there
-            else "refused"
+            else "refused" * (name in found[one])
             for one in size
         ]
-        grows = [exponent(there, [step[unit] for step in steps]) for unit in ("cpu", "MiB")]
+        grows = [
+            exponent(list(there), [step[unit] for step in there.values()])
+            for unit in ("cpu", "MiB")
+        ]
         print(f"| {name} | {' | '.join(cells)} | {' | '.join(grows)} |")
 
 
-def main() -> int:
-    """Measure each size in a process of its own."""
+def arguments() -> argparse.Namespace:
+    """Return the arguments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, nargs="+", default=list(PAIRS))
     parser.add_argument("--memory", default="4GB")
     parser.add_argument("--blocks", action="store_true", help="blocks on disk at every size")
     parser.add_argument("--brief", action="store_true", help="only the default plan; no adviser")
-    parser.add_argument("--folder", type=Path, help="where records are kept")
+    parser.add_argument("--folder", type=Path, help="where records and measured steps are kept")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure each size in a process of its own."""
+    given = arguments()
     with tempfile.TemporaryDirectory(prefix="hexveil-bench-") as temporary:
         folder = given.folder or Path(temporary)
         folder.mkdir(exist_ok=True)
-        if given.alone:
-            if given.blocks:
-                refusals.BYTES_OF_PAIR = 10**9
-            file = folder / f"{given.pairs[0]}.parquet"
-            found = measure(given.pairs[0], file, given.memory, Path(temporary), brief=given.brief)
-            print(json.dumps(found))
-            return 0
-        all_found = {}
+        found = {}
         for pairs in given.pairs:
+            records = folder / f"{pairs}.parquet"
+            kept = folder / f"{pairs}-{given.memory}{'-blocks' * given.blocks}.json"
+            if given.alone:
+                if given.blocks:
+                    refusals.BYTES_OF_PAIR = 10**9
+                measure(pairs, Steps(kept), records, given.memory, brief=given.brief)
+                return 0
             users, cells = sizes(pairs)
             print(f"{pairs:,} pairs, {users:,} users, {cells:,} cells, memory {given.memory}")
-            if not (folder / f"{pairs}.parquet").exists():
-                write(folder / f"{pairs}.parquet", pairs)
-            flags = [
-                "--alone",
-                *["--blocks"] * given.blocks,
-                *["--brief"] * given.brief,
-                "--memory",
-                given.memory,
-            ]
-            command = [sys.executable, __file__, "--pairs", str(pairs), "--folder", str(folder)]
-            done = subprocess.run([*command, *flags], check=True, stdout=subprocess.PIPE, text=True)
-            all_found[pairs] = json.loads(done.stdout.splitlines()[-1])
-    show(all_found)
+            if not records.exists():
+                write(records, pairs)
+            flags = ["--alone", *["--blocks"] * given.blocks, *["--brief"] * given.brief]
+            command = [sys.executable, __file__, "--pairs", str(pairs), "--memory", given.memory]
+            subprocess.run([*command, "--folder", str(folder), *flags], check=True)
+            found[pairs] = json.loads(kept.read_text("utf-8"))
+    show(found)
     return 0
 
 

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from fleets import GRID, recount
+from fleets import GRID, fleet, recount
+from hexveil.planning.feasibility import kept_counts
 from hexveil.planning.feasibility.grids import (
-    KeptCounts,
     counted,
     grids_to_try,
     label_levels,
     merged,
 )
+from hexveil.planning.feasibility.kept_counts import KeptCounts
 
 
 def sums(rows, min_users=1):
@@ -160,3 +161,45 @@ def test_no_grid_is_counted_twice():
     assert asked == [(5, "user"), (1, "user"), (4, "user")]
     (days,) = kept((five,), "user-day")
     assert (days.privacy_unit, asked[-1]) == ("user-day", (5, "user-day"))
+
+
+def test_counts_that_memory_does_not_hold_are_read_back_from_a_file(monkeypatch):
+    """The same facts and pairs as those that were counted, which are counted once."""
+    asked = []
+
+    def counting(grids, unit):
+        asked.extend(grids)
+        return iter(recount(grids, unit))
+
+    grids = tuple(replace(GRID, resolution=resolution) for resolution in (6, 5, 1, 4))
+    monkeypatch.setattr(kept_counts, "MOST_KEPT_PAIRS", 200)
+    monkeypatch.setattr(kept_counts, "_BLOCK", 70)
+    kept = KeptCounts(counting)
+    counted_first = recount(grids, "user")
+    for _ in range(2):
+        for one, other in zip(counted_first, kept(grids, "user"), strict=True):
+            assert (one is None) == (other is None)
+            if one is not None:
+                assert one.occupancy.fingerprint == other.occupancy.fingerprint
+                assert one.cells.names() == other.cells.names()
+                assert (one.rules, one.privacy_unit) == (other.rules, other.privacy_unit)
+    assert asked == list(grids)
+    assert "private" not in repr(kept)
+
+
+def test_the_own_grid_of_a_data_set_is_not_counted_again():
+    """Its facts are at hand; for another unit it is counted like the others."""
+    asked = []
+
+    def counting(grids, unit):
+        asked.append((tuple(grid.resolution for grid in grids), unit))
+        return recount(grids, unit)
+
+    facts = fleet(6, recount=counting)
+    grids = tuple(replace(GRID, resolution=resolution) for resolution in (7, 6, 5))
+    found = list(counted(facts, grids, "user"))
+    assert [one.cells.grid for one in found] == list(grids)
+    assert found[1].occupancy is facts.occupancy
+    assert found[1].recount is None
+    assert len(list(counted(facts, grids, "user-day"))) == 3
+    assert asked == [((7, 5), "user"), ((7, 6, 5), "user-day")]

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels, OneCell
-from hexveil.records.duckdb import grid_rollup
+from hexveil.records.duckdb import grid_rollup, refusals
+from hexveil.records.duckdb.packing import packed_records
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from records import oracle
@@ -202,7 +203,8 @@ def test_recount_says_none_where_no_cell_is_left():
     """A grid on which no cell has enough users has no facts."""
     rows = [(1.0, "a", TIMES[0], 52.1, 21.0), (1.0, "b", TIMES[4], 52.1, 21.0)]
     found = read_table(arrow(rows), Cells(4, None), {"min_users": 2})
-    assert found.public.recount((Cells(4, "1h", WARSAW), Cells(3, None)), "user")[0] is None
+    first, _ = found.public.recount((Cells(4, "1h", WARSAW), Cells(3, None)), "user")
+    assert first is None
 
 
 @examples(20)
@@ -551,39 +553,79 @@ LABELLED = st.lists(
 LEVELS = (("route",), ("hour", "side"), ("route", "side"), ("route", "hour", "side"))
 
 
-@pytest.mark.parametrize("top", [None, 2])
-def test_counts_are_added_up_in_memory_as_the_engine_does(monkeypatch, top):
-    """Grids of both kinds, per user and per day: the same cells, pairs and counts either way."""
+SPREAD = 300
+GRIDS = tuple(
+    Cells(r, slot, WARSAW, kind)
+    for r in (5, 4)
+    for slot, kind in (("1h", "calendar"), ("6h", "pooled"), (None, "pooled"))
+)
+
+
+def spread(**given):
+    """Return records of four users in two months around Warsaw, by place or by label."""
     rng = np.random.default_rng(4)
-    size = 300
+    size = SPREAD
     table = pa.table({
         "u": rng.choice(["b", "a", "é", "10"], size), "v": np.ones(size),
         "t": pa.array(rng.integers(1_708_300, 1_708_560, size) * 10**9, pa.timestamp("us", "UTC")),
         "lat": rng.uniform(52.0, 52.4, size), "lon": rng.uniform(20.8, 21.2, size),
         "route": rng.choice(["9", "10", "ü"], size), "side": rng.choice(["x", "y"], size),
     })  # fmt: skip
-    shared = {"user": "u", "value": "v", "time": "t", "bounds": (0, 9), "timezone": WARSAW,
-              "select": Select(min_users=2, top=top)}  # fmt: skip
-    places = read(table, lat="lat", lon="lon", cells=Cells(5, "1h", WARSAW, "pooled"), **shared)
-    labels = read(table, cells=Labels("route", "side"), **shared)
-    grids = tuple(
-        Cells(r, slot, WARSAW, kind) for r in (5, 4)
-        for slot, kind in (("1h", "calendar"), ("6h", "pooled"), (None, "pooled"))
-    )  # fmt: skip
-    for dataset, asked in ((places, grids), (labels, (Labels("side"), Labels("side", "route")))):
+    return read(table, user="u", value="v", time="t", bounds=(0, 9), timezone=WARSAW, **given)
+
+
+def by_place(top=None):
+    """Return the same by place."""
+    grid = Cells(5, "1h", WARSAW, "pooled")
+    return spread(lat="lat", lon="lon", cells=grid, select=Select(min_users=2, top=top))
+
+
+@pytest.mark.parametrize("top", [None, 2])
+def test_counts_are_added_up_in_memory_as_the_engine_does(monkeypatch, top):
+    """Grids of both kinds, per user and per day: the same cells, pairs and counts each way."""
+    labels = spread(cells=Labels("route", "side"), select=Select(min_users=2, top=top))
+    asked_of = ((by_place(top), GRIDS), (labels, (Labels("side"), Labels("side", "route"))))
+    for dataset, asked in asked_of:
         for unit in ("user", "user-day"):
-            in_memory = dataset.public.recount(asked, unit)
+            in_memory = tuple(dataset.public.recount(asked, unit))
             with monkeypatch.context() as patch:
                 patch.setattr(grid_rollup, "MOST_COUNTS", -1)
-                by_engine = dataset.public.recount(asked, unit)
+                by_engine = tuple(dataset.public.recount(asked, unit))
+                # Each grid of many counts is packed by itself.
+                patch.setattr(packed_records, "MIN_RECORDS", 0)
+                by_packing = tuple(dataset.public.recount(asked, unit))
+                # Few counts of many records, which are packed on the finest grid.
+                patch.setattr(grid_rollup, "MOST_COUNTS", SPREAD - 1)
+                few = tuple(dataset.public.recount(asked, unit))
             assert any(facts is not None for facts in in_memory)
-            for one, other in zip(in_memory, by_engine, strict=True):
+            for one, other in zip(in_memory * 3, by_engine + by_packing + few, strict=True):
                 assert (one is None) == (other is None)
                 if one is not None:
                     assert one.occupancy.fingerprint == other.occupancy.fingerprint
                     assert one.cells.names() == other.cells.names()
                     assert one.cells.slot_names() == other.cells.slot_names()
                     assert (one.rules, one.identity) == (other.rules, other.identity)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_counts_on_other_grids_go_to_blocks_one_grid_after_another(monkeypatch, packed):
+    """Where memory holds no pairs, each grid's are in blocks, and the same as in memory."""
+    dataset = by_place()
+    in_memory = tuple(dataset.public.recount(GRIDS, "user-day"))
+    monkeypatch.setattr(grid_rollup, "MOST_COUNTS", -1)
+    # The pairs of the data set itself take all that there is, or those of another grid would.
+    monkeypatch.setattr(refusals, "BYTES_OF_HELD_PAIR" if packed else "BYTES_OF_PAIR", 10**12)
+    if packed:
+        monkeypatch.setattr(packed_records, "MIN_RECORDS", 0)
+    in_blocks = tuple(dataset.public.recount(GRIDS, "user-day"))
+    for held, found in zip(in_memory, in_blocks, strict=True):
+        assert not found.occupancy.is_local
+        user, n = found.occupancy.map_cells(lambda pairs: (pairs.user, pairs.n))
+        assert (user.tolist(), n.tolist()) == (
+            held.occupancy.user.tolist(), held.occupancy.n.tolist(),
+        )  # fmt: skip
+        assert found.occupancy.users_per_cell.tolist() == held.occupancy.users_per_cell.tolist()
+        assert found.cells.names() == held.cells.names()
 
 
 @pytest.mark.slow

@@ -18,7 +18,8 @@ from hexveil.model.cells import Cells, OneCell
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import advice
 from hexveil.planning.feasibility.capacity import assess_grids
-from hexveil.planning.feasibility.grids import OTHER_GRIDS, KeptCounts
+from hexveil.planning.feasibility.grids import OTHER_GRIDS
+from hexveil.planning.feasibility.kept_counts import KeptCounts
 from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
 from hexveil.planning.plan import Plan
@@ -30,7 +31,7 @@ from hexveil.records.sql import sums_query
 if TYPE_CHECKING:
     from hexveil.config import Run
     from hexveil.model.column_facts import ColumnFacts
-    from hexveil.model.public_metadata import PublicMetadata, Unit
+    from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
     from hexveil.planning import Capacity
     from hexveil.planning.feasibility.proposals import RunAdvice
     from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
@@ -95,14 +96,18 @@ def read_releasable(run: Run) -> ReleasableDataset:
 def read_facts(run: Run) -> PublicMetadata:
     """Return the public metadata of the run's records, which keeps its counts on other grids."""
     facts = read(run).public
-    return facts if facts.recount is None else replace(facts, recount=KeptCounts(facts.recount))
+    return facts if facts.recount is None else replace(facts, recount=_kept(run, facts.recount))
+
+
+def _kept(run: Run, recount: Recount) -> KeptCounts:
+    return KeptCounts(recount, run.read.scratch)
 
 
 def read_column_facts(run: Run) -> dict[str, PublicMetadata]:
     """Return the public metadata of each value column; they keep their counts on other grids."""
     dataset = cast("ColumnDatasets", read_releasable(run))
     return {
-        column: replace(facts, recount=facts.recount and KeptCounts(facts.recount))
+        column: replace(facts, recount=facts.recount and _kept(run, facts.recount))
         for column, facts in dataset.public.columns.items()
     }
 

@@ -13,7 +13,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, decimal_text, to_bounds, to_fraction, to_positive_fraction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from fractions import Fraction
 
     from hexveil.model.cells import Cells, CellTable, Labels
@@ -106,10 +106,12 @@ class Recount(Protocol):
 
     def __call__(
         self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
-    ) -> tuple[PublicMetadata | None, ...]:
+    ) -> Iterable[PublicMetadata | None]:
         """Return the public facts on each grid; None where no cell is left after selection.
 
-        Places are counted on `Cells`; labels on `Labels` of some of the columns they were read by.
+        Perhaps one after another, as they are asked for: whoever keeps none of them needs the
+        memory of one. Places are counted on `Cells`; labels on `Labels` of some of the columns they
+        were read by.
         """
 
 

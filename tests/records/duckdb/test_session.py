@@ -7,6 +7,7 @@ import duckdb
 import pytest
 
 from hexveil.base.errors import HexveilError, InputError, StorageError
+from hexveil.records.duckdb import session as session_module
 from hexveil.records.duckdb.session import Session, _translate, check_memory
 
 SENTINEL = "bus-9182736455"
@@ -73,3 +74,18 @@ def test_hexagons_have_a_function_after_their_table_was_asked_for():
         session.pixels(7)
         query = f"SELECT {session.hexagon('52.2', '21.0', 7)} AS cell"
         assert session.arrow(query).num_rows == 1
+
+
+def test_tables_are_on_disk_while_the_engine_rests(tmp_path):
+    """A table larger than what a resting engine keeps is written out, and is whole afterwards."""
+    bytes_in_memory = "SELECT sum(memory_usage_bytes) FROM duckdb_memory()"
+    with Session("500MB", scratch=tmp_path / "scratch") as session:
+        session.run("CREATE TEMP TABLE kept AS SELECT hash(range) AS number FROM range(3000000)")
+        whole = session.rows("SELECT count(*), sum(number) FROM kept")
+        memory = session.rows("SELECT current_setting('memory_limit')")[0][0]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(session_module, "RESTING_ENGINE", 10**7)
+            with session.resting():
+                assert session.rows(bytes_in_memory)[0][0] <= 10**7
+        assert session.rows("SELECT count(*), sum(number) FROM kept") == whole
+        assert session.rows("SELECT current_setting('memory_limit')")[0][0] == memory

@@ -15,6 +15,7 @@ from hexveil.planning.allocation import range_kind
 from hexveil.planning.clipping_range.cell_ranges import may_support_cell_ranges
 from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
 from hexveil.planning.feasibility.grids import coarser_slots
+from hexveil.planning.feasibility.kept_counts import KeptCounts
 from hexveil.planning.feasibility.prediction import (
     MAX_EPSILON,
     ErrorPredictor,
@@ -219,13 +220,15 @@ def finest_useful(plan: Plan) -> Plan | None:
     if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
         return None
     grids = coarser_grids(facts.cells.grid)
-    assessments = [
-        candidate for candidate in facts.recount(grids, facts.privacy_unit) if candidate is not None
-    ]
+    # Kept by whoever reads a run already, or here: all are looked at for their numbers of cells.
+    kept = facts.recount if isinstance(facts.recount, KeptCounts) else KeptCounts(facts.recount)
+    cells = [0 if one is None else one.occupancy.n_cells for one in kept(grids, facts.privacy_unit)]
     # Finest first: the first that is useful is the answer, and coarse ones are never planned.
-    for candidate in sorted(assessments, key=lambda one: -one.occupancy.n_cells):
-        if candidate.occupancy.n_cells < MIN_CELLS:
+    for number in sorted(range(len(grids)), key=lambda number: -cells[number]):
+        if cells[number] < MIN_CELLS:
             break  # no map, and neither are the coarser grids that follow
+        (candidate,) = kept((grids[number],), facts.privacy_unit)
+        assert candidate is not None  # noqa: S101  it has cells
         miss = plan.support.baseline_error
         # As in tables of grids, so that one never calls usable what the other does not.
         if is_assumed(plan.lower, plan.upper, plan.baseline_error):

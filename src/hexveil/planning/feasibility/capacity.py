@@ -253,24 +253,21 @@ def assess_grids(
         made = replace(made, request=made.request.within(made.requested_epsilon))
     grids = grids_to_try(facts) if grids is None else grids
     offers: list[GridAssessment] = []
-    counted_facts: list[PublicMetadata | None] = []
     units = (facts.privacy_unit,) if privacy_units is None else tuple(privacy_units)
     for privacy_unit in units:
         if privacy_unit not in get_args(Unit):
             raise InputError(
                 f"privacy_unit must be one of {', '.join(get_args(Unit))}, got {privacy_unit!r}."
             )
-        for grid, metadata in zip(grids, counted(facts, grids, privacy_unit), strict=True):
-            same = metadata is not None and (privacy_unit, grid) == (
-                facts.privacy_unit,
-                facts.cells.grid,
-            )
+        one_by_one = counted(facts, grids, privacy_unit)
+        for grid in grids:
+            own = (privacy_unit, grid) == (facts.privacy_unit, facts.cells.grid)
             exact = search and not cheapest
-            offers.append(_offer(made, grid, privacy_unit, metadata, own=same, search=exact))
-            counted_facts.append(metadata)
+            # Under no name: the pairs of one grid are freed before the next one is counted.
+            offers.append(_offer(made, grid, privacy_unit, next(one_by_one), own=own, search=exact))
             tell_share(OTHER_GRIDS, len(offers) / (len(units) * len(grids)))
     if cheapest:
-        offers = _with_cheapest(made, offers, counted_facts)
+        offers = _with_cheapest(made, offers, grids)
     return Capacity(tuple(offers), float(made.requested_epsilon), facts.privacy_unit)
 
 
@@ -330,15 +327,16 @@ def _offer(
 
 
 def _with_cheapest(
-    made: Plan, offers: Sequence[GridAssessment], facts: Sequence[PublicMetadata | None]
+    made: Plan, offers: Sequence[GridAssessment], grids: tuple[Cells | Labels, ...]
 ) -> list[GridAssessment]:
     """Return the offers with the loss that halves the error where that loss is least, or near.
 
     One prediction at the least loss so far rules out a grid that needs more.
     """
-    if made.facts is None:
+    facts = made.facts
+    if facts is None:
         return list(offers)
-    unit = made.facts.privacy_unit
+    unit = facts.privacy_unit
     recommended = recommendation.recommend(offers, unit)
     at_least = max(0 if recommended is None else recommended.cells, recommendation.MIN_CELLS - 1)
     # Losses that were found by scaling tell where the search probably ends.
@@ -349,18 +347,26 @@ def _with_cheapest(
     found = [replace(one, epsilon_needed=None, epsilon_halved=None) for one in offers]
     least = math.inf
     for i in order:
-        one, metadata = offers[i], facts[i]
-        assert metadata is not None  # noqa: S101  the grid has cells
-        predictor, error = ErrorPredictor(made, metadata), one.baseline_error / 2.0
-        if one.epsilon_least > least or (
-            least < math.inf and predictor.predict(Fraction(least)).mean_error > error * UNDER
-        ):
+        if offers[i].epsilon_least > least:
             continue
-        seen = predictor.predict(made.requested_epsilon) if one.planned else None
-        needed = _needed(predictor, seen, error)
+        # Offers are of all grids for one unit, then of all for the next.
+        needed = _cheaper(made, facts, grids[i % len(grids)], offers[i], least)
         found[i] = replace(found[i], epsilon_halved=needed)
         least = min(least, math.inf if needed is None else needed)
     return found
+
+
+def _cheaper(
+    made: Plan, facts: PublicMetadata, grid: Cells | Labels, offer: GridAssessment, least: float
+) -> float | None:
+    """Return the loss that halves the error on a grid; None if it is certainly above `least`."""
+    metadata = next(counted(facts, (grid,), facts.privacy_unit))
+    assert metadata is not None  # noqa: S101  the grid has cells
+    predictor, error = ErrorPredictor(made, metadata), offer.baseline_error / 2.0
+    if least < math.inf and predictor.predict(Fraction(least)).mean_error > error * UNDER:
+        return None
+    seen = predictor.predict(made.requested_epsilon) if offer.planned else None
+    return _needed(predictor, seen, error)
 
 
 def _names(

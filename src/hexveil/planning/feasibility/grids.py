@@ -7,7 +7,7 @@ that were made elsewhere have no records, and there the cells of the data set ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,9 @@ from hexveil.model.cells import Cells, CellTable, Labels, OneCell, slot_seconds
 from hexveil.model.occupancy import LocalOccupancy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
+    from hexveil.model.public_metadata import PublicMetadata, Unit
 
 OTHER_GRIDS = "Planning on other grids"
 """The activity whose completed share is told, where it is shown."""
@@ -116,22 +116,35 @@ def coarser_slots(grid: Cells) -> tuple[str, ...]:
 
 def counted(
     facts: PublicMetadata, grids: tuple[Cells | Labels, ...], unit: Unit
-) -> tuple[PublicMetadata | None, ...]:
-    """Return the public facts on each grid; None where no cell is left after selection.
+) -> Iterator[PublicMetadata | None]:
+    """Return the public facts on each grid, one after another; None where no cell is left.
 
     Raises
     ------
     InputError
         If another privacy unit is asked for and there are no records to count.
     """
-    if facts.recount is not None:
-        return facts.recount(grids, unit)
-    if unit != facts.privacy_unit:
+    if facts.recount is None and unit != facts.privacy_unit:
         raise InputError(
             f"what a fleet can support per {unit} is counted from records; this data set holds "
             f"sums per {facts.privacy_unit} alone."
         )
-    return tuple(merged(facts, grid) for grid in grids if isinstance(grid, Labels))
+    if facts.recount is None:
+        return (merged(facts, grid) for grid in grids if isinstance(grid, Labels))
+    own = facts.cells.grid if unit == facts.privacy_unit else None
+    others = facts.recount(tuple(grid for grid in grids if grid != own), unit)
+    return _with_own(facts, grids, own, iter(others))
+
+
+def _with_own(
+    facts: PublicMetadata,
+    grids: tuple[Cells | Labels, ...],
+    own: Cells | Labels | None,
+    others: Iterator[PublicMetadata | None],
+) -> Iterator[PublicMetadata | None]:
+    """Yield the facts on each grid: those at hand on the data set's own, counted on the others."""
+    for grid in grids:
+        yield replace(facts, recount=None) if grid == own else next(others)
 
 
 def merged(facts: PublicMetadata, level: Labels) -> PublicMetadata:
@@ -151,33 +164,3 @@ def merged(facts: PublicMetadata, level: Labels) -> PublicMetadata:
     merged = LocalOccupancy.from_coo(number[occupancy.cell], occupancy.user, occupancy.n)
     labels = {name: tuple(row[i] for row in names) for i, name in enumerate(level.columns)}
     return replace(facts, occupancy=merged, cells=CellTable(level, labels=labels), recount=None)
-
-
-@dataclass(frozen=True, eq=False)
-class KeptCounts:
-    """Counts on other grids that are kept: the records are read once for each grid.
-
-    Attributes
-    ----------
-    recount : Recount
-        Counts the records.
-    """
-
-    recount: Recount
-    _counted: dict[tuple[Cells | Labels, Unit], PublicMetadata | None] = field(
-        default_factory=dict, repr=False
-    )
-
-    def __call__(
-        self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
-    ) -> tuple[PublicMetadata | None, ...]:
-        """Return the public facts on each grid: see `Recount`."""
-        missing = tuple(
-            grid for grid in dict.fromkeys(grids) if (grid, privacy_unit) not in self._counted
-        )
-        if missing:
-            facts = self.recount(missing, privacy_unit)
-            self._counted.update(
-                zip(((grid, privacy_unit) for grid in missing), facts, strict=True)
-            )
-        return tuple(self._counted[grid, privacy_unit] for grid in grids)

@@ -146,7 +146,7 @@ def propose_runs(made: Plan, *, min_users: int = 1, weaker_units: Sequence[Unit]
         return RunAdvice({}, None, None, None)
     offers = list(_search(made, facts, facts.privacy_unit, min_users, MIN_USERS_FACTORS))
     usable = [offer for offer, _ in offers if offer.is_usable]
-    nearest, needed = (None, None) if usable else _nearest(offers)
+    nearest, needed = (None, None) if usable else _nearest(made, facts, offers)
     proposals = choose(usable)
     enough = max(map(_removed_error, usable), default=0.0) * WEAKER_GAIN
     weaker = []
@@ -162,23 +162,32 @@ def propose_runs(made: Plan, *, min_users: int = 1, weaker_units: Sequence[Unit]
 
 
 def _nearest(
-    offers: Sequence[tuple[RunProposal, ErrorPredictor]],
+    made: Plan, facts: PublicMetadata, offers: Sequence[tuple[RunProposal, float]]
 ) -> tuple[RunProposal | None, float | None]:
     """Return the map that would be usable at the least loss, and that loss.
 
     Only the maps of the least lower bounds are searched: a search costs as much as a plan.
     """
-    maps = [(offer, predictor) for offer, predictor in offers if offer.cells >= MIN_CELLS]
-    maps.sort(key=lambda pair: pair[1].epsilon_lower_bound(pair[0].baseline_error))
+    maps = [pair for pair in offers if pair[0].cells >= MIN_CELLS]
+    maps.sort(key=lambda pair: pair[1])
     found = []
-    for offer, predictor in maps[:SEARCHED_MAPS]:
+    for offer, _ in maps[:SEARCHED_MAPS]:
+        predictor = _predictor_of(made, facts, offer)
         epsilon = predictor.required_epsilon(offer.baseline_error * UNDER)
-        found.append((math.inf if epsilon is None else epsilon, offer))
+        found.append((math.inf if epsilon is None else epsilon, _with_errors(offer, predictor)))
+        del predictor  # with the pairs of its grid
     if not found:
         return None, None
     epsilon, offer = min(found, key=lambda pair: (pair[0], -pair[1].cells))
-    (predictor,) = [one for candidate, one in maps if candidate is offer]
-    return _with_errors(offer, predictor), None if math.isinf(epsilon) else two_figures_up(epsilon)
+    return offer, None if math.isinf(epsilon) else two_figures_up(epsilon)
+
+
+def _predictor_of(made: Plan, facts: PublicMetadata, offer: RunProposal) -> ErrorPredictor:
+    """Return the predictor of a run's errors; its records are counted again."""
+    metadata = next(counted(facts, (offer.grid,), offer.privacy_unit))
+    kept = None if metadata is None else with_min_users(metadata, offer.min_users)
+    assert kept is not None  # noqa: S101  the run has cells
+    return ErrorPredictor(made, kept)
 
 
 def _search(
@@ -189,17 +198,16 @@ def _search(
     factors: Sequence[int],
     *,
     min_cells: int = 1,
-) -> Iterator[tuple[RunProposal, ErrorPredictor]]:
-    """Yield the runs of all grids for one privacy unit, with their predictors."""
+) -> Iterator[tuple[RunProposal, float]]:
+    """Yield the runs of all grids for one privacy unit, and a loss below which none is usable."""
     grids = grids_to_try(facts)
-    for number, metadata in enumerate(counted(facts, grids, unit)):
+    one_by_one = counted(facts, grids, unit)
+    for number in range(len(grids)):
         tell_share(OTHER_GRIDS, number / len(grids))
-        if (
-            metadata is not None
-            and metadata.occupancy.n_cells >= min_cells
-            and _is_proposable(metadata, facts)
-        ):
-            yield from _offers(made, metadata, min_users, factors)
+        # Under no name: the pairs of one grid are freed before the next one is counted.
+        yield from _offers(
+            made, _proposable(next(one_by_one), facts, min_cells), min_users, factors
+        )
 
 
 def choose(usable: Sequence[RunProposal]) -> dict[Choice, RunProposal]:
@@ -244,18 +252,24 @@ def _printed(offer: RunProposal) -> float:
     return float(f"{offer.raw_error:.2g}")
 
 
-def _is_proposable(metadata: PublicMetadata, own: PublicMetadata) -> bool:
-    """Return whether hexagons are small enough for a map, or the run's own."""
+def _proposable(
+    metadata: PublicMetadata | None, own: PublicMetadata, min_cells: int
+) -> PublicMetadata | None:
+    """Return the metadata if it has the cells, and small enough hexagons for a map or the run's."""
+    if metadata is None or metadata.occupancy.n_cells < min_cells:
+        return None
     grid, own_grid = metadata.cells.grid, own.cells.grid
     if not isinstance(grid, Cells) or not isinstance(own_grid, Cells):
-        return True
-    return grid.resolution >= min(MIN_RESOLUTION, own_grid.resolution)
+        return metadata
+    return metadata if grid.resolution >= min(MIN_RESOLUTION, own_grid.resolution) else None
 
 
 def _offers(
-    made: Plan, metadata: PublicMetadata, min_users: int, factors: Sequence[int]
-) -> Iterator[tuple[RunProposal, ErrorPredictor]]:
+    made: Plan, metadata: PublicMetadata | None, min_users: int, factors: Sequence[int]
+) -> Iterator[tuple[RunProposal, float]]:
     """Yield the run on a grid for each smallest number of users that leaves other cells."""
+    if metadata is None:
+        return
     seen = set()
     for factor in factors:
         least = max(min_users, 1) * factor
@@ -265,9 +279,7 @@ def _offers(
             yield _offer(made, kept, least)
 
 
-def _offer(
-    made: Plan, metadata: PublicMetadata, min_users: int
-) -> tuple[RunProposal, ErrorPredictor]:
+def _offer(made: Plan, metadata: PublicMetadata, min_users: int) -> tuple[RunProposal, float]:
     cells, miss = metadata.occupancy.n_cells, made.support.baseline_error
     if is_assumed(made.lower, made.upper, made.baseline_error):
         miss *= small_map_factor(cells)
@@ -285,7 +297,7 @@ def _offer(
     # What is certainly not usable is not predicted: of these at most the nearest is shown.
     if predictor.error_lower_bound(float(made.requested_epsilon)) < miss:
         offer = _with_errors(offer, predictor)
-    return offer, predictor
+    return offer, predictor.epsilon_lower_bound(miss)
 
 
 def _with_errors(offer: RunProposal, predictor: ErrorPredictor) -> RunProposal:

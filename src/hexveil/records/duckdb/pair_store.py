@@ -68,6 +68,9 @@ class PairStore(Protocol):
         Pairs themselves are used up.
         """
 
+    def forget_numbers(self) -> None:
+        """Remove the relation of fetched pairs."""
+
     def number_bins(self) -> None:
         """Create the relation of the pairs' counts by bin: cell, unit, fine_bin and n."""
 
@@ -143,6 +146,10 @@ class PairTable:
         query = self._numbered_query(sums)
         self.session.run(f"CREATE OR REPLACE TEMP TABLE {NUMBERED_PAIRS} AS {query}")
         self.session.run(f"DROP TABLE {PAIRS}")
+
+    def forget_numbers(self) -> None:
+        """Remove the relation of fetched pairs."""
+        self.session.run(f"DROP TABLE {NUMBERED_PAIRS}")
 
     def number_bins(self) -> None:
         """Create the relation of counts by bin; those by key are used up."""
@@ -232,6 +239,10 @@ class PackedPairStore:
     def number_pairs(self, sums: Sequence[str]) -> None:
         """Create the relation of fetched pairs."""
         self.session.register(NUMBERED_PAIRS, self.fetch_pairs(sums))
+
+    def forget_numbers(self) -> None:
+        """Remove the relation of fetched pairs."""
+        self.session.forget(NUMBERED_PAIRS)
 
     def number_bins(self) -> None:
         """Create the relation of counts by bin."""

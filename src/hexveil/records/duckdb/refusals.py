@@ -49,13 +49,19 @@ _IN_RANGE = "{0} BETWEEN -90 AND 90 AND {1} BETWEEN -180 AND 180"
 
 BYTES_OF_PAIR = 110
 """Memory that a pair takes at most while it is planned and released (docs/understand/limits.md)."""
+BYTES_OF_HELD_PAIR = 50
+"""Memory of a pair of a planned data set, with its sums, while another grid is planned."""
 PAIRS_ALWAYS_HELD = 2 * 10**9
 """Bytes of pairs that are kept in memory, however small a memory the engine is given."""
 
 
-def pairs_exceed(session: Session, pairs: int) -> bool:
-    """Return whether so many pairs are too many to be planned in memory."""
-    return pairs * BYTES_OF_PAIR > max(session.memory, PAIRS_ALWAYS_HELD)
+def pairs_exceed(memory: float, pairs: int, held: int = 0) -> bool:
+    """Return whether so many pairs are too many to be planned in so many bytes.
+
+    Beside them are `held` pairs of the data set that the same records are.
+    """
+    room = max(memory, PAIRS_ALWAYS_HELD) - held * BYTES_OF_HELD_PAIR
+    return pairs * BYTES_OF_PAIR > room
 
 
 def need_blocks(session: Session, keys: GroupKeys, records: int) -> bool:
@@ -71,7 +77,8 @@ def need_blocks(session: Session, keys: GroupKeys, records: int) -> bool:
 
     """
     # Cells are added up only where records are so many.
-    return pairs_exceed(session, records) and pairs_exceed(session, count_pairs(session, keys))
+    memory = session.memory
+    return pairs_exceed(memory, records) and pairs_exceed(memory, count_pairs(session, keys))
 
 
 def refuse_unusable(

@@ -3,23 +3,27 @@
 The places, times and users that stay after the rules are put in a temporary table once; then one
 scan per resolution counts them in slots of the finest length asked, and every timeslot adds up
 from there. Labels are counted once by all columns, and every choice of columns adds up from there.
+Many records are counted by packing (`packing/packed_grids`), on each grid by itself where counts
+are many. Grids come one after another: the pairs of one are in memory at a time, and the engine's
+tables are on disk meanwhile.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.base.work_share import part_of_work
 from hexveil.model.cells import Cells, Labels
 from hexveil.records.duckdb import aggregation, grid_rollup
 from hexveil.records.duckdb.expressions import local_second
 from hexveil.records.duckdb.grid_rollup import GridCounts
+from hexveil.records.duckdb.packing.packed_grids import PackableRecords, fine_table, finest_of
 from hexveil.records.duckdb.pair_store import PairTable
 from hexveil.records.duckdb.refusals import pairs_exceed
-from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.session import Session, memory_size
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.spilling.blocked_pairs import block_occupancy
 from hexveil.records.duckdb.validation import validate_records
@@ -27,14 +31,17 @@ from hexveil.records.progress import COUNTING, show_progress
 from hexveil.records.select import selection_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hexveil.model.public_metadata import PublicMetadata, Unit
+    from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files, MemoryTable
 
 _KEPT = "kept_records"
 FINE = "fine_counts"
+LEAST_ENGINE = 10**9
+"""Bytes that the engine may use for counts, if a quarter of the memory is less."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,55 +63,129 @@ class DuckDBRegridder:
 
     def __call__(
         self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
-    ) -> tuple[PublicMetadata | None, ...]:
-        """Return the public metadata on each grid; None if no cell is left after selection."""
+    ) -> Iterator[PublicMetadata | None]:
+        """Yield the public metadata on each grid; None if no cell is left after selection."""
         rules = replace(self.request.rules, privacy_unit=privacy_unit)
         request = replace(self.request, rules=rules)
         refuse_slots(grids, request)
-        with (
-            show_progress(COUNTING),
-            Session(request.memory, scratch=request.scratch) as session,
-        ):
-            self._keep(session, request)
-            by_grid: dict[Cells | Labels, PublicMetadata | None] = {}
-            groups = group_by_fine_grid(grids)
-            for number, group in enumerate(groups):
-                with part_of_work(COUNTING, number, len(groups)):
-                    self._count_fine(session, request, group)
-                    by_grid |= metadata_on_grids(session, request, self.facts, group)
-        return tuple(by_grid[grid] for grid in grids)
+        return self._on_grids(grids, request)
 
-    def _keep(self, session: Session, request: ReadRequest) -> None:
+    def _on_grids(
+        self, grids: tuple[Cells | Labels, ...], request: ReadRequest
+    ) -> Iterator[PublicMetadata | None]:
+        """Yield the metadata on each grid, one after another."""
+        with Session(_engine_memory(request.memory), scratch=request.scratch) as session:
+            with show_progress(COUNTING):
+                records = self._keep(session, request)
+            for _, group in groupby(grids, _fine):
+                for counts in _counts_of_group(session, request, records, self.facts, list(group)):
+                    # Whoever looks at this grid has the memory: its pairs have no name here, and
+                    # the engine's tables go to disk.
+                    with session.resting():
+                        yield None if not counts else _metadata(request, self.facts, counts.pop())
+
+    def _keep(self, session: Session, request: ReadRequest) -> PackableRecords:
         # Repeats are looked for in all records, and only then is one of each kept.
         drop = aggregation.drops_repeats(request)
         # Of repeats the one of smallest place stays: values break ties alone, and change no count.
         relation = open_source(session, self.source, request.column_names, request.format)
         relation.load_files()
         source = validate_records(session, relation, request, parse=drop)
-        query = source.query
         if drop:
             query, _ = aggregation.deduplicate(session, source)
+            source = replace(
+                source, query=query, twins=() if query != source.query else source.twins
+            )
         columns = [
             "user_id",
+            *source.twins,
             *source.places,
             *["time_us"] * source.timed,
             *["local_s"] * source.local,
         ]
         session.run(
             f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT {', '.join(columns)} "
-            f"FROM ({query}) WHERE reject_reason = 0"
+            f"FROM ({source.query}) WHERE reject_reason = 0"
         )
+        return PackableRecords.of_table(session, request, _KEPT, source)
 
-    def _count_fine(
-        self, session: Session, request: ReadRequest, grids: list[Cells | Labels]
-    ) -> None:
-        """Count by all labels, or in slots that divide every requested timeslot."""
-        grouping = fine_keys(session, request, grids)
-        columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.items())
-        session.run(
-            f"CREATE OR REPLACE TEMP TABLE {FINE} AS SELECT {', '.join(grouping)}, count(*) AS n "
-            f"FROM (SELECT {columns} FROM {_KEPT}) GROUP BY ALL"
-        )
+
+def _engine_memory(memory: str) -> str:
+    """Return what the engine may use of the memory: the rest is for pairs beside it."""
+    size = memory_size(memory)
+    return f"{min(size, max(size / 4.0, LEAST_ENGINE)) / 1000.0:.0f}KB"
+
+
+def _counts_of_group(
+    session: Session,
+    request: ReadRequest,
+    records: PackableRecords,
+    own: PublicMetadata,
+    grids: list[Cells | Labels],
+) -> Iterator[list[GridCounts]]:
+    """Yield the counts on each grid of one fine count.
+
+    Alone in a list, which the caller empties so that nothing here keeps them; without a cell the
+    list is empty.
+    """
+    with show_progress(COUNTING):
+        fine, is_packed = _count_fine(session, request, records, grids)
+    for grid in grids:
+        with show_progress(COUNTING):
+            places = [] if isinstance(grid, Cells) else _places_of(grid, request)
+            if fine is not None:
+                counts = fine.on_grid(grid, places, request.rules.select)
+            elif is_packed and (store := records.pack(grid)) is not None:
+                counts = _selected_counts(session, request, own, grid, store)
+                del store
+            else:
+                if is_packed:  # one grid may have too many pairs to be packed
+                    _group_fine(session, request, [grid])
+                counts = _counted_by_engine(session, request, own, grid, places)
+        found = [] if counts is None else [counts]
+        del counts
+        yield found
+
+
+def _count_fine(
+    session: Session,
+    request: ReadRequest,
+    records: PackableRecords,
+    grids: list[Cells | Labels],
+) -> tuple[grid_rollup.FineCounts | None, bool]:
+    """Count on the finest of some grids; return the counts, if few, and whether by packing.
+
+    Too many counts are in the engine's table if they were not packed, and else are made anew.
+    """
+    unit = tuple(aggregation.unit_keys(request.rules.privacy_unit))
+    finest = finest_of(grids)
+    # Few records have few counts, and the engine's own grouping is as quick.
+    if finest is not None and records.n_records > grid_rollup.MOST_COUNTS:
+        if len(grids) == 1:
+            return None, True
+        store = records.pack(finest)
+        if store is not None:
+            is_few = store.packed.unit.size <= grid_rollup.MOST_COUNTS
+            return grid_rollup.FineCounts(fine_table(store), unit) if is_few else None, True
+    _group_fine(session, request, grids)
+    return _few_counts(session, unit), False
+
+
+def _group_fine(session: Session, request: ReadRequest, grids: list[Cells | Labels]) -> None:
+    """Count by all labels, or in slots that divide every requested timeslot, by the engine."""
+    grouping = fine_keys(session, request, grids)
+    columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.items())
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {FINE} AS SELECT {', '.join(grouping)}, count(*) AS n "
+        f"FROM (SELECT {columns} FROM {_KEPT}) GROUP BY ALL"
+    )
+
+
+def _few_counts(session: Session, unit: tuple[str, ...]) -> grid_rollup.FineCounts | None:
+    """Return the fine counts of the engine's table; None if they are too many for memory."""
+    if int(str(session.rows(f"SELECT count(*) FROM {FINE}")[0][0])) > grid_rollup.MOST_COUNTS:
+        return None
+    return grid_rollup.FineCounts(session.arrow(f"SELECT * FROM {FINE}"), unit)
 
 
 def metadata_on_grids(
@@ -114,15 +195,12 @@ def metadata_on_grids(
     grids: Sequence[Cells | Labels],
 ) -> dict[Cells | Labels, PublicMetadata | None]:
     """Return the public metadata on grids of one fine count; None without a cell."""
-    unit = tuple(aggregation.unit_keys(request.rules.privacy_unit))
-    fine = None
-    if int(str(session.rows(f"SELECT count(*) FROM {FINE}")[0][0])) <= grid_rollup.MOST_COUNTS:
-        fine = grid_rollup.FineCounts(session.arrow(f"SELECT * FROM {FINE}"), unit)
+    fine = _few_counts(session, tuple(aggregation.unit_keys(request.rules.privacy_unit)))
     found = {}
     for grid in grids:
         places = [] if isinstance(grid, Cells) else _places_of(grid, request)
         if fine is None:
-            counts = _counted_by_engine(session, request, grid, places)
+            counts = _counted_by_engine(session, request, facts, grid, places)
         else:
             counts = fine.on_grid(grid, places, request.rules.select)
         found[grid] = None if counts is None else _metadata(request, facts, counts)
@@ -145,7 +223,11 @@ def _metadata(request: ReadRequest, facts: PublicMetadata, counts: GridCounts) -
 
 
 def _counted_by_engine(
-    session: Session, request: ReadRequest, grid: Cells | Labels, places: Sequence[str]
+    session: Session,
+    request: ReadRequest,
+    own: PublicMetadata,
+    grid: Cells | Labels,
+    places: Sequence[str],
 ) -> GridCounts | None:
     """Return the counts on a grid, added up by the engine; None without a cell."""
     unit = {name: name for name in aggregation.unit_keys(request.rules.privacy_unit)}
@@ -163,14 +245,31 @@ def _counted_by_engine(
         f"{', '.join(grouping.all)}, CAST(sum(n) AS BIGINT) AS n "
         f"FROM (SELECT {columns}, n FROM {FINE}) GROUP BY ALL"
     )
-    pairs = PairTable(session, grouping)
+    counts = _selected_counts(session, request, own, grid, PairTable(session, grouping))
+    session.run(f"DROP TABLE IF EXISTS {aggregation.PAIRS}")
+    return counts
+
+
+def _selected_counts(
+    session: Session,
+    request: ReadRequest,
+    own: PublicMetadata,
+    grid: Cells | Labels,
+    pairs: PairStore,
+) -> GridCounts | None:
+    """Return the counts of pairs in the selected cells; None without one."""
     pairs.create_cells()
-    everything, _, used = aggregation.select_cells(session, grouping, request.rules.select)
+    everything, _, used = aggregation.select_cells(session, pairs.keys, request.rules.select)
     if not used:
         return None
-    cells = aggregation.cell_table(session, grid, grouping)
-    if pairs_exceed(session, aggregation.count_pairs(session, grouping)):
-        return GridCounts(cells, block_occupancy(session, pairs, request.scratch), everything)
+    cells = aggregation.cell_table(session, grid, pairs.keys)
+    # By the memory of the data set: the engine has a part of it.
+    memory, n_pairs = memory_size(request.memory), aggregation.count_pairs(session, pairs.keys)
+    held = own.occupancy.n_pairs if own.occupancy.is_local else 0
+    if pairs_exceed(memory, n_pairs, held):
+        blocks = block_occupancy(session, pairs, request.scratch)
+        pairs.forget_numbers()
+        return GridCounts(cells, blocks, everything)
     occupancy, *_ = aggregation.to_occupancy(pairs.fetch_pairs(()))
     return GridCounts(cells, occupancy, everything)
 

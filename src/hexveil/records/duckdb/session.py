@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import duckdb
@@ -37,6 +37,8 @@ SORTABLE_PER_BYTE = 0.5 / 8
 """Integers of 8 bytes that may be sorted per byte of the memory limit: half of it."""
 ENGINE_RESERVE = 500 * 10**6
 """Bytes that the engine keeps while numbers are sorted beside it, if it had as many."""
+RESTING_ENGINE = 128 * 10**6
+"""Bytes that the engine keeps while it has nothing to do."""
 _BATCH = 1 << 17
 
 
@@ -150,6 +152,15 @@ class Session:
         self.run(f"SET memory_limit='{int(reserve)}B'")
         yield
         # Not after a failure: the engine may be beyond use, and would hide what it was.
+        self.run(f"SET memory_limit='{int(self.memory)}B'")
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Have the engine's tables written to disk, while other work needs the memory."""
+        # What cannot be written stays where it is.
+        with suppress(StorageError):
+            self.run(f"SET memory_limit='{int(min(self.memory, RESTING_ENGINE))}B'")
+        yield
         self.run(f"SET memory_limit='{int(self.memory)}B'")
 
     def repeated(self, query: str, limit: int) -> NDArray[np.uint64] | None:

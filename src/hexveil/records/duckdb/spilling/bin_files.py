@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.base.column_file import ColumnFile
 from hexveil.base.errors import HexveilError
 from hexveil.model.pair_bins import PairBins
-from hexveil.records.duckdb.spilling.block_files import ColumnFile, cut_rows
+from hexveil.records.duckdb.spilling.block_files import cut_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -12,6 +12,7 @@ import numpy as np
 
 from hexveil.base import scratch as scratch_folder
 from hexveil.base.arrow_numbers import to_numpy
+from hexveil.base.column_file import ColumnFile
 from hexveil.base.errors import HexveilError
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.records.dataset import check_sums
@@ -19,7 +20,6 @@ from hexveil.records.distributed_sums import DistributedSums
 from hexveil.records.duckdb.aggregation import NUMBERED_BINS, NUMBERED_PAIRS
 from hexveil.records.duckdb.spilling.bin_files import write_bins
 from hexveil.records.duckdb.spilling.block_files import (
-    ColumnFile,
     PairFile,
     PairFileStore,
     SumsFileStore,

@@ -43,6 +43,20 @@ def test_the_tables_of_the_page_are_those_of_the_results():
 
 
 @pytest.mark.usefixtures("modules")
+def test_libraries_are_compared_within_a_promise():
+    """A table has the constant, then rows of one promise by error, then those of the other."""
+    import pages  # noqa: PLC0415  it is found only here
+
+    results = pages.load()
+    for which in results["sets"]:
+        errors = {row["name"]: pages.error(row) for row in results["rows"] if row["set"] == which}
+        table = [line.split("|")[1:3] for line in pages.lines(which, results)][2:]
+        promises = [(promise.strip(), errors.get(name.strip(), 0.0)) for name, promise in table]
+        assert {promise for promise, _ in promises} == {"", "presence", "values"}
+        assert promises == sorted(promises)
+
+
+@pytest.mark.usefixtures("modules")
 def test_lines_of_code_are_counted_without_words(monkeypatch, tmp_path):
     """Docstrings, comments, blank lines and the function `main` do not count."""
     import code_lines  # noqa: PLC0415  it is found only here
@@ -82,7 +96,7 @@ def test_every_way_has_results_and_pinned_versions():
 
     rows = pages.load()["rows"]
     assert {(row["set"], row["name"]) for row in rows} == {
-        (which, name) for name, peer in run.PEERS.items() for which in peer.sets
+        (which, name) for which in pages.load()["sets"] for name in run.PEERS
     }
     for row in rows:
         assert row["failed"] or (row["errors"] and len(row["errors"]) == len(row["cpu"]))

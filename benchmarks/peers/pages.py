@@ -89,10 +89,10 @@ def lines(kind: str, results: Found) -> Iterator[str]:
         return
     yield f"| | protects | settings | mean absolute error, {about['unit']} | CPU seconds | runs |"
     yield "|---|---|---|---|---|---|"
+    yield f"| {CONSTANT} | | | {about['constant']:.3g} | | |"
     rows = [row for row in results["rows"] if row["set"] == kind]
-    shown = [(error(row), line(row)) for row in rows]
-    shown.append((about["constant"], f"| {CONSTANT} | | | {about['constant']:.3g} | | |"))
-    yield from (text for _, text in sorted(shown))
+    for row in sorted(rows, key=lambda row: (protected(row), error(row))):
+        yield line(row)
 
 
 def error(row: Found) -> float:
@@ -117,7 +117,7 @@ def line(row: Found) -> str:
 VALUES_ALONE = (
     "diffprivlib",
     "opendp, lengths",
-    *(f"hexveil, {way}" for way in ("bounds", "private", "two-stage")),
+    *(f"hexveil, {way}" for way in ("auto", "bounds", "private", "two-stage")),
 )
 """Ways of averages for which numbers of records are public."""
 
@@ -132,7 +132,8 @@ def settings(row: Found) -> str:
     """Return the settings of a row in words."""
     given = row["settings"]
     if "clipping_range" in given:
-        return f'`clipping_range="{given["clipping_range"]}"`'
+        words = f'`clipping_range="{given["clipping_range"]}"`'
+        return f"{words}, by default" if given["clipping_range"] == "auto" else words
     if "users" in given:
         return "private presence, by default"
     if given.get("cells"):

@@ -1,6 +1,6 @@
 """Six other libraries and hexveil on the same records: errors of averages, CPU seconds.
 
-``python benchmarks/peers/run.py [--only NAME ...] [--set flights|big] [--quick] [--runs N]``. For
+``python benchmarks/peers/run.py [--only NAME ...] [--set NAME ...] [--quick] [--runs N]``. For
 each library it makes an environment from the pinned versions beside this file (with the Python of
 `--python`, in the folder `--folder` or a temporary one), writes the records once (works.py), and
 runs the library's script in a process of its own, which publishes the average of each cell so that
@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,7 +59,8 @@ PATIENCE = 10
 """Seconds for processes that a script left behind to end."""
 ADOPT = 36
 """The number of Linux's PR_SET_CHILD_SUBREAPER: processes left behind become this one's."""
-RUNS = {"flights": 10, "big": 1, "surat-6": 10, "warsaw-6": 10}
+RUNS = {"flights": 8, "big": 1, "surat-6": 8, "warsaw-6": 8}
+SLOW_RUNS = {"flights": 4, "big": 1, "surat-6": 4, "warsaw-6": 4}
 RANGE_EPSILON = 0.2
 """What our private clipping range costs where a peer is given it."""
 QUICK_ROWS = 200_000
@@ -77,7 +78,6 @@ class Peer:
     buses: Mapping[str, Any] = field(default_factory=dict)
     runs: Mapping[str, int] = field(default_factory=lambda: RUNS)
     is_ranged: bool = False
-    sets: tuple[str, ...] = ("flights", "big")
 
     def settings(self, which: str) -> Mapping[str, Any]:
         """Return the settings for a set."""
@@ -90,22 +90,15 @@ def cut(cells: int, rows: int, **others: str) -> dict[str, Any]:
     return {**others, "cells": cells, "rows": rows}
 
 
-SMALL = ("flights", "surat-6", "warsaw-6")
-"""Sets on which peers are also given our private range."""
-PEERS = {
-    "diffprivlib": Peer(
-        "diffprivlib", "by_diffprivlib", cut(4, 1), cut(16, 1), cut(2, 1), sets=works.NAMES
-    ),
-    "python-dp": Peer(
-        "python-dp", "by_python_dp", cut(8, 1), cut(8, 1), cut(2, 1), sets=works.NAMES
-    ),
+LIBRARIES = {
+    "diffprivlib": Peer("diffprivlib", "by_diffprivlib", cut(4, 1), cut(16, 1), cut(2, 1)),
+    "python-dp": Peer("python-dp", "by_python_dp", cut(8, 1), cut(8, 1), cut(2, 1)),
     "opendp, lengths": Peer(
         "opendp",
         "by_opendp",
         cut(4, 1, way="lengths"),
         cut(16, 1, way="lengths"),
         cut(2, 1, way="lengths"),
-        sets=works.NAMES,
     ),
     "opendp, query": Peer(
         "opendp",
@@ -113,78 +106,26 @@ PEERS = {
         cut(0, 8, way="query"),
         cut(0, 16, way="query"),
         cut(0, 2, way="query"),
-        sets=works.NAMES,
     ),
-    "pipeline-dp": Peer(
-        "pipeline-dp", "by_pipeline_dp", cut(8, 1), cut(8, 1), cut(2, 1), sets=works.NAMES
-    ),
+    "pipeline-dp": Peer("pipeline-dp", "by_pipeline_dp", cut(8, 1), cut(8, 1), cut(2, 1)),
     "tmlt.analytics": Peer(
-        "tmlt.analytics",
-        "by_tmlt_analytics",
-        cut(8, 1),
-        cut(8, 1),
-        cut(2, 1),
-        sets=works.NAMES,
+        "tmlt.analytics", "by_tmlt_analytics", cut(8, 1), cut(8, 1), cut(2, 1), runs=SLOW_RUNS
     ),
-    "smartnoise-sql": Peer("smartnoise-sql", "by_smartnoise_sql", {"rows": 2}, {"rows": 16}),
-    "diffprivlib, our range": Peer(
-        "diffprivlib",
-        "by_diffprivlib",
-        cut(4, 1),
-        cut(16, 1),
-        cut(2, 1),
-        is_ranged=True,
-        sets=SMALL,
+    "smartnoise-sql": Peer(
+        "smartnoise-sql", "by_smartnoise_sql", {"rows": 2}, {"rows": 16}, {"rows": 2}
     ),
-    "python-dp, our range": Peer(
-        "python-dp", "by_python_dp", cut(8, 1), cut(8, 1), cut(2, 1), is_ranged=True, sets=SMALL
-    ),
-    "opendp, lengths, our range": Peer(
-        "opendp",
-        "by_opendp",
-        cut(4, 1, way="lengths"),
-        cut(16, 1, way="lengths"),
-        cut(2, 1, way="lengths"),
-        is_ranged=True,
-        sets=SMALL,
-    ),
-    "opendp, our range": Peer(
-        "opendp",
-        "by_opendp",
-        cut(0, 8, way="query"),
-        cut(0, 16, way="query"),
-        cut(0, 2, way="query"),
-        is_ranged=True,
-        sets=SMALL,
-    ),
-    "pipeline-dp, our range": Peer(
-        "pipeline-dp", "by_pipeline_dp", cut(8, 1), cut(8, 1), cut(2, 1), is_ranged=True, sets=SMALL
-    ),
-    "tmlt.analytics, our range": Peer(
-        "tmlt.analytics",
-        "by_tmlt_analytics",
-        cut(8, 1),
-        cut(8, 1),
-        cut(2, 1),
-        is_ranged=True,
-        sets=SMALL,
-    ),
+}
+PEERS = {
+    **LIBRARIES,
+    **{f"{name}, our range": replace(peer, is_ranged=True) for name, peer in LIBRARIES.items()},
     "hexveil, presence": Peer(
-        "hexveil",
-        "by_hexveil_presence",
-        {"users": 4037},
-        {"users": 100_000},
-        sets=works.NAMES,
+        "hexveil", "by_hexveil_presence", {"users": 4037}, {"users": 100_000}
     ),
     **{
         f"hexveil, {way}": Peer(
-            "hexveil",
-            "by_hexveil",
-            {"clipping_range": way},
-            {"clipping_range": way},
-            sets=works.NAMES,
+            "hexveil", "by_hexveil", {"clipping_range": way}, {"clipping_range": way}
         )
-        for way in ("bounds", "private", "two-stage")
+        for way in ("auto", "bounds", "private", "two-stage")
     },
 }
 
@@ -373,8 +314,7 @@ def compare(given: argparse.Namespace) -> None:
         about = {**size, "unit": works.UNITS[which], "constant": round(true.constant, 4)}
         for name in given.tune or ():
             tune(name, work, given)
-        ways = [name for name, peer in PEERS.items() if which in peer.sets]
-        for name in () if given.tune else given.only or ways:
+        for name in () if given.tune else given.only or PEERS:
             row = measure(name, which, work, given)
             if given.commit and not given.quick:
                 pages.commit({which: about}, asdict(row), list(PEERS))
@@ -386,7 +326,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=PEERS, metavar="NAME", help=", ".join(PEERS))
     parser.add_argument("--set", nargs="+", choices=works.NAMES)
     parser.add_argument("--quick", action="store_true", help="the large set in little")
-    parser.add_argument("--runs", type=int, help="10 of flights and one of the large set without")
+    parser.add_argument("--runs", type=int, help="without it 8 of small sets, one of the large")
     parser.add_argument("--tune", nargs="+", choices=PEERS, metavar="NAME")
     parser.add_argument("--folder", type=Path, help="where environments and records are kept")
     parser.add_argument("--python", default=sys.executable, help="3.11 is what was measured with")

@@ -5,7 +5,7 @@ import sys
 import time
 
 from hexveil.base import work_share
-from hexveil.base.work_share import ShownWork, part_of_work, tell_share
+from hexveil.base.work_share import READING, ShownWork, part_of_work, tell_share
 from hexveil.records import progress
 
 
@@ -75,16 +75,16 @@ def test_the_rest_is_estimated_from_the_told_share(monkeypatch):
     monkeypatch.setattr(
         work_share.ShownWork, "text", lambda self, _: shown.append(self.share) or "line"
     )
-    with progress.show_progress(progress.READING):
+    with progress.show_progress(READING):
         for number in range(4):
-            with part_of_work(progress.READING, number, 4), part_of_work("Other", 0, 1):
+            with part_of_work(READING, number, 4), part_of_work("Other", 0, 1):
                 tell_share("Other", 0.9)
-                tell_share(progress.READING, 0.5)
-                tell_share(progress.READING, 0.1)
+                tell_share(READING, 0.5)
+                tell_share(READING, 0.1)
                 time.sleep(0.1)
     assert shown == sorted(shown)
     assert {0.125, 0.375, 0.625, 0.875} <= set(shown)
-    tell_share(progress.READING, 0.2)  # nothing is shown any more
+    tell_share(READING, 0.2)  # nothing is shown any more
 
 
 def test_steps_complete_the_work_that_is_shown(monkeypatch):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
+from hexveil.base.work_share import COUNTING, SEARCH, part_of_work, share_of_work, tell_share
 from hexveil.model.cells import Cells
 from hexveil.planning.allocation import range_kind
 from hexveil.planning.clipping_range.cell_ranges import may_support_cell_ranges
@@ -30,11 +32,15 @@ from hexveil.planning.methods import allocate
 from hexveil.planning.plan import Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexveil.model.public_metadata import PublicMetadata
 
 
 NEAR = 1.01
 """Ratio of two losses at which the search for the one needed ends."""
+USABLE_GRID = "Looking for a usable grid"
+"""Name of this work, of which parts are told."""
 PREDICTION_EXCESS = 1.06
 """Largest ratio of a fast prediction to the error of the plan that is then made."""
 UNDER = 1.0 - 1e-9
@@ -82,8 +88,10 @@ def advice(plan: Plan) -> Advice:
         epsilon = plan.requested_epsilon or Fraction(1)
         enough = _scaled_to(plan, plan.support.baseline_error * UNDER, epsilon)
         return Advice(enough, None, _text(plan, enough, None))
-    needed = epsilon_needed(plan)
-    coarser = finest_useful(plan)
+    with share_of_work(USABLE_GRID, 0.0, 0.5, SEARCH):
+        needed = epsilon_needed(plan)
+    with share_of_work(USABLE_GRID, 0.5, 1.0, SEARCH):
+        coarser = finest_useful(plan)
     return Advice(needed, coarser, _text(plan, needed, coarser))
 
 
@@ -158,9 +166,13 @@ def _by_halving(plan: Plan) -> float | None:
     low, high = 1e-4, 100.0
     if not _beats_constant(plan, high):
         return None
-    while high / low > NEAR:
+    steps = math.ceil(math.log2(math.log(high / low) / math.log(NEAR)))
+    for step in count():
+        if high / low <= NEAR:
+            break
         middle = math.sqrt(low * high)
-        good = _beats_constant(plan, middle)
+        with part_of_work(SEARCH, min(step, steps - 1), steps):
+            good = _beats_constant(plan, middle)
         low, high = (low, middle) if good else (middle, high)
     return high
 
@@ -219,11 +231,19 @@ def finest_useful(plan: Plan) -> Plan | None:
     if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
         return None
     grids = coarser_grids(facts.cells.grid)
-    assessments = [
-        candidate for candidate in facts.recount(grids, facts.privacy_unit) if candidate is not None
-    ]
+    with share_of_work(USABLE_GRID, 0.0, 0.5, COUNTING):
+        counts = facts.recount(grids, facts.privacy_unit)
+    assessments = [candidate for candidate in counts if candidate is not None]
     # Finest first: the first that is useful is the answer, and coarse ones are never planned.
-    for candidate in sorted(assessments, key=lambda one: -one.occupancy.n_cells):
+    finest_first = sorted(assessments, key=lambda one: -one.occupancy.n_cells)
+    with share_of_work(USABLE_GRID, 0.5, 1.0):
+        return _first_useful(plan, finest_first)
+
+
+def _first_useful(plan: Plan, finest_first: Sequence[PublicMetadata]) -> Plan | None:
+    """Return the plan of the first grid that says more than one constant."""
+    for number, candidate in enumerate(finest_first):
+        tell_share(USABLE_GRID, number / len(finest_first))
         if candidate.occupancy.n_cells < MIN_CELLS:
             break  # no map, and neither are the coarser grids that follow
         miss = plan.support.baseline_error

@@ -18,7 +18,7 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
-from hexveil.base.work_share import tell_share
+from hexveil.base.work_share import COUNTING, SEARCH, parts_of_work, share_of_work, tell_share
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.planning.feasibility import recommendation
@@ -255,12 +255,17 @@ def assess_grids(
     offers: list[GridAssessment] = []
     counted_facts: list[PublicMetadata | None] = []
     units = (facts.privacy_unit,) if privacy_units is None else tuple(privacy_units)
+    all_parts = len(units) + (1 if cheapest else 0)
     for privacy_unit in units:
         if privacy_unit not in get_args(Unit):
             raise InputError(
                 f"privacy_unit must be one of {', '.join(get_args(Unit))}, got {privacy_unit!r}."
             )
-        for grid, metadata in zip(grids, counted(facts, grids, privacy_unit), strict=True):
+        # Counts first: what is planned on a grid depends on how many cells it has.
+        place = units.index(privacy_unit)
+        with share_of_work(OTHER_GRIDS, place / all_parts, (place + 0.4) / all_parts, COUNTING):
+            counts = counted(facts, grids, privacy_unit)
+        for number, (grid, metadata) in enumerate(zip(grids, counts, strict=True)):
             same = metadata is not None and (privacy_unit, grid) == (
                 facts.privacy_unit,
                 facts.cells.grid,
@@ -268,9 +273,11 @@ def assess_grids(
             exact = search and not cheapest
             offers.append(_offer(made, grid, privacy_unit, metadata, own=same, search=exact))
             counted_facts.append(metadata)
-            tell_share(OTHER_GRIDS, len(offers) / (len(units) * len(grids)))
+            planned = 0.4 + 0.6 * (number + 1) / len(grids)
+            tell_share(OTHER_GRIDS, (place + planned) / all_parts)
     if cheapest:
-        offers = _with_cheapest(made, offers, counted_facts)
+        with share_of_work(OTHER_GRIDS, len(units) / all_parts, 1.0, SEARCH):
+            offers = _with_cheapest(made, offers, counted_facts)
     return Capacity(tuple(offers), float(made.requested_epsilon), facts.privacy_unit)
 
 
@@ -348,7 +355,7 @@ def _with_cheapest(
     )
     found = [replace(one, epsilon_needed=None, epsilon_halved=None) for one in offers]
     least = math.inf
-    for i in order:
+    for i in parts_of_work(SEARCH, order):
         one, metadata = offers[i], facts[i]
         assert metadata is not None  # noqa: S101  the grid has cells
         predictor, error = ErrorPredictor(made, metadata), one.baseline_error / 2.0

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hexveil.base.work_share import tell_share
+from hexveil.base.work_share import COUNTING, share_of_work, tell_share
 from hexveil.model.cells import Cells, OneCell
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning.feasibility.advice import UNDER, two_figures_up
@@ -192,8 +192,10 @@ def _search(
 ) -> Iterator[tuple[RunProposal, ErrorPredictor]]:
     """Yield the runs of all grids for one privacy unit, with their predictors."""
     grids = grids_to_try(facts)
-    for number, metadata in enumerate(counted(facts, grids, unit)):
-        tell_share(OTHER_GRIDS, number / len(grids))
+    with share_of_work(OTHER_GRIDS, 0.0, 0.4, COUNTING):
+        counts = counted(facts, grids, unit)
+    for number, metadata in enumerate(counts):
+        tell_share(OTHER_GRIDS, 0.4 + 0.6 * number / len(grids))
         if (
             metadata is not None
             and metadata.occupancy.n_cells >= min_cells

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import FOLDER_CHECK, parts_of_work
 from hexveil.publishing.derived.cell_changes import find_changes
 from hexveil.publishing.derived.cell_numbers import CellNumbers, numbers_to_compare
 from hexveil.publishing.derived.cell_pairs import (
@@ -127,7 +128,9 @@ def compare_releases(
             f"the false discovery rate must lie between 0 and 1, got {false_discovery_rate!r}; "
             "write for example 0.05."
         )
-    sides = [sources_by_column(release, key) for release in (before, after)]
+    sides = [
+        sources_by_column(release, key) for release in parts_of_work(FOLDER_CHECK, (before, after))
+    ]
     options = _Options(statistic, slots, false_discovery_rate, key)
     if sides == [None, None]:
         return _compare_tables(cast("Opened", before), cast("Opened", after), options)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.base.work_share import part_of_work
+from hexveil.base.work_share import COUNTING, QUERY, share_of_work
 from hexveil.model.cells import Cells, Labels
 from hexveil.records.duckdb import aggregation, grid_rollup
 from hexveil.records.duckdb.expressions import local_second
@@ -23,7 +23,7 @@ from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.spilling.blocked_pairs import block_occupancy
 from hexveil.records.duckdb.validation import validate_records
-from hexveil.records.progress import COUNTING, show_progress
+from hexveil.records.progress import show_progress
 from hexveil.records.select import selection_counts
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files, MemoryTable
 
+KEEPING_SHARE = 0.4
+"""Share of the counting that reading the records again takes, about."""
 _KEPT = "kept_records"
 FINE = "fine_counts"
 
@@ -65,11 +67,14 @@ class DuckDBRegridder:
             show_progress(COUNTING),
             Session(request.memory, scratch=request.scratch) as session,
         ):
-            self._keep(session, request)
+            with share_of_work(COUNTING, 0.0, KEEPING_SHARE, QUERY):
+                self._keep(session, request)
             by_grid: dict[Cells | Labels, PublicMetadata | None] = {}
             groups = group_by_fine_grid(grids)
             for number, group in enumerate(groups):
-                with part_of_work(COUNTING, number, len(groups)):
+                first = KEEPING_SHARE + (1.0 - KEEPING_SHARE) * number / len(groups)
+                last = KEEPING_SHARE + (1.0 - KEEPING_SHARE) * (number + 1) / len(groups)
+                with share_of_work(COUNTING, first, last):
                     self._count_fine(session, request, group)
                     by_grid |= metadata_on_grids(session, request, self.facts, group)
         return tuple(by_grid[grid] for grid in grids)

@@ -26,6 +26,8 @@ FOLDER_CHECK, LEDGER_CHECK = "Checking the folder", "Checking the ledger"
 SEARCH, ESTIMATES, DRAWS, QUERY = "a search", "estimates", "draws", "a query"
 """Steps of activities: a search for a plan, the estimates of cells, noise, a query of the engine.
 """
+Windows = dict[str, tuple[float, float]]
+"""Parts of the whole in which an activity and its steps tell their shares."""
 SMALLEST_SHARE = 0.03
 """Completed share from which the rest is estimated."""
 
@@ -49,26 +51,29 @@ class ShownWork:
     activity: str
     began: float = field(default_factory=time.monotonic)
     share: float = 0.0
-    windows: dict[str, tuple[float, float]] = field(default_factory=dict)
-    _opened: list[dict[str, tuple[float, float]]] = field(default_factory=list, init=False)
+    windows: Windows = field(default_factory=dict)
+    _opened: list[Windows] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.windows.setdefault(self.activity, (0.0, 1.0))
 
     @property
-    def current(self) -> dict[str, tuple[float, float]]:
+    def current(self) -> Windows:
         """The windows of the innermost part that is being done."""
         return self._opened[-1] if self._opened else self.windows
 
-    def open_part(self, part: dict[str, tuple[float, float]]) -> None:
+    def open_part(self, part: Windows) -> None:
         """Begin a part within the current one."""
         self._opened.append(part)
 
-    def close_part(self, part: dict[str, tuple[float, float]]) -> None:
+    def has_part(self, part: Windows) -> bool:
+        """Return whether a part has not ended: with the one around it all parts end."""
+        return any(one is part for one in self._opened)
+
+    def close_part(self, part: Windows) -> None:
         """End a part, and all parts within it."""
-        # By identity: after an error an inner one can end later than the one around it.
-        depth = next((k for k, one in enumerate(self._opened) if one is part), None)
-        if depth is not None:
+        if self.has_part(part):
+            depth = next(k for k, one in enumerate(self._opened) if one is part)
             del self._opened[depth:]
 
     def text(self, now: float) -> str:
@@ -123,12 +128,14 @@ def part_of_work(activity: str, number: int, parts: int) -> AbstractContextManag
 @contextmanager
 def share_of_work(activity: str, begin: float, end: float, *steps: str) -> Iterator[None]:
     """Scale progress reported inside to a share of an activity, from 0 to 1; of its steps, too."""
-    with steps_of_work(activity, begin, end, activity, *steps):
+    with _opened_parts(activity, begin, end, (activity, *steps)) as parts:
         tell_share(activity, 0.0)
         try:
             yield
         finally:
-            tell_share(activity, 1.0)
+            # After an error it may be over already: its end is then no news of what is done now.
+            if all(work.has_part(part) for work, part in parts):
+                tell_share(activity, 1.0)
 
 
 @contextmanager
@@ -137,6 +144,15 @@ def steps_of_work(activity: str, begin: float, end: float, *steps: str) -> Itera
 
     Where they report nothing, nothing is told.
     """
+    with _opened_parts(activity, begin, end, steps):
+        yield
+
+
+@contextmanager
+def _opened_parts(
+    activity: str, begin: float, end: float, steps: tuple[str, ...]
+) -> Iterator[list[tuple[ShownWork, Windows]]]:
+    """Open a share of an activity for steps in every work that is shown; yield these parts."""
     opened = []
     for work in _shown:
         if activity in work.current:
@@ -146,7 +162,7 @@ def steps_of_work(activity: str, begin: float, end: float, *steps: str) -> Itera
             work.open_part(part)
             opened.append((work, part))
     try:
-        yield
+        yield opened
     finally:
         for work, part in opened:
             work.close_part(part)

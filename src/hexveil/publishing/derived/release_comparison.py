@@ -128,9 +128,7 @@ def compare_releases(
             f"the false discovery rate must lie between 0 and 1, got {false_discovery_rate!r}; "
             "write for example 0.05."
         )
-    sides = [
-        sources_by_column(release, key) for release in parts_of_work(FOLDER_CHECK, (before, after))
-    ]
+    sides = [sources_by_column(release, key) for release in (before, after)]
     options = _Options(statistic, slots, false_discovery_rate, key)
     if sides == [None, None]:
         return _compare_tables(cast("Opened", before), cast("Opened", after), options)

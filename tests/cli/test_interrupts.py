@@ -281,6 +281,36 @@ def test_the_guard_waits_for_a_step_that_must_not_stop(here, tmp_path):
     assert (tmp_path / "stored").exists()
 
 
+FORKING = """\
+import time
+from hexveil.cli import interrupts
+from hexveil.records.duckdb.session import Session
+interrupts.GRACE = interrupts.LOOK = 0.001
+real = Session.arrow
+def arrow(self, query):
+    Session.arrow = real
+    forked = os.fork()
+    if not forked:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        except KeyboardInterrupt:
+            os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]) == 7
+    time.sleep(0.3)
+    return real(self, query)
+Session.arrow = arrow
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no process is forked there")
+def test_a_signal_to_a_forked_process_does_not_end_this_one(here):
+    """A pool of processes may stop its own."""
+    done = child(FORKING, "plan", "run.toml")
+    assert (done.returncode, "interrupted" in done.stderr) == (0, False)
+
+
 def test_a_finished_command_is_not_ended_by_the_guard(monkeypatch):
     """Once the main thread has taken the end over, the guard leaves it alone."""
     guard = interrupts.Guard()

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from hexveil.base.deferred_interrupts import is_deferring
@@ -125,6 +126,8 @@ class Guard:
         read, write = os.pipe()
         os.set_blocking(write, False)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        # A signal to a forked process is none to this one, whose pipe it has inherited.
+        os.register_at_fork(after_in_child=partial(signal.set_wakeup_fd, -1))
         threading.Thread(
             target=self._listen, args=(read,), name="hexveil-guard", daemon=True
         ).start()

@@ -5,7 +5,16 @@ import sys
 import time
 
 from hexveil.base import work_share
-from hexveil.base.work_share import ShownWork, part_of_work, tell_share
+from hexveil.base.work_share import (
+    READING,
+    ShownWork,
+    part_of_work,
+    parts_of_work,
+    share_of_work,
+    shown_work,
+    steps_of_work,
+    tell_share,
+)
 from hexveil.records import progress
 
 
@@ -15,6 +24,14 @@ class Terminal(io.StringIO):
     def isatty(self):
         """Say yes."""
         return True
+
+
+def wait_until(holds):
+    """Wait for what another thread does, on a busy machine for long; fail if it never does."""
+    last = time.monotonic() + 120.0
+    while not holds():
+        assert time.monotonic() < last, "it never came"
+        time.sleep(0.01)
 
 
 def test_nothing_is_shown_where_no_terminal_is(monkeypatch):
@@ -45,8 +62,7 @@ def test_long_work_is_named_on_a_terminal(monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     with progress.show_progress("Reading records"):
-        time.sleep(0.5)
-    assert "Reading records ..." in stream.getvalue()
+        wait_until(lambda: "Reading records ..." in stream.getvalue())
 
 
 def test_work_within_work_shows_one_line(monkeypatch):
@@ -56,12 +72,10 @@ def test_work_within_work_shows_one_line(monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     with progress.show_progress("Advising"), progress.show_progress("Counting"):
-        time.sleep(0.5)
-    assert "Advising ..." in stream.getvalue()
+        wait_until(lambda: "Advising ..." in stream.getvalue())
     assert "Counting" not in stream.getvalue()
     with progress.show_progress("Counting"):
-        time.sleep(0.5)
-    assert "Counting ..." in stream.getvalue()
+        wait_until(lambda: "Counting ..." in stream.getvalue())
 
 
 def test_the_rest_is_estimated_from_the_told_share(monkeypatch):
@@ -75,16 +89,16 @@ def test_the_rest_is_estimated_from_the_told_share(monkeypatch):
     monkeypatch.setattr(
         work_share.ShownWork, "text", lambda self, _: shown.append(self.share) or "line"
     )
-    with progress.show_progress(progress.READING):
+    with progress.show_progress(READING):
         for number in range(4):
-            with part_of_work(progress.READING, number, 4), part_of_work("Other", 0, 1):
+            with part_of_work(READING, number, 4), part_of_work("Other", 0, 1):
                 tell_share("Other", 0.9)
-                tell_share(progress.READING, 0.5)
-                tell_share(progress.READING, 0.1)
-                time.sleep(0.1)
+                tell_share(READING, 0.5)
+                tell_share(READING, 0.1)
+                wait_until(lambda part=(number + 0.5) / 4: part in shown)
     assert shown == sorted(shown)
     assert {0.125, 0.375, 0.625, 0.875} <= set(shown)
-    tell_share(progress.READING, 0.2)  # nothing is shown any more
+    tell_share(READING, 0.2)  # nothing is shown any more
 
 
 def test_steps_complete_the_work_that_is_shown(monkeypatch):
@@ -110,3 +124,66 @@ def test_minutes_are_shown_for_a_long_rest():
     assert (
         ShownWork("Reading", began=0.0, share=0.1).text(60.0) == "Reading ... 10%, about 9 min left"
     )
+
+
+def test_a_step_is_told_within_the_part_that_was_opened_for_it():
+    """A step is heard only there; a part ends with its share, and one of steps alone does not."""
+    with shown_work(ShownWork("Planning")) as work:
+        told = []
+        tell_share("a search", 0.9)
+        told.append(work.share)
+        with share_of_work("Planning", 0.0, 0.5, "a search"):
+            tell_share("a search", 0.5)
+            told.append(work.share)
+        told.append(work.share)
+        with steps_of_work("Planning", 0.5, 1.0, "a search"):
+            for number in parts_of_work("a search", range(5)):
+                told.append(work.share)
+                if number == 2:
+                    break
+        told.append(work.share)
+        with steps_of_work("Planning", 0.9, 1.0, "a search"):
+            pass
+        tell_share("a search", 1.0)
+        told.append(work.share)
+    assert [round(one, 9) for one in told] == [0.0, 0.25, 0.5, 0.5, 0.6, 0.7, 0.8, 0.8]
+
+
+def test_a_part_that_ends_late_does_not_change_the_next():
+    """After an error a part can end later than the one around it."""
+    with shown_work(ShownWork("Planning")) as work:
+        with share_of_work("Planning", 0.0, 0.5):
+            inner = parts_of_work("Planning", range(4))
+            next(inner)
+        with share_of_work("Planning", 0.5, 1.0):
+            inner.close()
+            tell_share("Planning", 0.5)
+            assert work.share == 0.75
+
+
+def test_the_next_activity_is_shown_sooner(monkeypatch):
+    """Who has waited for one activity need not wait again to see the next."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "NEXT_PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "_gone", [time.monotonic()])
+    monkeypatch.setattr(progress, "PATIENCE", 3600.0)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress.show_progress("Counting"):
+        wait_until(lambda: "Counting ..." in stream.getvalue())
+
+
+def test_a_process_that_is_ended_takes_its_line_away(monkeypatch):
+    """The line ends as the process does, though the work goes on: it hides the cursor."""
+    stream, closing = Terminal(), []
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress.atexit, "register", closing.append)
+    monkeypatch.setenv("TERM", "xterm")
+    hidden, shown = "\x1b[?25l", "\x1b[?25h"
+    with progress.show_progress("Counting"):
+        wait_until(lambda: hidden in stream.getvalue())
+        assert shown not in stream.getvalue()
+        (close,) = closing
+        close()
+        assert shown in stream.getvalue()

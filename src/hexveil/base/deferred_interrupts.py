@@ -15,14 +15,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _DEFERRED = ("SIGINT", "SIGTERM", "SIGHUP")
+_deferrals: list[object] = []
 
 
 @contextlib.contextmanager
 def defer_interrupts() -> Iterator[None]:
     """Defer interrupts until the body is done; deliver them then."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Python runs signal handlers in the main thread alone
-        return
+    deferral = object()
+    try:
+        _deferrals.append(deferral)
+        # Python runs signal handlers in the main thread alone.
+        if threading.current_thread() is not threading.main_thread():
+            yield
+        else:
+            with _handlers_replaced():
+                yield
+    finally:
+        if deferral in _deferrals:
+            _deferrals.remove(deferral)
+
+
+def is_deferring() -> bool:
+    """Return whether a step is running that must not stop halfway, in any thread."""
+    return bool(_deferrals)
+
+
+@contextlib.contextmanager
+def _handlers_replaced() -> Iterator[None]:
+    """Replace the handlers of signals by one that notes them; put them back and deliver those."""
     waiting: list[int] = []
     handlers: dict[int, Any] = {}
     try:

@@ -37,8 +37,10 @@ def command() -> None:
     gc.set_threshold(NEW_OBJECTS)
     from hexveil.cli import interrupts  # noqa: PLC0415  loading takes a moment
 
+    guard = interrupts.Guard()
     with interrupts.watched() as watch:
-        code = _run(None, watch)
+        guard.start()
+        code = _run(None, watch, guard)
         # The work is done and has its code: a late signal must not change it.
         interrupts.ignore()
         if code == interrupts.CODE:
@@ -46,8 +48,10 @@ def command() -> None:
         sys.exit(code)
 
 
-def _run(arguments: Sequence[str] | None, watch: interrupts.Watch) -> int:
-    """Return the exit code; when this returns, the watch raises no more."""
+def _run(
+    arguments: Sequence[str] | None, watch: interrupts.Watch, guard: interrupts.Guard | None = None
+) -> int:
+    """Return the exit code; when this returns, the watch raises no more, and the guard is off."""
     from hexveil.cli import interrupts  # noqa: PLC0415  loading takes a moment
 
     try:
@@ -61,6 +65,8 @@ def _run(arguments: Sequence[str] | None, watch: interrupts.Watch) -> int:
     except KeyboardInterrupt:
         watch.close()
         code, failure = interrupts.CODE, None
+    if guard is not None:
+        guard.stop()
     # An interruption that came too late to stop anything leaves the code of the finished work.
     if code == interrupts.CODE or (watch.arrived and code):
         code, failure = interrupts.CODE, interrupts.STOPPED

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hexveil.base.errors import InputError
-from hexveil.base.work_share import part_of_work
+from hexveil.base.work_share import PLANNING, SEARCH, part_of_work
 from hexveil.cli.output.clip_user_text import clip_user_json
 from hexveil.config import arguments
 from hexveil.config.run_file import Grid
 from hexveil.model.cells import Cells, OneCell
 from hexveil.planning.api import plan as make_plan
-from hexveil.planning.feasibility.advice import advice
+from hexveil.planning.feasibility.advice import USABLE_GRID, advice
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grids import OTHER_GRIDS
 from hexveil.planning.feasibility.kept_counts import KeptCounts
 from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
 from hexveil.planning.plan import Plan
-from hexveil.records.progress import PLANNING, show_progress
+from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
 from hexveil.records.sql import sums_query
@@ -168,7 +168,7 @@ def plan_run(run: Run, facts: PublicMetadata | ColumnFacts) -> ReleasablePlan:
 
 
 def _plan_with(options: dict[str, Any], facts: PublicMetadata | ColumnFacts) -> ReleasablePlan:
-    with show_progress(PLANNING):
+    with show_progress(PLANNING, SEARCH):
         # Commands print the advice as a line of theirs, not as a warning of Python.
         made: ReleasablePlan = make_plan(facts, **options, advise=False)
         return made
@@ -203,13 +203,13 @@ def describe_infeasibility(plan: ReleasablePlan) -> str | None:
         return plan.refusal
     if plan.support.beats_constant:
         return None
-    with show_progress("Looking for a usable grid"):
+    with show_progress(USABLE_GRID, SEARCH):
         return advice(plan).text
 
 
 def certified(plan: Plan) -> Plan:
     """Return the plan with its lower bound, which can take longer than the plan."""
-    with show_progress("Computing the lower bound"):
+    with show_progress("Computing the lower bound", SEARCH):
         return plan.with_lower_bound()
 
 

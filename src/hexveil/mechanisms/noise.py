@@ -25,6 +25,7 @@ from opendp.metrics import l1_distance, l2_distance, linf_distance
 from opendp.mod import enable_features
 
 from hexveil.base.errors import HexveilError
+from hexveil.base.work_share import DRAWS, tell_share
 from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def _add_noise(
     for scale, begin, stop in zip(distinct, end - count, end, strict=True):
         rows = order[begin:stop]
         noisy[rows] = measurement(float(scale))(values[rows])
+        tell_share(DRAWS, float(stop) / values.size)
     return noisy
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.planning.guarantees.plan_errors import error_models, objective_errors
 from hexveil.planning.guarantees.plan_losses import max_user_loss
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 HALVINGS = 40
+TYPICAL_TRIES = 12
+"""Losses that are usually tried on the way up, and then between two of them."""
 TOLERANCE = 1.001
 """Ratio of two losses at which the search for the least one ends."""
 SMALLEST_EPSILON, LARGEST_EPSILON = 2.0**-20, 2.0**40
@@ -117,20 +120,25 @@ def allocate_at_least_epsilon(
         return bool(over_cells <= 1.0)
 
     low = high = SMALLEST_EPSILON
+    # Most of the way up is quick; the halvings take their time.
+    step, steps = 0, 2 * TYPICAL_TRIES
     allocation = at(Fraction(high))
     while not meets(allocation):
+        step = min(step + 1, TYPICAL_TRIES)
         low, high = high, high * 4.0
         if high > LARGEST_EPSILON:
             raise InputError(
                 f"no plan by method {problem.request.method!r} meets target_error at any loss; "
                 'ask for a larger error, or use method "joint" with objective "max".'
             )
-        allocation = at(Fraction(high))
-    for _ in range(HALVINGS):
+        with part_of_work(SEARCH, step - 1, steps):
+            allocation = at(Fraction(high))
+    for number in range(HALVINGS):
         if high / low < TOLERANCE:
             break
         middle = math.sqrt(low * high)
-        candidate = at(Fraction(middle))
+        with part_of_work(SEARCH, min(TYPICAL_TRIES + number, steps - 1), steps):
+            candidate = at(Fraction(middle))
         if meets(candidate):
             high, allocation = middle, candidate
         else:

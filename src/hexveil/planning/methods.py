@@ -15,6 +15,7 @@ import numpy as np
 from hexveil.accounting.error_model import has_single_record
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import SEARCH, parts_of_work, share_of_work
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.approximate.gaussian_allocation import allocate_approximate
@@ -103,19 +104,24 @@ def _best_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
         models = error_models(problem.without_metadata(), allocation)
         return float(objective_errors(request, problem.span, models).mean())
 
-    cells = range_allocations.allocate_supported_cell_ranges(occupancy, request, epsilon)
+    with share_of_work(SEARCH, 0.0, 0.4):
+        cells = range_allocations.allocate_supported_cell_ranges(occupancy, request, epsilon)
     if cells is not None:
         most = min(mean_error(cells), float(np.min(problem.span)) * MOST_WITHIN_BOUNDS)
         # A search that cannot win is left out: it costs more than all others.
         if least_error_within_bounds(problem, epsilon) >= most:
             return cells
-        within = _within_bounds(problem, epsilon)
+        with share_of_work(SEARCH, 0.4, 1.0):
+            within = _within_bounds(problem, epsilon)
         return within if mean_error(within) <= most else cells
-    candidates = [_within_bounds(problem, epsilon)]
+    with share_of_work(SEARCH, 0.4, 0.6):
+        candidates = [_within_bounds(problem, epsilon)]
     if private_range.range_is_affordable(occupancy.n_users, epsilon):
-        candidates.append(range_allocations.allocate_with_range(occupancy, request, epsilon))
+        with share_of_work(SEARCH, 0.6, 0.8):
+            candidates.append(range_allocations.allocate_with_range(occupancy, request, epsilon))
         if range_allocations.supports_two_stages(occupancy, request):
-            candidates.append(range_allocations.allocate_two_stage(occupancy, request, epsilon))
+            with share_of_work(SEARCH, 0.8, 1.0):
+                candidates.append(range_allocations.allocate_two_stage(occupancy, request, epsilon))
     return min(candidates, key=mean_error)
 
 
@@ -140,7 +146,7 @@ def _per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     if request.noised == ("mean",):
         return per_cell.allocate_per_cell(occupancy, epsilon, request.mechanism)
     low, high = epsilon / occupancy.n_cells / 4, epsilon * 4
-    for _ in range(HALVINGS):
+    for _ in parts_of_work(SEARCH, range(HALVINGS)):
         middle = Fraction(math.sqrt(low * high))
         allocation = allocate_independently(occupancy, problem.span, request, middle)
         fits = max_user_loss(problem.without_metadata(), allocation) <= epsilon
@@ -186,7 +192,7 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     cell_loss, width, local = epsilon, float(span[0]), occupancy.local()
     everybody = np.ones(local.n_pairs, dtype=bool)
     allocations = [allocate_independently(occupancy, span, request, cell_loss, everybody)]
-    for _ in range(SUPPRESSION_ROUNDS):
+    for _ in parts_of_work(SEARCH, range(SUPPRESSION_ROUNDS)):
         targets = None if error == "sum" else _initial_errors(problem, cell_loss)
         if targets == (math.inf, math.inf):  # only variances of one record
             return allocate_independently(occupancy, span, request, cell_loss)

@@ -14,6 +14,7 @@ import pyarrow.parquet
 from hexveil import report
 from hexveil.base import atomic_files, csv_safety
 from hexveil.base.errors import InputError, StorageError
+from hexveil.base.work_share import WRITING, tell_share
 from hexveil.publishing import geometry, receipt, signing
 from hexveil.publishing.catalogue import metadata_files, vector_tiles
 from hexveil.publishing.catalogue.coverage import find_coverage
@@ -257,21 +258,27 @@ def _write_files(
     pa.parquet.write_table(
         geometry.with_geometry(table), folder / "cells.parquet", compression="zstd"
     )
+    tell_share(WRITING, 0.1)
     csv_safety.write(table, folder / "cells.csv")
+    tell_share(WRITING, 0.2)
     features = geometry.geojson(table)
     mapped = features is not None and len(features) <= GEOJSON_LIMIT
     if features is not None and mapped:
         (folder / "cells.geojson").write_bytes(features)
+    tell_share(WRITING, 0.4)
     if tiles:
         vector_tiles.write_tiles(table, folder / TILES)
+    tell_share(WRITING, 0.55)
     text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "manifest.json").write_text(text + "\n", "utf-8")
     readme = render_readme(table, manifest, mapped=mapped, tiled=tiles)
     (folder / "README.txt").write_text(readme, "utf-8")
+    tell_share(WRITING, 0.65)
     names = frozenset({path.name for path in folder.iterdir()} | {PAGE})
     descriptions = metadata_files.render_metadata(table, manifest, names)
     for name, content in descriptions.items():
         (folder / name).write_bytes(content)
+    tell_share(WRITING, 0.75)
     # The page offers the files that stand beside it.
     page = _renderer(manifest)(
         table,

@@ -7,6 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import (
+    DRAWS,
+    ESTIMATES,
+    RELEASING,
+    SEARCH,
+    parts_of_work,
+    share_of_work,
+)
 from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
@@ -139,8 +147,10 @@ def release(
         if allocation.next_stage(Outputs()) is DONE:
             draw = _Draw(plan, allocation, Outputs(), replayed=False)
         else:
-            draw = _book_and_draw(dataset, plan, book, request)
-    return _decode(dataset, draw, book, request, smoothing=SMOOTHED in estimates)
+            with share_of_work(RELEASING, 0.0, 0.4, DRAWS):
+                draw = _book_and_draw(dataset, plan, book, request)
+    with share_of_work(RELEASING, 0.4, 1.0):
+        return _decode(dataset, draw, book, request, smoothing=SMOOTHED in estimates)
 
 
 def preview_release(
@@ -235,7 +245,8 @@ def _decode(
         return decoding.decode_column(facts, draw.plan, draw.allocation, draw.outputs)
     manifest = build_columns_manifest(book.dataset, draw.plan, name, position)
     releases = {}
-    for column, plan in draw.plan.plans.items():
+    for column in parts_of_work(RELEASING, tuple(draw.plan.plans)):
+        plan = draw.plan.plans[column]
         component = cast("CombinedStages", draw.allocation).component(column)
         stages, own = cast("ReleasableStages", component.plan), component.outputs(draw.outputs)
         facts = draw.plan.facts.columns[column]
@@ -275,16 +286,20 @@ class _Decoding:
         # Constants alone cost nothing, whatever else was booked under the request.
         position = self.position if plan.epsilon else None
         if isinstance(plan, DistributionPlan):
-            decoded = decode_release(plan, outputs)
+            with share_of_work(RELEASING, 0.0, 0.8, ESTIMATES):
+                decoded = decode_release(plan, outputs)
             manifest = build_distribution_manifest(
                 self.dataset, plan, decoded, self.request, position
             )
             return Release(decoded.table, manifest, plan.epsilon, self.replayed)
-        moments = decode_moments(plan, stages, outputs, facts, smoothing=self.smoothing)
-        manifest = build_manifest(
-            self.dataset, facts, moments.plan, self.request, position, moments.smoothed,
-            moments.accuracy,
-        )  # fmt: skip
+        with share_of_work(RELEASING, 0.0, 0.6, ESTIMATES):
+            moments = decode_moments(plan, stages, outputs, facts, smoothing=self.smoothing)
+        # It states the lower bound of all plans.
+        with share_of_work(RELEASING, 0.6, 1.0, SEARCH):
+            manifest = build_manifest(
+                self.dataset, facts, moments.plan, self.request, position, moments.smoothed,
+                moments.accuracy,
+            )  # fmt: skip
         return Release(moments.table, manifest, plan.epsilon, self.replayed)
 
 

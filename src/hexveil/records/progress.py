@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hexveil.base.work_share import ShownWork, shown_work, tell_share
+from hexveil.base.work_share import ShownWork, share_of_work, shown_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-READING, COUNTING = "Reading records", "Counting records"
-PLANNING, RELEASING, WRITING = "Planning", "Releasing", "Writing the map"
-"""Activities of which parts are told, or which are steps of others."""
 PATIENCE = 2.0
 """Seconds before the line appears."""
+NEXT_PATIENCE = 0.3
+"""Seconds before it appears again for the next activity, where it has just gone."""
 REFRESH = 0.5
 """Seconds between two looks at the completed share."""
 _showing = threading.Lock()
+_gone = [float("-inf")]
+"""When a line went last, on the monotonic clock."""
 
 
 @contextmanager
-def show_progress(activity: str | ShownWork) -> Iterator[None]:
+def show_progress(activity: str | ShownWork, *steps: str) -> Iterator[None]:
     """Show the activity while the body runs long; its text must contain nothing private.
+
+    Of `steps` the work tells shares that are those of the activity itself.
 
     A nested activity shows nothing: two lines would overwrite each other. What is left is
     estimated where the work tells its share (`hexveil.base.work_share`), or ends a step of it.
     """
     planned = ShownWork(activity) if isinstance(activity, str) else activity
     if not sys.stderr.isatty() or not _showing.acquire(blocking=False):
-        yield
-        tell_share(planned.activity, 1.0)
+        with share_of_work(planned.activity, 0.0, 1.0, *steps):
+            yield
         return
     finished = threading.Event()
     # A thread of its own, since the engine holds the main one; daemon, so that it never keeps a
@@ -41,19 +46,33 @@ def show_progress(activity: str | ShownWork) -> Iterator[None]:
     with shown_work(planned) as work:
         line = threading.Thread(target=_show, args=(work, finished), daemon=True)
         line.start()
+        # Also where the process is ended while a library holds the main thread: the line hides the
+        # cursor.
+        close = partial(_close_line, line, finished)
+        atexit.register(close)
         try:
-            yield
+            with share_of_work(planned.activity, 0.0, 1.0, *steps):
+                yield
         finally:
             finished.set()
+            atexit.unregister(close)
             line.join()
             _showing.release()
 
 
 def _show(work: ShownWork, finished: threading.Event) -> None:
-    if finished.wait(PATIENCE):
+    has_just_gone = time.monotonic() - _gone[0] < PATIENCE
+    if finished.wait(min(NEXT_PATIENCE, PATIENCE) if has_just_gone else PATIENCE):
         return
     from rich.console import Console  # noqa: PLC0415  only loaded where it is shown
 
     with Console(stderr=True).status(work.text(time.monotonic())) as line:
         while not finished.wait(REFRESH):
             line.update(work.text(time.monotonic()))
+    _gone[0] = time.monotonic()
+
+
+def _close_line(line: threading.Thread, finished: threading.Event) -> None:
+    """Take the line away as the process ends."""
+    finished.set()
+    line.join(REFRESH)

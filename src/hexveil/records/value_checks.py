@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.work_share import QUERY, share_of_work, steps_of_work
 from hexveil.model.cells import OneCell
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.progress import show_progress
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
 
+CHECKING = "Checking values"
+"""Name of this work, of which parts are told."""
 UNIT_FACTORS = {
     "km/h where others are in mph": 1.609344,
     "km/h where others are in knots": 1.852,
@@ -150,9 +153,10 @@ def check_values(  # noqa: PLR0913  a door: keyword-only
         scratch=None if scratch is None else str(scratch),
     )
     resolved = resolve_source(source)
-    with show_progress("Checking values"), Session(request.memory, scratch=scratch) as session:
+    with show_progress(CHECKING), Session(request.memory, scratch=scratch) as session:
         relation = open_source(session, resolved, request.column_names, format)
-        relation.load_files()
+        with steps_of_work(CHECKING, 0.0, 0.3, QUERY):
+            relation.load_files()
         return _checks(session, resolved, relation, request)
 
 
@@ -166,26 +170,29 @@ def _checks(
     from hexveil.records.duckdb.validation import validate_records  # noqa: PLC0415
 
     # By file first: the parsed records of all files then stay in the temporary table.
-    by_file = list(_file_quartiles(session, source, relation, request))
+    with share_of_work(CHECKING, 0.0, 0.4):
+        by_file = list(_file_quartiles(session, source, relation, request))
     raw = validate_records(session, relation, request, parse=True).clocked
     usable = f"SELECT * FROM ({raw}) WHERE isfinite(value) AND user_id IS NOT NULL"
     low, high = float(request.rules.scale.lower), float(request.rules.scale.upper)
-    records, below, above = _numbers(
-        session,
-        f"SELECT count(*), count(*) FILTER (WHERE value < {low!r}), "
-        f"count(*) FILTER (WHERE value > {high!r}) FROM ({usable})",
-    )
+    with share_of_work(CHECKING, 0.4, 0.55, QUERY):
+        records, below, above = _numbers(
+            session,
+            f"SELECT count(*), count(*) FILTER (WHERE value < {low!r}), "
+            f"count(*) FILTER (WHERE value > {high!r}) FROM ({usable})",
+        )
     commas, with_text = _numbers(
         session,
         f"SELECT count(*) FILTER (WHERE value_form = {DECIMAL_COMMA}), "
         f"count(*) FILTER (WHERE value_form = {TEXT_AFTER_NUMBER}) FROM ({raw})",
     )
     constant_users = f"count(*) FILTER (WHERE n >= {CONSTANT_RECORDS} AND same)"
-    users, largest, constant = _numbers(
-        session,
-        f"SELECT count(*), coalesce(max(n), 0), {constant_users} FROM (SELECT count(*) AS n, "
-        f"min(value) = max(value) AS same FROM ({usable}) GROUP BY user_id)",
-    )
+    with share_of_work(CHECKING, 0.55, 0.8, QUERY):
+        users, largest, constant = _numbers(
+            session,
+            f"SELECT count(*), coalesce(max(n), 0), {constant_users} FROM (SELECT count(*) AS n, "
+            f"min(value) = max(value) AS same FROM ({usable}) GROUP BY user_id)",
+        )
     by_day = (
         list(_day_quartiles(session, usable)) if request.rules.clock and _timed(request) else []
     )

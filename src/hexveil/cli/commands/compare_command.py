@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
 from hexveil.cli.commands.roll_up_command import (  # the parser reads annotations
     Columns,
     Context,
@@ -24,6 +25,7 @@ from hexveil.publishing.derived import derived_folder
 from hexveil.publishing.derived.release_comparison import DEFAULT_RATE, compare_releases
 from hexveil.publishing.derived.roll_up import roll_up_release
 from hexveil.publishing.markup import clean
+from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from hexveil.publishing.derived.release_comparison import ReleaseComparison
@@ -77,16 +79,18 @@ def compare(  # noqa: PLR0913  an option per argument
     check_output(out, context)
     grid = requested_grid(resolution, timeslot, columns, one_cell=one_cell)
     releases: list[Any] = [before, after]
-    if grid is not None:
-        releases = [
-            roll_up_release(folder, grid, statistic=statistic, key=key)
-            for folder in (before, after)
-        ]
-    comparison = compare_releases(
-        *releases, statistic=statistic, slots=slots, false_discovery_rate=rate, key=key
-    )
+    with show_progress("Comparing releases", FOLDER_CHECK):
+        if grid is not None:
+            releases = [
+                roll_up_release(folder, grid, statistic=statistic, key=key)
+                for folder in parts_of_work(FOLDER_CHECK, (before, after))
+            ]
+        comparison = compare_releases(
+            *releases, statistic=statistic, slots=slots, false_discovery_rate=rate, key=key
+        )
     if out is not None:
-        comparison.write(out, context=context)
+        with show_progress(WRITING):
+            comparison.write(out, context=context)
     show_derived(comparison, lines, out, as_json=as_json)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import LEDGER_CHECK
 from hexveil.cli import receipts
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, ledger_text
@@ -19,6 +20,7 @@ from hexveil.ledger import export as exporting
 from hexveil.ledger.integrity.verification import verify as verified
 from hexveil.ledger.storage.databases import MEMORY
 from hexveil.publishing import signing
+from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from hexveil.config import Run
@@ -202,7 +204,8 @@ def verify(
     With a receipt, also that the ledger is not an older copy. Exit 0 if consistent, 2 if not.
     """
     engine = engine_of(run_for(location))
-    verdict = verified(engine)
+    with show_progress(LEDGER_CHECK):
+        verdict = verified(engine)
     # The chain alone cannot reveal an older copy; a later receipt can.
     problems = [*verdict.problems, *receipts.find_problems(engine, receipt or ())]
     text = f"{verdict.entries:,} events are consistent; the last has hash {verdict.head}."
@@ -307,7 +310,8 @@ def export(
 ) -> None:
     """Write every event to a file, without the losses of single units."""
     engine = engine_of(run_for(location))
-    events = inspection.history(engine)
+    with show_progress("Reading the ledger"):
+        events = inspection.history(engine)
     exporting.write(file, events, results=inspection.results(engine) if numbers else None)
     json_data = {"file": str(file), "events": len(events)}
     echo(

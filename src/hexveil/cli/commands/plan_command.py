@@ -27,7 +27,7 @@ from hexveil.config import Run, arguments
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.comparison.mechanism_comparison import explain_absence
-from hexveil.planning.comparison.method_comparison import Comparison, compare
+from hexveil.planning.comparison.method_comparison import COMPARING, Comparison, compare
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.estimator_comparison import compare_estimators
 from hexveil.planning.plan import Plan
@@ -211,7 +211,7 @@ def _plan_distribution(
     plan = shared_steps.plan_run(run, facts)
     assert isinstance(plan, DistributionPlan)  # noqa: S101  by its statistics
     saved = [] if save is None else [plan.save(shared_steps.to_run_path(save))]
-    with show_progress("Drawing the curve"):
+    with show_progress(curves.DRAWING):
         drawn = [] if curve is None else curves.write_shares(plan, curve)
     files: Files = {"saved": saved, "drawn": drawn}
     ways = compare_estimators(plan) if compares else ()
@@ -232,7 +232,7 @@ def _file_names(run: Run, files: Files) -> list[str]:
 
 
 def _compare(plan: Plan) -> Comparison:
-    with show_progress("Comparing methods and mechanisms"):
+    with show_progress(COMPARING):
         return compare(plan)
 
 
@@ -248,7 +248,7 @@ def _show_mechanisms(plan: Plan, comparison: Comparison, unit: str) -> None:
 def _write(plan: Plan, facts: PublicMetadata, curve: Path | None, save: Path | None) -> Files:
     """Write the requested plan and curve, and return their paths."""
     saved = [] if save is None else [plan.save(shared_steps.to_run_path(save))]
-    with show_progress("Drawing the curve"):
+    with show_progress(curves.DRAWING):
         drawn = [] if curve is None else curves.write(plan, curve, facts.value_unit)
     return {"saved": saved, "drawn": drawn}
 

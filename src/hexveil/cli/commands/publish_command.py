@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
-from hexveil.base.work_share import ShownWork
+from hexveil.base.work_share import PLANNING, READING, RELEASING, WRITING, ShownWork
 from hexveil.cli import folder_options, interrupts, receipts, shared_steps
 from hexveil.cli.commands import release_command
 from hexveil.cli.days import PlannedDay
@@ -30,11 +30,11 @@ from hexveil.cli.presence.declared_days import plan_declared_day
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.cells import zone
-from hexveil.planning.feasibility.grids import OTHER_GRIDS
+from hexveil.planning.feasibility.advice import USABLE_GRID
 from hexveil.publishing.archive.archive import Archive, open_archive
 from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition
 from hexveil.publishing.manifest import fingerprint, request_of
-from hexveil.records.progress import PLANNING, READING, RELEASING, WRITING, show_progress
+from hexveil.records.progress import show_progress
 from hexveil.report import read_context
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ STEP = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(day
 PARTS_OF_DAY = {
     READING: (0.0, 0.5),
     PLANNING: (0.5, 0.6),
-    OTHER_GRIDS: (0.6, 0.7),
+    USABLE_GRID: (0.6, 0.7),
     RELEASING: (0.7, 0.9),
     WRITING: (0.9, 1.0),
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import RELEASING, WRITING
 from hexveil.cli import folder_options, release_preview, shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
@@ -25,7 +26,7 @@ from hexveil.publishing import check_writable
 from hexveil.publishing.pipeline import booked_plan
 from hexveil.publishing.pipeline import release as publish_numbers
 from hexveil.records.columns.column_datasets import ColumnDatasets
-from hexveil.records.progress import RELEASING, WRITING, show_progress
+from hexveil.records.progress import show_progress
 from hexveil.report import read_context
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import FOLDER_CHECK, WRITING
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.publishing.derived import derived_folder
@@ -17,6 +18,7 @@ from hexveil.publishing.derived.derived_columns import DerivedColumns
 from hexveil.publishing.derived.derived_table import DerivedTable
 from hexveil.publishing.derived.roll_up import RolledUpRelease, roll_up_release
 from hexveil.publishing.markup import clean
+from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,9 +79,11 @@ def roll_up(  # noqa: PLR0913  an option per argument
     """
     check_output(out, context)
     grid = requested_grid(resolution, timeslot, columns, one_cell=one_cell) or CoarserGrid()
-    averages = roll_up_release(folder, grid, statistic=statistic, key=key)
+    with show_progress("Rolling up", FOLDER_CHECK):
+        averages = roll_up_release(folder, grid, statistic=statistic, key=key)
     if out is not None:
-        averages.write(out, context=context)
+        with show_progress(WRITING):
+            averages.write(out, context=context)
     show_derived(averages, lines, out, as_json=as_json)
 
 

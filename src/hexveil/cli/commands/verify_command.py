@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hexveil.base.work_share import FOLDER_CHECK
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.publishing.markup import clean
 from hexveil.publishing.verification.archive_checks import check_archive, is_archive
 from hexveil.publishing.verification.verify import check_folder
+from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from hexveil.publishing.verification.archive_checks import ArchiveVerdict
@@ -41,7 +43,8 @@ def verify(folder: Folder, *, key: Public = None, as_json: AsJson = False) -> in
     """
     if is_archive(folder):
         return _verify_archive(folder, key=key, as_json=as_json)
-    verdict = check_folder(folder, key=key)
+    with show_progress(FOLDER_CHECK):
+        verdict = check_folder(folder, key=key)
     if as_json:
         typer.echo(json.dumps({"folder": str(folder)} | asdict(verdict), indent=2))
     else:
@@ -52,7 +55,8 @@ def verify(folder: Folder, *, key: Public = None, as_json: AsJson = False) -> in
 
 def _verify_archive(folder: Path, *, key: Path | None, as_json: bool) -> int:
     """Check an archive and print the verdict."""
-    verdict = check_archive(folder, key=key)
+    with show_progress(FOLDER_CHECK):
+        verdict = check_archive(folder, key=key)
     if as_json:
         typer.echo(json.dumps({"folder": str(folder)} | asdict(verdict), indent=2))
     else:

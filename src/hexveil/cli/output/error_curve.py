@@ -17,6 +17,7 @@ import numpy as np
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import to_fraction
+from hexveil.base.work_share import parts_of_work
 from hexveil.cli.output import formatting
 from hexveil.planning.comparison.method_comparison import same_request
 from hexveil.planning.distribution.distribution_plan import USELESS_ERROR
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 AROUND = 30.0
 """The curve spans prices from the plan's divided by this to the plan's times this."""
+DRAWING = "Drawing the curve"
+"""Name of this work, of which parts are told."""
 POINTS = 17
 SHARE_POINTS = 7
 """Points of a curve of shares: each is a plan."""
@@ -116,7 +119,8 @@ def share_points(plan: DistributionPlan, estimator: Estimator) -> Points:
     if plan.moment_plan is not None:
         own -= plan.moment_plan.requested_epsilon
     curve = []
-    for times in np.geomspace(1.0 / AROUND, AROUND, SHARE_POINTS).round(6).tolist():
+    scales = np.geomspace(1.0 / AROUND, AROUND, SHARE_POINTS).round(6).tolist()
+    for times in parts_of_work(DRAWING, scales):
         scale = to_fraction(times, "times")
         made = with_estimator(replace(plan, moments=()), estimator, own * scale)
         curve.append((float(plan.requested_epsilon * scale), made.expected_error["share"]))
@@ -126,8 +130,8 @@ def share_points(plan: DistributionPlan, estimator: Estimator) -> Points:
 def images(plan: Plan, unit: str) -> dict[str, bytes]:
     """Return the figure's bytes by kind; the same plan gives the same bytes."""
     lines = {
-        "all cells together (joint)": points(_joint_plan(plan)),
-        "each cell separately (per-cell)": points(_per_cell_plan(plan)),
+        name: points(planned(plan))
+        for name, planned in parts_of_work(DRAWING, tuple(_LINES.items()))
     }
     with figure_style.style():
         from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
@@ -152,6 +156,12 @@ def _per_cell_plan(plan: Plan) -> Plan | None:
     return None
 
 
+_LINES = {
+    "all cells together (joint)": _joint_plan,
+    "each cell separately (per-cell)": _per_cell_plan,
+}
+
+
 def _reference_epsilon(plan: Plan) -> Fraction:
     return plan.requested_epsilon or Fraction(1)
 
@@ -171,7 +181,7 @@ def points(plan: Plan | None) -> Points:
         return []
     curve = []
     # Ratios, not differences, because errors are inverse to prices.
-    for times in np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist():
+    for times in parts_of_work(DRAWING, np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist()):
         # Some prices admit no plan; the curve leaves them out.
         with contextlib.suppress(InputError):
             if _by_target(plan) and plan.method == "joint":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import time
 from contextlib import contextmanager
@@ -35,7 +36,10 @@ def progress_bar(title: str) -> Iterator[Callable[[float], None]]:
             with_bar.start()
         with_bar.update(task, completed=share)
 
+    # Also where the process is ended while a library holds the main thread: it hides the cursor.
+    atexit.register(with_bar.stop)
     try:
         yield tell
     finally:
+        atexit.unregister(with_bar.stop)
         with_bar.stop()

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import parts_of_work
 from hexveil.cli.output import formatting
 from hexveil.cli.presence import declared_steps
 from hexveil.model.cells import Cells, slot_seconds
+from hexveil.planning.feasibility.grids import OTHER_GRIDS
 from hexveil.planning.presence.counted_request import CountedPrediction
 from hexveil.planning.presence.presence_prediction import UnitCountPrediction
 from hexveil.planning.presence.shape_prediction import ShapePrediction
+from hexveil.records.progress import show_progress
 from hexveil.records.read import declare
 
 if TYPE_CHECKING:
@@ -105,9 +108,13 @@ def comparable_plans(run: Run) -> Iterator[DeclaredPlan]:
     if cells.timeslot is not None:
         lengths: set[str] = {cells.timeslot, *TIMESLOTS}
         slots = (*sorted(lengths, key=slot_seconds),)
-    for resolution in range(finest, coarsest - 1, -1):
-        for slot in slots:
-            other = replace(cells, resolution=resolution, timeslot=slot)
+    others = [
+        replace(cells, resolution=resolution, timeslot=slot)
+        for resolution in range(finest, coarsest - 1, -1)
+        for slot in slots
+    ]
+    with show_progress(OTHER_GRIDS):
+        for other in parts_of_work(OTHER_GRIDS, others):
             try:
                 facts = declare(**options | {"cells": other})
                 yield declared_steps.plan_declared(run, facts)

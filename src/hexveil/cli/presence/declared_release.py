@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import typer
 
+from hexveil.base.work_share import DRAWS, ESTIMATES, RELEASING, WRITING
 from hexveil.cli import folder_options, receipts, shared_steps
 from hexveil.cli.output import formatting
 from hexveil.cli.output.ledger_text import spend_json
@@ -26,7 +27,7 @@ from hexveil.publishing.folder import list_files
 from hexveil.publishing.pipeline import release as publish_numbers
 from hexveil.publishing.presence.presence_manifest import presence_sections
 from hexveil.publishing.presence.presence_publication import check_presence, replay_presence
-from hexveil.records.progress import RELEASING, WRITING, show_progress
+from hexveil.records.progress import show_progress
 from hexveil.report import read_context
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def publish_declared(
     # Closed after it: what Spark keeps of one day is not there for the next.
     with closing(declared_steps.read_private_records(run)) as dataset:
         book = Ledger(**account)
-        with show_progress(RELEASING):
+        with show_progress(RELEASING, ESTIMATES, DRAWS):
             return publish_numbers(dataset, plan, ledger=book, accept_noise=True), book
 
 

@@ -13,6 +13,7 @@ import typer
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
+from hexveil.base.work_share import PLANNING
 from hexveil.cli.output import formatting
 from hexveil.config import arguments
 from hexveil.planning.api import plan as make_plan
@@ -21,6 +22,7 @@ from hexveil.planning.presence.counted_request import CountedPrediction, Counted
 from hexveil.planning.presence.presence_prediction import UnitCountPrediction
 from hexveil.planning.presence.shape_prediction import ShapePrediction
 from hexveil.records.columns.column_datasets import PrivateColumns
+from hexveil.records.progress import show_progress
 from hexveil.records.read import declare
 from hexveil.records.read import read as read_records
 from hexveil.report.promise import promise
@@ -53,7 +55,8 @@ def read_options(run: Run) -> arguments.Arguments:
 
 def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> DeclaredPlan:
     """Return the plan of the run, made from declarations alone."""
-    plan: DeclaredPlan = make_plan(facts, **arguments.presence_arguments(run), advise=False)
+    with show_progress(PLANNING):
+        plan: DeclaredPlan = make_plan(facts, **arguments.presence_arguments(run), advise=False)
     return plan
 
 

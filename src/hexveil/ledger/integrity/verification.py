@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from hexveil.base.errors import StorageError
+from hexveil.base.work_share import LEDGER_CHECK, tell_share
 from hexveil.ledger import journal, windows
 from hexveil.ledger.integrity import hash_chain, soundness
 from hexveil.ledger.integrity.replay import LedgerReplay
@@ -25,6 +26,8 @@ from hexveil.ledger.storage.databases import transaction
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+EVENTS_SHARE = 0.6
+"""Share of a verification that the events take, about."""
 BATCH = 200
 """Events read at a time: the losses of a release can be large."""
 
@@ -87,7 +90,9 @@ def _walk_events(
     connection: sa.Connection, walk: _ChainWalk, replay: LedgerReplay, stored: _StoredRows
 ) -> None:
     """Replay the events, oldest first."""
+    last = int(connection.execute(sa.select(sa.func.max(tables.events.c.entry))).scalar() or 1)
     for row in _rows(connection):
+        tell_share(LEDGER_CHECK, EVENTS_SHARE * min(walk.entry / last, 1.0))
         walk.step(row)
         body = _body(row)
         if body is None:
@@ -144,7 +149,9 @@ class _StoredRows:
     def problems(self, connection: sa.Connection) -> Iterator[str]:
         """Yield rows that are missing or were changed."""
         existing = set(connection.execute(sa.select(tables.journal.c.entry)).scalars())
-        for number in sorted(existing | self._rows.keys()):
+        numbers = sorted(existing | self._rows.keys())
+        for place, number in enumerate(numbers):
+            tell_share(LEDGER_CHECK, EVENTS_SHARE + (0.9 - EVENTS_SHARE) * place / len(numbers))
             row, expected = journal.read_row(connection, number), self._rows.get(number)
             if expected is None:
                 yield f"The result {number} belongs to no entry."

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.work_share import ESTIMATES, parts_of_work
 from hexveil.mechanisms.distribution.tilted_shapes import TiltFit, legendre_terms, tilt
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def fit_bins(
     likelihood = _BinLikelihood.of(shares, noisy / weight[:, None], place, 1.0 / variance)
     alpha = np.zeros((weight.size, likelihood.terms.shape[1]))
     prior = _TiltPrior(*alpha.shape, groups)
-    for _ in range(ROUNDS):
+    for _ in parts_of_work(ESTIMATES, range(ROUNDS)):
         information, score = likelihood.linearised(alpha)
         prior.update_means(information, score)
         step = prior.modes(information, score) - alpha

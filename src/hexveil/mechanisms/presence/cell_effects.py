@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.base.work_share import ESTIMATES, parts_of_work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,7 +102,7 @@ class NoisyLevels(ReadOnlyArrays):
         between = float(np.median(self.radius)) ** 2 / 4
         effects = [_Effect(np.asarray(g), n, between) for g, n in zip(groups, shape, strict=True)]
         mean = float((value / variance).sum() / (1 / variance).sum())
-        for _ in range(SWEEPS):
+        for _ in parts_of_work(ESTIMATES, range(SWEEPS)):
             precision = 1.0 / (variance + between)
             for effect in effects:
                 others = mean + sum(one.of_cells for one in effects if one is not effect)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning.optimizers.bounded_descent import StopRule, descend
 from hexveil.planning.optimizers.pair_sums import PairFigureSums
@@ -253,7 +254,8 @@ def optimize_user_weights(
     array([0.04, 0.04])
     """
     problem = WeightProblem(occupancy, loss, prior)
-    result = (search_rates(problem, start, iterations) for start in _begins(problem, begin))
+    begins = parts_of_work(SEARCH, _begins(problem, begin))
+    result = (search_rates(problem, start, iterations) for start in begins)
     return problem.weighing(np.exp(min(result, key=lambda start: start[1])[0]))
 
 

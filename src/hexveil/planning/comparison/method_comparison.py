@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import parts_of_work, share_of_work
 from hexveil.mechanisms import OptimalClipping
 from hexveil.planning.allocation import range_kind
 from hexveil.planning.calibration import spend_epsilon
@@ -38,6 +39,9 @@ WAYS: tuple[tuple[Method, Objective], ...] = (
 """Methods and objectives that are compared."""
 RANGES: tuple[ClippingRangeMode, ...] = ("bounds", "private", "two-stage", "per-cell")
 """Clipping ranges that are compared."""
+
+COMPARING = "Comparing methods and mechanisms"
+"""Name of this work, of which parts are told."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,12 @@ def compare(plan: Plan) -> Comparison:
             f"compare takes a plan, got {type(plan).__name__}; hv.compare_releases compares two "
             "releases."
         )
-    return Comparison(compare_methods(plan), compare_ranges(plan), compare_mechanisms(plan))
+    with share_of_work(COMPARING, 0.0, 0.5):
+        methods = compare_methods(plan)
+    with share_of_work(COMPARING, 0.5, 0.8):
+        ranges = compare_ranges(plan)
+    with share_of_work(COMPARING, 0.8, 1.0):
+        return Comparison(methods, ranges, compare_mechanisms(plan))
 
 
 def compare_methods(plan: Plan) -> list[ComparisonRow]:
@@ -154,7 +163,7 @@ def compare_methods(plan: Plan) -> list[ComparisonRow]:
         # A target fixes the objective, so that each method appears once.
         methods = (("joint", request.objective), *alternatives)
     rows = []
-    for method, objective in methods:
+    for method, objective in parts_of_work(COMPARING, methods):
         form: ClipUserForm | None = "improved" if method == "clip-user" else None
         row = ComparisonRow(method, objective, form)
         rows.append(_completed(row, plan, partial(same_request, plan, method, objective)))
@@ -184,7 +193,7 @@ def compare_ranges(plan: Plan) -> list[ComparisonRow]:
     if request.interval_needs is not None or not one_pair or not plan.occupancy.is_local:
         return []
     rows = []
-    for mode in RANGES:
+    for mode in parts_of_work(COMPARING, RANGES):
         row = ComparisonRow(plan.method, request.objective, clipping_range=mode)
         rows.append(_completed(row, plan, partial(in_clipping_range, plan, mode)))
     return rows

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
+from hexveil.base.work_share import COUNTING, SEARCH, part_of_work, share_of_work
 from hexveil.model.cells import Cells
 from hexveil.planning.allocation import range_kind
 from hexveil.planning.clipping_range.cell_ranges import may_support_cell_ranges
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 NEAR = 1.01
 """Ratio of two losses at which the search for the one needed ends."""
+USABLE_GRID = "Looking for a usable grid"
+"""Name of this work, of which parts are told."""
 PREDICTION_EXCESS = 1.06
 """Largest ratio of a fast prediction to the error of the plan that is then made."""
 UNDER = 1.0 - 1e-9
@@ -83,8 +87,10 @@ def advice(plan: Plan) -> Advice:
         epsilon = plan.requested_epsilon or Fraction(1)
         enough = _scaled_to(plan, plan.support.baseline_error * UNDER, epsilon)
         return Advice(enough, None, _text(plan, enough, None))
-    needed = epsilon_needed(plan)
-    coarser = finest_useful(plan)
+    with share_of_work(USABLE_GRID, 0.0, 0.5, SEARCH):
+        needed = epsilon_needed(plan)
+    with share_of_work(USABLE_GRID, 0.5, 1.0, SEARCH):
+        coarser = finest_useful(plan)
     return Advice(needed, coarser, _text(plan, needed, coarser))
 
 
@@ -159,9 +165,13 @@ def _by_halving(plan: Plan) -> float | None:
     low, high = 1e-4, 100.0
     if not _beats_constant(plan, high):
         return None
-    while high / low > NEAR:
+    steps = math.ceil(math.log2(math.log(high / low) / math.log(NEAR)))
+    for step in count():
+        if high / low <= NEAR:
+            break
         middle = math.sqrt(low * high)
-        good = _beats_constant(plan, middle)
+        with part_of_work(SEARCH, min(step, steps - 1), steps):
+            good = _beats_constant(plan, middle)
         low, high = (low, middle) if good else (middle, high)
     return high
 
@@ -222,23 +232,32 @@ def finest_useful(plan: Plan) -> Plan | None:
     grids = coarser_grids(facts.cells.grid)
     # Kept by whoever reads a run already, or here: all are looked at for their numbers of cells.
     kept = facts.recount if isinstance(facts.recount, KeptCounts) else KeptCounts(facts.recount)
-    cells = [0 if one is None else one.occupancy.n_cells for one in kept(grids, facts.privacy_unit)]
+    with share_of_work(USABLE_GRID, 0.0, 0.5, COUNTING):
+        counts = kept(grids, facts.privacy_unit)
+        cells = [0 if one is None else one.occupancy.n_cells for one in counts]
     # Finest first: the first that is useful is the answer, and coarse ones are never planned.
-    for number in sorted(range(len(grids)), key=lambda number: -cells[number]):
-        if cells[number] < MIN_CELLS:
-            break  # no map, and neither are the coarser grids that follow
-        (candidate,) = kept((grids[number],), facts.privacy_unit)
-        assert candidate is not None  # noqa: S101  it has cells
-        miss = plan.support.baseline_error
-        # As in tables of grids, so that one never calls usable what the other does not.
-        if is_assumed(plan.lower, plan.upper, plan.baseline_error):
-            miss *= small_map_factor(candidate.occupancy.n_cells)
-        if _is_ruled_out(plan, candidate, miss):
-            continue
-        made = regrid(plan, candidate)
-        if made.support.mean_error < miss:
-            return made
+    finest_first = sorted(range(len(grids)), key=lambda number: -cells[number])
+    with share_of_work(USABLE_GRID, 0.5, 1.0):
+        for number in parts_of_work(USABLE_GRID, finest_first):
+            if cells[number] < MIN_CELLS:
+                break  # no map, and neither are the coarser grids that follow
+            (candidate,) = kept((grids[number],), facts.privacy_unit)
+            assert candidate is not None  # noqa: S101  it has cells
+            if (made := _useful(plan, candidate)) is not None:
+                return made
     return None
+
+
+def _useful(plan: Plan, candidate: PublicMetadata) -> Plan | None:
+    """Return the plan of a grid if it says more than one constant."""
+    miss = plan.support.baseline_error
+    # As in tables of grids, so that one never calls usable what the other does not.
+    if is_assumed(plan.lower, plan.upper, plan.baseline_error):
+        miss *= small_map_factor(candidate.occupancy.n_cells)
+    if _is_ruled_out(plan, candidate, miss):
+        return None
+    made = regrid(plan, candidate)
+    return made if made.support.mean_error < miss else None
 
 
 def _is_ruled_out(plan: Plan, candidate: PublicMetadata, miss: float) -> bool:

@@ -18,13 +18,13 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
-from hexveil.base.work_share import tell_share
+from hexveil.base.work_share import COUNTING, SEARCH, parts_of_work, share_of_work
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.planning.feasibility import recommendation
 from hexveil.planning.feasibility.advice import UNDER, two_figures_up
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
-from hexveil.planning.feasibility.grids import OTHER_GRIDS, counted, grids_to_try
+from hexveil.planning.feasibility.grids import OTHER_GRIDS, counted, grids_to_try, share_of_grid
 from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of, scaled_epsilon
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.planning.moments.moment_options import MomentOptions
@@ -254,20 +254,26 @@ def assess_grids(
     grids = grids_to_try(facts) if grids is None else grids
     offers: list[GridAssessment] = []
     units = (facts.privacy_unit,) if privacy_units is None else tuple(privacy_units)
+    all_parts = len(units) + (1 if cheapest else 0)
     for privacy_unit in units:
         if privacy_unit not in get_args(Unit):
             raise InputError(
                 f"privacy_unit must be one of {', '.join(get_args(Unit))}, got {privacy_unit!r}."
             )
         one_by_one = counted(facts, grids, privacy_unit)
-        for grid in grids:
+        place = units.index(privacy_unit)
+        for number, grid in enumerate(grids):
             own = (privacy_unit, grid) == (facts.privacy_unit, facts.cells.grid)
             exact = search and not cheapest
-            # Under no name: the pairs of one grid are freed before the next one is counted.
-            offers.append(_offer(made, grid, privacy_unit, next(one_by_one), own=own, search=exact))
-            tell_share(OTHER_GRIDS, len(offers) / (len(units) * len(grids)))
+            begin, end = ((place + part) / all_parts for part in share_of_grid(number, len(grids)))
+            with share_of_work(OTHER_GRIDS, begin, end, COUNTING):
+                # Under no name: the pairs of one grid are freed before the next one is counted.
+                offers.append(
+                    _offer(made, grid, privacy_unit, next(one_by_one), own=own, search=exact)
+                )
     if cheapest:
-        offers = _with_cheapest(made, offers, grids)
+        with share_of_work(OTHER_GRIDS, len(units) / all_parts, 1.0, SEARCH):
+            offers = _with_cheapest(made, offers, grids)
     return Capacity(tuple(offers), float(made.requested_epsilon), facts.privacy_unit)
 
 
@@ -346,7 +352,7 @@ def _with_cheapest(
     )
     found = [replace(one, epsilon_needed=None, epsilon_halved=None) for one in offers]
     least = math.inf
-    for i in order:
+    for i in parts_of_work(SEARCH, order):
         if offers[i].epsilon_least > least:
             continue
         # Offers are of all grids for one unit, then of all for the next.

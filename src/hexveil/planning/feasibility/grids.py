@@ -28,6 +28,8 @@ OFFERED_SLOTS = ("1h", "3h", "6h", "1d")
 """Timeslots that are offered beside the data set's own."""
 MOST_LEVELS = 63
 """Levels that are offered, those of most columns first: all of six columns."""
+RECOUNT_SHARE = 0.3
+"""Share of a comparison of grids that reading the records again takes, about."""
 
 
 def grids_to_try(
@@ -112,6 +114,15 @@ def coarser_slots(grid: Cells) -> tuple[str, ...]:
     """Return the offered timeslots that are longer than the grid's."""
     current = grid.seconds
     return tuple(s for s in OFFERED_SLOTS if current is not None and slot_seconds(s) > current)
+
+
+def share_of_grid(number: int, n_grids: int) -> tuple[float, float]:
+    """Return the begin and end of one grid's share in a comparison of grids.
+
+    With the first grid the records are read again.
+    """
+    end = RECOUNT_SHARE + (1.0 - RECOUNT_SHARE) * (number + 1) / n_grids
+    return (0.0 if number == 0 else end - (1.0 - RECOUNT_SHARE) / n_grids), end
 
 
 def counted(

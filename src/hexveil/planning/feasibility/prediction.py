@@ -30,6 +30,7 @@ import numpy as np
 
 from hexveil.accounting.error_model import span_in_quanta
 from hexveil.base.blas_threads import single_blas_thread
+from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.planning.clipping_range import fast_prediction
 from hexveil.planning.clipping_range.cell_ranges import MOST_WITHIN_BOUNDS, may_support_cell_ranges
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
 """No loss beyond these is looked at."""
-MAX_NEWTON_STEPS = 12
+MAX_NEWTON_STEPS, USUAL_NEWTON_STEPS = 12, 7
 EPSILON_TOLERANCE = 1.04
 """Ratio of two losses at which the search for the one needed ends."""
 FAST_PREDICTIONS = {
@@ -106,8 +107,10 @@ def epsilon_for_error(
         None if 100 is not enough.
     """
     low, high, epsilon = MIN_EPSILON, np.inf, begin
-    for _ in range(MAX_NEWTON_STEPS):
-        here, loss = at(epsilon), float(epsilon)
+    for number in range(MAX_NEWTON_STEPS):
+        with part_of_work(SEARCH, min(number, USUAL_NEWTON_STEPS - 1), USUAL_NEWTON_STEPS):
+            here = at(epsilon)
+        loss = float(epsilon)
         ratio = float(here.bias.mean())
         crossing = (here.mean_error - ratio) * loss / (error - ratio) if ratio < error else np.inf
         if here.mean_error <= error:

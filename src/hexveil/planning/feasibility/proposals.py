@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hexveil.base.work_share import tell_share
+from hexveil.base.work_share import COUNTING, share_of_work
 from hexveil.model.cells import Cells, OneCell
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning.feasibility.advice import UNDER, two_figures_up
-from hexveil.planning.feasibility.grids import OTHER_GRIDS, counted, grids_to_try
+from hexveil.planning.feasibility.grids import OTHER_GRIDS, counted, grids_to_try, share_of_grid
 from hexveil.planning.feasibility.prediction import ErrorPredictor
 from hexveil.planning.feasibility.recommendation import MIN_CELLS, fineness
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
@@ -203,11 +203,12 @@ def _search(
     grids = grids_to_try(facts)
     one_by_one = counted(facts, grids, unit)
     for number in range(len(grids)):
-        tell_share(OTHER_GRIDS, number / len(grids))
-        # Under no name: the pairs of one grid are freed before the next one is counted.
-        yield from _offers(
-            made, _proposable(next(one_by_one), facts, min_cells), min_users, factors
-        )
+        with share_of_work(OTHER_GRIDS, *share_of_grid(number, len(grids)), COUNTING):
+            # Under no name afterwards: its pairs are freed before the next grid is counted.
+            metadata = _proposable(next(one_by_one), facts, min_cells)
+            offers = list(_offers(made, metadata, min_users, factors))
+            del metadata
+        yield from offers
 
 
 def choose(usable: Sequence[RunProposal]) -> dict[Choice, RunProposal]:

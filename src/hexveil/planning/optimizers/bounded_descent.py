@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.blas_threads import single_blas_thread
+from hexveil.base.work_share import SEARCH, tell_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,8 @@ _STEP = "scipy.optimize._lbfgsb"
 _MEMORY = 10
 _BOUNDED = 2
 """SciPy's code for a number that is bounded on both sides."""
+_USUAL_ITERATIONS = 200
+"""Iterations of a long descent, by which its share is told."""
 _NEW_ITERATION, _EVALUATE, _STOP = 1, 3, 5
 _TOO_MANY_ITERATIONS, _TOO_MANY_EVALUATIONS = 504, 502
 
@@ -143,6 +146,7 @@ def _descend_directly(
                 task[:] = _STOP, _TOO_MANY_ITERATIONS
             elif evaluations > rule.evaluations:
                 task[:] = _STOP, _TOO_MANY_EVALUATIONS
+            tell_share(SEARCH, min(iterations / min(rule.iterations, _USUAL_ITERATIONS), 1.0))
         else:
             return x, float(value)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WORST_CASE_BIAS, has_single_record
+from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.planning.optimizers.bounded_descent import StopRule, descend
 from hexveil.planning.optimizers.minimax import JointSolution
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
@@ -138,7 +139,7 @@ def minimize_mean_error(
     begins = [target]
     if all(m.any() for m in target):  # with constants for one of them, both ways round
         begins += [[target[0], nothing[1] > 0], [nothing[0] > 0, target[1]]]
-    for live in begins:
+    for live in parts_of_work(SEARCH, begins):
         # In logarithms no rate reaches 0, so that constants for one statistic are own starts.
         result = _descents(exposure, weights, loss, live, effort)
         best = min(best, result, key=lambda one: one[0])
@@ -158,7 +159,7 @@ def _descents(
     """Return the least error found, making cells constants that would do better so."""
     start = _start(exposure, weights, loss)
     best: tuple[float, InverseScales] | None = None
-    for _ in range(CONSTANT_ROUNDS):
+    for _ in parts_of_work(SEARCH, range(CONSTANT_ROUNDS)):
         results = _descend(exposure, weights, loss, live, start, effort)
         best = results if best is None else min(best, results, key=lambda one: one[0])
         worse = _worse(exposure, results[1], loss, live)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WORST_CASE_BIAS
+from hexveil.base.work_share import SEARCH, tell_share
 from hexveil.planning.optimizers.mean_error import loss_multipliers, weighted_errors
 from hexveil.planning.optimizers.minimax import PROOF_MARGIN
 
@@ -74,6 +75,7 @@ def mean_error_lower_bound(
         # Steps in logarithms keep multipliers positive; 1/√t is the usual rate of a subgradient.
         push = 0.3 / np.sqrt(step + 1.0) * (losses / loss - 1.0)
         candidates = candidates * np.exp(np.clip(push, -1.0, 1.0))
+        tell_share(SEARCH, (step + 1) / steps)
     return best * PROOF_MARGIN
 
 

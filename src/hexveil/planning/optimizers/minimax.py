@@ -16,10 +16,12 @@ plan of the class has loss L. The bound is lowered until this is proved.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.work_share import SEARCH, tell_share
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
 if TYPE_CHECKING:
@@ -198,7 +200,12 @@ def _search(
     """
     best, low, proved = first, 0.0, 0.0
     value = guess
-    while best.value - low > SEARCH_TOLERANCE * best.value:
+    for step in count():
+        if not best.value - low > SEARCH_TOLERANCE * best.value:
+            break
+        # Halvings that are left, once a value has failed.
+        left = np.log2((best.value - low) / (SEARCH_TOLERANCE * best.value))
+        tell_share(SEARCH, step / (step + 1.0 + float(left)))
         answer = tried(value, best.solution.rates)
         if answer.solution is not None:
             best = SearchResult(answer.solution, value, proved)

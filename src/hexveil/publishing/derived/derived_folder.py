@@ -15,6 +15,7 @@ import pyarrow.parquet
 
 from hexveil.base import atomic_files, csv_safety
 from hexveil.base.errors import InputError, StorageError
+from hexveil.base.work_share import WRITING, tell_share
 from hexveil.publishing import geometry
 from hexveil.publishing.markup import document
 from hexveil.report import read_context
@@ -111,9 +112,11 @@ def _write_files(
 ) -> None:
     kind = statement["kind"]
     csv_safety.write(table, folder / "cells.csv")
+    tell_share(WRITING, 0.2)
     pyarrow.parquet.write_table(
         geometry.with_geometry(table), folder / "cells.parquet", compression="zstd"
     )
+    tell_share(WRITING, 0.4)
     features = geometry.geojson(table)
     if features is not None:
         (folder / "cells.geojson").write_bytes(features)
@@ -123,6 +126,7 @@ def _write_files(
     }
     text = json.dumps(versions | dict(statement), indent=2, ensure_ascii=False, allow_nan=False)
     (folder / f"{kind}.json").write_text(text + "\n", "utf-8")
+    tell_share(WRITING, 0.6)
     files = sorted(file.name for file in folder.iterdir())
     page = render_derived(table, statement, context=context, files=files)
     (folder / f"{kind}.html").write_text(page, "utf-8")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import FOLDER_CHECK, parts_of_work
 from hexveil.publishing.derived.cell_changes import find_changes
 from hexveil.publishing.derived.cell_numbers import CellNumbers, numbers_to_compare
 from hexveil.publishing.derived.cell_pairs import (
@@ -151,7 +152,8 @@ class _Options:
 def _compare_tables(before: Opened, after: Opened, options: _Options) -> ReleaseComparison:
     """Compare two releases of one value column; see `compare_releases`."""
     slots, false_discovery_rate = options.slots, options.false_discovery_rate
-    sources = [_open(release, options.key) for release in (before, after)]
+    opened = parts_of_work(FOLDER_CHECK, (before, after))
+    sources = [_open(release, options.key) for release in opened]
     is_same = sources[0].identity["request"] == sources[1].identity["request"]
     if is_same and (slots is None or slots[0] == slots[1]):
         raise InputError(

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import FOLDER_CHECK, parts_of_work
 from hexveil.publishing.archive import archive_catalogue
 from hexveil.publishing.archive.archive_listing import (
     DAY_NAME,
@@ -66,7 +67,10 @@ def check_archive(folder: Path, *, key: str | Path | None = None) -> ArchiveVerd
     place = ArchiveFiles(pa.fs.LocalFileSystem(), folder.absolute().as_posix())
     if (folder / archive_catalogue.CATALOG).is_file():
         names, problems = _check_list(place)
-        verdicts = [_check_dataset(place.below(name), name, f"{name}/", key) for name in names]
+        verdicts = [
+            _check_dataset(place.below(name), name, f"{name}/", key)
+            for name in parts_of_work(FOLDER_CHECK, names)
+        ]
     else:
         problems, verdicts = [], [_check_dataset(place, folder.absolute().name, "", key)]
     for verdict in verdicts:
@@ -97,7 +101,7 @@ def _check_dataset(
         f"{prefix}{day}: its {LATEST} names no complete release of that day."
         for day in sorted({*days} - {one.release.day for one in listed})
     ]
-    for one in listed:
+    for one in parts_of_work(FOLDER_CHECK, listed):
         problems += [
             f"{prefix}{one.release.path}: {problem}"
             for problem in find_release_problems(place.path(one.release.path), key=key)

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.folder_files import TILES
@@ -246,9 +247,11 @@ class _FolderCheck:
         self.manifest, error = read_json(self.folder / "manifest.json")
         if error:
             return [error]
+        tell_share(FOLDER_CHECK, 0.1)
         issues = [*_check_manifest(self.manifest)]
         if issues:
             return issues
+        tell_share(FOLDER_CHECK, 0.4)
         issues = [*self.files.compare_receipt(self.manifest), *self.files.check_signature()]
         # A changed table is not read: what it would say is nobody's statement.
         if any(issue.startswith((*TABLE_FILES, receipt.NAME)) for issue in issues):
@@ -285,6 +288,7 @@ class _FolderCheck:
 
     def _contents(self) -> list[str]:
         """Return the differences of tables and statements from each other."""
+        tell_share(FOLDER_CHECK, 0.45)
         name = "cells.parquet"
         try:
             table = self._read_table()
@@ -355,7 +359,11 @@ class _FolderCheck:
 
     def _spellings(self, table: pa.Table) -> Iterator[str]:
         """Yield where CSV and GeoJSON differ from the table."""
-        for compared in (file_comparison.compare_csv, file_comparison.compare_geojson):
+        for done, compared in (
+            (0.5, file_comparison.compare_csv),
+            (0.6, file_comparison.compare_geojson),
+        ):
+            tell_share(FOLDER_CHECK, done)
             try:
                 yield from compared(self.folder, table)
             except _READ_ERRORS:
@@ -363,11 +371,14 @@ class _FolderCheck:
 
     def _numbers(self, table: pa.Table, issues: list[str]) -> None:
         issues.extend(self._spellings(table))
+        tell_share(FOLDER_CHECK, 0.75)
         stated = ReleaseStatements.from_release(self.manifest, table)
         issues.extend(file_comparison.check_numbers(table, stated))
         issues.extend(file_comparison.check_cut_off(table, self.manifest))
         issues.extend(accuracy_checks.check_accuracy(table, self.manifest))
+        tell_share(FOLDER_CHECK, 0.8)
         issues.extend(loss_checks.find_problems(stated, square_checks.check_squares))
+        tell_share(FOLDER_CHECK, 0.9)
         issues.extend(file_comparison.compare_readme(self.folder, table, self.manifest))
         issues.extend(file_comparison.compare_metadata(self.folder, table, self.manifest))
         self.stated, self.table = stated, table

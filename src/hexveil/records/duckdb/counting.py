@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hexveil.base.work_share import QUERY, READING, steps_of_work
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.packing.coded_records import pack_text
 from hexveil.records.duckdb.packing.packed_records import pack
@@ -60,7 +61,9 @@ def count_source(session: Session, relation: Relation, request: ReadRequest) -> 
     relation.load_files()
     coded = pack_text(session, relation, request)
     if coded is None:
-        records, rules = validate_records(session, relation, request, parse=True), request.rules
+        # Of text alone: the engine parses it into a table.
+        with steps_of_work(READING, 0.0, 0.5, QUERY):
+            records, rules = validate_records(session, relation, request, parse=True), request.rules
         keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, records.places)
         counts = count_records(session, records, keys, request)
     else:
@@ -102,9 +105,10 @@ def count_records(
     pairs: PairStore
     if packed is None:
         # If not even one square fits, no sum of squares will: it is not computed at all.
-        aggregation.create_pairs(
-            session, query, keys, squares=squares_fit(1, rules.scale), bins=rules.bins
-        )
+        with steps_of_work(READING, 0.5, 0.95, QUERY):
+            aggregation.create_pairs(
+                session, query, keys, squares=squares_fit(1, rules.scale), bins=rules.bins
+            )
         pairs = PairTable(session, keys)
     else:
         pairs = PackedPairStore(session, keys, packed)

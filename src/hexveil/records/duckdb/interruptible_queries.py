@@ -10,19 +10,28 @@ import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
+from hexveil.base.work_share import QUERY, tell_share
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+_SHOWN_AGAIN = 0.5
+"""Seconds between two looks at the share of a query."""
 _AGAIN = 0.05
 """Seconds between two calls to end the work: one that comes before a query begins is lost."""
 
 
-def run(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
-    """Run work of the engine and return its result.
+def run(
+    work: Callable[[], T],
+    interrupt: Callable[[], object],
+    percent_done: Callable[[], float] | None = None,
+) -> T:
+    """Run work of the engine and return its result; tell its share.
 
-    If the run is interrupted, `interrupt` is called until the work ends; then KeyboardInterrupt is
-    raised. Only the main thread is ever interrupted; from another thread the work just runs.
+    `percent_done` is below 0 where the engine does not know it. If the run is interrupted,
+    `interrupt` is called until the work ends; then KeyboardInterrupt is raised. Only the main
+    thread is ever interrupted; from another thread the work just runs.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -30,6 +39,8 @@ def run(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
         working = worker.submit(work)
         try:
             # Waiting for a future is interruptible, unlike a call into the engine.
+            while percent_done is not None and not wait([working], timeout=_SHOWN_AGAIN).done:
+                tell_share(QUERY, max(percent_done(), 0.0) / 100.0)
             return working.result()
         except KeyboardInterrupt:
             while not wait([working], timeout=_AGAIN).done:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import READING
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
@@ -25,7 +26,7 @@ from hexveil.records.duckdb.validation import (
     scan_once,
 )
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
-from hexveil.records.progress import READING, show_progress
+from hexveil.records.progress import show_progress
 from hexveil.records.select import refuse_no_cell, selection_counts
 from hexveil.records.sources.source_files import MemoryTable
 from hexveil.records.units import refuse_single_records

@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import COUNTING, QUERY, share_of_work
 from hexveil.model.cells import Cells, Labels
 from hexveil.records.duckdb import aggregation, grid_rollup
 from hexveil.records.duckdb.expressions import local_second
@@ -27,7 +28,7 @@ from hexveil.records.duckdb.session import Session, memory_size
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.spilling.blocked_pairs import block_occupancy
 from hexveil.records.duckdb.validation import validate_records
-from hexveil.records.progress import COUNTING, show_progress
+from hexveil.records.progress import show_progress
 from hexveil.records.select import selection_counts
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files, MemoryTable
 
+KEEPING_SHARE = 0.8
+"""Share of the first grid's counting that reading the records again takes, about."""
 _KEPT = "kept_records"
 FINE = "fine_counts"
 LEAST_ENGINE = 10**9
@@ -75,7 +78,7 @@ class DuckDBRegridder:
     ) -> Iterator[PublicMetadata | None]:
         """Yield the metadata on each grid, one after another."""
         with Session(_engine_memory(request.memory), scratch=request.scratch) as session:
-            with show_progress(COUNTING):
+            with show_progress(COUNTING), share_of_work(COUNTING, 0.0, KEEPING_SHARE, QUERY):
                 records = self._keep(session, request)
             for _, group in groupby(grids, _fine):
                 for counts in _counts_of_group(session, request, records, self.facts, list(group)):

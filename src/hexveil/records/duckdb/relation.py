@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from hexveil.base.errors import ColumnError, InputError
+from hexveil.base.work_share import COUNTING, QUERY, READING, steps_of_work
 from hexveil.records.duckdb.expressions import literal
 from hexveil.records.duckdb.formats.json_documents import document_schema
 from hexveil.records.sources.columns import (
@@ -83,7 +84,8 @@ class Relation:
     def load_files(self, paths: Sequence[str] | None = None) -> None:
         """Decode all files, or those about to be read, if the engine cannot read them itself."""
         if self.load is not None:
-            self.load(paths)
+            with steps_of_work(READING, 0.0, 0.5, QUERY), steps_of_work(COUNTING, 0.0, 0.5, QUERY):
+                self.load(paths)
 
     def skipped(self, session: Session, paths: Sequence[str] | None = None) -> int:
         """Return how many malformed lines the scans so far skipped, each counted once.

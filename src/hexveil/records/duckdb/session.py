@@ -18,6 +18,7 @@ from duckdb.func import PythonUDFType
 from hexveil.base import scratch as scratch_folder
 from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.errors import HexveilError, InputError, StorageError
+from hexveil.base.work_share import is_work_shown
 from hexveil.records.duckdb import interruptible_queries
 from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
 
@@ -82,6 +83,7 @@ class Session:
         with ExitStack() as opened:
             folder = opened.enter_context(scratch_folder.folder(scratch))
             self._connection = _connection(memory, threads, str(folder))
+            self._tells_share = is_work_shown()
             opened.callback(self._connection.close)
             # Only now is the session responsible: a failure above closes what was opened.
             self._close = opened.pop_all().close
@@ -194,7 +196,11 @@ class Session:
     def _translate_errors(self, work: Callable[[], T]) -> T:
         """Run work of the engine: failures translated, interruptions immediate."""
         return _translate_errors(
-            lambda: interruptible_queries.run(work, self._connection.interrupt)
+            lambda: interruptible_queries.run(
+                work,
+                self._connection.interrupt,
+                self._connection.query_progress if self._tells_share else None,
+            )
         )
 
     def _execute(self, query: str) -> duckdb.DuckDBPyConnection:
@@ -228,8 +234,11 @@ def _connection(memory: str, threads: int | None, folder: str) -> duckdb.DuckDBP
     )
     # Else times without an offset would be read by the machine's own time zone.
     connection.execute("SET TimeZone='UTC'")
+    if is_work_shown():  # on a terminal: the engine counts for our line, and prints none of its own
+        connection.execute("SET enable_progress_bar_print=false")
+        connection.execute("SET enable_progress_bar=true")
     # In a notebook without ipywidgets it is off, and turning it off is refused.
-    if connection.sql("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
+    elif connection.sql("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
         connection.execute("SET enable_progress_bar=false")
     return connection
 

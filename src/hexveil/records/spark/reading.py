@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hexveil.base.work_share import READING
 from hexveil.records.bin_number import bins_of_lists
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation
-from hexveil.records.progress import READING, show_progress
+from hexveil.records.progress import show_progress
 from hexveil.records.spark.blocks import BINS
 from hexveil.records.spark.caching.cached_counting import count_cached
 from hexveil.records.spark.counting import ROOM_OF_BINS, count_all, count_records

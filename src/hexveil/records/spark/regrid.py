@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
+from hexveil.base.work_share import COUNTING
 from hexveil.model.cells import Cells, Labels
 from hexveil.records.duckdb import aggregation, regrid
 from hexveil.records.duckdb.session import Session
-from hexveil.records.progress import COUNTING, show_progress
+from hexveil.records.progress import show_progress
 from hexveil.records.spark import tasks
 from hexveil.records.spark.counting import (
     count_records,

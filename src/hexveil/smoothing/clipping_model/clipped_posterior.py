@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.blas_threads import single_blas_thread
+from hexveil.base.work_share import ESTIMATES, parts_of_work, share_of_work, tell_share
 from hexveil.smoothing.clipping_model.bin_quantiles import refine
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
 from hexveil.smoothing.clipping_model.cell_posterior import CellPosterior
@@ -85,7 +86,8 @@ def fit(
     ]
     if not blocks:
         return CellPosterior(np.zeros((0, BINS + 1)), np.zeros((0, BINS)), bounds)
-    seen = [block.bins(block.first) for block in blocks]
+    with share_of_work(ESTIMATES, 0.0, 0.3):
+        seen = [block.bins(block.first) for block in parts_of_work(ESTIMATES, blocks)]
     alike = _FittedPrior.of(prior, seen, spread, bounds)
     roughs = [alike.masses(k, *bins) for k, bins in enumerate(seen)]
     models = [(1.0, alike)]
@@ -104,6 +106,7 @@ def fit(
         ]
     answers = []
     for k, (block, rough) in enumerate(zip(blocks, roughs, strict=True)):
+        tell_share(ESTIMATES, 0.4 + 0.6 * k / len(blocks))
         edges, likelihood = block.bins(refine(block.first, rough))
         masses = [(weight, model.masses(k, edges, likelihood)) for weight, model in models]
         answers.append((edges, _mixed(masses)))

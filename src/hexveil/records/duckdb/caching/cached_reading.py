@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.work_share import part_of_work
+from hexveil.base.work_share import READING, part_of_work
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.caching.cache_query import VIEW, CacheQuery
 from hexveil.records.duckdb.caching.file_groups import GroupedFiles, add_left_out, time_span
@@ -28,7 +28,6 @@ from hexveil.records.duckdb.packing.cached_sums import CachedSums
 from hexveil.records.duckdb.pair_store import PackedPairStore, PairTable
 from hexveil.records.duckdb.validation import UNPARSABLE
 from hexveil.records.feasible_sums import LARGEST_SUM
-from hexveil.records.progress import READING
 from hexveil.records.sources.cache import (
     CACHE_CHANGED,
     CacheEntry,

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
-from hexveil.base.work_share import tell_share
+from hexveil.base.work_share import READING, tell_share
 from hexveil.model.cells import DAY, Cells
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.delimited.block_loading import BlockLoader
@@ -41,7 +41,6 @@ from hexveil.records.duckdb.packing.packed_records import PairBuilder
 from hexveil.records.duckdb.packing.repeated_records import user_times, without_repeats
 from hexveil.records.duckdb.validation import used_columns, validate_records
 from hexveil.records.feasible_sums import squares_fit
-from hexveil.records.progress import READING
 from hexveil.records.sources.columns import ColumnType
 from hexveil.records.sources.source_files import ZSTD
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.errors import InputError
-from hexveil.base.work_share import part_of_work, tell_share
+from hexveil.base.work_share import READING, part_of_work, tell_share
 from hexveil.model.cells import Cells
 from hexveil.records.duckdb.aggregation import deduplicated_query
 from hexveil.records.duckdb.packing.bit_layout import (
@@ -42,7 +42,6 @@ from hexveil.records.duckdb.packing.unpacking import (
 )
 from hexveil.records.duckdb.validation import key_column
 from hexveil.records.feasible_sums import squares_fit
-from hexveil.records.progress import READING
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 import hexveil as hv
 from distributed_blocks import blocks_of, distributed
 from examples import examples
+from hexveil import theory
+from hexveil.accounting.suppression import heavy_users
 from hexveil.base.errors import InputError
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.model.factored_weights import WEIGHT_RESOLUTION
@@ -31,7 +33,7 @@ from hexveil.planning.optimizers.user_factors import (
     InverseScales,
     clipping_problem,
 )
-from hexveil.planning.serialization.plan_codec import encode
+from hexveil.planning.serialization.plan_codec import arrays_of, encode
 from strategies import occupancies
 
 BOUNDS = (0, 60)
@@ -191,9 +193,61 @@ def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding
     assert len(store.asked) <= SUMS_PER_EVALUATION * evaluations + SUMS_OF_A_PLAN
 
 
-def test_what_needs_pairs_at_hand_is_refused():
-    """One sentence names what can be used instead."""
-    with pytest.raises(InputError, match=r'use method "joint", with any clipping_range'):
+SUPPRESSED = {
+    "mean": {"epsilon": 2},
+    "both": {"epsilon": "0.3", "statistics": BOTH},
+    "sum": {"epsilon": "0.3", "statistics": BOTH, "error": "sum"},
+    "target": {"target_error": 20},
+    "printed": {"cell_epsilon": "0.5", "clip_user": "printed"},
+    "kept": {"cell_epsilon": "0.5", "clip_user": "printed", "unfinished_stage": "keep"},
+}
+
+
+@pytest.mark.parametrize("fetched", [2**18, 10, 60])
+@pytest.mark.parametrize("name", SUPPRESSED)
+def test_users_are_suppressed_as_at_hand(name, fetched, monkeypatch):
+    """However few users are fetched first: the same pairs, caps, noise, losses and errors."""
+    monkeypatch.setattr(heavy_users, "FETCHED_PAIRS", fetched)
+    monkeypatch.setattr(heavy_users, "GROWTH", 2)
+    whole = fleet(2, users=60, cells=9)
+    here, there = (
+        planned(one, method="clip-user", **SUPPRESSED[name])
+        for one in (whole, distributed(whole, 40))
+    )
+    rows, others = arrays_of(here), arrays_of(there)
+    dropped = rows.pop("dropped")
+    assert others.pop("dropped_cell").tolist() == whole.cell[dropped].tolist()
+    assert others.pop("dropped_user").tolist() == whole.user[dropped].tolist()
+    for key, row in rows.items():
+        np.testing.assert_array_equal(others[key], row, key)
+    np.testing.assert_array_equal(there.losses(), here.losses())
+    assert (there.epsilon, there.l0_epsilon) == (here.epsilon, here.l0_epsilon)
+    np.testing.assert_array_equal(there.objective_errors(), here.objective_errors())
+
+
+@pytest.mark.parametrize("error", ["sum", "separate"])
+@given(occupancies(users=7, cells=5), st.integers(1, 12), st.integers(1, 8))
+def test_a_run_over_blocks_is_that_over_pairs_at_hand(error, occupancy, fetched, room):
+    """Stages, K, the exempt cell, errors and suppressed pairs of any occupancy."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(heavy_users, "FETCHED_PAIRS", fetched)
+        patch.setattr(heavy_users, "GROWTH", 1)
+        for unfinished in ("undo", "keep"):
+            here, there = (
+                theory.clip_user(one, 5, "0.2", error=error, unfinished_stage=unfinished)
+                for one in (occupancy, distributed(occupancy, room))
+            )
+            assert (there.stages, there.degradation) == (here.stages, here.degradation)
+            assert (there.exempt, there.bound) == (here.exempt, here.bound)
+            assert there.suppressed.of(occupancy).tolist() == here.suppressed.tolist()
+            np.testing.assert_array_equal(there.mean_errors, here.mean_errors)
+            np.testing.assert_array_equal(there.variance_errors, here.variance_errors)
+
+
+def test_users_of_too_many_pairs_are_not_fetched(monkeypatch):
+    """One sentence says how many they are, and what can be used instead."""
+    monkeypatch.setattr(heavy_users, "MOST_PAIRS", 11)
+    with pytest.raises(InputError, match=r"at most 11 are fetched .* Use method .joint."):
         planned(distributed(fleet(5), 40), epsilon=1, method="clip-user")
 
 

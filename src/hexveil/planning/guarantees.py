@@ -16,10 +16,11 @@ import numpy as np
 
 from hexveil.accounting import privacy_loss, unit_squares, weighted_losses
 from hexveil.accounting.contributions import (
-    all_or_none,
     clipped_by_caps,
-    clipped_per_cell,
     contributed_records,
+    contributed_totals,
+    contributes_wholly,
+    lost_shares,
 )
 from hexveil.accounting.error_model import (
     MAX_CONSTANT_ERROR,
@@ -37,7 +38,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import read_only
 from hexveil.model.factored_weights import FactoredWeights
-from hexveil.model.occupancy import LocalOccupancy
+from hexveil.model.suppressed_pairs import suppressed_column
 from hexveil.planning import cell_mechanism_errors
 from hexveil.planning.allocation import (
     CellMechanisms,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Occupancy, Pairs
     from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.model.suppressed_pairs import Suppressed
     from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.request import Request
@@ -66,7 +68,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
-    Parameters = tuple[LossParameters, tuple[Floats, ...], tuple[Bools, ...]]
+    Parameters = tuple[LossParameters, tuple[Floats, ...], tuple[Suppressed, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,36 +111,25 @@ def divisors(problem: PlanningProblem, allocation: PlanAllocation) -> Ints:
     """Return the samples by which each cell's sums are divided."""
     if allocation.normaliser == "records":
         return np.asarray(problem.occupancy.records_per_cell)
-    start = problem.occupancy.local().start[:-1]
-    return np.asarray(np.add.reduceat(whole_contributions(problem, allocation), start))
+    return np.asarray(_map_contributions(problem, allocation, contributed_totals))
 
 
-def whole_contributions(problem: PlanningProblem, allocation: PlanAllocation) -> Ints:
-    """Return the samples of each pair that contribute, where they are whole."""
-    occupancy = problem.occupancy.local()
-    capped = np.minimum(occupancy.n, allocation.contribution_cap[occupancy.cell])
-    for suppressed in allocation.suppressed:
-        capped = np.where(suppressed, 0, capped)
-    return capped
+def _map_contributions(
+    problem: PlanningProblem,
+    allocation: PlanAllocation,
+    work: Callable[..., Any],
+    cells: tuple[Ints, ...] = (),
+) -> Any:  # noqa: ANN401  what the work returns
+    """Apply a function of whole contributions to the pairs of each cell."""
+    cells = *cells, allocation.contribution_cap
+    return problem.occupancy.map_cells(work, cells, (), allocation.suppressed)
 
 
-def charged_occupancy(problem: PlanningProblem, allocation: PlanAllocation) -> Occupancy:
-    """Return the counts that decide losses: those of contributed samples where sums are divided by.
-
-    A pair that contributes nothing is charged nothing, whatever its count is here.
-    """
+def charged(allocation: PlanAllocation, work: Callable[..., Any], before: int = 0) -> Any:  # noqa: ANN401  a function of pairs
+    """Return a function of losses, of contributed samples where sums are divided by these."""
     if allocation.normaliser == "records":
-        return problem.occupancy
-    occupancy = problem.occupancy.local()
-    counts = np.maximum(whole_contributions(problem, allocation), 1)
-    return LocalOccupancy(
-        occupancy.cell, occupancy.user, counts, occupancy.n_cells, occupancy.n_users
-    )
-
-
-def _contributes_wholly(problem: PlanningProblem, allocation: PlanAllocation) -> Bools:
-    """Return in which cells each user contributes all of its samples or none."""
-    return all_or_none(problem.occupancy.local(), whole_contributions(problem, allocation))
+        return work
+    return partial(privacy_loss.of_contributed, work=work, before=before)
 
 
 def caps_and_quanta(
@@ -164,22 +155,20 @@ def contributions(problem: PlanningProblem, allocation: PlanAllocation, statisti
         allocation.contribution_factor,
     )
     for suppressed in allocation.suppressed:
-        capped = np.where(suppressed, 0.0, capped)
+        dropped = suppressed_column(suppressed, problem.occupancy.local())
+        capped = np.where(dropped, 0.0, capped)
     return capped
 
 
 def clipped_share(problem: PlanningProblem, allocation: PlanAllocation, statistic: str) -> Floats:
     """Return the share of each cell's records that a statistic moves to the midpoint."""
     occupancy = problem.occupancy
-    if allocation.suppressed:
-        counted = contributions(problem, allocation, statistic)
-        clipped = occupancy.map_cells(clipped_per_cell, pairs=(counted,))
-    else:  # no array per pair, so that distributed pairs stay where they are
-        clipped = occupancy.map_cells(
-            clipped_by_caps,
-            caps_and_quanta(problem, allocation, statistic),
-            (allocation.contribution_factor,),
-        )
+    clipped = occupancy.map_cells(
+        clipped_by_caps,
+        caps_and_quanta(problem, allocation, statistic),
+        (allocation.contribution_factor,),
+        allocation.suppressed,
+    )
     return np.asarray(clipped / occupancy.records_per_cell, dtype=np.float64)
 
 
@@ -200,17 +189,14 @@ def error_models(problem: PlanningProblem, allocation: PlanAllocation) -> dict[s
 def _renormalised_error_model(
     problem: PlanningProblem, allocation: PlanAllocation, statistic: str
 ) -> ErrorModel:
-    occupancy, span = problem.occupancy.local(), problem.span
-    total = divisors(problem, allocation)
-    weight = whole_contributions(problem, allocation) / total[occupancy.cell]
-    records = occupancy.records_per_cell
-    lost = np.maximum(occupancy.n / records[occupancy.cell] - weight, 0.0)
-    moved = np.add.reduceat(lost, occupancy.start[:-1])
+    occupancy, span = problem.occupancy, problem.span
+    total, records = divisors(problem, allocation), occupancy.records_per_cell
+    moved = _map_contributions(problem, allocation, lost_shares, (records, total))
     unit, noise, max_bias = span, mean_noise(problem, allocation), moved
     if statistic == "variance":
         unit, noise = span**2, allocation.variance_noise
         max_bias = np.where(
-            _contributes_wholly(problem, allocation),
+            _map_contributions(problem, allocation, contributes_wholly),
             variance_share(records - total, records),
             variance_sensitivity_bound(moved),
         )
@@ -295,7 +281,8 @@ def loss_parameters(
         if name not in noised or not isinstance(allocation.clipping, WithinBounds):
             return np.ones(n_cells, dtype=bool)
         if allocation.normaliser == "contributions":
-            return _contributes_wholly(problem, allocation)
+            wholly: Bools = _map_contributions(problem, allocation, contributes_wholly)
+            return wholly
         known = None if models is None else models[name].clipped_share
         share = clipped_share(problem, allocation, name) if known is None else known
         return np.equal(share, 0.0)
@@ -423,8 +410,8 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
     match allocation.clipping:
         case WithinBounds():
             cells, users, pairs = loss_parameters(problem, allocation)
-            occupancy = charged_occupancy(problem, allocation).local()
-            return privacy_loss.pair_losses(occupancy, *cells, *users, *pairs)
+            losses = charged(allocation, privacy_loss.pair_losses)
+            return np.asarray(losses(occupancy, *cells, *users, *pairs))
         case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
             noises = _weighted_noises(problem, allocation)
             shares = clipping_range.shares(occupancy)
@@ -452,8 +439,8 @@ def losses_per_user(
     occupancy, clipping = problem.occupancy, allocation.clipping
     if isinstance(clipping, WithinBounds):
         parameters = parameters or loss_parameters(problem, allocation)
-        occupancy = charged_occupancy(problem, allocation)
-        return np.asarray(occupancy.map_users(privacy_loss.user_losses, *parameters))
+        work = charged(allocation, privacy_loss.user_losses)
+        return np.asarray(occupancy.map_users(work, *parameters))
     if isinstance(clipping, CellMechanisms):
         return clipping.cells.losses()
     if (weights := factored_weights(clipping)) is not None:
@@ -484,14 +471,14 @@ def l0_loss(
         return square_epsilon(claimed_square, problem.request.delta)
     if isinstance(clipping, WithinBounds):
         cells, users, pairs = parameters or loss_parameters(problem, allocation)
-        occupancy = charged_occupancy(problem, allocation)
         if allocation.cell_epsilon is not None:
-            charged = occupancy.map_users(privacy_loss.count_charged_cells, cells, users, pairs)
-            return allocation.cell_epsilon * int(charged.max(initial=0))
-        largest = occupancy.map_cells(privacy_loss.max_pair_loss, cells, users, pairs)
-        per_user = occupancy.map_users(
-            privacy_loss.composed_losses, (largest, *cells), users, pairs
-        )
+            work = charged(allocation, privacy_loss.count_charged_cells)
+            most = int(occupancy.map_users(work, cells, users, pairs).max(initial=0))
+            return allocation.cell_epsilon * most
+        work = charged(allocation, privacy_loss.max_pair_loss)
+        largest = occupancy.map_cells(work, cells, users, pairs)
+        work = charged(allocation, privacy_loss.composed_losses, before=1)
+        per_user = occupancy.map_users(work, (largest, *cells), users, pairs)
         return float(per_user.max(initial=0.0))
     if isinstance(clipping, CellMechanisms):
         return float(clipping.cells.claimed_losses().max(initial=0.0))

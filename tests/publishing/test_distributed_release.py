@@ -395,13 +395,6 @@ def test_the_adviser_predicts_what_it_does_at_hand():
     assert runs.keys() == others.keys()
 
 
-def test_what_a_delta_does_not_go_with_elsewhere_is_refused(counted):
-    """The sentence names what works."""
-    there = distributed_dataset(counted, 300)
-    with pytest.raises(InputError, match="elsewhere; give epsilon"):
-        hv.plan(there, target_error=3, delta="0.001", advise=False)
-
-
 @pytest.mark.parametrize("name", ["range", "cell ranges", "two stages", "delta, range"])
 def test_weights_that_fit_no_plan_are_refused(name):
     """Factors below zero, and totals that would make weights too large, measure nothing."""

@@ -2,6 +2,7 @@
 
 import warnings
 from collections import Counter
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -23,6 +24,8 @@ from hexveil.planning.clipping_range.weight_search import (
     DISTRIBUTED_ITERATIONS,
     DistributedWeightProblem,
 )
+from hexveil.planning.comparison.mechanism_comparison import compare_mechanisms
+from hexveil.planning.comparison.method_comparison import compare_methods, compare_ranges
 from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.planning.goal import goal
 from hexveil.planning.optimizers import mean_error
@@ -231,6 +234,26 @@ def test_targets_with_a_delta_that_no_noise_meets_are_refused(monkeypatch):
     spread = distributed(fleet(4, users=600, cells=60), 3000)
     with pytest.raises(InputError, match="meets target_error"):
         planned(spread, target_error=1e-14, delta="1e-6")
+
+
+def test_comparisons_are_those_of_pairs_at_hand():
+    """Methods, clipping ranges and mechanisms of one cell: the same rows, and no trouble but one.
+
+    Of the joint plan of least average error no bound is computed in blocks.
+    """
+    whole = fleet(4, users=40, cells=4)
+    here, there = (planned(one, epsilon=2) for one in (whole, distributed(whole, 30)))
+    for compare in (compare_methods, compare_ranges, compare_mechanisms):
+        rows, others = compare(here), compare(there)
+        assert len(rows) == len(others) > 3
+        for row, other in zip(rows, others, strict=True):
+            expected, found = asdict(row), asdict(other)
+            if found.get("certifies") is None:
+                for name in {"certifies", "lower_bound", "gap"} & set(found):
+                    expected[name] = None
+            for name, value in expected.items():
+                number = isinstance(value, float)
+                assert found[name] == (pytest.approx(value, rel=1e-3) if number else value), name
 
 
 SUPPRESSED = {

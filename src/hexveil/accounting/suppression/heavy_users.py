@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FETCHED_PAIRS = 2**18
 """Pairs of users of most cells that are fetched first, about."""
 MOST_PAIRS = 2**23
-"""No more of them are fetched: a run takes some 300 bytes for each."""
+"""No more of them are fetched: a run takes some 200 bytes for each."""
 GROWTH = 4
 """How many times as many are fetched if the run goes beyond them."""
 

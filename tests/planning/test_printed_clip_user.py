@@ -12,6 +12,7 @@ import hexveil as hv
 from accounting.test_clip_user import algorithm_1, cell_errors, dense
 from examples import examples
 from hexveil import theory
+from hexveil.accounting.suppression.heavy_users import SuppressionSource
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.contract import PrivateSums
@@ -80,7 +81,7 @@ def agree_step_by_step(occupancy, epsilon, unfinished, span=3):
     plan = printed(occupancy, epsilon, bounds=(0, span), unfinished_stage=unfinished)
     table = dense(occupancy, occupancy.n)
     gamma, degradation, stages = algorithm_1(table, span, epsilon, unfinished=unfinished)
-    run = printed_suppression(occupancy, span, plan.request)
+    run = printed_suppression(SuppressionSource(occupancy), span, plan.request)
     assert [(s.degree, s.suppressed, s.finished) for s in run.stages] == stages
     assert plan.l0_epsilon == degradation * Fraction(epsilon)
     assert plan.epsilon <= plan.l0_epsilon

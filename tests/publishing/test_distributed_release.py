@@ -16,6 +16,7 @@ from hexveil.mechanisms.map_quantiles import RANGE_POINTS
 from hexveil.mechanisms.released_ranges import STRATEGIES
 from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.model.suppressed_pairs import SuppressedPairs
 from hexveil.planning.allocation import (
     PerCellRange,
     PrivateRange,
@@ -44,6 +45,9 @@ ASKED = {
     "per-cell": {"epsilon": 2, "method": "per-cell"},
     "both": {"epsilon": 6, "statistics": BOTH},
     "both, composed": {"epsilon": 6, "statistics": BOTH, "method": "equal-split"},
+    "suppressed": {"epsilon": 2, "method": "clip-user"},
+    "suppressed, both": {"epsilon": 6, "method": "clip-user", "statistics": BOTH},
+    "suppressed, printed": {"cell_epsilon": "0.5", "method": "clip-user", "clip_user": "printed"},
     "sd": {"epsilon": 6, "statistics": ("sd",)},
     "range": {"epsilon": 6, "clipping_range": "private"},
     "range, both": {"epsilon": 6, "clipping_range": "private", "statistics": BOTH},
@@ -116,6 +120,9 @@ def at_hand(plan, whole):
                 replace(one, weight=one.weight.of(whole.occupancy)) for one in (ranged, stages)
             )
             allocation = replace(allocation, clipping=TwoStageRange(ranged, stages))
+    if allocation.suppressed:
+        suppressed = allocation.suppressed_pairs.of(whole.occupancy)
+        allocation = replace(allocation, suppressed_pairs=suppressed)
     return replace(plan, occupancy=whole.occupancy, facts=whole.public, allocation=allocation)
 
 
@@ -388,13 +395,6 @@ def test_the_adviser_predicts_what_it_does_at_hand():
     assert runs.keys() == others.keys()
 
 
-def test_what_a_delta_does_not_go_with_elsewhere_is_refused(counted):
-    """The sentence names what works."""
-    there = distributed_dataset(counted, 300)
-    with pytest.raises(InputError, match="elsewhere; give epsilon"):
-        hv.plan(there, target_error=3, delta="0.001", advise=False)
-
-
 @pytest.mark.parametrize("name", ["range", "cell ranges", "two stages", "delta, range"])
 def test_weights_that_fit_no_plan_are_refused(name):
     """Factors below zero, and totals that would make weights too large, measure nothing."""
@@ -458,13 +458,20 @@ def test_a_release_books_and_shows_the_same(delta, tmp_path, monkeypatch):
     assert find_problems(folder) == ()
 
 
-@pytest.mark.parametrize("name", ["joint", "range", "cell ranges", "two stages"])
+@pytest.mark.parametrize(
+    "name", ["joint", "range", "cell ranges", "two stages", "suppressed", "suppressed, printed"]
+)
 def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
-    """The folder has tables of cells and of users; only the records that were planned fit it."""
+    """The folder has tables of cells and of users, and suppressed pairs alone.
+
+    Only the records that were planned fit it.
+    """
     there, other = (distributed_dataset(records(seed), 30) for seed in (0, 1))
     made = hv.plan(there, advise=False, **EVERY[name])
     folder = made.save(tmp_path / "plan")
-    assert pq.read_metadata(folder / "pairs.parquet").num_rows == 0
+    dropped = made.allocation.suppressed_pairs.cell.size if "suppressed" in name else 0
+    assert pq.read_metadata(folder / "pairs.parquet").num_rows == dropped
+    assert ("suppressed" in name) == (dropped > 0)
     read = hv.Plan.load(folder, there.occupancy)
     for key, array in plan_codec.arrays_of(made).items():
         np.testing.assert_array_equal(plan_codec.arrays_of(read)[key], array, key)
@@ -550,10 +557,19 @@ def test_sums_elsewhere_need_counts_elsewhere():
         Dataset(whole.public, there.sums, whole.units)
 
 
-def test_dropped_pairs_are_refused():
-    """A plan that drops single pairs cannot be asked of blocks."""
+def test_an_array_of_suppressed_pairs_is_refused():
+    """A plan with an array as large as the pairs cannot be asked of blocks."""
     whole = records()
     made = hv.plan(whole, advise=False, epsilon=2, method="clip-user")
     there = distributed_dataset(whole, 30)
     with pytest.raises(InputError, match="in one machine's memory"):
         replace(made, occupancy=there.occupancy, facts=there.public)
+
+
+@pytest.mark.parametrize(
+    ("cell", "user"), [([1, 0], [0, 0]), ([0, 0], [3, 3]), ([8], [0]), ([0], [-1]), ([0], [0, 1])]
+)
+def test_lists_of_suppressed_pairs_that_no_plan_has_are_refused(cell, user):
+    """Unsorted, repeated, of no cell or user, or not of both."""
+    with pytest.raises(InputError, match="suppressed pairs"):
+        SuppressedPairs(np.array(cell), np.array(user), 8, 25)

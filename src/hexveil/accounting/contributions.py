@@ -48,9 +48,48 @@ def clipped_per_cell(pairs: Pairs, contribution: Floats) -> Floats:
     return np.asarray(np.add.reduceat(clipped, pairs.start[:-1]), dtype=np.float64)
 
 
-def clipped_by_caps(pairs: Pairs, cap: Ints, span_quanta: Floats, factor: Floats) -> Floats:
-    """Return the records of each cell that caps and factors put at the middle."""
-    return clipped_per_cell(pairs, contributed_records(pairs, cap, span_quanta, factor))
+def clipped_by_caps(
+    pairs: Pairs, cap: Ints, span_quanta: Floats, factor: Floats, *suppressed: Bools
+) -> Floats:
+    """Return the records of each cell that caps, factors and suppression put at the middle."""
+    contribution = contributed_records(pairs, cap, span_quanta, factor)
+    for is_suppressed in suppressed:
+        contribution = np.where(is_suppressed, 0.0, contribution)
+    return clipped_per_cell(pairs, contribution)
+
+
+def whole_records(pairs: Pairs, cap: Ints, *suppressed: Bools) -> Ints:
+    """Return the records that each pair contributes, where they are whole: min(m, t)."""
+    capped = np.minimum(pairs.n, cap[pairs.cell])
+    for is_suppressed in suppressed:
+        capped = np.where(is_suppressed, 0, capped)
+    return np.asarray(capped)
+
+
+def contributed_totals(pairs: Pairs, cap: Ints, *suppressed: Bools) -> Ints:
+    """Return the records that each cell's users contribute."""
+    return np.asarray(np.add.reduceat(whole_records(pairs, cap, *suppressed), pairs.start[:-1]))
+
+
+def contributes_wholly(pairs: Pairs, cap: Ints, *suppressed: Bools) -> Bools:
+    """Return in which cells each user contributes all of its records or none."""
+    return all_or_none(pairs, whole_records(pairs, cap, *suppressed))
+
+
+def unsuppressed_cells(pairs: Pairs, suppressed: Bools) -> tuple[Ints, Bools]:
+    """Return the largest count of each cell that is not suppressed, and where none is."""
+    begin = pairs.start[:-1]
+    largest = np.maximum.reduceat(np.where(suppressed, 0, pairs.n), begin)
+    return largest, np.logical_and.reduceat(~suppressed, begin)
+
+
+def lost_shares(
+    pairs: Pairs, total: Ints, contributed: Ints, cap: Ints, *suppressed: Bools
+) -> Floats:
+    """Return the weight that users of each cell lose as sums are divided by `contributed`."""
+    weight = whole_records(pairs, cap, *suppressed) / contributed[pairs.cell]
+    lost = np.maximum(record_shares(pairs, total) - weight, 0.0)
+    return sum_terms_per_cell(pairs, lost)
 
 
 def all_or_none(pairs: Pairs, contribution: Ints) -> Bools:

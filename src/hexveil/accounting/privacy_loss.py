@@ -38,7 +38,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hexveil.accounting.contributions import contributed_records, record_shares, sum_terms_per_user
+from hexveil.accounting.contributions import (
+    contributed_records,
+    record_shares,
+    sum_terms_per_user,
+    whole_records,
+)
 from hexveil.accounting.error_model import variance_sensitivity_bound
 from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.errors import InputError
@@ -46,6 +51,8 @@ from hexveil.base.rational import sum_upper_bounds
 from hexveil.model.occupancy import BLOCK_PAIRS, CellSlice
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
@@ -302,6 +309,28 @@ def joint_loss(reach: Floats, mean_scale: Floats, variance_scale: Floats) -> Flo
     # Both infinite: nothing is published, and any z gives 0.
     z = np.minimum(reach, np.where(np.isnan(best), reach, best))
     return np.asarray(z / mean_scale + z * (1.0 - z) / variance_scale)
+
+
+def of_contributed(
+    pairs: Pairs, *given: NDArray[Any], work: Callable[..., Any], before: int = 0
+) -> Any:  # noqa: ANN401  what the work returns
+    """Apply a function of losses to counts of contributed samples, by which sums are divided.
+
+    A pair that contributes nothing is charged nothing, whatever its count is here.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    *given
+        As the function takes them.
+    work : callable
+    before : int
+        Arrays before those of `pair_losses`.
+    """
+    cap = LossParameters(*given[before : before + N_PARAMETERS]).cap
+    samples = whole_records(pairs, cap, *given[before + N_PARAMETERS + 1 :])
+    columns = pairs.cell, pairs.user, np.maximum(samples, 1)
+    return work(CellSlice(*columns, pairs.n_cells, pairs.n_users, pairs.start), *given)
 
 
 def compose_losses(user: Ints, terms: Floats, n_users: int) -> Floats:

@@ -17,7 +17,7 @@ from hexveil.mechanisms.sensitivity_report import Ints
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Arrays, Occupancy, Pairs
+    from hexveil.model.occupancy import Arrays, Occupancy, PairColumns, Pairs
 
 TAIL = 512.0
 """Noise beyond so many scales has a probability below exp(-512)."""
@@ -67,7 +67,7 @@ class PrivateSums:
         work: Callable[..., Ints],
         cells: Arrays = (),
         users: Arrays = (),
-        pairs: Arrays = (),
+        pairs: PairColumns = (),
     ) -> Ints:
         """Apply a function to the pairs of each cell, shape (batch, n). PRIVATE.
 

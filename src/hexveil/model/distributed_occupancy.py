@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Arrays, Pairs
+    from hexveil.model.occupancy import Arrays, PairColumns, Pairs
 
 WholeGroup = Literal["cells", "users"]
 DIGEST_BYTES = 32
@@ -87,6 +87,13 @@ class PartitionStore(Protocol):
         """Return the results of all blocks of a kind, in the order of their cells or users."""
 
 
+class PairColumn(Protocol):
+    """Column of pairs that each block computes for its own, small enough to be sent to all."""
+
+    def of(self, pairs: Partition) -> NDArray[Any]:
+        """Return the entries of a block's pairs."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class DistributedOccupancy:
     """Occupancy with distributed pairs: functions are mapped over them, pairs are never fetched.
@@ -126,7 +133,11 @@ class DistributedOccupancy:
         )
 
     def map_cells(
-        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+        self,
+        work: Callable[..., Any],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: PairColumns = (),
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each cell: see `Occupancy.map_cells`."""
         return self._mapped("cells", work, cells, users, pairs)
@@ -138,7 +149,11 @@ class DistributedOccupancy:
         return self.store.map("cells", work, cells, ())
 
     def map_users(
-        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+        self,
+        work: Callable[..., Any],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: PairColumns = (),
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each user: see `Occupancy.map_users`."""
         return self._mapped("users", work, cells, users, pairs)
@@ -149,11 +164,24 @@ class DistributedOccupancy:
         work: Callable[..., Any],
         cells: Arrays,
         users: Arrays,
-        pairs: Arrays,
+        pairs: PairColumns,
     ) -> Any:  # noqa: ANN401  what the work returns
-        if pairs:  # an array per pair fills a driver as the pairs themselves would
-            self.local()
+        work = self.with_columns(work, pairs)
         return concatenate_columns(self.store.map(whole, work, cells, users))
+
+    def with_columns(self, work: Callable[..., Any], columns: PairColumns) -> Callable[..., Any]:
+        """Return a function that gets columns of its block's pairs behind all other arrays.
+
+        Raises
+        ------
+        InputError
+            If a column is an array of all pairs.
+        """
+        if not columns:
+            return work
+        if any(isinstance(column, np.ndarray) for column in columns):
+            self.local()  # such an array fills a driver as the pairs themselves would
+        return partial(_with_columns, work=work, columns=tuple(columns))
 
     @property
     def n_records(self) -> int:
@@ -231,6 +259,15 @@ def partition_numbers(size: Sequence[int] | NDArray[np.int64], room: int) -> NDA
     # By what precedes it, so that no cell or user is cut in two, however many pairs it has.
     preceding = np.cumsum(size) - np.asarray(size)
     return np.unique(preceding // room, return_inverse=True)[1].astype(np.int64)
+
+
+def _with_columns(
+    pairs: Partition,
+    *given: Any,  # noqa: ANN401  arrays, and sums of the pairs or none
+    work: Callable[..., Any],
+    columns: tuple[PairColumn, ...],
+) -> Any:  # noqa: ANN401  what the work returns
+    return work(pairs, *given, *(column.of(pairs) for column in columns))
 
 
 def _counted(pairs: Pairs) -> tuple[NDArray[np.int64], ...]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Arrays = Sequence[NDArray[Any]]
+    PairColumns = Sequence[Any]  # arrays, or of distributed pairs `PairColumn`
 
 BLOCK_PAIRS = 2**17
 """Pairs of which cells are asked at once: what is made of so many stays in a processor's cache."""
@@ -142,7 +143,11 @@ class Occupancy(Protocol):
         """
 
     def map_cells(
-        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+        self,
+        work: Callable[..., Any],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: PairColumns = (),
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each cell.
 
@@ -155,11 +160,16 @@ class Occupancy(Protocol):
         cells, users : sequence of ndarray
             Arrays with an entry per cell, and per user.
         pairs : sequence of ndarray
-            Arrays with an entry per pair, of a caller that holds the pairs in memory.
+            Arrays with an entry per pair, of a caller that holds the pairs in memory; of
+            distributed pairs columns that each block computes (`PairColumn`).
         """
 
     def map_users(
-        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+        self,
+        work: Callable[..., Any],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: PairColumns = (),
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each user; see `map_cells`."""
 
@@ -265,7 +275,11 @@ class LocalOccupancy(ReadOnlyArrays):
         return self
 
     def map_cells(
-        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+        self,
+        work: Callable[..., Any],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: PairColumns = (),
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each cell: see `Occupancy.map_cells`."""
         # One block: slices would cost more than the work of a small map.
@@ -302,7 +316,11 @@ class LocalOccupancy(ReadOnlyArrays):
             )
 
     def map_users(
-        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+        self,
+        work: Callable[..., Any],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: PairColumns = (),
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each user; see `map_cells`."""
         return work(self, *cells, *users, *pairs)

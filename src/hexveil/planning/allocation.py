@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
     from hexveil.model.occupancy import Occupancy
+    from hexveil.model.suppressed_pairs import Suppressed
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import (
         ClippingRangeMode,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,8 @@ class PlanAllocation(ReadOnlyArrays):
         The variance's Laplace scale as a part of U²; 0 where nothing is kept.
     contribution_factor : ndarray of float, shape (n_users,)
         What is kept of a user's samples in every cell, from 0 to 1: a multiple of 2^-30.
-    suppressed_pairs : ndarray of bool, shape (n_pairs,), or None
-        Pairs of which nothing is kept.
+    suppressed_pairs : ndarray of bool, shape (n_pairs,), SuppressedPairs or None
+        Pairs of which nothing is kept: a list of them where pairs are distributed.
     cell_epsilon : Fraction or None
         The loss of one cell, where every cell has the same.
     normaliser : "records" or "contributions"
@@ -159,7 +159,7 @@ class PlanAllocation(ReadOnlyArrays):
     variance_cap: Ints
     variance_noise: Floats
     contribution_factor: Floats
-    suppressed_pairs: Bools | None = None
+    suppressed_pairs: Suppressed | None = None
     cell_epsilon: Fraction | None = None
     normaliser: Normaliser = "records"
     lower_bound: float | None = None
@@ -167,10 +167,8 @@ class PlanAllocation(ReadOnlyArrays):
     clipping: Clipping = WithinBounds()
 
     @property
-    def suppressed(self) -> tuple[Bools, ...]:
+    def suppressed(self) -> tuple[Suppressed, ...]:
         """Suppressed pairs as the further column of each pair; no column where none are."""
-        # Distributed pairs cannot have an array here, so that none is made where nothing is
-        # dropped.
         return () if self.suppressed_pairs is None else (self.suppressed_pairs,)
 
     def with_noise_scaled(self, times: float) -> PlanAllocation:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.accounting.error_model import ErrorModel
     from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.guarantees.planning_problem import PlanningProblem
 
@@ -93,7 +94,16 @@ def allocate_at_least_epsilon(
     targets: Mapping[str, Floats],
     at: Callable[[Fraction], PlanAllocation],
 ) -> PlanAllocation:
-    """Return the allocation of the smallest ε that meets the targets, by halving its logarithm.
+    """Return the allocation of the smallest ε that meets the targets: see `least_allocation`."""
+    return least_allocation(problem, targets, at)[1]
+
+
+def least_allocation(
+    problem: PlanningProblem,
+    targets: Mapping[str, Floats],
+    at: Callable[[Fraction], PlanAllocation],
+) -> tuple[Fraction, PlanAllocation]:
+    """Return the smallest ε that meets the targets, by halving its logarithm; its allocation.
 
     Parameters
     ----------
@@ -109,15 +119,7 @@ def allocate_at_least_epsilon(
     """
 
     def meets(allocation: PlanAllocation) -> bool:
-        models = error_models(problem, allocation)
-        summed = objective_errors(problem.request, problem.span, models)
-        ratios = [
-            (summed if name == "sum" else models[name].error) / target
-            for name, target in targets.items()
-        ]
-        worst = np.max(ratios, axis=0)
-        over_cells = worst.max() if problem.request.objective == "max" else worst.mean()
-        return bool(over_cells <= 1.0)
+        return target_ratio(problem, targets, error_models(problem, allocation)) <= 1.0
 
     low = high = SMALLEST_EPSILON
     # Most of the way up is quick; the halvings take their time.
@@ -143,4 +145,17 @@ def allocate_at_least_epsilon(
             high, allocation = middle, candidate
         else:
             low = middle
-    return allocation
+    return Fraction(high), allocation
+
+
+def target_ratio(
+    problem: PlanningProblem, targets: Mapping[str, Floats], models: Mapping[str, ErrorModel]
+) -> float:
+    """Return the largest ratio of an error to its target; with objective "mean" the average one."""
+    summed = objective_errors(problem.request, problem.span, models)
+    ratios = [
+        (summed if name == "sum" else models[name].error) / target
+        for name, target in targets.items()
+    ]
+    worst = np.max(ratios, axis=0)
+    return float(worst.max() if problem.request.objective == "max" else worst.mean())

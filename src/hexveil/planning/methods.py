@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import has_single_record
+from hexveil.accounting.suppression.clip_user import initial_errors, suppress_users
+from hexveil.accounting.suppression.heavy_users import SuppressionSource
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import SEARCH, parts_of_work, share_of_work
 from hexveil.mechanisms import ThresholdMechanism
+from hexveil.model.suppressed_pairs import no_pairs
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.approximate.gaussian_allocation import allocate_approximate
 from hexveil.planning.calibration import (
@@ -32,7 +35,6 @@ from hexveil.planning.optimizers import joint, per_cell
 from hexveil.planning.optimizers.independent_mean_variance import allocate_independently
 from hexveil.planning.optimizers.printed_clip_user import allocate_printed
 from hexveil.planning.request import WithinCellEpsilon, WithinEpsilon, WithinErrors
-from hexveil.theory import clip_user
 
 if TYPE_CHECKING:
     from hexveil.planning.allocation import PlanAllocation
@@ -176,7 +178,8 @@ def _check_equal_spans(problem: PlanningProblem) -> None:
 def _printed_clip_user(problem: PlanningProblem) -> PlanAllocation:
     """Return CLIP-USER as printed; its privacy loss follows from the loss of one cell."""
     _check_equal_spans(problem)
-    return allocate_printed(problem.occupancy.local(), float(problem.span[0]), problem.request)
+    source = SuppressionSource(problem.occupancy)
+    return allocate_printed(source, float(problem.span[0]), problem.request)
 
 
 def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
@@ -189,16 +192,16 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     occupancy, span, request = problem.occupancy, problem.span, problem.request
     _check_equal_spans(problem)
     error: ErrorKind = "sum" if request.error == "sum" and len(request.noised) == 2 else "separate"
-    cell_loss, width, local = epsilon, float(span[0]), occupancy.local()
-    everybody = np.ones(local.n_pairs, dtype=bool)
-    allocations = [allocate_independently(occupancy, span, request, cell_loss, everybody)]
+    cell_loss, width, source = epsilon, float(span[0]), SuppressionSource(occupancy)
+    nobody = no_pairs(occupancy)
+    allocations = [allocate_independently(occupancy, span, request, cell_loss, nobody)]
     for _ in parts_of_work(SEARCH, range(SUPPRESSION_ROUNDS)):
         targets = None if error == "sum" else _initial_errors(problem, cell_loss)
         if targets == (math.inf, math.inf):  # only variances of one record
             return allocate_independently(occupancy, span, request, cell_loss)
-        suppression = clip_user(local, width, cell_loss, error=error, targets=targets)
+        suppression = suppress_users(source, width, cell_loss, error=error, targets=targets)
         allocation = allocate_independently(
-            occupancy, span, request, cell_loss, suppression.contributing_pairs
+            occupancy, span, request, cell_loss, suppression.suppressed
         )
         allocations.append(allocation)
         # The ratio of exact loss to cell loss is that of the suppression at hand.
@@ -214,9 +217,7 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
 
 def _initial_errors(problem: PlanningProblem, cell_loss: Fraction) -> tuple[float, float]:
     """Return CLIP-USER's targets: the largest first error of each requested statistic."""
-    local, width = problem.occupancy.local(), float(problem.span[0])
-    start = clip_user(local, width, cell_loss, error="separate", targets=None).bound
-    assert isinstance(start, tuple)  # noqa: S101
+    start = initial_errors(problem.occupancy, float(problem.span[0]), cell_loss)
     names = problem.request.noised
     return (
         start[0] if "mean" in names else math.inf,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from hexveil.accounting import privacy_loss
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.clipped import clipped_mean
@@ -249,8 +250,9 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
         return _approximate(plan, statistics)
     # The arrays of the booking itself: the meter adds the losses up again from them.
     charges = plan_losses.loss_parameters(plan.problem, rows, plan.error_models)
-    charged = planning_problem.charged_occupancy(plan.problem, rows)
-    report = ClippedSensitivity(charged, *charges, lattice.width, mean_cells, variance_cells)
+    losses = plan_losses.charged(rows, privacy_loss.user_losses)
+    cells = lattice.width, mean_cells, variance_cells
+    report = ClippedSensitivity(plan.occupancy, *charges, *cells, losses)
     return ClippedAllocation(ClippedStage(tuple(statistics), report), plan.losses())
 
 
@@ -275,10 +277,12 @@ def _approximate(plan: Plan, statistics: list[ClippedStatistic]) -> ClippedAlloc
 
 def _renormalised_mean(plan: Plan, lattice: CellLattice, noise: Floats) -> RenormalisedMean:
     mean = RenormalisedMean(
-        plan.occupancy.local(),
+        plan.occupancy,
         lattice,
         noise,
-        planning_problem.whole_contributions(plan.problem, plan.allocation),
+        plan.allocation.contribution_cap,
+        plan.allocation.suppressed,
+        planning_problem.divisors(plan.problem, plan.allocation),
         plan.error_models["mean"],
     )
     mean.check_room(float(plan.requested_epsilon))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexveil.mechanisms.contract import Ints
-    from hexveil.model.occupancy import Arrays, Occupancy
+    from hexveil.model.occupancy import Arrays, Occupancy, PairColumns
     from hexveil.records.dataset import Dataset
 
 
@@ -32,7 +32,7 @@ class DistributedPairSums(PrivateSums):
         work: Callable[..., Ints],
         cells: Arrays = (),
         users: Arrays = (),
-        pairs: Arrays = (),
+        pairs: PairColumns = (),
     ) -> Ints:
         """Apply a function to all pairs: see `PrivateSums.map_cells`. PRIVATE."""
         integers: Ints = self._store.map_cells(occupancy, work, cells, users, pairs)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Arrays, Occupancy, Pairs
+    from hexveil.model.occupancy import Arrays, Occupancy, PairColumns, Pairs
     from hexveil.model.pair_bins import PairBins
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.records.units import Units
@@ -60,7 +60,7 @@ class Sums:
         work: Callable[..., Any],
         cells: Arrays = (),
         users: Arrays = (),
-        pairs: Arrays = (),
+        pairs: PairColumns = (),
     ) -> Any:  # noqa: ANN401  what the work returns
         """Map a function over the pairs and their sums, cell by cell: see `Dataset.map_cells`."""
         sums = (self.total,) if self.total_sq is None else (self.total, self.total_sq)
@@ -119,7 +119,11 @@ class Dataset:
             raise HexveilError("ids and occupancy do not belong together.")
 
     def map_cells(
-        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+        self,
+        work: Callable[..., Any],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: PairColumns = (),
     ) -> Any:  # noqa: ANN401  what the work returns
         """Map a function over all pairs and their sums, cell by cell. PRIVATE.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.model.distributed_occupancy import concatenate_columns
+from hexveil.model.distributed_occupancy import DistributedOccupancy, concatenate_columns
 from hexveil.records.dataset import Sums
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.distributed_occupancy import WholeGroup
-    from hexveil.model.occupancy import Arrays, Occupancy
+    from hexveil.model.occupancy import Arrays, Occupancy, PairColumns
     from hexveil.model.public_metadata import PublicMetadata
 
 
@@ -83,11 +83,13 @@ class DistributedSums(Sums):
         """Whether sums of squares are kept."""
         return bool(vars(self)["_squares"])
 
-    def map_cells(self, occupancy: Occupancy, work: Callable[..., Any], *arrays: Arrays) -> Any:  # noqa: ANN401  the result of the work
+    def map_cells(
+        self, occupancy: Occupancy, work: Callable[..., Any], *arrays: PairColumns
+    ) -> Any:  # noqa: ANN401  the result of the work
         """Map a function over the pairs and their sums, cell by cell: see `Dataset.map_cells`."""
         cells, users, pairs = arrays
-        if pairs:
-            occupancy.local()  # refuses, and says what to do
+        if isinstance(occupancy, DistributedOccupancy):
+            work = occupancy.with_columns(work, pairs)
         return concatenate_columns(vars(self)["_store"].map_sums(work, cells, users))
 
     def sum_over_users(

@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from distributed_blocks import distributed_dataset
-from hexveil.base.errors import HexveilError, InputError, StorageError
+from hexveil.base.errors import HexveilError, StorageError
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Labels
 from hexveil.model.pair_bins import PairBins
 from hexveil.planning import plan
+from hexveil.planning.serialization.plan_codec import encode
 from hexveil.publishing import release
 from hexveil.records.duckdb import refusals
 from hexveil.records.duckdb.packing import packed_records
@@ -146,8 +147,13 @@ def test_plans_and_releases_are_those_of_blocks_anywhere(delta, records, small, 
     done = release(found, plans[0], ledger=book)
     done.write(tmp_path / "map")
     assert done.table.num_rows == found.occupancy.n_cells
-    with pytest.raises(InputError, match=r"in one machine's memory.* read with more memory"):
-        plan(found.public, epsilon=30, method="clip-user")
+    suppressed = [
+        plan(one.public, method="clip-user", cell_epsilon=1, clip_user="printed", advise=False)
+        for one in (found, held)
+    ]
+    assert suppressed[0].allocation.suppressed_pairs.cell.size
+    assert encode(suppressed[0]) == encode(suppressed[1])
+    np.testing.assert_array_equal(*(one.losses() for one in suppressed))
     # Blocks of users have sums as well: of each user what it reported in all cells.
     asked = {"epsilon": 30, "clipping_range": "two-stage", "advise": False}
     plans = [plan(replace(one.public, recount=None), **asked) for one in (found, held)]

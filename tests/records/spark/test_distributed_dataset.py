@@ -213,7 +213,16 @@ def _fails(pairs, total, _squares):
     raise ValueError(f"bus 3 has {SECRET}, {total[:3]} of {pairs.n[:3]}")
 
 
-def test_what_needs_pairs_at_hand_says_so(elsewhere):
-    """Suppression of pairs is refused in one sentence."""
-    with pytest.raises(InputError, match="in one machine's memory"):
-        hv.plan(elsewhere, epsilon=1, advise=False, method="clip-user")
+@pytest.mark.slow
+def test_users_are_suppressed_as_on_one_machine(elsewhere, here, tmp_path):
+    """The same pairs, losses and whole numbers; others are in test_distributed_plan.py."""
+    asked = {"method": "clip-user", "clip_user": "printed", "cell_epsilon": "0.05"}
+    there, same = (hv.plan(one, advise=False, **asked) for one in (elsewhere, here))
+    there = hv.Plan.load(there.save(tmp_path / "plan"), elsewhere.occupancy)
+    dropped = there.allocation.suppressed_pairs.of(here.occupancy)
+    assert dropped.any()
+    np.testing.assert_array_equal(dropped, same.allocation.suppressed_pairs)
+    np.testing.assert_array_equal(there.losses(), same.losses())
+    (numbers, _, _), (others, _, _) = run(elsewhere, there), run(here, same)
+    for (integers, _), (other, _) in zip(numbers, others, strict=True):
+        np.testing.assert_array_equal(integers, other)

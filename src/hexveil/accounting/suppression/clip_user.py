@@ -32,15 +32,19 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from hexveil.accounting.suppression.heavy_users import SuppressionSource
 from hexveil.accounting.suppression.suppression_stages import TIE, SuppressionRun, SuppressionStage
 from hexveil.accounting.suppression.suppression_state import CellError
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
+from hexveil.model.suppressed_pairs import suppressed_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.accounting.suppression.heavy_users import SuppressionCounts
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.suppressed_pairs import Suppressed
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -55,8 +59,9 @@ class Suppression:
 
     Attributes
     ----------
-    contributions : ndarray of int64, shape (n_pairs,)
-        Contributed samples of each (cell, user) pair, in the occupancy's order; 0 where suppressed.
+    occupancy : Occupancy
+    suppressed : ndarray of bool, shape (n_pairs,), or SuppressedPairs
+        Pairs of which nothing contributes: a list of them where pairs are distributed.
     degradation : int
         K, the most cells that a user still occupies: the release loses at most K ε (COMP
         Proposition V.1; ERRATA 3 gives the loss itself).
@@ -71,7 +76,8 @@ class Suppression:
     stages : tuple of Stage
     """
 
-    contributions: Ints
+    occupancy: Occupancy
+    suppressed: Suppressed
     degradation: int
     mean_errors: Floats
     variance_errors: Floats
@@ -79,6 +85,12 @@ class Suppression:
     bound: float | tuple[float, float]
     exempt: int
     stages: tuple[SuppressionStage, ...]
+
+    @property
+    def contributions(self) -> Ints:
+        """Contributed samples of each (cell, user) pair at hand; 0 where suppressed."""
+        local = self.occupancy.local()
+        return np.where(suppressed_column(self.suppressed, local), 0, local.n)
 
     @property
     def contributing_pairs(self) -> NDArray[np.bool_]:
@@ -102,7 +114,7 @@ class Suppression:
 
 
 def clip_user(
-    occupancy: LocalOccupancy,
+    occupancy: Occupancy,
     span: float,
     epsilon: Number,
     *,
@@ -156,25 +168,87 @@ def clip_user(
     >>> done.stages[0]
     SuppressionStage(degree=2, users=1, suppressed=1, finished=True)
     """
+    return suppress_users(
+        SuppressionSource(occupancy),
+        span,
+        epsilon,
+        bound=bound,
+        error=error,
+        targets=targets,
+        unfinished_stage=unfinished_stage,
+    )
+
+
+def suppress_users(
+    source: SuppressionSource,
+    span: float,
+    epsilon: Number,
+    *,
+    bound: float | None = None,
+    error: ErrorKind = "sum",
+    targets: tuple[float, float] | None = None,
+    unfinished_stage: Unfinished = "undo",
+) -> Suppression:
+    """Return the same, with counts of a source that several runs share: see `clip_user`."""
     cell_loss = float(to_positive_fraction(epsilon, "epsilon"))
     width = float(to_positive_fraction(span, "span"))
     _check_words(error, unfinished_stage)
+    occupancy = source.occupancy
     if not occupancy.n_pairs:
         raise InputError("the occupancy is empty: CLIP-USER needs at least one cell.")
     # Errors are reported in value units; only the comparison is in shares of the targets.
-    cell_error = CellError.of(width, cell_loss, None)
-    limits = _limits(cell_error.parts(*_totals(occupancy)), error, bound, targets)
+    cell_error, whole = CellError.of(width, cell_loss, None), _whole_cells(occupancy)
+    limits = _limits(cell_error.parts(*whole), error, bound, targets)
     shares = limits if isinstance(limits, tuple) else None
     measure = CellError.of(width, cell_loss, shares)
-    exempt = _exempt(measure.errors(*_totals(occupancy)))
-    run = SuppressionRun(occupancy, measure, 1.0 if isinstance(limits, tuple) else limits, exempt)
-    stages = tuple(run.stages())
+    exempt = _exempt(measure.errors(*whole))
+    limit = 1.0 if isinstance(limits, tuple) else limits
+    counts, rows, stages = _run(source, measure, limit, exempt)
     undone = stages[-1].suppressed if unfinished_stage == "undo" else 0
-    capped = occupancy.n.copy()
-    capped[run.suppressed[: len(run.suppressed) - undone]] = 0
-    degree = np.bincount(occupancy.user[capped > 0])
-    errors = cell_error.parts(*_totals(occupancy, capped))
-    return Suppression(capped, int(degree.max()), *errors, error, limits, exempt, stages)
+    gone = np.array(rows[: len(rows) - undone], dtype=np.int64)
+    remaining = counts.n.copy()
+    remaining[gone] = 0
+    degree = counts.cells_per_user - np.bincount(counts.user[gone], minlength=counts.n_users)
+    # Of distributed pairs users of fewer cells than all that are here may have the most left.
+    others = _most_cells_below(occupancy, stages)
+    errors = cell_error.parts(*_remaining_cells(counts, remaining, gone))
+    return Suppression(
+        occupancy,
+        source.suppressed(gone),
+        max(int(degree.max()), others),
+        *errors,
+        error,
+        limits,
+        exempt,
+        stages,
+    )
+
+
+def initial_errors(occupancy: Occupancy, span: float, epsilon: Number) -> tuple[float, float]:
+    """Return the largest errors of mean and variance over cells before anybody is suppressed."""
+    measure = CellError.of(float(span), float(to_positive_fraction(epsilon, "epsilon")), None)
+    mean, variance = measure.parts(*_whole_cells(occupancy))
+    return float(mean.max()), float(variance.max())
+
+
+def _run(
+    source: SuppressionSource, measure: CellError, limit: float, exempt: int
+) -> tuple[SuppressionCounts, list[int], tuple[SuppressionStage, ...]]:
+    """Return the counts of a whole run, its suppressed pairs in order, and its stages."""
+    counts, least = source.first()
+    while True:
+        run = SuppressionRun(counts, measure, limit, exempt)
+        stages = tuple(run.stages(least))
+        if least == 1 or not stages[-1].finished:
+            return counts, run.suppressed, stages
+        # What the run would do next depends on users that are not here: again, with more.
+        counts, least = source.more()
+
+
+def _most_cells_below(occupancy: Occupancy, stages: tuple[SuppressionStage, ...]) -> int:
+    """Return the most cells of users that no stage treated; 0 without any."""
+    cells = occupancy.cells_per_user
+    return int(cells.max(where=cells < stages[-1].degree, initial=0))
 
 
 def _check_words(error: str, unfinished_stage: str) -> None:
@@ -186,14 +260,20 @@ def _check_words(error: str, unfinished_stage: str) -> None:
             raise InputError(f'{name} must be "{choices[0]}" or "{choices[1]}", got {word!r}.')
 
 
-def _totals(
-    occupancy: LocalOccupancy, contributions: Ints | None = None
+def _whole_cells(occupancy: Occupancy) -> tuple[Ints, Ints, Ints]:
+    """Return n, the largest Γ and N of each cell where all samples contribute."""
+    records = occupancy.records_per_cell
+    return records, occupancy.largest_count, records
+
+
+def _remaining_cells(
+    counts: SuppressionCounts, remaining: Ints, gone: Ints
 ) -> tuple[Ints, Ints, Ints]:
-    """Return n, the largest Γ and N of each cell; by default all samples contribute."""
-    remaining = occupancy.n if contributions is None else contributions
-    begin = occupancy.start[:-1]
-    n, top = np.add.reduceat(remaining, begin), np.maximum.reduceat(remaining, begin)
-    return n, top, occupancy.records_per_cell
+    """Return n, the largest Γ and N of each cell once some pairs are suppressed."""
+    records = counts.records_per_cell
+    left = records.copy()
+    np.subtract.at(left, counts.cell[gone], counts.n[gone])
+    return left, np.maximum.reduceat(remaining, counts.start[:-1]), records
 
 
 def _limits(

@@ -19,6 +19,7 @@ first or last such cap. So every Γ, its two neighbours, A and its two neighbour
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +32,8 @@ from hexveil.base.rational import Number, to_positive_fraction
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
+    from hexveil.model.suppressed_pairs import Suppressed
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -104,15 +106,44 @@ def cap_after_suppression(
         None,
     )
     remaining = _checked(occupancy, contributions)
-    best = [
-        _best_cap(np.sort(remaining[i:j][remaining[i:j] > 0]), int(total), measure)
-        for i, j, total in zip(
-            occupancy.start[:-1], occupancy.start[1:], occupancy.records_per_cell, strict=True
-        )
-    ]
-    caps, n = np.array(best, dtype=np.int64).T
+    caps, n = _best_caps(occupancy, occupancy.records_per_cell, remaining, measure)
     errors = measure.parts(n, caps, occupancy.records_per_cell)
     return CellCaps(caps, np.minimum(remaining, caps[occupancy.cell]), *errors)
+
+
+def caps_of_remaining(
+    occupancy: Occupancy, suppressed: Suppressed, span: float, epsilon: Number
+) -> tuple[Ints, Ints]:
+    """Return the best cap of each cell after suppression, and the samples that then contribute.
+
+    What `cap_after_suppression` finds, wherever pairs are.
+    """
+    measure = CellError.of(
+        float(to_positive_fraction(span, "span")),
+        float(to_positive_fraction(epsilon, "epsilon")),
+        None,
+    )
+    work = partial(_caps_without, measure=measure)
+    caps, n = occupancy.map_cells(work, (occupancy.records_per_cell,), (), (suppressed,))
+    return caps, n
+
+
+def _caps_without(
+    pairs: Pairs, records: Ints, suppressed: NDArray[np.bool_], measure: CellError
+) -> tuple[Ints, Ints]:
+    return _best_caps(pairs, records, np.where(suppressed, 0, pairs.n), measure)
+
+
+def _best_caps(
+    pairs: Pairs, records: Ints, remaining: Ints, measure: CellError
+) -> tuple[Ints, Ints]:
+    """Return `_best_cap` of each cell; `remaining` is Γ of each pair."""
+    best = [
+        _best_cap(np.sort(remaining[i:j][remaining[i:j] > 0]), int(total), measure)
+        for i, j, total in zip(pairs.start[:-1], pairs.start[1:], records, strict=True)
+    ]
+    caps, n = np.array(best, dtype=np.int64).T
+    return caps, n
 
 
 def _checked(occupancy: LocalOccupancy, contributions: ArrayLike) -> Ints:

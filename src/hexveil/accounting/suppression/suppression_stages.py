@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.accounting.suppression.heavy_users import SuppressionCounts
     from hexveil.accounting.suppression.suppression_state import CellError
-    from hexveil.model.occupancy import LocalOccupancy
 
     Ints = NDArray[np.int64]
     Candidate = tuple[int, int, int]  # cell, count, pair
@@ -187,7 +187,7 @@ class SuppressionRun:
     """One execution: remaining records per user, and the suppressed pairs in order."""
 
     def __init__(
-        self, occupancy: LocalOccupancy, measure: CellError, limit: float, exempt: int
+        self, occupancy: SuppressionCounts, measure: CellError, limit: float, exempt: int
     ) -> None:
         self._occupancy, self._cells = occupancy, RemainingCounts(occupancy)
         by_user = np.argsort(occupancy.user, kind="stable")
@@ -197,14 +197,20 @@ class SuppressionRun:
         self._rules = self._cells, measure, limit * (1.0 + TIE)
         self.suppressed: list[int] = []
 
-    def stages(self) -> Iterator[SuppressionStage]:
-        """Run and report the stages until one halts: at the latest, users of the exempt cell."""
+    def stages(self, least: int = 1) -> Iterator[SuppressionStage]:
+        """Run and report the stages until one halts: at the latest, users of the exempt cell.
+
+        Parameters
+        ----------
+        least : int
+            Fewest cells of users whose pairs are all among the counts: the last stage.
+        """
         degree = self._occupancy.cells_per_user
         order = np.argsort(-degree, kind="stable")
         rising = -degree[order]
         largest = int(degree.max())
         treat = self._wide() if largest > WIDE else self._narrow()
-        for d in range(largest, 0, -1):
+        for d in range(largest, least - 1, -1):
             if d == WIDE and d < largest:
                 treat = self._narrow()
             users = np.sort(order[: np.searchsorted(rising, -d, side="right")])

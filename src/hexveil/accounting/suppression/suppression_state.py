@@ -20,7 +20,7 @@ from hexveil.accounting.sensitivity import variance_share
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.accounting.suppression.heavy_users import SuppressionCounts
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -132,7 +132,7 @@ class RemainingCounts:
     all suppressions together cost no more than the pairs there are.
     """
 
-    def __init__(self, occupancy: LocalOccupancy) -> None:
+    def __init__(self, occupancy: SuppressionCounts) -> None:
         order = np.lexsort((-occupancy.n, occupancy.cell))
         place = np.empty(order.size, dtype=np.int64)
         place[order] = np.arange(order.size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from hexveil.accounting.suppression.heavy_users import SuppressionSource
 from hexveil.cli.output import formatting
 from hexveil.planning.optimizers.printed_clip_user import printed_suppression
 
@@ -48,7 +49,8 @@ def clip_user_json(plan: Plan) -> dict[str, Any]:
 
 
 def _suppression(plan: Plan) -> Suppression:
-    return printed_suppression(plan.occupancy.local(), float(plan.span[0]), plan.request)
+    source = SuppressionSource(plan.occupancy)
+    return printed_suppression(source, float(plan.span[0]), plan.request)
 
 
 def _cell_epsilon(plan: Plan) -> float:

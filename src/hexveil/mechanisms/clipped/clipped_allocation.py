@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     )
     from hexveil.mechanisms.sensitivity_report import GaussianNoise, SquaredMoves
     from hexveil.model.occupancy import Occupancy, Pairs
+    from hexveil.model.suppressed_pairs import Suppressed
 
 CELLS = "cells"
 """Name of the stage in which the cells' own numbers are drawn: the last of every release."""
@@ -106,15 +107,18 @@ class ClippedSensitivity(ReadOnlyArrays):
         Width of each cell's bounds in quanta.
     mean_cells, variance_cells : ndarray of int64
         Cells of the entries of the request, means first.
+    losses : callable
+        The formula, as a function of pairs.
     """
 
     occupancy: Occupancy
     charges: LossParameters
     users: tuple[Floats, ...]
-    suppressed: tuple[NDArray[np.bool_], ...]
+    suppressed: tuple[Suppressed, ...]
     width: Ints
     mean_cells: Ints
     variance_cells: Ints
+    losses: Callable[..., Floats] = privacy_loss.user_losses
 
     def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
         """Return each user's loss, rounded down: see `SensitivityReport`."""
@@ -131,9 +135,7 @@ class ClippedSensitivity(ReadOnlyArrays):
         planned = self.charges.variance_noise[self.variance_cells]
         variance_noise[self.variance_cells] = planned * (variances / STEPS)
         parameters = self.charges._replace(noise=noise, variance_noise=variance_noise)
-        rounded_up = self.occupancy.map_users(
-            privacy_loss.user_losses, parameters, self.users, self.suppressed
-        )
+        rounded_up = self.occupancy.map_users(self.losses, parameters, self.users, self.suppressed)
         # A sum of up to as many quotients of doubles as a user has cells, each rounded up before.
         most_cells = int(self.occupancy.cells_per_user.max())
         return np.asarray(rounded_up * (1.0 - 2.0**-46 - most_cells * 2.0**-51))

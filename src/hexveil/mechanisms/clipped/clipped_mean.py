@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
     from hexveil.model.occupancy import Occupancy, Pairs
+    from hexveil.model.suppressed_pairs import Suppressed
 
     Bools = NDArray[np.bool_]
 
@@ -127,7 +128,7 @@ class ClippedMean(ReadOnlyArrays):
     span_quanta : ndarray of float, shape (n_cells,)
         Quanta in the bounds, of which whole ones count; zeros if parts may.
     factor : ndarray of float, shape (n_users,)
-    suppressed : tuple of ndarray of bool, shape (n_pairs,)
+    suppressed : tuple of ndarray of bool, shape (n_pairs,), or of SuppressedPairs
         Pairs that contribute nothing, if any are.
     error : ErrorModel
     """
@@ -138,7 +139,7 @@ class ClippedMean(ReadOnlyArrays):
     cap: Ints
     span_quanta: Floats
     factor: Floats
-    suppressed: tuple[Bools, ...]
+    suppressed: tuple[Suppressed, ...]
     error: ErrorModel
     name: str = "mean"
 

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.clipped.clipped_mean import Bools, CellLattice
     from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
     from hexveil.model.occupancy import Occupancy, Pairs
+    from hexveil.model.suppressed_pairs import Suppressed
 
 STEPS = 2**30
 """Lattice steps in one Laplace scale: the integer noise scale of every cell."""
@@ -84,7 +85,7 @@ class ClippedVariance(ReadOnlyArrays):
     cap : ndarray of int64, shape (n_cells,)
         t: records that count of a user.
     factor : ndarray of float, shape (n_users,)
-    suppressed : tuple of ndarray of bool, shape (n_pairs,)
+    suppressed : tuple of ndarray of bool, shape (n_pairs,), or of SuppressedPairs
         Pairs that contribute nothing, if any are.
     error : ErrorModel
     divisor : ndarray of int64, shape (n_cells,)
@@ -96,7 +97,7 @@ class ClippedVariance(ReadOnlyArrays):
     noise: Floats
     cap: Ints
     factor: Floats
-    suppressed: tuple[Bools, ...]
+    suppressed: tuple[Suppressed, ...]
     error: ErrorModel
     divisor: Ints
     name: str = "variance"
@@ -119,7 +120,8 @@ class ClippedVariance(ReadOnlyArrays):
     def moves(self) -> Separate:
         """Return by how many steps each pair moves its cell's number, where noised: module head."""
         pairs = self.occupancy.local()
-        by = self.moved_by(pairs, *self.move_parameters(), self.factor, *self.suppressed)
+        suppressed = [column for column in self.suppressed if isinstance(column, np.ndarray)]
+        by = self.moved_by(pairs, *self.move_parameters(), self.factor, *suppressed)
         rows = np.flatnonzero(by > 0)
         entry = np.searchsorted(self.noised_cells, pairs.cell[rows])
         return Separate(pairs.user[rows], entry.astype(np.int64), by[rows])

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.contributions import whole_records
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ROOM
@@ -31,10 +32,13 @@ from hexveil.mechanisms.contract import EstimateGrid
 from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
-    from hexveil.model.occupancy import LocalOccupancy, Pairs
+    from hexveil.model.occupancy import Occupancy, Pairs
+    from hexveil.model.suppressed_pairs import Suppressed
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,26 +47,27 @@ class RenormalisedMean(ReadOnlyArrays):
 
     Attributes
     ----------
-    occupancy : LocalOccupancy
+    occupancy : Occupancy
     lattice : CellLattice
     noise : ndarray of float, shape (n_cells,)
         R: noise scale in half quanta, rounded up.
-    contributions : ndarray of int64, shape (n_pairs,)
-        Γ of each pair; some of each cell.
+    cap : ndarray of int64, shape (n_cells,)
+        Largest Γ in each cell: at most so many records of a user count.
+    suppressed : tuple of ndarray of bool, shape (n_pairs,), or of SuppressedPairs
+        Pairs of which Γ is 0; some of each cell remain.
+    totals : ndarray of int64, shape (n_cells,)
+        Samples that contribute to each cell: n.
     error : ErrorModel
     """
 
-    occupancy: LocalOccupancy
+    occupancy: Occupancy
     lattice: CellLattice
     noise: Floats
-    contributions: Ints
+    cap: Ints
+    suppressed: tuple[Suppressed, ...]
+    totals: Ints
     error: ErrorModel
     name: str = "mean"
-
-    @property
-    def totals(self) -> Ints:
-        """Samples that contribute to each cell: n."""
-        return np.asarray(np.add.reduceat(self.contributions, self.occupancy.start[:-1]))
 
     @property
     def noised_cells(self) -> Ints:
@@ -87,8 +92,8 @@ class RenormalisedMean(ReadOnlyArrays):
         It leaves only through the noise door. One user moves entry g by at most 2 Γ S (module
         head).
         """
-        cells = self.lattice.lower, self.lattice.width
-        return sums.map_cells(self.occupancy, _measure, cells, (), (self.contributions,))
+        cells = self.lattice.lower, self.lattice.width, self.cap
+        return sums.map_cells(self.occupancy, _measure, cells, (), self.suppressed)
 
     def estimates(self, noisy: Ints) -> Floats:
         """Return the published mean of each cell from its noisy integer, in value units."""
@@ -114,7 +119,7 @@ class RenormalisedMean(ReadOnlyArrays):
         """
         if not (self.noise > 0).all() or not (self.totals > 0).all():
             raise InputError("the plan has a cell without contributions or noise; plan again.")
-        largest = self.occupancy.n.astype(np.float64) ** 2
+        largest = self.occupancy.largest_count.astype(np.float64) ** 2
         fits = (2.0 * self.lattice.width * self.totals + TAIL * self.noise < ROOM).all()
         if not fits or not (4.0 * largest < ROOM).all():
             raise InputError(
@@ -129,9 +134,10 @@ def _measure(
     _squares: object,
     lower: Ints,
     width: Ints,
-    contributions: Ints,
+    cap: Ints,
+    *suppressed: NDArray[np.bool_],
 ) -> Ints:
-    m = pairs.n
+    m, contributions = pairs.n, whole_records(pairs, cap, *suppressed)
     within = np.clip(total - lower[pairs.cell] * m, 0, width[pairs.cell] * m)
     # In two parts, since Γ s' need not fit 64 bits; half of m rounds to the nearest.
     quotient, remainder = np.divmod(within, m)

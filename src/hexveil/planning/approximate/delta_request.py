@@ -44,16 +44,6 @@ def check_delta_request(request: Request) -> None:
         )
 
 
-def check_units(request: Request, occupancy: Occupancy) -> None:
-    """Refuse a δ of 1 over the number of units or more, and targets without all pairs at hand."""
-    check_population(occupancy, request.delta)
-    if isinstance(request.limit, WithinErrors) and not occupancy.is_local:
-        raise InputError(
-            "delta with target errors needs the (cell, user) pairs at hand, and these stay "
-            "elsewhere; give epsilon, or leave out delta."
-        )
-
-
 def check_population(occupancy: Occupancy, delta: Fraction) -> None:
     """Refuse a δ of 1 over the number of units or more."""
     check_delta(float(delta), occupancy.n_users)

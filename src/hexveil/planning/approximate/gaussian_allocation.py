@@ -26,17 +26,21 @@ from hexveil.planning.allocation import (
     PerCellRange,
     PlanAllocation,
     PrivateRange,
-    WithinBounds,
     full_factors,
 )
-from hexveil.planning.approximate.delta_request import check_units, square_to_spend
+from hexveil.planning.approximate.delta_request import check_population, square_to_spend
+from hexveil.planning.approximate.distributed_targets import (
+    bounded_rows,
+    meet_average_targets,
+    meet_each_target,
+    rates_of_rows,
+)
 from hexveil.planning.approximate.distributed_weights import find_gaussian_weights
 from hexveil.planning.approximate.gaussian_mean_error import (
-    GaussianSolution,
     minimize_gaussian_error,
 )
 from hexveil.planning.approximate.gaussian_targets import AIM, least_rates
-from hexveil.planning.calibration import allocate_at_least_epsilon
+from hexveil.planning.calibration import least_allocation
 from hexveil.planning.clipping_range import cell_ranges, private_range, variance_range
 from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.fast_prediction import ITERATIONS, RangeCandidate
@@ -45,9 +49,8 @@ from hexveil.planning.clipping_range.user_weights import SMALL_PROBLEM_PAIRS, we
 from hexveil.planning.clipping_range.weight_search import in_whole_parts
 from hexveil.planning.guarantees.plan_errors import error_models, objective_errors
 from hexveil.planning.guarantees.plan_losses import booked_per_user, choices_square
-from hexveil.planning.optimizers.joint import FACTOR_RESOLUTION, relative_targets
+from hexveil.planning.optimizers.joint import relative_targets
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights
-from hexveil.planning.optimizers.noise_quantization import quantize_noise_scales
 from hexveil.planning.optimizers.user_sample import fetch_sample
 from hexveil.planning.request import WithinErrors
 
@@ -79,11 +82,11 @@ def allocate_approximate(problem: PlanningProblem) -> PlanAllocation:
     Raises
     ------
     InputError
-        If δ is not below one over the number of units, target errors are asked for pairs that stay
-        elsewhere, or nothing could be measured within so small an ε.
+        If δ is not below one over the number of units, or nothing could be measured within so
+        small an ε.
     """
     request, occupancy = problem.request, problem.occupancy
-    check_units(request, occupancy)
+    check_population(occupancy, request.delta)
     if isinstance(request.limit, WithinErrors):
         return _within_errors(problem, request.limit.targets)
     square = square_to_spend(request)
@@ -123,7 +126,7 @@ def _within_bounds(problem: PlanningProblem, square: Fraction) -> PlanAllocation
     occupancy = problem.occupancy
     weights = ObjectiveWeights.of(problem.request, problem.span, occupancy)
     solution = minimize_gaussian_error(occupancy, weights, float(square))
-    return _calibrated(problem, square, _bounded_rows(occupancy, solution))
+    return _calibrated(problem, square, bounded_rows(occupancy, solution.rate, solution.factor))
 
 
 def _within_errors(problem: PlanningProblem, targets: Mapping[str, Floats]) -> PlanAllocation:
@@ -131,42 +134,42 @@ def _within_errors(problem: PlanningProblem, targets: Mapping[str, Floats]) -> P
 
     Each cell its own; with objective "mean" all of them on average.
     """
+    if problem.occupancy.is_local:
+        return _least_allocation(problem, targets, 1.0)[1]
+    local, cells, part = fetch_sample(problem.occupancy)
+    some = replace(problem, occupancy=local, span=problem.span[cells])
+    own = {name: target[cells] for name, target in targets.items()}
+    near, rows = _least_allocation(some, own, part)
+    if part == 1.0:
+        return rows
+    if problem.request.objective == "mean":
+        return meet_average_targets(problem, targets, near, _within_bounds)
+    return meet_each_target(problem, targets, near, rates_of_rows(local, rows), cells)
+
+
+def _least_allocation(
+    problem: PlanningProblem, targets: Mapping[str, Floats], part: float
+) -> tuple[Fraction, PlanAllocation]:
+    """Return the least ε at which these users meet the targets as a part of all, and the rows."""
     occupancy, request = problem.occupancy, problem.request
     weights = ObjectiveWeights.of(request, problem.span, occupancy)
     aim = relative_targets(targets, problem.span, occupancy, AIM)
-    constants = GaussianSolution(
-        np.zeros((2, occupancy.n_cells)), np.ones(occupancy.n_users), weights.constant_error()
-    )
+    nothing, everybody = np.zeros((2, occupancy.n_cells)), np.ones(occupancy.n_users)
+    constants = bounded_rows(occupancy, nothing, everybody)
 
     def at(epsilon: Fraction) -> PlanAllocation:
         try:
-            square = calibrated_square(epsilon, request.delta)
+            square = calibrated_square(epsilon, request.delta) / Fraction(part) ** 2
         except InputError:  # so small an ε leaves nothing to measure with
-            return _bounded_rows(occupancy, constants)
+            return constants
         if request.objective == "mean":
             return _within_bounds(problem, square)
         found = least_rates(occupancy, weights, aim, float(square))
         if found is None:
-            return _bounded_rows(occupancy, constants)
-        return _calibrated(problem, square, _bounded_rows(occupancy, found))
+            return constants
+        return _calibrated(problem, square, bounded_rows(occupancy, found.rate, found.factor))
 
-    return allocate_at_least_epsilon(problem, targets, at)
-
-
-def _bounded_rows(occupancy: Occupancy, solution: GaussianSolution) -> PlanAllocation:
-    """Return rows within bounds from rates and factors."""
-    live = solution.rate > 0
-    noise = np.divide(1.0, solution.rate, out=np.zeros_like(solution.rate), where=live)
-    largest = occupancy.largest_count
-    return PlanAllocation(
-        mechanism="factors",
-        contribution_cap=np.where(live[0], largest, 0),
-        noise_scale_records=quantize_noise_scales(noise[0] * occupancy.records_per_cell),
-        variance_cap=np.where(live[1], largest, 0),
-        variance_noise=noise[1],
-        contribution_factor=np.floor(solution.factor * FACTOR_RESOLUTION) / FACTOR_RESOLUTION,
-        clipping=WithinBounds(),
-    )
+    return least_allocation(problem, targets, at)
 
 
 def _calibrated(

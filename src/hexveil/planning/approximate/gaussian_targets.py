@@ -65,6 +65,24 @@ def least_rates(
     return None
 
 
+def least_rates_by(
+    problem: GaussianProblem, targets: Targets, begin: Floats, rounds: int
+) -> tuple[Floats, Floats] | None:
+    """Return rates that meet the targets by some rounds from other rates, and factors.
+
+    Whatever the rates begin with, those returned meet the targets with the factors returned. None
+    if a round leaves a target no room.
+    """
+    rate, factor = begin, problem.factors(begin)
+    for round_number in range(rounds):
+        factor = problem.factors(rate) if round_number else factor
+        found = _rates(targets, np.maximum(1.0 - problem.shares.per_cell(factor), 0.0))
+        if found is None:
+            return None
+        rate = found
+    return rate, factor
+
+
 def _rates(targets: Targets, away: Floats) -> Floats | None:
     """Return the least rates of Gaussian noise that meet the targets; None if none do."""
     found = targets.rates(away)

@@ -92,11 +92,6 @@ def explain_absence(plan: Plan) -> str | None:
     """Return why mechanisms of one cell are not compared on a plan's request, or None."""
     if not isinstance(plan.request.limit, WithinEpsilon) or plan.request.noised != ("mean",):
         return "Mechanisms of one cell are compared for means within an epsilon only."
-    if not plan.occupancy.is_local:
-        return (
-            "Mechanisms of one cell are compared where all pairs of cells and users are in memory. "
-            'Plan one by itself, with the method "per-cell".'
-        )
     if plan.occupancy.n_cells > MAX_CELLS:
         return (
             f"Mechanisms of one cell are compared on at most {MAX_CELLS} cells; here are "

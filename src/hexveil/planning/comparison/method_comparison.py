@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.contributions import contributed_records
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work, share_of_work
 from hexveil.mechanisms import OptimalClipping
@@ -18,6 +19,7 @@ from hexveil.planning.allocation import range_kind
 from hexveil.planning.calibration import spend_epsilon
 from hexveil.planning.comparison.mechanism_comparison import MechanismRow, compare_mechanisms
 from hexveil.planning.guarantees.plan_errors import objective_errors
+from hexveil.planning.guarantees.planning_problem import caps_and_quanta
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.printed_clip_user import cell_epsilon_within
 from hexveil.planning.plan import Plan
@@ -26,6 +28,9 @@ from hexveil.planning.request import WithinErrors
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Pairs
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.request import ClipUserForm, Method, Objective, Request
 
@@ -190,7 +195,7 @@ def compare_ranges(plan: Plan) -> list[ComparisonRow]:
     """
     one_pair = np.ptp(plan.lower) == 0 and np.ptp(plan.upper) == 0
     request = replace(plan.request, clipping_range="private")
-    if request.interval_needs is not None or not one_pair or not plan.occupancy.is_local:
+    if request.interval_needs is not None or not one_pair:
         return []
     rows = []
     for mode in parts_of_work(COMPARING, RANGES):
@@ -288,10 +293,28 @@ def _completed(row: ComparisonRow, plan: Plan, planned: Callable[[], Plan]) -> C
 
 def shrunk(plan: Plan) -> int:
     """Return how many users are not kept whole in some cell."""
-    occupancy = plan.occupancy.local()
-    is_unclipped = np.ones(occupancy.n_pairs, dtype=bool)
+    occupancy, rows = plan.occupancy, plan.allocation
+    is_reduced = np.zeros(occupancy.n_users, dtype=bool)
     for name, model in plan.error_models.items():
         # A cell that publishes a constant clips nobody.
-        is_noised = model.noised[occupancy.cell]
-        is_unclipped &= ~is_noised | (plan.contributions(name) >= occupancy.n)
-    return int(np.unique(occupancy.user[~is_unclipped]).size)
+        cells = np.asarray(model.noised), *caps_and_quanta(plan.problem, rows, name)
+        users = (rows.contribution_factor,)
+        is_reduced |= occupancy.map_users(_reduced_users, cells, users, rows.suppressed)
+    return int(is_reduced.sum())
+
+
+def _reduced_users(
+    pairs: Pairs,
+    noised: NDArray[np.bool_],
+    cap: NDArray[np.int64],
+    span_quanta: NDArray[np.float64],
+    factor: NDArray[np.float64],
+    *suppressed: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Return which users do not contribute all of their records to some noised cell."""
+    records = contributed_records(pairs, cap, span_quanta, factor)
+    is_whole = records >= pairs.n
+    for is_suppressed in suppressed:
+        is_whole &= ~is_suppressed
+    reduced = pairs.user[noised[pairs.cell] & ~is_whole]
+    return np.bincount(reduced, minlength=pairs.n_users) > 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
-from hexveil.base.work_share import COUNTING, SEARCH, part_of_work, share_of_work
+from hexveil.base.work_share import COUNTING, SEARCH, part_of_work, parts_of_work, share_of_work
 from hexveil.model.cells import Cells
 from hexveil.planning.allocation import range_kind
 from hexveil.planning.clipping_range.cell_ranges import may_support_cell_ranges

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.contributions import contributes_wholly, lost_shares
 from hexveil.accounting.error_model import (
     MAX_CONSTANT_ERROR,
     ErrorModel,
@@ -32,10 +33,9 @@ from hexveil.planning.clipping_range.variance_range import variance_error_model
 from hexveil.planning.guarantees.planning_problem import (
     PlanningProblem,
     clipped_share,
-    contributes_wholly,
     divisors,
+    map_contributions,
     mean_noise,
-    whole_contributions,
 )
 
 if TYPE_CHECKING:
@@ -63,17 +63,14 @@ def error_models(problem: PlanningProblem, allocation: PlanAllocation) -> dict[s
 def _renormalised_error_model(
     problem: PlanningProblem, allocation: PlanAllocation, statistic: str
 ) -> ErrorModel:
-    occupancy, span = problem.occupancy.local(), problem.span
-    total = divisors(problem, allocation)
-    weight = whole_contributions(problem, allocation) / total[occupancy.cell]
-    records = occupancy.records_per_cell
-    lost = np.maximum(occupancy.n / records[occupancy.cell] - weight, 0.0)
-    moved = np.add.reduceat(lost, occupancy.start[:-1])
+    occupancy, span = problem.occupancy, problem.span
+    total, records = divisors(problem, allocation), occupancy.records_per_cell
+    moved = map_contributions(problem, allocation, lost_shares, (records, total))
     unit, noise, max_bias = span, mean_noise(problem, allocation), moved
     if statistic == "variance":
         unit, noise = span**2, allocation.variance_noise
         max_bias = np.where(
-            contributes_wholly(problem, allocation),
+            map_contributions(problem, allocation, contributes_wholly),
             variance_share(records - total, records),
             variance_sensitivity_bound(moved),
         )

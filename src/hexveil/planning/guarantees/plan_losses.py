@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting import privacy_loss, unit_squares, weighted_losses
+from hexveil.accounting.contributions import contributes_wholly
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.accounting.privacy_loss import LossParameters
 from hexveil.base.errors import InputError
@@ -32,10 +33,9 @@ from hexveil.planning.allocation import (
 from hexveil.planning.guarantees.planning_problem import (
     PlanningProblem,
     caps_and_quanta,
-    charged_occupancy,
     clipped_share,
-    contributes_wholly,
     divisors,
+    map_contributions,
     mean_noise,
 )
 
@@ -48,12 +48,20 @@ if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Pairs
+    from hexveil.model.suppressed_pairs import Suppressed
     from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
-    Parameters = tuple[LossParameters, tuple[Floats, ...], tuple[Bools, ...]]
+    Parameters = tuple[LossParameters, tuple[Floats, ...], tuple[Suppressed, ...]]
+
+
+def charged(allocation: PlanAllocation, work: Callable[..., Any], before: int = 0) -> Any:  # noqa: ANN401  a function of pairs
+    """Return a function of losses, of contributed samples where sums are divided by these."""
+    if allocation.normaliser == "records":
+        return work
+    return partial(privacy_loss.of_contributed, work=work, before=before)
 
 
 def loss_parameters(
@@ -71,7 +79,8 @@ def loss_parameters(
         if name not in noised or not isinstance(allocation.clipping, WithinBounds):
             return np.ones(n_cells, dtype=bool)
         if allocation.normaliser == "contributions":
-            return contributes_wholly(problem, allocation)
+            wholly: Bools = map_contributions(problem, allocation, contributes_wholly)
+            return wholly
         known = None if models is None else models[name].clipped_share
         share = clipped_share(problem, allocation, name) if known is None else known
         return np.equal(share, 0.0)
@@ -199,8 +208,8 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
     match allocation.clipping:
         case WithinBounds():
             cells, users, pairs = loss_parameters(problem, allocation)
-            occupancy = charged_occupancy(problem, allocation).local()
-            return privacy_loss.pair_losses(occupancy, *cells, *users, *pairs)
+            losses = charged(allocation, privacy_loss.pair_losses)
+            return np.asarray(losses(occupancy, *cells, *users, *pairs))
         case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
             noises = _weighted_noises(problem, allocation)
             shares = clipping_range.shares(occupancy)
@@ -228,8 +237,8 @@ def losses_per_user(
     occupancy, clipping = problem.occupancy, allocation.clipping
     if isinstance(clipping, WithinBounds):
         parameters = parameters or loss_parameters(problem, allocation)
-        occupancy = charged_occupancy(problem, allocation)
-        return np.asarray(occupancy.map_users(privacy_loss.user_losses, *parameters))
+        work = charged(allocation, privacy_loss.user_losses)
+        return np.asarray(occupancy.map_users(work, *parameters))
     if isinstance(clipping, CellMechanisms):
         return clipping.cells.losses()
     if (weights := factored_weights(clipping)) is not None:
@@ -260,14 +269,14 @@ def l0_loss(
         return square_epsilon(claimed_square, problem.request.delta)
     if isinstance(clipping, WithinBounds):
         cells, users, pairs = parameters or loss_parameters(problem, allocation)
-        occupancy = charged_occupancy(problem, allocation)
         if allocation.cell_epsilon is not None:
-            charged = occupancy.map_users(privacy_loss.count_charged_cells, cells, users, pairs)
-            return allocation.cell_epsilon * int(charged.max(initial=0))
-        largest = occupancy.map_cells(privacy_loss.max_pair_loss, cells, users, pairs)
-        per_user = occupancy.map_users(
-            privacy_loss.composed_losses, (largest, *cells), users, pairs
-        )
+            work = charged(allocation, privacy_loss.count_charged_cells)
+            most = int(occupancy.map_users(work, cells, users, pairs).max(initial=0))
+            return allocation.cell_epsilon * most
+        work = charged(allocation, privacy_loss.max_pair_loss)
+        largest = occupancy.map_cells(work, cells, users, pairs)
+        work = charged(allocation, privacy_loss.composed_losses, before=1)
+        per_user = occupancy.map_users(work, (largest, *cells), users, pairs)
         return float(per_user.max(initial=0.0))
     if isinstance(clipping, CellMechanisms):
         return float(clipping.cells.claimed_losses().max(initial=0.0))

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.contributions import (
-    all_or_none,
     clipped_by_caps,
-    clipped_per_cell,
     contributed_records,
+    contributed_totals,
 )
 from hexveil.accounting.error_model import span_in_quanta
-from hexveil.model.occupancy import LocalOccupancy
+from hexveil.model.suppressed_pairs import suppressed_column
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from fractions import Fraction
+    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,36 +68,18 @@ def divisors(problem: PlanningProblem, allocation: PlanAllocation) -> Ints:
     """Return the samples by which each cell's sums are divided."""
     if allocation.normaliser == "records":
         return np.asarray(problem.occupancy.records_per_cell)
-    start = problem.occupancy.local().start[:-1]
-    return np.asarray(np.add.reduceat(whole_contributions(problem, allocation), start))
+    return np.asarray(map_contributions(problem, allocation, contributed_totals))
 
 
-def whole_contributions(problem: PlanningProblem, allocation: PlanAllocation) -> Ints:
-    """Return the samples of each pair that contribute, where they are whole."""
-    occupancy = problem.occupancy.local()
-    capped = np.minimum(occupancy.n, allocation.contribution_cap[occupancy.cell])
-    for suppressed in allocation.suppressed:
-        capped = np.where(suppressed, 0, capped)
-    return capped
-
-
-def charged_occupancy(problem: PlanningProblem, allocation: PlanAllocation) -> Occupancy:
-    """Return the counts that decide losses: those of contributed samples where sums are divided by.
-
-    A pair that contributes nothing is charged nothing, whatever its count is here.
-    """
-    if allocation.normaliser == "records":
-        return problem.occupancy
-    occupancy = problem.occupancy.local()
-    counts = np.maximum(whole_contributions(problem, allocation), 1)
-    return LocalOccupancy(
-        occupancy.cell, occupancy.user, counts, occupancy.n_cells, occupancy.n_users
-    )
-
-
-def contributes_wholly(problem: PlanningProblem, allocation: PlanAllocation) -> Bools:
-    """Return in which cells each user contributes all of its samples or none."""
-    return all_or_none(problem.occupancy.local(), whole_contributions(problem, allocation))
+def map_contributions(
+    problem: PlanningProblem,
+    allocation: PlanAllocation,
+    work: Callable[..., Any],
+    cells: tuple[Ints, ...] = (),
+) -> Any:  # noqa: ANN401  what the work returns
+    """Apply a function of whole contributions to the pairs of each cell."""
+    cells = *cells, allocation.contribution_cap
+    return problem.occupancy.map_cells(work, cells, (), allocation.suppressed)
 
 
 def caps_and_quanta(
@@ -123,20 +105,18 @@ def contributions(problem: PlanningProblem, allocation: PlanAllocation, statisti
         allocation.contribution_factor,
     )
     for suppressed in allocation.suppressed:
-        capped = np.where(suppressed, 0.0, capped)
+        dropped = suppressed_column(suppressed, problem.occupancy.local())
+        capped = np.where(dropped, 0.0, capped)
     return capped
 
 
 def clipped_share(problem: PlanningProblem, allocation: PlanAllocation, statistic: str) -> Floats:
     """Return the share of each cell's records that a statistic moves to the midpoint."""
     occupancy = problem.occupancy
-    if allocation.suppressed:
-        counted = contributions(problem, allocation, statistic)
-        clipped = occupancy.map_cells(clipped_per_cell, pairs=(counted,))
-    else:  # no array per pair, so that distributed pairs stay where they are
-        clipped = occupancy.map_cells(
-            clipped_by_caps,
-            caps_and_quanta(problem, allocation, statistic),
-            (allocation.contribution_factor,),
-        )
+    clipped = occupancy.map_cells(
+        clipped_by_caps,
+        caps_and_quanta(problem, allocation, statistic),
+        (allocation.contribution_factor,),
+        allocation.suppressed,
+    )
     return np.asarray(clipped / occupancy.records_per_cell, dtype=np.float64)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.contributions import unsuppressed_cells
 from hexveil.accounting.error_model import (
     MAX_CONSTANT_ERROR,
     has_single_record,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
+    from hexveil.model.suppressed_pairs import Suppressed
     from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]
@@ -43,7 +45,7 @@ def allocate_independently(
     span: Floats,
     request: Request,
     cell_epsilon: Fraction,
-    contributing_pairs: NDArray[np.bool_] | None = None,
+    suppressed: Suppressed | None = None,
 ) -> PlanAllocation:
     """Return the rows of all cells at a cell loss of `cell_epsilon`.
 
@@ -53,27 +55,26 @@ def allocate_independently(
     span : ndarray of float, shape (n_cells,)
     request : Request
     cell_epsilon : Fraction
-    contributing_pairs : ndarray of bool, shape (n_pairs,), optional
-        The others are put at the middle, and nothing else is clipped.
+    suppressed : ndarray of bool, shape (n_pairs,), or SuppressedPairs, optional
+        These pairs are put at the middle, and nothing else is clipped.
     """
     mean, variance = ("mean" in request.noised), ("variance" in request.noised)
     # The rank needs a loss before the split is known, which depends on the cap of that rank.
     part = cell_epsilon / 2 if mean and variance else cell_epsilon
-    if contributing_pairs is None:
+    untouched = np.ones(occupancy.n_cells, dtype=bool)
+    if suppressed is None:
         capped = occupancy.kth_largest(_rank(request, part))
     else:
-        pairs = occupancy.local()
-        largest = np.where(contributing_pairs, pairs.n, 0)
-        capped = np.maximum.reduceat(largest, pairs.start[:-1])
+        capped, untouched = occupancy.map_cells(unsuppressed_cells, pairs=(suppressed,))
     total = occupancy.records_per_cell
-    sensitivity, varied = capped / total, _varied(occupancy, capped, contributing_pairs)
+    sensitivity, varied = capped / total, _varied(occupancy, capped, untouched)
     share = np.where(
         ~has_single_record(occupancy) | (not mean), _share(request, span, sensitivity, varied), 1.0
     )
     loss = float(cell_epsilon)
     none = np.zeros(occupancy.n_cells)
     return PlanAllocation(
-        mechanism=request.mechanism.name if contributing_pairs is None else "CLIP-USER",
+        mechanism=request.mechanism.name if suppressed is None else "CLIP-USER",
         contribution_cap=capped if mean else none.astype(np.int64),
         noise_scale_records=_noise(capped, loss * share) if mean else none,
         # The variance of one record is 0: nothing contributes, and the mean has all of the loss.
@@ -82,7 +83,7 @@ def allocate_independently(
         if variance
         else none,
         contribution_factor=full_factors(occupancy),
-        suppressed_pairs=None if contributing_pairs is None else ~contributing_pairs,
+        suppressed_pairs=suppressed,
         cell_epsilon=cell_epsilon,
     )
 
@@ -92,14 +93,13 @@ def _noise(cap: NDArray[np.int64], loss: Floats) -> Floats:
     return quantize_noise_scales(np.nextafter(cap / loss, np.inf) * (cap > 0), np.ceil)
 
 
-def _varied(
-    occupancy: Occupancy, cap: NDArray[np.int64], contributing_pairs: NDArray[np.bool_] | None
-) -> Floats:
-    """Return the most that a user moves the variance of each cell."""
+def _varied(occupancy: Occupancy, cap: NDArray[np.int64], untouched: NDArray[np.bool_]) -> Floats:
+    """Return the most that a user moves the variance of each cell.
+
+    Of cells that are untouched but for the cap.
+    """
     total = occupancy.records_per_cell
-    untouched = occupancy.largest_count <= cap
-    if contributing_pairs is not None:
-        untouched &= np.logical_and.reduceat(contributing_pairs, occupancy.local().start[:-1])
+    untouched = untouched & (occupancy.largest_count <= cap)
     bound = variance_sensitivity_bound(cap / total)
     return np.where(untouched, variance_share(np.maximum(cap, 1), total), bound)
 

@@ -21,19 +21,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.contributions import all_or_none
+from hexveil.accounting.contributions import contributes_wholly
 from hexveil.accounting.error_model import variance_sensitivity_bound
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.accounting.sensitivity import variance_share
-from hexveil.accounting.suppression.clip_user import Suppression, clip_user
-from hexveil.accounting.suppression.residual_cap import cap_after_suppression
+from hexveil.accounting.suppression.clip_user import Suppression, suppress_users
+from hexveil.accounting.suppression.heavy_users import SuppressionSource
+from hexveil.accounting.suppression.residual_cap import caps_of_remaining
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP
 from hexveil.planning.allocation import PlanAllocation, full_factors
 from hexveil.planning.guarantees.plan_losses import max_user_loss
 
 if TYPE_CHECKING:
-    from hexveil.model.occupancy import LocalOccupancy
     from hexveil.planning.guarantees.planning_problem import PlanningProblem
     from hexveil.planning.request import Request
 
@@ -43,15 +43,15 @@ DIGITS = 3
 """Digits of a loss per cell that is searched for: enough to spend ε, and few enough to type."""
 
 
-def printed_suppression(occupancy: LocalOccupancy, span: float, request: Request) -> Suppression:
+def printed_suppression(source: SuppressionSource, span: float, request: Request) -> Suppression:
     """Return the stages of CLIP-USER, and K, for a request of the printed form."""
     assert request.cell_epsilon is not None  # noqa: S101  checked with the request
-    return clip_user(
-        occupancy, span, request.cell_epsilon, unfinished_stage=request.unfinished_stage
+    return suppress_users(
+        source, span, request.cell_epsilon, unfinished_stage=request.unfinished_stage
     )
 
 
-def allocate_printed(occupancy: LocalOccupancy, span: float, request: Request) -> PlanAllocation:
+def allocate_printed(source: SuppressionSource, span: float, request: Request) -> PlanAllocation:
     """Return CLIP-USER's suppressions and caps, with the noise of a loss per cell.
 
     Raises
@@ -61,7 +61,7 @@ def allocate_printed(occupancy: LocalOccupancy, span: float, request: Request) -
     """
     cell_epsilon = request.cell_epsilon
     assert cell_epsilon is not None  # noqa: S101  checked with the request
-    suppression = printed_suppression(occupancy, span, request)
+    occupancy, suppression = source.occupancy, printed_suppression(source, span, request)
     # What is booked is rounded up, and must stay within K ε (module head).
     half = float(cell_epsilon / 2) * (1.0 - (2 * suppression.degradation + 32) * ULP)
     # A user is charged the lattice of each published variance beside its noise.
@@ -70,24 +70,23 @@ def allocate_printed(occupancy: LocalOccupancy, span: float, request: Request) -
             f"cell_epsilon {float(cell_epsilon):.3g} is too small to publish a variance; ask for "
             f"more than {4 * VARIANCE_LATTICE:.3g}."
         )
-    capped = cap_after_suppression(occupancy, suppression.contributions, span, cell_epsilon)
-    begin = occupancy.start[:-1]
-    total = np.add.reduceat(capped.contributions, begin)
+    suppressed = suppression.suppressed
+    caps, total = caps_of_remaining(occupancy, suppressed, span, cell_epsilon)
     moved = np.where(
-        all_or_none(occupancy, capped.contributions),
-        variance_share(capped.caps, total),
-        variance_sensitivity_bound(capped.caps / total),
+        occupancy.map_cells(contributes_wholly, (caps,), (), (suppressed,)),
+        variance_share(caps, total),
+        variance_sensitivity_bound(caps / total),
     )
     variance_noise = moved / (half - VARIANCE_LATTICE)
     return PlanAllocation(
         mechanism="CLIP-USER as printed",
-        contribution_cap=capped.caps,
-        noise_scale_records=np.nextafter(capped.caps / half, np.inf),
-        variance_cap=capped.caps,
+        contribution_cap=caps,
+        noise_scale_records=np.nextafter(caps / half, np.inf),
+        variance_cap=caps,
         # The variance of one contributed sample is 0: it is published so.
         variance_noise=np.where(moved > 0, np.nextafter(variance_noise, np.inf), 0.0),
         contribution_factor=full_factors(occupancy),
-        suppressed_pairs=capped.contributions == 0,
+        suppressed_pairs=suppressed,
         cell_epsilon=Fraction(cell_epsilon),
         normaliser="contributions",
     )
@@ -99,15 +98,15 @@ def cell_epsilon_within(problem: PlanningProblem, epsilon: Fraction) -> Fraction
     With the loss of one cell the suppressions change, so that the exact loss jumps, up or down:
     losses are tried from ε down, and the first that fits is refined.
     """
-    occupancy, span = problem.occupancy.local(), float(problem.span[0])
+    source, span = SuppressionSource(problem.occupancy), float(problem.span[0])
 
     def fits(cell_epsilon: Fraction) -> bool:
         printed = replace(problem, request=problem.request.at_cell_epsilon(cell_epsilon))
-        allocation = allocate_printed(occupancy, span, printed.request)
+        allocation = allocate_printed(source, span, printed.request)
         return max_user_loss(printed, allocation) <= epsilon
 
     # A user of all records in a cell loses ε there, and nobody more than K ε.
-    largest = int(occupancy.cells_per_user.max())
+    largest = int(problem.occupancy.cells_per_user.max())
     tried = [
         _in_few_digits(float(epsilon) * largest ** (-step / LOSSES_PER_CELL))
         for step in range(LOSSES_PER_CELL + 1)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.contributions import contributed_totals
 from hexveil.accounting.error_model import has_single_record
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
@@ -64,12 +65,8 @@ def check_allocation(allocation: PlanAllocation, occupancy: Occupancy) -> None:
 
 def _check_contributions(allocation: PlanAllocation, occupancy: Occupancy) -> None:
     """Refuse sums divided by contributing samples where these are none, or not whole."""
-    pairs = occupancy.local()
-    stays = np.ones(pairs.n_pairs, dtype=bool)
-    for suppressed in allocation.suppressed:
-        stays &= ~suppressed
     cap = allocation.contribution_cap
-    filled = np.logical_or.reduceat(stays, pairs.start[:-1]) & (cap > 0)
+    filled = occupancy.map_cells(contributed_totals, (cap,), (), allocation.suppressed) > 0
     is_plain = isinstance(allocation.clipping, WithinBounds)
     same = np.array_equal(cap, allocation.variance_cap)
     if not (filled.all() and is_plain and same and (allocation.contribution_factor == 1).all()):

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.factored_weights import FactoredWeights
+from hexveil.model.suppressed_pairs import SuppressedPairs
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import (
     CellMechanisms,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Occupancy
+    from hexveil.model.suppressed_pairs import Suppressed
     from hexveil.planning.guarantees.planning_problem import PlanningProblem
 
     Arrays = dict[str, NDArray[Any]]
@@ -61,6 +63,8 @@ _DTYPES = {"f": "<f8", "i": "<i8", "b": "|b1"}
 _CLUSTERS, _OWN_NOISE = ("class", "class_weight", "class_noise"), "own_noise"
 USER_FACTOR, CELL_TOTAL = "weight_factor", "weight_total"
 """Arrays of which weights are made where pairs stay elsewhere."""
+DROPPED_CELL, DROPPED_USER = "dropped_cell", "dropped_user"
+"""Arrays of suppressed pairs where pairs stay elsewhere: as many as there are."""
 OWN = "own_"
 """Before the names of weights of residuals from users' own means."""
 EARLIER_HALF_WIDTH = "8/5"
@@ -84,7 +88,10 @@ def arrays_of(plan: PlanData) -> Arrays:
         "factor": allocation.contribution_factor,
     }
     for suppressed in allocation.suppressed:
-        arrays["dropped"] = np.asarray(suppressed, dtype=bool)
+        if isinstance(suppressed, SuppressedPairs):
+            arrays |= {DROPPED_CELL: suppressed.cell, DROPPED_USER: suppressed.user}
+        else:
+            arrays["dropped"] = np.asarray(suppressed, dtype=bool)
     match allocation.clipping:
         case PrivateRange(range=clipping_range):
             arrays |= _weight_arrays(clipping_range.weight)
@@ -191,13 +198,21 @@ def allocation_from(words: Words, arrays: Arrays, problem: PlanningProblem) -> P
         variance_cap=arrays["variance_kept"],
         variance_noise=arrays["variance_noise"],
         contribution_factor=arrays["factor"],
-        suppressed_pairs=arrays.get("dropped"),
+        suppressed_pairs=_suppressed_from(arrays, problem.occupancy),
         cell_epsilon=optional(Fraction, words["cell_epsilon"]),
         normaliser=one_of(words.get("normaliser", "records"), get_args(Normaliser)),
         lower_bound=None if bound is None else float(bound),
         bound_kind=one_of(words["certifies"], CERTIFIED),
         clipping=_clipping_from(words, arrays, problem.occupancy),
     )
+
+
+def _suppressed_from(arrays: Arrays, occupancy: Occupancy) -> Suppressed | None:
+    """Return the suppressed pairs; a list of them where pairs stay elsewhere."""
+    if DROPPED_CELL not in arrays:
+        return arrays.get("dropped")
+    rows = arrays[DROPPED_CELL], arrays[DROPPED_USER]
+    return SuppressedPairs(*rows, occupancy.n_cells, occupancy.n_users)
 
 
 def _clipping_from(words: Words, arrays: Arrays, occupancy: Occupancy) -> Clipping:
@@ -324,6 +339,7 @@ def _check_sizes(arrays: Arrays, like: PlanData) -> None:
         "class": users,
         "class_weight": users,
         "dropped": like.occupancy.n_pairs,
+        **{name: arrays[name].size for name in (DROPPED_CELL, DROPPED_USER) if name in arrays},
         "weight": like.occupancy.n_pairs,
         "own_weight": like.occupancy.n_pairs,
         "class_noise": int(arrays["class"].max()) + 1 if "class" in arrays else 0,

@@ -4,7 +4,8 @@ plan.json has the request, the cost, the public metadata of the records, and the
 contents. cells.parquet and users.parquet have the rows that `Plan.table` and `Plan.users` show and
 beside them the exact arrays of the plan's decisions (plan_codec.py); pairs.parquet has the counts
 of each (cell, user) pair, unless these do not fit in memory: then the folder goes with the data set
-that was planned, by the fingerprint of its counts. Numbers are doubles or integers as they are,
+that was planned, by the fingerprint of its counts, and pairs.parquet has the suppressed pairs alone
+(`n` is 0 there: nothing of them counts). Numbers are doubles or integers as they are,
 exact numbers are text.
 
 Users are numbers, ids are not known here. Counts by pair are public by the promise, but they show
@@ -33,6 +34,7 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text
 from hexveil.model.occupancy import LocalOccupancy
+from hexveil.model.suppressed_pairs import SuppressedPairs
 from hexveil.planning.allocation import TwoStageRange
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.lower_bounds import with_lower_bound
@@ -63,7 +65,7 @@ WORDS = "plan.json"
 TABLES = ("cells.parquet", "users.parquet", "pairs.parquet")
 CELLS, USERS, PAIRS = TABLES
 DISTRIBUTED = "distributed"
-"""Word of plans with pairs that do not fit in memory: pairs.parquet has no row."""
+"""Word of plans with pairs that do not fit in memory: pairs.parquet has suppressed ones alone."""
 DISTRIBUTION = "distribution"
 """Kind of plans of quantiles, shares and histograms: folders of another content."""
 COLUMNS_KIND = "columns"
@@ -203,7 +205,7 @@ def _words(plan: PlanData) -> Words:
 
 def _tables(plan: PlanData) -> Tables:
     """Return the tables of the folder by file name: figures first, then the exact arrays."""
-    tables = {CELLS: plan.table, USERS: plan.users, PAIRS: _pairs_table(plan.occupancy)}
+    tables = {CELLS: plan.table, USERS: plan.users, PAIRS: _pairs_table(plan)}
     arrays = plan_codec.arrays_of(plan)
     for name, (file, column, kind) in COLUMNS.items():
         if name in arrays and column not in tables[file].column_names:
@@ -220,11 +222,16 @@ def _tables(plan: PlanData) -> Tables:
     return tables
 
 
-def _pairs_table(occupancy: Occupancy) -> pa.Table:
-    """Return the counts of all pairs; no row where pairs stay elsewhere."""
-    if occupancy.is_local:
-        local = occupancy.local()
+def _pairs_table(plan: PlanData) -> pa.Table:
+    """Return the counts of all pairs; where they stay elsewhere, the suppressed ones alone."""
+    if plan.occupancy.is_local:
+        local = plan.occupancy.local()
         return pa.table({"cell": local.cell, "user": local.user, "n": local.n})
+    suppressed = plan.allocation.suppressed_pairs
+    if isinstance(suppressed, SuppressedPairs):
+        are_dropped = np.ones(suppressed.cell.size, dtype=bool)
+        columns = {"cell": suppressed.cell, "user": suppressed.user}
+        return pa.table(columns | {"n": 0 * suppressed.cell, "dropped": are_dropped})
     nothing = pa.array([], type=pa.int64())
     return pa.table({"cell": nothing, "user": nothing, "n": nothing})
 
@@ -438,6 +445,10 @@ def _fields(words: Words, tables: Tables, elsewhere: Occupancy | None) -> dict[s
         for name, (file, column, _) in COLUMNS.items()
         if column in tables[file].column_names
     }
+    if not occupancy.is_local and "dropped" in arrays:
+        del arrays["dropped"]  # all of the rows
+        arrays[plan_codec.DROPPED_CELL] = numbers(tables[PAIRS], "cell")
+        arrays[plan_codec.DROPPED_USER] = numbers(tables[PAIRS], "user")
     if decisions["steps"] is not None:
         arrays["class_noise"] = np.array(decisions["steps"]["class_noise"], dtype=np.float64)
     targets = {

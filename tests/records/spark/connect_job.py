@@ -27,7 +27,7 @@ def counted(dataset):
     return {
         "kind": type(occupancy).__name__,
         "cells": dataset.public.cells.names(),
-        "ids": dataset.units.ids(),
+        "ids": list(map(str, dataset.units.ids())),
         "rules": list(dataset.public.rules.items()),
         "users": occupancy.users_per_cell.tolist(),
         "records": occupancy.records_per_cell.tolist(),

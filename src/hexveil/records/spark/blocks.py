@@ -276,7 +276,8 @@ def _to_bytes(columns: Sequence[NDArray[Any]]) -> bytes:
 
 def _from_bytes(packed: bytes, most: int | None = None) -> list[NDArray[Any]]:
     """Return the arrays in bytes, or the first few of them."""
-    source, mapped = io.BytesIO(packed), []
+    source = io.BytesIO(packed)
+    mapped: list[NDArray[Any]] = []
     while source.tell() < len(packed) and len(mapped) != most:
         mapped.append(np.load(source, allow_pickle=False))
     return mapped

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 import hexveil as hv
 from hexveil.mechanisms import noise
+from publishing.test_distributed_release import at_hand
 from records.spark import cluster_job
 
 EPSILON, RELEASED = 6, "released.table"
@@ -52,9 +53,9 @@ def exactly():
         yield given
 
 
-def released(dataset, folder):
-    """Plan by the default and release without noise; return what is compared."""
-    plan = hv.plan(dataset, epsilon=EPSILON, advise=False)
+def released(dataset, plan, folder):
+    """Release a plan without noise; return what is compared."""
+    folder.mkdir()
     book = hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=10)
     with exactly() as given:
         shown = hv.release(dataset, plan, ledger=book, accept_noise=True)
@@ -79,23 +80,27 @@ def main(address, folder):
     warnings.simplefilter("ignore", FutureWarning)  # of pandas 3, which hexveil does not use
     spark = SparkSession.builder.remote(address).getOrCreate()
     files = str(folder / "part-*.parquet")
-    at_hand = cluster_job.read(folder, engine=spark)
+    fetched = cluster_job.read(folder, engine=spark)
     cached = {"engine": spark, "cache": folder / "cache", "version": "1"}
     first = cluster_job.read(folder, **cached)
     written = entries(folder / "cache")
     second = cluster_job.read(folder, **cached)
 
     spark.conf.set("spark.hexveil.pairsOnDriver", "100")
+    here = cluster_job.read(folder)
     frame = cluster_job.read(folder, source=spark.read.parquet(files))
+    plan = hv.plan(frame, epsilon=EPSILON, advise=False)
     found = {
         "session": type(spark).__module__,
-        "files": counted(at_hand),
+        "files": counted(fetched),
         "cache, filled": counted(first),
         "cache, read": counted(second),
         "entries": [written, entries(folder / "cache")],
-        "sums": [one.sums.total.tolist() for one in (at_hand, first, second)],
+        "sums": [one.sums.total.tolist() for one in (fetched, first, second)],
         "frame": counted(frame),
-        "released": released(frame, folder),
+        "released": released(frame, plan, folder / "there"),
+        # The same plan: a sum over blocks may differ from a sum of pairs in its last digit.
+        "at hand": released(here, at_hand(plan, here), folder / "here"),
     }
     frame.close()
     (folder / "found.json").write_text(json.dumps(found), encoding="utf-8")

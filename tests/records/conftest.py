@@ -24,8 +24,8 @@ SMALL = {
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
-    """Return a Spark session of two threads, which tries a failed task again."""
+def spark_programs():
+    """Skip where Spark, or the Java that it needs, is missing."""
     missing = [
         what
         for what, there in (
@@ -39,6 +39,11 @@ def spark(tmp_path_factory):
         if os.environ.get("HEXVEIL_NO_SKIP"):
             pytest.fail(reason)
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def spark(spark_programs, tmp_path_factory):
+    """Return a Spark session of two threads, which tries a failed task again."""
     from pyspark.sql import SparkSession  # noqa: PLC0415  few tests need it
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

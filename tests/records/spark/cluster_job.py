@@ -53,12 +53,12 @@ def write(folder):
         pq.write_table(pa.table(columns), folder / f"part-{number}.parquet")
 
 
-def read(folder, **engine):
+def read(folder, source=None, **engine):
     """Return the records as a data set."""
     import hexveil as hv  # noqa: PLC0415  slow to import
 
     return hv.read(
-        str(folder / "part-*.parquet"),
+        str(folder / "part-*.parquet") if source is None else source,
         user="bus",
         value="speed",
         bounds=BOUNDS,

@@ -16,12 +16,12 @@ import pytest
 from publishing import measuring
 from records.spark import cluster_job
 
-START = 90
+START = 240
 """Seconds that a master or worker may take to say that it is there."""
 
 
 @contextmanager
-def service(folder, name, said, *arguments):
+def service(folder, name, said, *arguments, memory="256m"):
     """Run one of Spark's services in a process group of its own; yield it and what it said."""
     import pyspark  # noqa: PLC0415  where it is installed
 
@@ -31,7 +31,7 @@ def service(folder, name, said, *arguments):
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(folder / name),
         "SPARK_LOCAL_DIRS": str(folder / f"{name}-local"),
-        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_MEMORY": memory,
         "SPARK_DAEMON_JAVA_OPTS": cluster_job.JAVA,
         "SPARK_LAUNCHER_OPTS": cluster_job.JAVA,
         "PYSPARK_PYTHON": sys.executable,
@@ -94,7 +94,7 @@ def records(tmp_path_factory):
     return folder
 
 
-@pytest.mark.usefixtures("spark")  # skipped where Spark is missing
+@pytest.mark.usefixtures("spark_programs")
 def test_workers_killed_in_mid_job_change_nothing(records, tmp_path):
     """Others do their part: the same losses and sums as on one machine, booked once."""
     for file in records.glob("*.parquet"):

@@ -1,7 +1,8 @@
 """Tasks over blocks of pairs: pack them, and map functions over them.
 
-A block travels as bytes, so that Spark keeps it as one value and numpy reads it where it lies.
-Nothing of a block is in an error.
+A block travels as bytes that numpy reads, cut into pieces: Java copies each value of a row several
+times, and must find room for it in one piece of its heap. So what Java holds at once is bounded by
+pieces and by the blocks of one task, not by the number of pairs. Nothing of a block is in an error.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -27,18 +29,27 @@ if TYPE_CHECKING:
 
     from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.public_metadata import ValueLattice
+    from hexveil.records.spark.tasks import Batches, Work
 
-    Batches = Iterator[pa.RecordBatch]
     Given = tuple[Callable[..., Any], Sequence[NDArray[Any]], Sequence[NDArray[Any]]]
 
 Beside = Literal["nothing", "sums", "bins"]
 """What a question is about beside counts of pairs."""
 BINS = "bins"
 """Column of a pair's counts by bin, where records are counted by bin."""
+_PAIR_COLUMNS = ("cell", "user", "n")
 _BIN_COLUMNS = 3
 PACKED = pa.schema(
-    [("block", pa.int32()), ("first", pa.int64()), ("pairs", pa.binary()), ("sums", pa.binary())]
+    [
+        ("block", pa.int32()),
+        ("first", pa.int64()),
+        ("left", pa.int32()),
+        ("packed", pa.binary()),
+    ]
 )
+"""A piece of a block: `left` more follow it in the same part of the frame. PRIVATE."""
+_PIECE_BYTES = 2**18
+"""Bytes of a piece: less than what Java's collector takes for humongous in a heap of 1 GB."""
 MAPPED = pa.schema([("block", pa.int32()), ("digest", pa.binary()), ("found", pa.binary())])
 ADDED = pa.schema(
     [("block", pa.int32()), ("digest", pa.binary()), ("place", pa.int64()), ("number", pa.int64())]
@@ -48,37 +59,82 @@ NO_BLOCK, NO_PLACE = -1, -1
 _LOST = "a task of the Spark job failed while looking at pairs; its cause is not shown."
 
 
-def pack_task(
-    whole: WholeGroup, scale: ValueLattice, n_bins: int
-) -> Callable[[pa.Table], pa.Table]:
-    """Return the work that packs the pairs of one block: a table in, a row of `PACKED` out.
+def pack_task(whole: WholeGroup, scale: ValueLattice, n_bins: int) -> Work:
+    """Return the work of a task that packs pairs sorted by block into rows of `PACKED`.
 
     A block has its sums beside it, and counts by bin where there are `n_bins`: of its pairs, or of
     its users in blocks of users. All are checked against the counts of pairs.
     """
 
-    def pack(table: pa.Table) -> pa.Table:
-        names = [name for name in table.column_names if name != BINS]
-        columns = {name: table[name].to_numpy().astype(np.int64) for name in names}
-        primary, secondary = ("cell", "user") if whole == "cells" else ("user", "cell")
-        # Spark keeps no order; a block that is lost and made again must have the same bytes.
-        order = np.lexsort((columns[secondary], columns[primary]))
-        columns = {name: column[order] for name, column in columns.items()}
-        lowest = int(columns[primary][0])
-        columns[primary] = columns[primary] - lowest
-        sums = [columns[name] for name in ("total", "total_sq") if name in columns]
-        if sums:
-            # Here, where all sums pass once: they never come together on one machine.
-            check_sums(columns["n"], sums[0], sums[1] if sums[1:] else None, scale)
-        if BINS in table.column_names:
-            # One whole number for the lists of a row: their order is that of the pairs.
-            bins = bins_of_lists(table[BINS].take(pa.array(order)))
-            sums += _checked_bins(whole, columns, bins, n_bins)
-        pairs = _to_bytes([_narrow(columns[name]) for name in ("cell", "user", "n")])
-        row = [[int(columns["block"][0])], [lowest], [pairs], [_to_bytes(sums)]]
-        return pa.table(row, schema=PACKED)
+    def packed(batches: Batches) -> Batches:
+        for table in _tables_of_blocks(batches):
+            yield from to_pieces(*_packed(table, whole, scale, n_bins))
 
-    return lambda table: _catch_errors(lambda: pack(table))
+    return partial(_guarded, packed)
+
+
+def _tables_of_blocks(batches: Batches) -> Iterator[pa.Table]:
+    """Yield the pairs of one block after another, from rows sorted by block."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        numbers = batch["block"].to_numpy()
+        edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), numbers.size]
+        for begin, end in pairwise(edges):
+            if held and held[0]["block"][0].as_py() != numbers[begin]:
+                yield pa.Table.from_batches(held)
+                held.clear()
+            held.append(batch.slice(begin, end - begin))
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _packed(
+    table: pa.Table, whole: WholeGroup, scale: ValueLattice, n_bins: int
+) -> tuple[int, int, bytes]:
+    """Return a block's number, its first cell or user, and its pairs with their sums. PRIVATE."""
+    names = [name for name in table.column_names if name != BINS]
+    columns = {name: table[name].to_numpy().astype(np.int64) for name in names}
+    primary, secondary = ("cell", "user") if whole == "cells" else ("user", "cell")
+    # Spark keeps no order; a block that is lost and made again must have the same bytes.
+    order = np.lexsort((columns[secondary], columns[primary]))
+    columns = {name: column[order] for name, column in columns.items()}
+    lowest = int(columns[primary][0])
+    columns[primary] = columns[primary] - lowest
+    sums = [columns[name] for name in ("total", "total_sq") if name in columns]
+    if sums:
+        # Here, where all sums pass once: they never come together on one machine.
+        check_sums(columns["n"], sums[0], sums[1] if sums[1:] else None, scale)
+    if BINS in table.column_names:
+        # One whole number for the lists of a row: their order is that of the pairs.
+        bins = bins_of_lists(table[BINS].take(pa.array(order)))
+        sums += _checked_bins(whole, columns, bins, n_bins)
+    pairs = [_narrow(columns[name]) for name in _PAIR_COLUMNS]
+    return int(columns["block"][0]), lowest, _to_bytes([*pairs, *sums])
+
+
+def to_pieces(number: int, first: int, packed: bytes) -> Batches:
+    """Yield a block as rows of `PACKED`, one a batch. PRIVATE."""
+    begins = range(0, len(packed), _PIECE_BYTES)
+    for left, begin in zip(reversed(range(len(begins))), begins, strict=True):
+        row = (number, first, left, packed[begin : begin + _PIECE_BYTES])
+        columns = [pa.array([value], kind) for value, kind in zip(row, PACKED.types, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=PACKED)
+
+
+def join_pieces(batches: Batches) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the blocks that `to_pieces` has cut: number, first cell or user, bytes. PRIVATE."""
+    pieces: list[pa.Buffer] = []
+    following = None
+    for batch in batches:
+        for i in range(batch.num_rows):
+            number, first, left = (batch[name][i].as_py() for name in PACKED.names[:3])
+            if following not in (None, (number, left)):
+                raise ValueError("the pieces of a block are not one after another")
+            following = (number, left - 1) if left else None
+            pieces.append(batch["packed"][i].as_buffer())
+            if not left:
+                yield number, first, b"".join(pieces)
+                pieces.clear()
 
 
 def _checked_bins(
@@ -160,15 +216,14 @@ def _answers(
 ) -> Iterator[tuple[int, bytes, tuple[NDArray[Any], ...]]]:
     """Yield the number and the digest of each block, and the answer to the question."""
     work, cells, users = load_query()
-    for batch in batches:
-        for i in range(batch.num_rows):
-            number, offset, pairs, private = (batch[name][i].as_py() for name in PACKED.names)
-            # Of sums too, even if only counts are asked: an answer must come from the first
-            # reading.
-            digest = _digest(pairs, private)
-            arrays = _from_bytes(private) if beside != "nothing" else []
-            block = _partition(whole, offset, _from_bytes(pairs), others)
-            yield number, digest, block.map(_with_private(work, arrays, beside), cells, users)
+    for number, offset, packed in join_pieces(batches):
+        # Of sums too, even if only counts are asked: an answer must come from the first reading.
+        digest = hashlib.blake2b(packed, digest_size=16).digest()
+        # Sums lie behind the pairs.
+        arrays = _from_bytes(packed, len(_PAIR_COLUMNS) if beside == "nothing" else None)
+        pairs, private = arrays[: len(_PAIR_COLUMNS)], arrays[len(_PAIR_COLUMNS) :]
+        block = _partition(whole, offset, pairs, others)
+        yield number, digest, block.map(_with_private(work, private, beside), cells, users)
 
 
 def _guarded(answered: Callable[[Batches], Batches], batches: Batches) -> Batches:
@@ -181,13 +236,6 @@ def _guarded(answered: Callable[[Batches], Batches], batches: Batches) -> Batche
 def unpack_arrays(mapped: bytes) -> tuple[NDArray[Any], ...]:
     """Return the arrays of an answer."""
     return tuple(_from_bytes(mapped))
-
-
-def _digest(pairs: bytes, sums: bytes) -> bytes:
-    """Return the digest that shows whether a block was rebuilt from the same records."""
-    mapped = hashlib.blake2b(pairs, digest_size=16)
-    mapped.update(sums)
-    return mapped.digest()
 
 
 def _with_private(
@@ -226,9 +274,11 @@ def _to_bytes(columns: Sequence[NDArray[Any]]) -> bytes:
     return sink.getvalue()
 
 
-def _from_bytes(packed: bytes) -> list[NDArray[Any]]:
-    source, mapped = io.BytesIO(packed), []
-    while source.tell() < len(packed):
+def _from_bytes(packed: bytes, most: int | None = None) -> list[NDArray[Any]]:
+    """Return the arrays in bytes, or the first few of them."""
+    source = io.BytesIO(packed)
+    mapped: list[NDArray[Any]] = []
+    while source.tell() < len(packed) and len(mapped) != most:
         mapped.append(np.load(source, allow_pickle=False))
     return mapped
 

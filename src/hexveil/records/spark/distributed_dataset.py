@@ -25,7 +25,6 @@ from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import (
     checkpoint,
     collect,
-    ddl_schema,
     from_arrow,
     map_batches,
 )
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.spark.counted_records import CountedRecords
 
-BLOCK_PAIRS = 2**20
-"""Pairs of a block: some tens of megabytes."""
+BLOCK_PAIRS = 2**19
+"""Pairs of a block: some ten megabytes; Java holds the few blocks of a task at once."""
 _CHANGED = (
     "the records changed while they were in use: a part of them was lost and, read again, is "
     "another; read all of them again."
@@ -208,11 +207,15 @@ def _blocks(
     columns += [name for name in kept if name in pairs.columns]
     columns += [blocks.BINS] * (packing.n_bins > 0)
     rows = pairs.join(numbers, key).select(*columns).repartition(int(block[-1]) + 1, "block")
-    packed = rows.groupBy("block").applyInArrow(
-        blocks.pack_task(whole, packing.scale, packing.n_bins), ddl_schema(blocks.PACKED)
+    # Sorted on disk if need be, and streamed: Java never has all pairs of a block.
+    packed = map_batches(
+        rows.sortWithinPartitions("block"),
+        blocks.pack_task(whole, packing.scale, packing.n_bins),
+        blocks.PACKED,
     )
     stored = checkpoint(packed)
     if stored is packed:
-        packed.persist(StorageLevel.MEMORY_AND_DISK)
+        # Not serialised in memory: Java would hold all rows of a part twice while it is made.
+        packed.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         translate_errors(packed.count)
     return stored

@@ -89,6 +89,9 @@ def collect(frame: DataFrame) -> pa.Table:
 
 def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a small table as a frame."""
+    if not table.num_rows:
+        # A client of Spark Connect looks for types in rows, of which there are none.
+        return translate_errors(lambda: spark.createDataFrame([], ddl_schema(table.schema)))
     return translate_errors(lambda: spark.createDataFrame(table))
 
 

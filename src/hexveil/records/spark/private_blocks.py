@@ -30,7 +30,7 @@ from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
 from hexveil.records.spark import tasks
-from hexveil.records.spark.blocks import BINS
+from hexveil.records.spark.blocks import BINS, NO_BLOCK, PACKED, join_pieces, to_pieces
 from hexveil.records.spark.caching.cached_counting import count_cached
 from hexveil.records.spark.counting import (
     ROOM_OF_BINS,
@@ -56,9 +56,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Batches = Iterator[pa.RecordBatch]
 
-BLOCK_PAIRS = 2**20
-"""Pairs of a block, about: some tens of megabytes."""
-_PACKED = pa.schema([("pairs", pa.binary())])
+BLOCK_PAIRS = 2**19
+"""Pairs of a block, about: some tens of megabytes, which Java holds for each task."""
 _TOTAL = pa.schema([("place", pa.int64()), ("number", pa.int64())])
 _LOST = "a task of the Spark job failed while looking at pairs; its cause is not shown."
 
@@ -125,9 +124,9 @@ def _packed(
         # By unit: a unit in two blocks would weigh twice.
         .repartition(n_blocks, *units)
     )
-    stored = checkpoint(packed := map_batches(rows, _pack_task(units), _PACKED))
+    stored = checkpoint(packed := map_batches(rows, _pack_task(units), PACKED))
     if stored is packed:
-        packed.persist(StorageLevel.MEMORY_AND_DISK)
+        packed.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         translate_errors(packed.count)
     return stored
 
@@ -162,7 +161,7 @@ class SparkPairBlocks:
     def collect(self) -> PrivatePairs:
         """Return all pairs in memory, for stages that add up nothing. PRIVATE."""
         unpacked, n_units, n_pairs = [_no_arrays(by_bin=self._by_bin)], 0, 0
-        for block in collect(self._blocks)["pairs"].to_pylist():
+        for _, _, block in join_pieces(iter(collect(self._blocks).to_batches())):
             arrays = _unpacked(block)
             # Units and pairs are numbered within their block.
             arrays[0][1] += n_units
@@ -220,7 +219,7 @@ def _pack_task(units: list[str]) -> Callable[[Batches], Batches]:
             counted = bins_of_lists(table[BINS].take(pa.array(order)))
             rows_of_bins = np.stack([counted.pair, counted.bin, counted.count])
             np.save(sink, rows_of_bins, allow_pickle=False)
-        yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue()], pa.binary())], schema=_PACKED)
+        yield from to_pieces(NO_BLOCK, 0, sink.getvalue())
 
     return _guarded(packed)
 
@@ -233,9 +232,8 @@ def _total_task(
     def totals(batches: Batches) -> Batches:
         work = load()
         total = work(_no_pairs(by_bin=by_bin))
-        for batch in batches:
-            for block in batch["pairs"]:
-                total = total + work(_to_pairs(_unpacked(block.as_py())))
+        for _, _, block in join_pieces(batches):
+            total = total + work(_to_pairs(_unpacked(block)))
         places = np.flatnonzero(total)
         yield pa.RecordBatch.from_arrays(
             [pa.array(places, pa.int64()), pa.array(total[places], pa.int64())], schema=_TOTAL

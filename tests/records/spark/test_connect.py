@@ -1,0 +1,85 @@
+"""A client of Spark Connect: a server on loopback gives what one machine gives."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from records.spark import cluster_job, connect_job
+from records.spark.test_cluster import service
+
+pytestmark = pytest.mark.slow
+SERVER = {
+    "spark.ui.enabled": "false",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder of records."""
+    folder = tmp_path_factory.mktemp("connect")
+    cluster_job.write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(spark_programs, folder):
+    """Return what a client in a process of its own found; the server runs as long as it does."""
+    if not all(importlib.util.find_spec(name) for name in ("grpc", "grpc_status", "zstandard")):
+        reason = 'no client of Spark Connect (pip install "pyspark[connect]")'
+        (pytest.fail if os.environ.get("HEXVEIL_NO_SKIP") else pytest.skip)(reason)
+    main = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    settings = [part for pair in SERVER.items() for part in ("--conf", "=".join(pair))]
+    asked = ("--class", main, "--master", "local[2]", "--driver-java-options", cluster_job.JAVA)
+    submit = ("org.apache.spark.deploy.SparkSubmit", *asked, *settings, "spark-internal")
+    said = r"Connect server started at: (127\S+)"
+    with service(folder, "server", said, *submit, memory="600m") as (_, address):
+        tests = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+        done = subprocess.run(
+            [sys.executable, connect_job.__file__, f"sc://{address}", str(folder)],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, tests))},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads((folder / "found.json").read_text(encoding="utf-8"))
+
+
+def test_a_client_reads_what_one_machine_reads(found, folder):
+    """Files, a frame whose pairs stay in Spark, and a cache: which is filled, and then read."""
+    assert found["session"].startswith("pyspark.sql.connect")
+    here = cluster_job.read(folder)
+    expected = connect_job.counted(here)
+    for name in ("files", "cache, filled", "cache, read"):
+        assert found[name] == json.loads(json.dumps(expected)), name
+    assert found["sums"] == [here.sums.total.tolist()] * 3
+    before, after = found["entries"]
+    assert before == after
+    assert len(before) >= cluster_job.FILES
+    assert found["frame"] == found["files"] | {"kind": "DistributedOccupancy"}
+
+
+def test_a_client_plans_and_releases_what_one_machine_does(found, folder):
+    """The default plan of pairs in Spark: the same whole numbers before noise, and numbers."""
+    there, here = found["released"], found["at hand"]
+    assert len(there["given"]) > 1
+    assert there == here
+    tables = [pq.read_table(folder / one / connect_job.RELEASED) for one in ("there", "here")]
+    assert tables[0].equals(tables[1])
+    assert there["left"] == pytest.approx(10 - connect_job.EPSILON, abs=1e-9)
+    # Planned by itself, one machine finds that plan.
+    plan = hv.plan(cluster_job.read(folder), epsilon=connect_job.EPSILON, advise=False)
+    assert type(plan.allocation.clipping).__name__ == there["clipping"]
+    assert there["losses"] == pytest.approx(plan.losses().tolist(), rel=1e-6)

@@ -250,8 +250,8 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
         return _approximate(plan, statistics)
     # The arrays of the booking itself: the meter adds the losses up again from them.
     charges = plan_losses.loss_parameters(plan.problem, rows, plan.error_models)
-    losses = plan_losses.charged(rows, privacy_loss.user_losses)
     cells = lattice.width, mean_cells, variance_cells
+    losses = plan_losses.charged(rows, privacy_loss.user_losses)
     report = ClippedSensitivity(plan.occupancy, *charges, *cells, losses)
     return ClippedAllocation(ClippedStage(tuple(statistics), report), plan.losses())
 
@@ -276,15 +276,10 @@ def _approximate(plan: Plan, statistics: list[ClippedStatistic]) -> ClippedAlloc
 
 
 def _renormalised_mean(plan: Plan, lattice: CellLattice, noise: Floats) -> RenormalisedMean:
-    mean = RenormalisedMean(
-        plan.occupancy,
-        lattice,
-        noise,
-        plan.allocation.contribution_cap,
-        plan.allocation.suppressed,
-        planning_problem.divisors(plan.problem, plan.allocation),
-        plan.error_models["mean"],
-    )
+    rows, error = plan.allocation, plan.error_models["mean"]
+    totals = planning_problem.divisors(plan.problem, rows)
+    kept = rows.contribution_cap, rows.suppressed, totals
+    mean = RenormalisedMean(plan.occupancy, lattice, noise, *kept, error)
     mean.check_room(float(plan.requested_epsilon))
     return mean
 

@@ -76,6 +76,10 @@ def plain_blocks(
 def _whole_lines(path: str, size: int, unused: list[bytearray]) -> Iterator[bytearray]:
     """Yield a file's bytes, cut after line ends; only the last line may have none."""
     rest = b""
+    if not path.lower().endswith(_PACKED):
+        with contextlib.suppress(OSError):
+            # Of a small file no more memory than it fills, and a byte to see its end.
+            size = min(size, Path(path).stat().st_size + 1)
     with contextlib.closing(_opened(path)) as file:
         while True:
             # Read in place: a copy of each block would take as long as looking at it.

@@ -34,7 +34,7 @@ BINDING_SHARE = 0.99
 """Part of the allowed loss from which a user who is not reduced counts as held by it."""
 ASCENT_STEPS, ASCENT_PAIRS = 300, 2e7
 """Steps towards the best lower bound, and how many pairs they may look at in all."""
-USUAL_STEPS, USUAL_PAIRS = 150, 1e7
+USUAL_STEPS, USUAL_PAIRS = 150, 4e6
 """Steps that come near the best bound, beyond which steps may look at so many pairs in all."""
 SMOOTHING, COOLING = 0.03, 0.6
 """Temperature of the cells' answers, as a part of their least cost, and the power of its fall."""
@@ -47,7 +47,7 @@ GROWTH, SHRINKAGE = 1.15, 0.75
 EXACT_RATE = 0.2
 """Length of steps with exact answers, per excess of a user's loss."""
 PATIENCE, LEAST_GAIN = 15, 1e-4
-"""Steps after which smoothing ends if the bound gain less in them, as a part of the bound."""
+"""Steps after which smoothing ends if the bound gained less in them, as a part of the bound."""
 SAMPLED_RUNS = 2
 """Runs of cells that show the scale at which the multipliers begin."""
 LOG_SCALES, LOG_REFINEMENTS = np.linspace(-4.0, 1.0, 6), np.linspace(-0.6, 0.6, 7)

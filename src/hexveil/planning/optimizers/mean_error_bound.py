@@ -46,7 +46,7 @@ GROWTH, SHRINKAGE = 1.15, 0.75
 """Factors of a user's rate after an excess of the same and of the opposite sign."""
 EXACT_RATE = 0.2
 """Length of steps with exact answers, per excess of a user's loss."""
-PATIENCE, LEAST_GAIN = 15, 1e-4
+STALL_STEPS, LEAST_GAIN = 15, 1e-4
 """Steps after which smoothing ends if the bound gained less in them, as a part of the bound."""
 SAMPLED_RUNS = 2
 """Runs of cells that show the scale at which the multipliers begin."""
@@ -109,7 +109,7 @@ def _ascend_smoothed(bound: BoundAt, logs: Floats, steps: int) -> tuple[int, flo
         if value > bests[-1]:
             best_logs = logs
         bests.append(max(bests[-1], value))
-        gain = bests[-1] - bests[-1 - PATIENCE] if step >= PATIENCE else np.inf
+        gain = bests[-1] - bests[-1 - STALL_STEPS] if step >= STALL_STEPS else np.inf
         if gain < LEAST_GAIN * bests[-1]:
             break
         turn = np.sign(excess) * before
@@ -246,7 +246,7 @@ def _least(
     errors = w * WORST_CASE_BIAS[name](clipped_share) + 2.0 * root
     constant = weight * MAX_CONSTANT_ERROR[name]
     smallest = np.minimum(np.minimum.reduceat(errors, first), constant)
-    chosen = _choices(errors, constant, smallest, start, smoothing)
+    chosen = _choice_weights(errors, constant, smallest, start, smoothing)
     # 1 / noise is w / root; whoever is among the users of several choices has the sum of them.
     rates = np.divide(chosen * w, root, out=np.zeros_like(root), where=root > 0)
     running = _running(rates, start)
@@ -255,7 +255,7 @@ def _least(
     return float(smallest.sum()), moved
 
 
-def _choices(
+def _choice_weights(
     errors: Floats, constant: Floats, smallest: Floats, start: NDArray[np.int64], smoothing: float
 ) -> Floats:
     """Return the weight of each choice of a cell: of its users up to each, but not of a constant.

@@ -10,6 +10,7 @@ import hexveil as hv
 from examples import examples
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, SearchLimits, _value
 from hexveil.planning.optimizers.mean_error_bound import (
+    _answer,
     _by_price,
     _by_rank,
     mean_error_lower_bound,
@@ -211,3 +212,27 @@ def test_no_descent_takes_more_evaluations_than_its_limits_allow(right, evaluati
         options=effort.stop_rule().options(),
     )
     assert next(number) <= effort.max_evaluations
+
+
+@given(occupancies(), st.sampled_from([0.003, 0.03, 0.5]), st.integers(0, 2**32 - 1))
+@examples(40)
+def test_smoothing_averages_the_answers_and_keeps_the_bound(occupancy, smoothing, seed):
+    """Losses are Gibbs averages over the choices of each cell; the least cost stays bit for bit."""
+    problem, local = ClippingProblem(occupancy), occupancy.local()
+    weights = ObjectiveWeights(np.ones(occupancy.n_cells), np.zeros(occupancy.n_cells))
+    price = np.exp(np.random.default_rng(seed).normal(-2, 1, occupancy.n_users))
+    total, losses = _answer(problem, weights, price, smoothing=smoothing)
+    assert total == _answer(problem, weights, price)[0]
+    averages = np.zeros(occupancy.n_users)
+    for begin, end in itertools.pairwise(local.start.tolist()):
+        rows = begin + np.argsort(price[local.user[begin:end]], kind="stable")
+        costs, moves = [WORST["mean"]], [np.zeros(occupancy.n_users)]
+        for taken in range(1, rows.size + 1):
+            user, share = local.user[rows[:taken]], problem.share[rows[:taken]]
+            root = np.sqrt((share * price[user]).sum())
+            costs.append((1.0 - share.sum()) / 2 + 2 * root)
+            moves.append(np.bincount(user, share / root, minlength=occupancy.n_users))
+        least = min(costs)
+        chance = np.exp((least - np.array(costs)) / (smoothing * least))
+        averages += chance @ np.array(moves) / chance.sum()
+    assert losses == pytest.approx(averages, rel=1e-6, abs=1e-9)

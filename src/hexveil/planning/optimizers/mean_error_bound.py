@@ -10,7 +10,7 @@ which is more than the class allows.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +21,7 @@ from hexveil.planning.optimizers.mean_error import loss_multipliers, weighted_er
 from hexveil.planning.optimizers.minimax import PROOF_MARGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -29,11 +29,26 @@ if TYPE_CHECKING:
     from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
     Floats = NDArray[np.float64]
+    BoundAt = Callable[[Floats, float], tuple[float, Floats]]
 
 BINDING_SHARE = 0.99
 """Part of the allowed loss from which a user who is not reduced counts as held by it."""
 ASCENT_STEPS, ASCENT_PAIRS = 300, 2e7
 """Steps towards the best lower bound, and how many pairs they may look at in all."""
+USUAL_STEPS, USUAL_PAIRS = 150, 4e6
+"""Steps that come near the best bound, beyond which steps may look at so many pairs in all."""
+SMOOTHING, COOLING = 0.03, 0.6
+"""Temperature of the cells' answers, as a part of their least cost, and the power of its fall."""
+SMOOTHED_STEPS = 60
+"""Steps with smoothed answers before any with exact ones, unless the bound stops rising."""
+FIRST_RATE, MAX_RATE, MIN_RATE = 0.3, 2.0, 0.05
+"""Length of a user's steps with smoothed answers, per excess of its loss."""
+GROWTH, SHRINKAGE = 1.15, 0.75
+"""Factors of a user's rate after an excess of the same and of the opposite sign."""
+EXACT_RATE = 0.2
+"""Length of steps with exact answers, per excess of a user's loss."""
+STALL_STEPS, LEAST_GAIN = 15, 1e-4
+"""Steps after which smoothing ends if the bound gained less in them, as a part of the bound."""
 SAMPLED_RUNS = 2
 """Runs of cells that show the scale at which the multipliers begin."""
 LOG_SCALES, LOG_REFINEMENTS = np.linspace(-4.0, 1.0, 6), np.linspace(-0.6, 0.6, 7)
@@ -66,17 +81,58 @@ def mean_error_lower_bound(
     multiplier = multiplier * min(1.0, worth / (loss * float(multiplier.sum())))
     # The search for their scale takes about as long as a step.
     # On large maps few steps are affordable: any number of them gives a valid bound.
-    steps = int(min(ASCENT_STEPS, max(ASCENT_PAIRS / exposure.occupancy.n_pairs - 1, 1)))
-    candidates = _scaled(exposure, weights, loss, np.maximum(multiplier, multiplier.max() * 1e-6))
-    best = 0.0
+    n_pairs = exposure.occupancy.n_pairs
+    most = min(ASCENT_STEPS, max(USUAL_PAIRS / n_pairs, USUAL_STEPS))
+    steps = int(min(most, max(ASCENT_PAIRS / n_pairs - 1, 1)))
+    begin = _scaled(exposure, weights, loss, np.maximum(multiplier, multiplier.max() * 1e-6))
+
+    asked = count(1)
+
+    def bound(logs: Floats, smoothing: float) -> tuple[float, Floats]:
+        tell_share(SEARCH, next(asked) / steps)
+        candidates = np.exp(logs)  # logarithms keep multipliers positive
+        dual, losses = _answer(exposure, weights, candidates, smoothing=smoothing)
+        return dual - loss * float(candidates.sum()), losses / loss - 1.0
+
+    # Smoothed answers rise faster, and exact ones correct what those leave near the best.
+    smoothed = min(steps, max(steps // 2, SMOOTHED_STEPS))
+    taken, best, logs = _ascend_smoothed(bound, np.log(begin), smoothed)
+    return max(best, _ascend(bound, logs, range(taken, steps))) * PROOF_MARGIN
+
+
+def _ascend_smoothed(bound: BoundAt, logs: Floats, steps: int) -> tuple[int, float, Floats]:
+    """Return the steps taken by smoothed slopes, the largest bound and its multipliers' logarithms.
+
+    A cell's cheapest answer jumps as multipliers change, so that its slope leads back and forth;
+    an average of its cheap answers follows them gradually. Users have rates of their own (Rprop).
+    """
+    bests, best_logs = [0.0], logs
+    rate, before = np.full(logs.size, FIRST_RATE), np.zeros(logs.size)
     for step in range(steps):
-        dual, losses = _answer(exposure, weights, candidates)
-        best = max(best, dual - loss * float(candidates.sum()))
-        # Steps in logarithms keep multipliers positive; 1/√t is the usual rate of a subgradient.
-        push = 0.3 / np.sqrt(step + 1.0) * (losses / loss - 1.0)
-        candidates = candidates * np.exp(np.clip(push, -1.0, 1.0))
-        tell_share(SEARCH, (step + 1) / steps)
-    return best * PROOF_MARGIN
+        value, excess = bound(logs, SMOOTHING * (step + 1.0) ** -COOLING)
+        if value > bests[-1]:
+            best_logs = logs
+        bests.append(max(bests[-1], value))
+        gain = bests[-1] - bests[-1 - STALL_STEPS] if step >= STALL_STEPS else np.inf
+        if gain < LEAST_GAIN * bests[-1]:
+            break
+        turn = np.sign(excess) * before
+        rate = rate * np.where(turn > 0, GROWTH, np.where(turn < 0, SHRINKAGE, 1.0))
+        rate = np.clip(rate, MIN_RATE / np.sqrt(step + 1.0), MAX_RATE)
+        before = np.sign(excess)
+        logs = logs + np.clip(rate * excess, -1.0, 1.0)
+    return len(bests) - 1, bests[-1], best_logs
+
+
+def _ascend(bound: BoundAt, logs: Floats, steps: range) -> float:
+    """Return the largest bound by the slopes of exact answers."""
+    best = 0.0
+    for step in steps:
+        value, excess = bound(logs, 0.0)
+        best = max(best, value)
+        # 1/√t is the usual rate of a subgradient.
+        logs = logs + np.clip(EXACT_RATE / np.sqrt(step + 1.0) * excess, -1.0, 1.0)
+    return best
 
 
 def _scaled(
@@ -106,10 +162,11 @@ def _answer(
     weights: ObjectiveWeights,
     multiplier: Floats,
     runs: Iterable[slice] | None = None,
+    smoothing: float = 0.0,
 ) -> tuple[float, Floats]:
     """Return the least weighted error plus price of cells, and each user's loss in them.
 
-    Of all cells, or of some runs of them.
+    Of all cells, or of some runs of them. Smoothing concerns the losses alone.
     """
     occupancy = exposure.occupancy.local()
     rank = np.empty(occupancy.n_users, dtype=np.int64)
@@ -122,14 +179,15 @@ def _answer(
         user, share = occupancy.user[rows], exposure.share[rows]
         price, moved = multiplier[user], np.zeros(user.size)
         if (weight := weights.mean[cells]).any():
-            smallest, x = _least(weight, price, share, (start, _by_rank(rank[user], start)), "mean")
+            order = start, _by_rank(rank[user], start)
+            smallest, x = _least(weight, price, share, order, "mean", smoothing)
             total += smallest
             moved += x
         if (weight := weights.variance[cells]).any():
             curved = 1.0 - share
             price *= curved
             order = start, _by_price(price, start)
-            smallest, x = _least(weight, price, share, order, "variance")
+            smallest, x = _least(weight, price, share, order, "variance", smoothing)
             total += smallest
             moved += x * curved
         losses += np.bincount(user, weights=moved, minlength=losses.size)
@@ -177,6 +235,7 @@ def _least(
     share: Floats,
     by_price: tuple[NDArray[np.int64], NDArray[np.int64]],
     name: str,
+    smoothing: float,
 ) -> tuple[float, Floats]:
     """Return the minimum of bias + 2 √(price of the contribution), or of constants, and x / noise.
 
@@ -186,20 +245,39 @@ def _least(
     first, size = start[:-1], np.diff(start)
     share = share[order]
     clipped_share = np.maximum(1.0 - _running(share, start), 0.0)
-    paid = _running(share * price[order], start)
     w = np.repeat(weight, size)
-    errors = w * WORST_CASE_BIAS[name](clipped_share) + 2.0 * np.sqrt(w * paid)
-    smallest = np.minimum.reduceat(errors, first)
+    root = np.sqrt(w * _running(share * price[order], start))
+    errors = w * WORST_CASE_BIAS[name](clipped_share) + 2.0 * root
     constant = weight * MAX_CONSTANT_ERROR[name]
+    smallest = np.minimum(np.minimum.reduceat(errors, first), constant)
+    chosen = _choice_weights(errors, constant, smallest, start, smoothing)
+    # 1 / noise is w / root; whoever is among the users of several choices has the sum of them.
+    rates = np.divide(chosen * w, root, out=np.zeros_like(root), where=root > 0)
+    running = _running(rates, start)
+    moved = np.empty(order.size)
+    moved[order] = share * (np.repeat(running[start[1:] - 1], size) - running + rates)
+    return float(smallest.sum()), moved
+
+
+def _choice_weights(
+    errors: Floats, constant: Floats, smallest: Floats, start: NDArray[np.int64], smoothing: float
+) -> Floats:
+    """Return the weight of each choice of a cell: of its users up to each, but not of a constant.
+
+    The cheapest has all of it; with smoothing choices have Gibbs weights, and a cell's sum to 1.
+    """
+    first, size = start[:-1], np.diff(start)
+    if smoothing:
+        temperature = np.where(smallest > 0, smoothing * smallest, 1.0)
+        chosen = np.exp((np.repeat(smallest, size) - errors) / np.repeat(temperature, size))
+        total = np.add.reduceat(chosen, first) + np.exp((smallest - constant) / temperature)
+        return np.asarray(chosen / np.repeat(total, size))
+    chosen = np.zeros(errors.size)
     places = np.flatnonzero(errors == np.repeat(smallest, size))
-    last = places[np.searchsorted(places, first)]  # the first place of the least in each cell
-    live = (smallest < constant) & (paid[last] > 0)
-    noise = np.sqrt(paid[last] / np.where(weight > 0, weight, 1.0))
-    end = np.where(live, last + 1, first)  # of the pairs that are taken
-    capped = np.arange(order.size) < np.repeat(end, size)
-    moved = np.zeros(order.size)
-    moved[order[capped]] = (share / np.repeat(np.maximum(noise, 1e-300), size))[capped]
-    return float(np.minimum(smallest, constant).sum()), moved
+    position = np.searchsorted(places, start)
+    live = (position[:-1] < position[1:]) & (smallest < constant)
+    chosen[places[position[:-1][live]]] = 1.0  # the first place of the least in each cell
+    return chosen
 
 
 def _running(terms: Floats, start: NDArray[np.int64]) -> Floats:

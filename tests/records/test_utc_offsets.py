@@ -41,6 +41,15 @@ def test_changes_are_exact_to_the_second(at, name):
     assert at in [change for change, _, _ in clock(name).changes]
 
 
+def test_summer_time_of_a_week_is_found():
+    """The shortest time between two changes since 1970: Boa Vista in October 2000."""
+    last_two = [change for change, _, _ in clock("America/Boa_Vista").changes][-2:]
+    assert [dt.datetime.fromtimestamp(change, dt.UTC) for change in last_two] == [
+        dt.datetime(2000, 10, 8, 4, tzinfo=dt.UTC),
+        dt.datetime(2000, 10, 15, 3, tzinfo=dt.UTC),
+    ]
+
+
 def test_an_unknown_time_zone_is_refused():
     """The nearest name is offered."""
     with pytest.raises(InputError, match="did you mean 'Europe/Warsaw'"):

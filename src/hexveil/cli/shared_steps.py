@@ -26,7 +26,6 @@ from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
-from hexveil.records.sql import sums_query
 
 if TYPE_CHECKING:
     from hexveil.config import Run
@@ -142,6 +141,8 @@ def build_query(run: Run, dialect: str) -> str:
 
 def _query_of_column(run: Run, dialect: str) -> str:
     """Return the query of one value column; nothing is read."""
+    from hexveil.records.sql import sums_query  # noqa: PLC0415  for --sql alone
+
     source, options = arguments.source(run), arguments.read_arguments(run, read_records)
     if arguments.is_presence_private(run) and run.plan.statistics is not None:
         options["statistics"] = run.plan.statistics

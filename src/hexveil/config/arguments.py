@@ -20,7 +20,6 @@ from hexveil.model.areas import area_of
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import has_distribution, parse_statistics
 from hexveil.planning.columns.column_statements import baseline_errors, weights_beside_targets
-from hexveil.planning.presence.presence_request import FleetDeclaration
 from hexveil.planning.request import split_of
 from hexveil.planning.request import statistics as known_statistics
 from hexveil.records.sources.record_format import RecordFormat
@@ -237,6 +236,10 @@ def presence_arguments(run: Run) -> Arguments:
         raise InputError(
             f'{strange[0]} (in [plan]) has no meaning with protect = "presence"; leave it out.'
         )
+    from hexveil.planning.presence.presence_request import (  # noqa: PLC0415  for these runs alone
+        FleetDeclaration,
+    )
+
     if "epsilon" not in fields:
         raise InputError(
             "epsilon (in [plan], or --epsilon) is needed: the loss of any unit, present or not."

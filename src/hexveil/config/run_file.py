@@ -53,8 +53,9 @@ def _field(description: str, default: str | None = None) -> Any:  # noqa: ANN401
 class Section(BaseModel):
     """A table of the run file: only known fields, none of them required."""
 
-    # Strict: our own checks see what was written, before anything is converted.
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    # Strict: our own checks see what was written, before anything is converted. Deferred: a section
+    # is checked as a part of the run, and rarely alone.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     def explicit_fields(self) -> dict[str, Any]:
         """Return the fields that were given, as keyword arguments."""
@@ -333,18 +334,18 @@ class Run(BaseModel):
     _folder: Path = PrivateAttr(default=Path())
 
     source: Paths | None = _field("File, folder or pattern of the records.")
-    columns: Columns = Columns()
-    values: ValuesSection = ValuesSection()
-    cells: Grid = Grid()
-    privacy: PrivacySection = PrivacySection()
-    select: Selection = Selection()
-    read: ReadSection = ReadSection()
-    format: Format = Format()
-    plan: Planning = Planning()
-    release: Publishing = Publishing()
-    publish: Daily = Daily()
-    catalogue: CatalogueSection = CatalogueSection()
-    ledger: LedgerSection = LedgerSection()
+    columns: Columns = Columns.model_construct()
+    values: ValuesSection = ValuesSection.model_construct()
+    cells: Grid = Grid.model_construct()
+    privacy: PrivacySection = PrivacySection.model_construct()
+    select: Selection = Selection.model_construct()
+    read: ReadSection = ReadSection.model_construct()
+    format: Format = Format.model_construct()
+    plan: Planning = Planning.model_construct()
+    release: Publishing = Publishing.model_construct()
+    publish: Daily = Daily.model_construct()
+    catalogue: CatalogueSection = CatalogueSection.model_construct()
+    ledger: LedgerSection = LedgerSection.model_construct()
 
     @property
     def folder(self) -> Path:

@@ -12,15 +12,10 @@ from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.model.declared_facts import DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
-from hexveil.planning.columns.column_options import ColumnOptions, without_distribution
 from hexveil.planning.columns.column_statements import own_baseline_error, own_target
-from hexveil.planning.columns.plan_columns import plan_columns
-from hexveil.planning.columns.plan_declared import plan_declared_columns
-from hexveil.planning.distribution.plan_distribution import plan_distribution
 from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.planning.moments.moment_options import MomentOptions, check_edition
 from hexveil.planning.moments.plan_moments import plan_moments
-from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +29,7 @@ if TYPE_CHECKING:
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.moments.public_source import HasPublicMetadata
     from hexveil.planning.plan import Plan
+    from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.planning.request import (
         ClipUserForm,
@@ -350,6 +346,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     options, baseline_error = _of_column(source, options, baseline_error)
     if isinstance(declared, DeclaredColumns):
         _refuse(replace(options, delta=None), 'protect="presence"', estimator=estimator)
+        from hexveil.planning.columns.plan_declared import plan_declared_columns  # noqa: PLC0415  if used
+
         on_paper = plan_declared_columns(
             declared, epsilon=epsilon, fleet=fleet, statistics=statistics, weights=weights,
             user_cap=user_cap, baseline_error=baseline_error, edition=check_edition(edition),
@@ -361,6 +359,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         _refuse(options, 'protect="presence"', estimator=estimator)
         if isinstance(fleet, Mapping):
             raise InputError("fleet states one number, since there is one value column.")
+        from hexveil.planning.presence.presence_plan import plan_presence  # noqa: PLC0415  if used
+
         made = plan_presence(
             declared, epsilon=epsilon, fleet=fleet, statistics=statistics, user_cap=user_cap,
             baseline_error=cast("Number | None", baseline_error), edition=check_edition(edition),
@@ -369,6 +369,9 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         return _advised(made) if advise else made
     several = _column_side(source)
     if several is not None:
+        from hexveil.planning.columns.column_options import ColumnOptions  # noqa: PLC0415  if used
+        from hexveil.planning.columns.plan_columns import plan_columns  # noqa: PLC0415
+
         several_options = ColumnOptions(
             statistics, weights, estimator, edition, options, baseline_error
         )
@@ -384,12 +387,16 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     if statistics is not None and has_distribution(statistics):
         options = replace(options, delta=None)
         _refuse(options, "quantiles, shares and histograms", baseline_error=baseline_error)
+        from hexveil.planning.distribution.plan_distribution import plan_distribution  # noqa: PLC0415  if used
+
         of_terms = plan_distribution(
             public, statistics=statistics, epsilon=epsilon, weights=weights,
             estimator=estimator or "auto", edition=check_edition(edition), delta=delta,
         )  # fmt: skip
         return _advised(of_terms) if advise else of_terms
     if weights is not None or estimator is not None:
+        from hexveil.planning.columns.column_options import without_distribution  # noqa: PLC0415  if used
+
         raise without_distribution()
     return plan_moments(
         public, epsilon=epsilon, statistics=statistics, options=options, edition=edition,

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 END_OF_TIMES = 4_102_444_800
 """2100-01-01T00:00Z in seconds: usable times run from 1970 to before it."""
 
+STEP = 3 * DAY
+"""Step of the search for changes, in seconds: shorter than any time between two of a zone."""
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -66,17 +69,18 @@ class UtcOffsets:
 def clock(timezone: str) -> Clock:
     """Return the offsets of a time zone; raise InputError if there is none of that name."""
     place = zone(timezone)
-    # Day by day: asking for the offset of an instant alone takes four times as long.
-    instant, day = datetime(1970, 1, 1, tzinfo=place), timedelta(days=1)
+    # From one instant to the next: asking for the offset of a second alone takes four times as
+    # long.
+    instant, step = datetime(1970, 1, 1, tzinfo=place), timedelta(seconds=STEP)
     shift = place.fromutc(instant).utcoffset()
     changes = []
-    # Two days past the end, for local clocks that are ahead of UTC.
-    for utc_second in range(DAY, END_OF_TIMES + 2 * DAY, DAY):
-        instant += day
+    # Past the end, for local clocks that are ahead of UTC.
+    for utc_second in range(STEP, END_OF_TIMES + STEP, STEP):
+        instant += step
         old, shift = shift, place.fromutc(instant).utcoffset()
         if shift != old:
-            ends = _offset(place, utc_second - DAY), _offset(place, utc_second)
-            changes.append((_change(place, utc_second - DAY, utc_second), *ends))
+            ends = _offset(place, utc_second - STEP), _offset(place, utc_second)
+            changes.append((_change(place, utc_second - STEP, utc_second), *ends))
     return Clock(timezone, _offset(place, 0), tuple(changes))
 
 
@@ -88,7 +92,7 @@ def _offset(place: zoneinfo.ZoneInfo, utc_second: int) -> int:
 def _change(place: zoneinfo.ZoneInfo, low: int, high: int) -> int:
     """Return the first second in (low, high] with the offset at `high`."""
     new = _offset(place, high)
-    # Offsets change at whole seconds, at most once a day: bisection finds the change.
+    # Offsets change at whole seconds, fewer than once a step: bisection finds the change.
     while high - low > 1:
         middle = (low + high) // 2
         if _offset(place, middle) == new:

@@ -14,12 +14,13 @@ from hexveil.model.cells import CellTable, Labels
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.approximate.suggested_delta import usual_delta
 from hexveil.planning.presence.counted_request import (
     CountedRequest,
     predict_accuracy,
     weights_of,
 )
-from hexveil.planning.presence.delta_gain import gain_of_delta, usual_delta
+from hexveil.planning.presence.delta_gain import gain_of_delta
 from hexveil.planning.presence.presence_prediction import (
     predict_counts,
     predict_map,

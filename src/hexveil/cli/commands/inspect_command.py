@@ -12,17 +12,13 @@ import typer
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
-from hexveil.cli import column_inspection, shared_steps
+from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
-from hexveil.cli.output import fact_text, formatting, proposal_text, value_check_text
-from hexveil.cli.presence import declared_column_grids, declared_plan
+from hexveil.cli.output import fact_text, formatting, proposal_text
 from hexveil.config import Run, arguments
-from hexveil.config.run_file_template import draft_run_file
 from hexveil.config.run_file_text import run_file_text
 from hexveil.planning.feasibility.proposals import Choice
-from hexveil.records import value_checks
 from hexveil.records.read import read
-from hexveil.records.sources.schema_preview import inspect_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,6 +112,8 @@ def inspect(  # noqa: PLR0913  the options of the command
         typer.echo(shared_steps.build_query(run, sql))
         return
     if arguments.is_presence_private(run) and not check_values:
+        from hexveil.cli.presence import declared_column_grids, declared_plan  # noqa: PLC0415  these alone
+
         if len(arguments.value_columns_of(run)) > 1:
             check_choice(propose, choice)
             declared_column_grids.inspect_declared_columns(
@@ -142,6 +140,8 @@ def report(run: Run, propose: Path | None, choice: str, *, as_json: bool) -> Non
     # Grids can be compared before a price is chosen.
     epsilon = run.plan.epsilon or COMPARED_AT
     if len(arguments.value_columns_of(run)) > 1:
+        from hexveil.cli import column_inspection  # noqa: PLC0415  for several columns alone
+
         column_inspection.inspect_columns(run, epsilon, propose, choice, as_json=as_json)
         return
     facts = shared_steps.read_facts(run)
@@ -184,6 +184,9 @@ def private_lines(run: Run, conflicting: Sequence[str]) -> list[str]:
 
 def _check_column(run: Run) -> list[str]:
     """Return the PRIVATE check of the values of one column."""
+    from hexveil.cli.output import value_check_text  # noqa: PLC0415  for --check-values alone
+    from hexveil.records import value_checks  # noqa: PLC0415
+
     options = arguments.read_arguments(run, read)
     parameters = inspect_module.signature(value_checks.check_values).parameters
     known = {name: value for name, value in options.items() if name in parameters}
@@ -224,6 +227,9 @@ def write_proposal(run: Run, advice: RunAdvice, file: Path, choice: str, epsilon
 
 def draft(run: Run, *, alone: bool, trust: bool) -> str:
     """Return the draft of a run file for the columns of the run's source."""
+    from hexveil.config.run_file_template import draft_run_file  # noqa: PLC0415  for --init alone
+    from hexveil.records.sources.schema_preview import inspect_schema  # noqa: PLC0415
+
     if not alone:
         raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
     column_names = (*run.columns.explicit_fields().values(), *(run.cells.labels or ()))

@@ -12,30 +12,18 @@ import typer
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
-from hexveil.cli.output import (
-    column_text,
-    distribution_text,
-    formatting,
-    mechanism_table,
-    method_table,
-)
-from hexveil.cli.output import error_curve as curves
-from hexveil.cli.output import grid_table as tables
+from hexveil.cli.output import formatting
 from hexveil.cli.output.plan_text import explain_missing_range, map_lines, price_lines
-from hexveil.cli.presence import declared_plan
 from hexveil.config import Run, arguments
 from hexveil.model.statistic_terms import has_distribution
-from hexveil.planning.columns.column_plan import ColumnPlans
-from hexveil.planning.comparison.mechanism_comparison import explain_absence
-from hexveil.planning.comparison.method_comparison import COMPARING, Comparison, compare
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
-from hexveil.planning.distribution.estimator_comparison import compare_estimators
 from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity
+    from hexveil.planning.comparison.method_comparison import Comparison
+    from hexveil.planning.distribution.distribution_plan import DistributionPlan
 
     Files = dict[str, list[Path]]
 
@@ -89,6 +77,8 @@ def plan(
 ) -> None:
     """Show the price and the expected error of a release; nothing is spent."""
     if arguments.is_presence_private(run):
+        from hexveil.cli.presence import declared_plan  # noqa: PLC0415  a plan of its own
+
         unused = {"--compare": compare_methods, "--grids": bool(grids)}
         unused |= {"--curve": curve is not None, "--save": save is not None}
         declared_plan.plan_on_paper(run, unused=unused, as_json=as_json)
@@ -96,9 +86,11 @@ def plan(
     shared_steps.check_plan_options(run)
     _refuse_comparison_with_delta(run, compare_methods=compare_methods, grids=bool(grids))
     if curve is not None:
+        from hexveil.cli.output import error_curve  # noqa: PLC0415  for --curve alone
+
         # Checked before the records are read, which may take minutes.
         curve = shared_steps.to_run_path(curve)
-        curves.check(curve)
+        error_curve.check(curve)
     several = len(arguments.value_columns_of(run)) > 1
     if several and compare_methods and has_distribution(run.plan.statistics or ()):
         raise InputError(
@@ -133,7 +125,9 @@ def plan(
         typer.echo("\n".join(map_lines(plan, facts, coarse, warning)))
     if table is not None and grids:
         typer.echo(f"\nOther grids at epsilon {formatting.number_text(table.epsilon)}:")
-        tables.show(table, facts.value_unit)
+        from hexveil.cli.output import grid_table  # noqa: PLC0415  for the whole table alone
+
+        grid_table.show(table, facts.value_unit)
     elif table is not None:
         typer.echo("\n".join(formatting.wrapped("Grid", formatting.capital(table.sentence))))
     for line in file_lines(run, files):
@@ -169,6 +163,9 @@ def _plan_in_parts(
 
 def _plan_columns(run: Run, compares: Compare, save: Save, *, as_json: bool) -> None:
     """Print price and expected errors of several value columns."""
+    from hexveil.cli.output import column_text  # noqa: PLC0415  for these plans alone
+    from hexveil.planning.columns.column_plan import ColumnPlans  # noqa: PLC0415
+
     facts = shared_steps.read_releasable(run).public
     plan = shared_steps.plan_run(run, facts)
     assert isinstance(plan, ColumnPlans)  # noqa: S101  by its columns
@@ -198,6 +195,8 @@ def _plan_columns(run: Run, compares: Compare, save: Save, *, as_json: bool) -> 
 
 def _show_comparison(plan: Plan, comparison: Comparison, unit: str) -> None:
     """Print methods, clipping ranges and mechanisms of one request."""
+    from hexveil.cli.output import method_table  # noqa: PLC0415  for --compare alone
+
     method_table.show(comparison.methods, method_table.measure(plan, unit))
     method_table.show_ranges(comparison.clipping_ranges)
     _show_mechanisms(plan, comparison, unit)
@@ -207,13 +206,15 @@ def _plan_distribution(
     run: Run, compares: Compare, curve: Curve, save: Save, *, as_json: bool
 ) -> None:
     """Print price and expected errors of quantiles, shares and histograms."""
+    from hexveil.cli.output import distribution_text  # noqa: PLC0415  for these plans alone
+    from hexveil.planning.distribution.distribution_plan import DistributionPlan  # noqa: PLC0415
+    from hexveil.planning.distribution.estimator_comparison import compare_estimators  # noqa: PLC0415
+
     facts = shared_steps.read_facts(run)
     plan = shared_steps.plan_run(run, facts)
     assert isinstance(plan, DistributionPlan)  # noqa: S101  by its statistics
     saved = [] if save is None else [plan.save(shared_steps.to_run_path(save))]
-    with show_progress(curves.DRAWING):
-        drawn = [] if curve is None else curves.write_shares(plan, curve)
-    files: Files = {"saved": saved, "drawn": drawn}
+    files: Files = {"saved": saved, "drawn": _draw(plan, facts, curve)}
     ways = compare_estimators(plan) if compares else ()
     if as_json:
         output = shared_steps.plan_json(plan) | {"files": _file_names(run, files)}
@@ -232,12 +233,18 @@ def _file_names(run: Run, files: Files) -> list[str]:
 
 
 def _compare(plan: Plan) -> Comparison:
+    # For --compare alone:
+    from hexveil.planning.comparison.method_comparison import COMPARING, compare  # noqa: PLC0415
+
     with show_progress(COMPARING):
         return compare(plan)
 
 
 def _show_mechanisms(plan: Plan, comparison: Comparison, unit: str) -> None:
     """Print the mechanisms of one cell, or why there are none."""
+    from hexveil.cli.output import mechanism_table  # noqa: PLC0415  for --compare alone
+    from hexveil.planning.comparison.mechanism_comparison import explain_absence  # noqa: PLC0415
+
     if reason := explain_absence(plan):
         typer.echo("\n".join(formatting.wrapped("", reason, indent=0)))
         return
@@ -248,9 +255,19 @@ def _show_mechanisms(plan: Plan, comparison: Comparison, unit: str) -> None:
 def _write(plan: Plan, facts: PublicMetadata, curve: Path | None, save: Path | None) -> Files:
     """Write the requested plan and curve, and return their paths."""
     saved = [] if save is None else [plan.save(shared_steps.to_run_path(save))]
-    with show_progress(curves.DRAWING):
-        drawn = [] if curve is None else curves.write(plan, curve, facts.value_unit)
-    return {"saved": saved, "drawn": drawn}
+    return {"saved": saved, "drawn": _draw(plan, facts, curve)}
+
+
+def _draw(plan: Plan | DistributionPlan, facts: PublicMetadata, curve: Path | None) -> list[Path]:
+    """Draw the requested curve, and return its files."""
+    if curve is None:
+        return []
+    from hexveil.cli.output import error_curve  # noqa: PLC0415  for --curve alone
+
+    with show_progress(error_curve.DRAWING):
+        if isinstance(plan, Plan):
+            return error_curve.write(plan, curve, facts.value_unit)
+        return error_curve.write_shares(plan, curve)
 
 
 def _json(

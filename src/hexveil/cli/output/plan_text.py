@@ -9,13 +9,7 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import decimal_text
 from hexveil.cli import shared_steps
-from hexveil.cli.output import (
-    clip_user_text,
-    column_text,
-    distribution_text,
-    formatting,
-    stage_text,
-)
+from hexveil.cli.output import clip_user_text, formatting, stage_text
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata
@@ -27,8 +21,6 @@ from hexveil.planning.allocation import (
     WithinBounds,
 )
 from hexveil.planning.approximate.delta_advice import describe_delta_gain
-from hexveil.planning.columns.column_plan import ColumnPlans
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
 from hexveil.report.promise import promise
 
@@ -41,6 +33,8 @@ if TYPE_CHECKING:
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
+    from hexveil.planning.columns.column_plan import ColumnPlans
+    from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
 
     Files = dict[str, list[Path]]
@@ -50,10 +44,8 @@ MONTH = 30
 
 def price_lines(plan: ReleasablePlan, facts: PublicMetadata | ColumnFacts) -> list[str]:
     """Return lines about the cells, the privacy unit and the price."""
-    if isinstance(plan, DistributionPlan):
-        return distribution_text.price_lines(plan)
-    if isinstance(plan, ColumnPlans):
-        return column_text.price_lines(plan)
+    if not isinstance(plan, Plan):
+        return _price_of_parts(plan)
     assert isinstance(facts, PublicMetadata)  # noqa: S101  of one value column
     records = plan.occupancy.n_records
     cells = formatting.wrapped(
@@ -65,6 +57,16 @@ def price_lines(plan: ReleasablePlan, facts: PublicMetadata | ColumnFacts) -> li
         *cells,
         *(_price_with_noise(plan, facts) if plan.epsilon else _price_of_constants(plan, facts)),
     ]
+
+
+def _price_of_parts(plan: DistributionPlan | ColumnPlans) -> list[str]:
+    """Return lines about the price of quantiles and shares, or of several value columns."""
+    from hexveil.cli.output import column_text, distribution_text  # noqa: PLC0415  for these alone
+    from hexveil.planning.distribution.distribution_plan import DistributionPlan  # noqa: PLC0415
+
+    if isinstance(plan, DistributionPlan):
+        return distribution_text.price_lines(plan)
+    return column_text.price_lines(plan)
 
 
 def _price_of_constants(plan: Plan, facts: PublicMetadata) -> list[str]:

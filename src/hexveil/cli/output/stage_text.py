@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from hexveil.cli.output import formatting
 from hexveil.planning.allocation import CellMechanisms
 from hexveil.planning.cell_mechanisms import names_of_cells
-from hexveil.publishing.privacy_steps import privacy_steps
 
 if TYPE_CHECKING:
     from hexveil.planning import Plan
@@ -19,6 +18,8 @@ def mechanism_lines(plan: Plan) -> list[str]:
     """Return the stages of a mechanism of one cell with their cost, and how sure its errors are."""
     match plan.allocation.clipping:
         case CellMechanisms(cells=cells):
+            from hexveil.publishing.privacy_steps import privacy_steps  # noqa: PLC0415  for these
+
             step = privacy_steps(plan)[0] if plan.epsilon else {"stages": []}
         case _:
             return []

@@ -6,11 +6,11 @@ Public, from declarations alone. A plan never takes a δ by itself: it is anothe
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
+from hexveil.planning.approximate.suggested_delta import WORTHWHILE, usual_delta
 from hexveil.planning.presence.counted_request import (
     CountedPrediction,
     CountedRequest,
@@ -20,14 +20,10 @@ from hexveil.planning.presence.presence_prediction import Prediction, UnitCountP
 from hexveil.planning.presence.shape_prediction import ShapePrediction
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from hexveil.base.rational import Number
     from hexveil.planning.presence.counted_request import AnyRequest
-
-USUAL_DELTA = Fraction("1e-6")
-UNITS_REVEALED = Fraction(1, 10)
-"""Largest δ times units of a δ that is suggested."""
-WORTHWHILE = 0.95
-"""Ratio of predicted errors below which a δ is suggested."""
 
 
 @dataclass(frozen=True)
@@ -73,20 +69,6 @@ class DeltaGain:
             f"unit is in {self.cells_per_unit} cells alike, for a weaker promise; it is taken only "
             "if you set delta."
         )
-
-
-def usual_delta(units: int) -> Fraction:
-    """Return the δ that is suggested: 1e-6, or the power of ten at most 0.1 / units.
-
-    Examples
-    --------
-    >>> float(usual_delta(5000)), float(usual_delta(3_000_000))
-    (1e-06, 1e-08)
-    """
-    delta = USUAL_DELTA
-    while delta * units > UNITS_REVEALED:
-        delta /= 10
-    return delta
 
 
 def gain_of_delta(

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 FIELDS = ("user_id", "lat", "lon", "time", "value")
 TARGET, TIMES = 2.0, 3
-LIMITS = {"": aggregate.MEMORY, " unlimited": "1000GB"}
-"""What a task may use of memory, by the end of its name; no machine has the second."""
 SMALL = 2_000
 """Records of each file of a folder."""
 A_USER = 50_000_000 // aggregate.USERS
@@ -170,7 +168,7 @@ def tasks(kinds: Iterable[str] = KINDS) -> dict[str, Callable[[Path], int]]:
     """
     found: dict[str, Callable[[Path], int]] = {}
     for kind in kinds:
-        for ending, memory in LIMITS.items():
+        for ending, memory in aggregate.LIMITS.items():
             works: dict[str, Callable[..., int]] = {
                 f"floor {kind}": partial(floor, kind=kind),
                 f"by hand {kind}": partial(by_hand, kind=kind),

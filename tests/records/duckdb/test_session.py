@@ -89,3 +89,20 @@ def test_tables_are_on_disk_while_the_engine_rests(tmp_path):
                 assert session.rows(bytes_in_memory)[0][0] <= 10**7
         assert session.rows("SELECT count(*), sum(number) FROM kept") == whole
         assert session.rows("SELECT current_setting('memory_limit')")[0][0] == memory
+
+
+@pytest.mark.parametrize("n_rows", [0, 5, 400_000])
+def test_repeated_numbers_are_found_below_a_limit_that_no_machine_has(n_rows):
+    """A limit of rows is no reason to ask for their memory at once."""
+    query = f"SELECT CAST(range % 300_000 AS UBIGINT) AS number FROM range({n_rows})"
+    with Session("100TB") as session:
+        repeated = session.repeated(query, limit=10**13)
+    assert repeated.tolist() == list(range(max(n_rows - 300_000, 0)))
+
+
+def test_more_rows_than_the_limit_are_not_looked_at():
+    """The limit itself fits; a row more does not."""
+    with Session("1GB") as session:
+        query = "SELECT CAST(range AS UBIGINT) AS number FROM range(200_000)"
+        assert session.repeated(query, limit=200_000).size == 0
+        assert session.repeated(query, limit=199_999) is None

@@ -208,10 +208,14 @@ class Session:
 
     def _column(self, query: str, limit: int) -> NDArray[np.uint64] | None:
         """Return a query's only column; None if it has more than `limit` rows."""
-        numbers, size = np.empty(limit, dtype=np.uint64), 0
+        # Grown as rows come: the limit may be of more memory than the machine has.
+        numbers, size = np.empty(min(limit, _BATCH), dtype=np.uint64), 0
         for batch in self._connection.sql(query).to_arrow_reader(_BATCH):
-            if size + len(batch) > limit:
+            needed = size + len(batch)
+            if needed > limit:
                 return None
+            if needed > numbers.size:
+                numbers.resize(min(limit, max(needed, numbers.size * 5 // 4)), refcheck=False)
             numbers[size : size + len(batch)] = to_numpy(batch.column(0))
             size += len(batch)
         return numbers[:size]

@@ -553,7 +553,8 @@ LABELLED = st.lists(
 LEVELS = (("route",), ("hour", "side"), ("route", "side"), ("route", "hour", "side"))
 
 
-SPREAD = 300
+SPREAD, FEW = 300, 250
+"""Records, and a number between those that are no repeats and their pairs on any of `GRIDS`."""
 GRIDS = tuple(
     Cells(r, slot, WARSAW, kind)
     for r in (5, 4)
@@ -595,7 +596,7 @@ def test_counts_are_added_up_in_memory_as_the_engine_does(monkeypatch, top):
                 patch.setattr(packed_records, "MIN_RECORDS", 0)
                 by_packing = tuple(dataset.public.recount(asked, unit))
                 # Few counts of many records, which are packed on the finest grid.
-                patch.setattr(grid_rollup, "MOST_COUNTS", SPREAD - 1)
+                patch.setattr(grid_rollup, "MOST_COUNTS", FEW)
                 few = tuple(dataset.public.recount(asked, unit))
             assert any(facts is not None for facts in in_memory)
             for one, other in zip(in_memory * 3, by_engine + by_packing + few, strict=True):

@@ -378,14 +378,20 @@ def test_pictures_show_closed_cells_as_closed(made):
         release.plot(ax=axes)
         drawn = [len(one.get_paths()) for one in axes.collections[:2]]
         assert drawn == [n_closed, n_open]
-        frame = release.to_geopandas()
-        assert (len(frame), int(frame["is_open"].sum())) == (len(release), n_open)
     made[0].plot("weight", ax=axes)
     axes.clear()
     made[4].plot("share>=40", ax=axes)
     assert axes.get_title().startswith("Share of at least 40 of speed (")
     with pytest.raises(InputError, match="draws numbers"):
         made[0].plot("quality")
+
+
+def test_geographic_frames_have_closed_cells_too(made):
+    """A row for each cell, and which ones are open."""
+    pytest.importorskip("geopandas", reason='geopandas is not installed: the extra "geo"')
+    for release in made:
+        frame = release.to_geopandas()
+        assert frame["is_open"].tolist() == release.table["is_open"].to_pylist()
 
 
 def test_a_histogram_of_a_cell_is_drawn(made):

@@ -4,6 +4,7 @@ Noise that ignores the records stands in for the door where outputs are compared
 records must leave the same bytes everywhere.
 """
 
+import contextlib
 import itertools
 import json
 import re
@@ -373,7 +374,8 @@ def left_behind(folder, call, text, *options):
     folder.mkdir()
     (folder / "cars.csv").write_text(with_load(text) if "load" in options else text)
     (folder / "run.toml").write_text(RUN)
-    said = call("release", folder / "run.toml", *options)
+    with contextlib.chdir(folder):  # where a cache of a relative name is
+        said = call("release", folder / "run.toml", *options)
     written = sorted(path for path in (folder / "map").rglob("*") if path.is_file())
     files = {
         path.relative_to(folder): path.read_bytes()

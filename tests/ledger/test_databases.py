@@ -4,6 +4,7 @@ import os
 import sqlite3
 import stat
 import sys
+import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -217,6 +218,32 @@ def test_a_locked_file_is_a_storage_error(tmp_path, monkeypatch):
     other.execute("ROLLBACK")
     other.close()
     assert book(ledger).cost == THIRD
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_statement_that_is_refused_at_once_is_tried_again(wrapped):
+    """SQLite refuses one of two that change to WAL at once, without waiting for the other."""
+
+    def refusal(code):
+        error = sqlite3.OperationalError("refused")
+        error.sqlite_errorcode = code
+        return sa.exc.OperationalError("PRAGMA", None, error) if wrapped else error
+
+    def tries(answers, seconds):
+        given = iter(answers)
+
+        def statement():
+            if (answer := next(given)) is not None:
+                raise answer
+
+        databases._retry_while_busy(statement, time.monotonic() + seconds)
+        return list(given)
+
+    busy, other = refusal(sqlite3.SQLITE_BUSY_RECOVERY), refusal(sqlite3.SQLITE_FULL)
+    assert tries([busy, busy, None, "never asked"], seconds=60) == ["never asked"]
+    for answers, seconds in (([other, None], 60), ([busy, None], -1)):
+        with pytest.raises(type(busy)):
+            tries(answers, seconds)
 
 
 def test_an_unreadable_file_is_a_storage_error(tmp_path, monkeypatch):

@@ -43,8 +43,6 @@ def command() -> None:
         code = _run(None, watch, guard)
         # The work is done and has its code: a late signal must not change it.
         interrupts.ignore()
-        # Nor is there garbage to look for at exit: the process gives back its memory as a whole.
-        gc.freeze()
         if code == interrupts.CODE:
             interrupts.leave()
         sys.exit(code)

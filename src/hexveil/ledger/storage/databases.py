@@ -12,7 +12,7 @@ import contextlib
 import os
 import sqlite3
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from hexveil.ledger.storage import timeouts
 from hexveil.ledger.storage.tables import metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
@@ -39,6 +39,9 @@ Engine = sa.Engine
 
 _SLICE = 0.2
 """Seconds that SQLite itself waits for another writer: meanwhile it hears no interruption."""
+
+_PAUSE = 0.005
+"""Seconds between two tries, where SQLite refuses without waiting."""
 
 _WRITE_LOCK = 0x686578_7665696C
 """Number of the advisory lock of a transaction in PostgreSQL: "hexveil" in ASCII."""
@@ -183,17 +186,20 @@ def _file(address: sa.URL) -> sa.Engine:
     @event.listens_for(engine, "connect")
     def _durable(connection, _record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         connection.isolation_level = None  # the driver must not begin transactions of its own
-        # Changing to WAL needs the file for itself, and does not go through `_begin`'s patience.
-        connection.execute(f"PRAGMA busy_timeout = {int(patience.lock * 1000)}")
-        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA busy_timeout = {int(_SLICE * 1000)}")
+        # Changing to WAL needs the file for itself. Where two processes ask for it at once, SQLite
+        # refuses one of them without waiting.
+        change = partial(connection.execute, "PRAGMA journal_mode = WAL")
+        _retry_while_busy(change, time.monotonic() + patience.lock)
         # Not NORMAL, which some builds take with WAL: it may lose the last commits in a power cut,
         # and with them losses that were paid.
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA busy_timeout = {int(_SLICE * 1000)}")
 
     @event.listens_for(engine, "begin")
     def _lock(connection: sa.Connection) -> None:
-        _begin(connection, time.monotonic() + patience.lock)
+        # Under SQLite's write lock, which others may hold for some time.
+        begin = partial(connection.exec_driver_sql, "BEGIN IMMEDIATE")
+        _retry_while_busy(begin, time.monotonic() + patience.lock)
 
     return engine
 
@@ -228,17 +234,18 @@ def _sqlite_dialect(driver: str) -> sa.Dialect:
     return engine.dialect
 
 
-def _begin(connection: sa.Connection, deadline: float) -> None:
-    """Begin a transaction under SQLite's write lock, which others may hold for some time."""
+def _retry_while_busy(statement: Callable[[], object], deadline: float) -> None:
+    """Run a statement of SQLite, again and again while others have the file, until the deadline."""
     while True:
         try:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-        except sa.exc.OperationalError as error:
+            statement()
+        except (sqlite3.OperationalError, sa.exc.OperationalError) as error:
             # Extended codes (busy while recovering, busy by a snapshot) have the kind in the low
             # byte.
-            busy = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-            if not busy or time.monotonic() > deadline:
+            code = getattr(getattr(error, "orig", error), "sqlite_errorcode", 0)
+            if code & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
+            time.sleep(_PAUSE)
         else:
             return
 

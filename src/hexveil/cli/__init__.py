@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,9 @@ def command() -> None:
     if code is not None:
         sys.exit(code)
     gc.set_threshold(NEW_OBJECTS)
+    # Large solves take one thread each anyway (base/blas_threads.py). Those that OpenBLAS starts as
+    # it is loaded wait actively for work, which took a tenth of a short command.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from hexveil.cli import interrupts  # noqa: PLC0415  loading takes a moment
 
     guard = interrupts.Guard()

@@ -21,7 +21,7 @@ from hexveil.records.duckdb.caching.cached_reading import count_cached
 from hexveil.records.duckdb.counting import count_source
 from hexveil.records.duckdb.reading import rule_counts
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.source import open_source
+from hexveil.records.duckdb.source import engine_threads, open_source
 from hexveil.records.duckdb.validation import scan_once
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
@@ -77,7 +77,7 @@ def read_private_columns(
     leading, _ = requests[0]
     with (
         show_progress("Reading records"),
-        Session(leading.memory, scratch=leading.scratch) as session,
+        Session(leading.memory, engine_threads(source), leading.scratch) as session,
     ):
         names = frozenset().union(*(request.column_names for request, _ in requests))
         relation = open_source(session, source, names, leading.format)

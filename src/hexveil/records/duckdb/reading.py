@@ -14,7 +14,7 @@ from hexveil.records.duckdb.caching.cached_reading import count_cached
 from hexveil.records.duckdb.counting import check_offsets, count_source
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.source import open_source
+from hexveil.records.duckdb.source import engine_threads, open_source
 from hexveil.records.duckdb.spilling.blocked_pairs import BlockedPairs, block_pairs
 from hexveil.records.duckdb.validation import (
     BOX,
@@ -74,7 +74,7 @@ def read_datasets(source: Files | MemoryTable, requests: Sequence[ReadRequest]) 
     leading = requests[0]
     with (
         show_progress(READING),
-        Session(leading.memory, scratch=leading.scratch) as session,
+        Session(leading.memory, engine_threads(source), leading.scratch) as session,
     ):
         names = frozenset().union(*(request.column_names for request in requests))
         relation = open_source(session, source, names, leading.format)

@@ -25,7 +25,7 @@ from hexveil.records.duckdb.packing.packed_grids import PackableRecords, fine_ta
 from hexveil.records.duckdb.pair_store import PairTable
 from hexveil.records.duckdb.refusals import pairs_exceed
 from hexveil.records.duckdb.session import Session, memory_size
-from hexveil.records.duckdb.source import open_source
+from hexveil.records.duckdb.source import engine_threads, open_source
 from hexveil.records.duckdb.spilling.blocked_pairs import block_occupancy
 from hexveil.records.duckdb.validation import validate_records
 from hexveil.records.progress import show_progress
@@ -77,7 +77,8 @@ class DuckDBRegridder:
         self, grids: tuple[Cells | Labels, ...], request: ReadRequest
     ) -> Iterator[PublicMetadata | None]:
         """Yield the metadata on each grid, one after another."""
-        with Session(_engine_memory(request.memory), scratch=request.scratch) as session:
+        memory, threads = _engine_memory(request.memory), engine_threads(self.source)
+        with Session(memory, threads, request.scratch) as session:
             with show_progress(COUNTING), share_of_work(COUNTING, 0.0, KEEPING_SHARE, QUERY):
                 records = self._keep(session, request)
             for _, group in groupby(grids, _fine):

@@ -6,6 +6,7 @@ skipped or null, and counted, never quoted.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,12 @@ from hexveil.records.sources.columns import ColumnType, Schema
 from hexveil.records.sources.common_columns import uncommon_columns
 from hexveil.records.sources.headers import FirstLine, first_line
 from hexveil.records.sources.record_format import PLAIN
-from hexveil.records.sources.source_files import Files, MemoryTable, safe_path
+from hexveil.records.sources.source_files import (
+    Files,
+    MemoryTable,
+    safe_path,
+    unpacked_size,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -34,6 +40,22 @@ if TYPE_CHECKING:
 
     from hexveil.records.duckdb.session import Session
     from hexveil.records.sources.record_format import RecordFormat
+
+SMALL_SOURCE = 4 * 2**20
+"""Bytes of a source, unpacked, that one thread reads: starting more takes longer than it saves."""
+
+
+def engine_threads(source: Files | MemoryTable) -> int | None:
+    """Return the threads that the engine needs for a source; None for all processors."""
+    if isinstance(source, MemoryTable):
+        return 1 if source.data.nbytes <= SMALL_SOURCE else None
+    size = 0
+    with suppress(OSError):  # a file that cannot be read is refused as it is opened
+        for path in source.paths:
+            size += unpacked_size(path)
+            if size > SMALL_SOURCE:
+                return None
+    return 1
 
 
 def open_source(

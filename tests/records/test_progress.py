@@ -26,7 +26,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def wait_until(holds):
+def assert_soon(holds):
     """Wait for what another thread does, on a busy machine for long; fail if it never does."""
     last = time.monotonic() + 120.0
     while not holds():
@@ -62,7 +62,7 @@ def test_long_work_is_named_on_a_terminal(monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     with progress.show_progress("Reading records"):
-        wait_until(lambda: "Reading records ..." in stream.getvalue())
+        assert_soon(lambda: "Reading records ..." in stream.getvalue())
 
 
 def test_work_within_work_shows_one_line(monkeypatch):
@@ -72,10 +72,10 @@ def test_work_within_work_shows_one_line(monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     with progress.show_progress("Advising"), progress.show_progress("Counting"):
-        wait_until(lambda: "Advising ..." in stream.getvalue())
+        assert_soon(lambda: "Advising ..." in stream.getvalue())
     assert "Counting" not in stream.getvalue()
     with progress.show_progress("Counting"):
-        wait_until(lambda: "Counting ..." in stream.getvalue())
+        assert_soon(lambda: "Counting ..." in stream.getvalue())
 
 
 def test_the_rest_is_estimated_from_the_told_share(monkeypatch):
@@ -95,7 +95,7 @@ def test_the_rest_is_estimated_from_the_told_share(monkeypatch):
                 tell_share("Other", 0.9)
                 tell_share(READING, 0.5)
                 tell_share(READING, 0.1)
-                wait_until(lambda part=(number + 0.5) / 4: part in shown)
+                assert_soon(lambda part=(number + 0.5) / 4: part in shown)
     assert shown == sorted(shown)
     assert {0.125, 0.375, 0.625, 0.875} <= set(shown)
     tell_share(READING, 0.2)  # nothing is shown any more
@@ -170,7 +170,7 @@ def test_the_next_activity_is_shown_sooner(monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE", 3600.0)
     monkeypatch.setenv("TERM", "xterm")
     with progress.show_progress("Counting"):
-        wait_until(lambda: "Counting ..." in stream.getvalue())
+        assert_soon(lambda: "Counting ..." in stream.getvalue())
 
 
 def test_a_process_that_is_ended_takes_its_line_away(monkeypatch):
@@ -182,7 +182,7 @@ def test_a_process_that_is_ended_takes_its_line_away(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     hidden, shown = "\x1b[?25l", "\x1b[?25h"
     with progress.show_progress("Counting"):
-        wait_until(lambda: hidden in stream.getvalue())
+        assert_soon(lambda: hidden in stream.getvalue())
         assert shown not in stream.getvalue()
         (close,) = closing
         close()

@@ -369,14 +369,15 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         return _advised(made) if advise else made
     several = _column_side(source)
     if several is not None:
-        from hexveil.planning.columns.column_options import ColumnOptions  # noqa: PLC0415  if used
-        from hexveil.planning.columns.plan_columns import plan_columns  # noqa: PLC0415
+        from hexveil.planning.columns import column_options, plan_columns  # noqa: PLC0415  if used
 
-        several_options = ColumnOptions(
+        several_options = column_options.ColumnOptions(
             statistics, weights, estimator, edition, options, baseline_error
         )
         unused = {"fleet": fleet, "user_cap": user_cap}
-        of_columns = plan_columns(several, several_options, epsilon=epsilon, unused=unused)
+        of_columns = plan_columns.plan_columns(
+            several, several_options, epsilon=epsilon, unused=unused
+        )
         return _advised(of_columns) if advise else of_columns
     if fleet is not None or user_cap is not None:
         raise InputError(
@@ -394,10 +395,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             estimator=estimator or "auto", edition=check_edition(edition), delta=delta,
         )  # fmt: skip
         return _advised(of_terms) if advise else of_terms
-    if weights is not None or estimator is not None:
-        from hexveil.planning.columns.column_options import without_distribution  # noqa: PLC0415  if used
-
-        raise without_distribution()
+    _refuse_distribution_options(weights, estimator)
     return plan_moments(
         public, epsilon=epsilon, statistics=statistics, options=options, edition=edition,
         baseline_error=cast("Number | None", baseline_error), advise=advise,
@@ -437,6 +435,14 @@ def _refuse(options: MomentOptions, beside: str, **others: object) -> None:
             f"{given[0]} has no meaning with {beside}; leave it out ({_CHOICES[beside]} lists what "
             "can be chosen)."
         )
+
+
+def _refuse_distribution_options(weights: object, estimator: object) -> None:
+    """Refuse what goes with quantiles, shares and histograms where none is asked for."""
+    if weights is not None or estimator is not None:
+        from hexveil.planning.columns.column_options import without_distribution  # noqa: PLC0415  if used
+
+        raise without_distribution()
 
 
 _CHOICES = {

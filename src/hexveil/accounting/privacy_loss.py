@@ -311,7 +311,7 @@ def joint_loss(reach: Floats, mean_scale: Floats, variance_scale: Floats) -> Flo
     return np.asarray(z / mean_scale + z * (1.0 - z) / variance_scale)
 
 
-def of_contributed(
+def apply_to_contributed(
     pairs: Pairs, *given: NDArray[Any], work: Callable[..., Any], before: int = 0
 ) -> Any:  # noqa: ANN401  what the work returns
     """Apply a function of losses to counts of contributed samples, by which sums are divided.

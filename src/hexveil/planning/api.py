@@ -344,8 +344,9 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     )  # fmt: skip
     declared = _declared_side(source)
     options, baseline_error = _of_column(source, options, baseline_error)
-    if isinstance(declared, DeclaredColumns):
+    if declared is not None:
         _refuse(replace(options, delta=None), 'protect="presence"', estimator=estimator)
+    if isinstance(declared, DeclaredColumns):
         from hexveil.planning.columns.plan_declared import plan_declared_columns  # noqa: PLC0415  if used
 
         on_paper = plan_declared_columns(
@@ -355,8 +356,6 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         )  # fmt: skip
         return _advised(on_paper) if advise else on_paper
     if declared is not None:
-        options = replace(options, delta=None)
-        _refuse(options, 'protect="presence"', estimator=estimator)
         if isinstance(fleet, Mapping):
             raise InputError("fleet states one number, since there is one value column.")
         from hexveil.planning.presence.presence_plan import plan_presence  # noqa: PLC0415  if used
@@ -374,9 +373,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         several_options = column_options.ColumnOptions(
             statistics, weights, estimator, edition, options, baseline_error
         )
-        unused = {"fleet": fleet, "user_cap": user_cap}
         of_columns = plan_columns.plan_columns(
-            several, several_options, epsilon=epsilon, unused=unused
+            several, several_options, epsilon=epsilon, unused={"fleet": fleet, "user_cap": user_cap}
         )
         return _advised(of_columns) if advise else of_columns
     if fleet is not None or user_cap is not None:

@@ -251,7 +251,7 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
     # The arrays of the booking itself: the meter adds the losses up again from them.
     charges = plan_losses.loss_parameters(plan.problem, rows, plan.error_models)
     cells = lattice.width, mean_cells, variance_cells
-    losses = plan_losses.charged(rows, privacy_loss.user_losses)
+    losses = plan_losses.loss_function(rows, privacy_loss.user_losses)
     report = ClippedSensitivity(plan.occupancy, *charges, *cells, losses)
     return ClippedAllocation(ClippedStage(tuple(statistics), report), plan.losses())
 

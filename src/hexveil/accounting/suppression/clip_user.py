@@ -189,7 +189,7 @@ def suppress_users(
     targets: tuple[float, float] | None = None,
     unfinished_stage: Unfinished = "undo",
 ) -> Suppression:
-    """Return the same, with counts of a source that several runs share: see `clip_user`."""
+    """Run CLIP-USER on counts that several runs share; arguments as in `clip_user`."""
     cell_loss = float(to_positive_fraction(epsilon, "epsilon"))
     width = float(to_positive_fraction(span, "span"))
     _check_words(error, unfinished_stage)

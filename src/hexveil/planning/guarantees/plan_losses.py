@@ -57,11 +57,11 @@ if TYPE_CHECKING:
     Parameters = tuple[LossParameters, tuple[Floats, ...], tuple[Suppressed, ...]]
 
 
-def charged(allocation: PlanAllocation, work: Callable[..., Any], before: int = 0) -> Any:  # noqa: ANN401  a function of pairs
+def loss_function(allocation: PlanAllocation, work: Callable[..., Any], before: int = 0) -> Any:  # noqa: ANN401  a function of pairs
     """Return a function of losses, of contributed samples where sums are divided by these."""
     if allocation.normaliser == "records":
         return work
-    return partial(privacy_loss.of_contributed, work=work, before=before)
+    return partial(privacy_loss.apply_to_contributed, work=work, before=before)
 
 
 def loss_parameters(
@@ -208,7 +208,7 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
     match allocation.clipping:
         case WithinBounds():
             cells, users, pairs = loss_parameters(problem, allocation)
-            losses = charged(allocation, privacy_loss.pair_losses)
+            losses = loss_function(allocation, privacy_loss.pair_losses)
             return np.asarray(losses(occupancy, *cells, *users, *pairs))
         case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
             noises = _weighted_noises(problem, allocation)
@@ -237,7 +237,7 @@ def losses_per_user(
     occupancy, clipping = problem.occupancy, allocation.clipping
     if isinstance(clipping, WithinBounds):
         parameters = parameters or loss_parameters(problem, allocation)
-        work = charged(allocation, privacy_loss.user_losses)
+        work = loss_function(allocation, privacy_loss.user_losses)
         return np.asarray(occupancy.map_users(work, *parameters))
     if isinstance(clipping, CellMechanisms):
         return clipping.cells.losses()
@@ -270,12 +270,12 @@ def l0_loss(
     if isinstance(clipping, WithinBounds):
         cells, users, pairs = parameters or loss_parameters(problem, allocation)
         if allocation.cell_epsilon is not None:
-            work = charged(allocation, privacy_loss.count_charged_cells)
+            work = loss_function(allocation, privacy_loss.count_charged_cells)
             most = int(occupancy.map_users(work, cells, users, pairs).max(initial=0))
             return allocation.cell_epsilon * most
-        work = charged(allocation, privacy_loss.max_pair_loss)
+        work = loss_function(allocation, privacy_loss.max_pair_loss)
         largest = occupancy.map_cells(work, cells, users, pairs)
-        work = charged(allocation, privacy_loss.composed_losses, before=1)
+        work = loss_function(allocation, privacy_loss.composed_losses, before=1)
         per_user = occupancy.map_users(work, (largest, *cells), users, pairs)
         return float(per_user.max(initial=0.0))
     if isinstance(clipping, CellMechanisms):

@@ -15,26 +15,31 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.count_map import COUNT_MAP
+from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
-from hexveil.mechanisms.presence.presence_decoding import MISS, lowest_weights
+from hexveil.mechanisms.presence.presence_decoding import decode_map
 from hexveil.mechanisms.presence.shapes.shape_allocation import CELL_BINS
+from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_losses
 from hexveil.publishing.presence.presence_table import (
     OPEN,
     PLACE,
     SMOOTHED,
+    UNCUT,
     USERS,
     USERS_GRADE,
     columns_of,
+    count_columns,
     grade_counts,
     grade_means,
+    mean_columns,
 )
 from hexveil.publishing.presence.shape_table import has_shapes
 from hexveil.publishing.verification import shape_checks
@@ -50,11 +55,11 @@ from hexveil.report.promise import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     Json = dict[str, Any]
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
 
 LEAST_DELTA = Fraction(1, 10**300)
@@ -65,6 +70,14 @@ def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield the faults of columns and cells of the table; numbers come afterwards."""
     if problem := shape_checks.unreadable_statistics(manifest):
         yield problem
+        return
+    needed, stated = columns_of(manifest["plan"]["statistics"]), manifest["plan"]["columns"]
+    # Earlier versions did not publish uncut numbers.
+    if stated not in ([*needed], [name for name in needed if name not in UNCUT]):
+        yield "plan/columns are not those of plan/statistics."
+        return
+    if ("radius" in manifest["plan"]) != ("balance_noisy" in stated):
+        yield "plan/radius does not belong to plan/columns."
         return
     needed = _columns(manifest)
     for name in (*needed, OPEN):
@@ -107,7 +120,7 @@ def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
             return
     counted = "users" if plan["statistics"] == [USERS] else "weight"
     yield from _check_opening(numbers[counted], is_open, manifest)
-    yield from _check_counts(counted, numbers, is_open, plan, _law(manifest))
+    yield from _check_decoded(table, numbers, manifest)
     yield from _check_grades(table, numbers, is_open, manifest)
     if "cell_cap" in plan:
         yield from _check_counts_beside(table, numbers, is_open, manifest)
@@ -130,10 +143,10 @@ def _check_counts_beside(
     if law is None or stages[0]["sensitivity"] != full:
         yield "numbers of units have no stage of their own, with the stated cap on cells."
         return
-    yield from _check_counts(USERS, numbers, is_open, plan, law)
-    ends = numbers["users_low"], numbers["users_high"]
-    if grade_counts(*ends, numbers[USERS], is_open) != table[USERS_GRADE].to_pylist():
-        yield f"{USERS_GRADE} is not that of the intervals."
+    decoded = decode_counts(_in_parts(numbers, USERS), law, is_open)
+    columns = count_columns(decoded)
+    columns[USERS_GRADE] = columns.pop("quality")
+    yield from _compare(table, columns, USERS)
 
 
 def check_presence_losses(manifest: Json) -> Iterator[str]:
@@ -234,7 +247,7 @@ def _law_of(noise: str, scale: float) -> MapNoise:
 
 
 def _columns(manifest: Json) -> tuple[str, ...]:
-    return columns_of(manifest["plan"]["statistics"])
+    return tuple(manifest["plan"]["columns"])
 
 
 def _grid(grid: Json) -> Cells | Labels:
@@ -267,32 +280,76 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
         yield "a cell is open below open_from."
 
 
-def _check_counts(
-    name: str, numbers: dict[str, Floats], is_open: NDArray[np.bool_], plan: Json, law: MapNoise
-) -> Iterator[str]:
-    """Yield if intervals of weights, or of numbers of units, are not those of the noise."""
-    has_bins = has_shapes(plan["statistics"]) and name == "weight"
-    if has_bins:
-        margin = law.total_quantile(plan["bins"], MISS / 2) * law.scale / PARTS
-    elif name == "weight":
-        margin = law.opening_threshold(1, MISS / 2) / PARTS
-    else:
-        margin = law.quantile(MISS / 2) / PARTS
-    middle, low, high = (numbers[one][is_open] for one in (name, f"{name}_low", f"{name}_high"))
-    # Below zero a number is cut at zero, and its upper end with it.
-    exact_high = np.where(middle > 0, middle + margin, high)
-    exact_low = np.maximum(middle - margin, 0.0)
-    if has_bins:
-        exact_low = shape_checks.shape_weights(middle, plan, law)[0]
-    elif name == "weight" and plan["open_from"] is not None:
-        # An open cell passed the test of its noisy weight: the lower end takes that into account.
-        unit = plan["scale"] / PARTS
-        least = lowest_weights(middle / unit, plan["open_from"] / unit, law) * unit
-        exact_low = np.minimum(exact_low, least)
-    right = np.allclose(low, exact_low, rtol=TOLERANCE, atol=TOLERANCE)
-    right &= np.allclose(high, exact_high, rtol=TOLERANCE, atol=TOLERANCE)
-    if not right or (middle < 0).any() or (high < middle).any():
-        yield f"{name}_low and {name}_high are not {name} and the quantile of its noise."
+def _check_decoded(table: pa.Table, numbers: dict[str, Floats], manifest: Json) -> Iterator[str]:
+    """Yield columns that the functions of a release do not make of the noisy numbers."""
+    plan, law = manifest["plan"], _law(manifest)
+    is_open = np.array(table[OPEN].to_pylist(), dtype=bool)
+    threshold = None if plan["open_from"] is None else round(plan["open_from"] * PARTS)
+    if plan["statistics"] == [USERS]:
+        yield from _compare(
+            table, count_columns(decode_counts(_in_parts(numbers, USERS), law, is_open)), USERS
+        )
+        return
+    weight = _in_parts(numbers, "weight")
+    if has_shapes(plan["statistics"]):
+        uncut = weight / PARTS
+        ends = weight_interval(uncut, law, plan["bins"], plan["open_from"])
+        names = ("weight", "weight_low", "weight_high")
+        columns = dict(zip(names, (np.maximum(uncut, 0.0), *ends), strict=True))
+        yield from _compare(
+            table,
+            {
+                name: pa.array(np.where(is_open, one, np.nan), from_pandas=True)
+                for name, one in columns.items()
+            },
+            "weight",
+        )
+        return
+    lattice = shape_checks.lattice_of(manifest)
+    position = (numbers.get("mean_centre", weight) - float(lattice.lower)) / float(lattice.span)
+    window = CellWindow(
+        is_open.astype(np.int64), _whole(position * PARTS), plan.get("radius", PARTS)
+    )
+    balance = _in_parts(numbers, "balance")
+    noisy = np.concatenate([(weight + balance) // 2, (weight - balance) // 2])
+    columns = mean_columns(lattice, decode_map(window, noisy, law, threshold))
+    # It borrows from cells whose noisy numbers are not published.
+    del columns[SMOOTHED]
+    if "balance_noisy" not in numbers:
+        columns = {name: one for name, one in columns.items() if name.startswith("weight")}
+    yield from _compare(table, columns, "weight")
+
+
+def _in_parts(numbers: dict[str, Floats], name: str) -> Ints:
+    """Return noisy numbers in parts; of earlier versions those cut at 0, or zeros."""
+    cut = numbers.get(name, np.zeros(1))
+    return _whole(numbers.get(f"{name}_noisy", cut) * PARTS)
+
+
+def _whole(numbers: Floats) -> Ints:
+    """Return whole numbers that stay so in every sum; 0 for those of closed cells."""
+    return np.rint(np.clip(np.nan_to_num(numbers), -(2.0**60), 2.0**60)).astype(np.int64)
+
+
+def _compare(table: pa.Table, expected: dict[str, pa.Array], counted: str) -> Iterator[str]:
+    """Yield columns that are not those expected; where noise was cut at 0, none of an interval."""
+    is_cut = f"{counted}_noisy" not in table.column_names
+    known = np.ones(table.num_rows, dtype=bool)
+    if is_cut:
+        known = np.asarray(table[counted].to_numpy(), dtype=np.float64) > 0.0
+    for name, column in expected.items():
+        if name not in table.column_names:
+            continue
+        if pa.types.is_string(column.type):
+            same = is_cut or column.to_pylist() == table[name].to_pylist()
+        else:
+            stated, made = (
+                np.asarray(one.to_numpy(zero_copy_only=False), dtype=np.float64)[known]
+                for one in (table[name].combine_chunks(), column)
+            )
+            same = np.allclose(stated, made, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+        if not same:
+            yield f"{name} does not follow from the noisy numbers of the cells."
 
 
 def _check_grades(

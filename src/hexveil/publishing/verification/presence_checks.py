@@ -310,8 +310,8 @@ def _check_decoded(table: pa.Table, numbers: dict[str, Floats], manifest: Json) 
     window = CellWindow(
         is_open.astype(np.int64), _whole(position * PARTS), plan.get("radius", PARTS)
     )
-    balance = _in_parts(numbers, "balance")
-    noisy = np.concatenate([(weight + balance) // 2, (weight - balance) // 2])
+    upper = (weight + _in_parts(numbers, "balance")) // 2
+    noisy = np.concatenate([upper, weight - upper])
     columns = mean_columns(lattice, decode_map(window, noisy, law, threshold))
     # It borrows from cells whose noisy numbers are not published.
     del columns[SMOOTHED]

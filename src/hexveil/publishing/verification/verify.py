@@ -407,10 +407,13 @@ def _check_manifest(manifest: Json) -> Iterator[str]:
     rules = schema()
     if is_private or is_distribution:
         rules = presence_schema() if is_private else distribution_schema()
-    errors = Draft202012Validator(rules).iter_errors(manifest)
-    for error in itertools.islice(errors, MAX_PROBLEMS):
+    errors = [*itertools.islice(Draft202012Validator(rules).iter_errors(manifest), MAX_PROBLEMS)]
+    for error in errors:
         place = "/".join(map(str, error.absolute_path)) or "its top"
         yield f"manifest.json breaks its schema at {place} ({error.validator})."
+    # What the schema does not promise to be there is not looked at.
+    if errors:
+        return
     if not is_private and not manifest.get("cells"):
         yield "manifest.json has no cells."
         return

@@ -35,7 +35,7 @@ from hexveil.publishing.distribution.distribution_table import (
 )
 from hexveil.publishing.estimates.quality_grades import deviation_of_estimates
 from hexveil.publishing.manifest import epsilon_text
-from hexveil.publishing.verification import accuracy_checks, loss_checks
+from hexveil.publishing.verification import accuracy_checks, loss_checks, stated_facts
 from hexveil.publishing.verification import distribution_squares as squares
 from hexveil.publishing.verification.distribution_squares import stated_delta
 from hexveil.publishing.verification.files import file_comparison
@@ -235,6 +235,8 @@ def check_distribution_numbers(table: pa.Table, manifest: Json) -> Iterator[str]
         yield from file_comparison.check_numbers(table, stated)
         yield from file_comparison.check_cut_off(table, nested)
         yield from accuracy_checks.check_accuracy(table, nested)
+        yield from stated_facts.check_plan_facts(table, nested)
+    yield from stated_facts.check_counts(table, manifest)
     statements = manifest["accuracy"]
     own = [] if MOMENTS not in manifest else manifest[MOMENTS]["accuracy"]
     if statements[: len(own)] != own or len(statements) != len(own) + len(_prefixes(manifest)):

@@ -159,6 +159,8 @@ def check_presence_losses(manifest: Json) -> Iterator[str]:
     guarantee, spent = manifest["guarantee"], Fraction(manifest["guarantee"]["epsilon_spent"])
     if recomputed_loss(manifest) > round_up(spent) * (1.0 + TOLERANCE):
         yield "the losses of the stages add up to more than guarantee/epsilon_spent."
+    if guarantee["epsilon_requested"] != guarantee["epsilon_spent"]:
+        yield "guarantee/epsilon_requested is not the loss of any unit, which is spent in full."
     unit, delta = guarantee["privacy_unit"], delta_of(manifest)
     factor = guarantee["probability_factor"]
     words = {

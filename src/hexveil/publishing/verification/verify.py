@@ -40,6 +40,7 @@ from hexveil.publishing.verification import (
     presence_checks,
     recomputed_losses,
     square_checks,
+    stated_facts,
 )
 from hexveil.publishing.verification.columns import column_checks, column_totals
 from hexveil.publishing.verification.files import file_comparison, untrusted_files
@@ -376,6 +377,8 @@ class _FolderCheck:
         issues.extend(file_comparison.check_numbers(table, stated))
         issues.extend(file_comparison.check_cut_off(table, self.manifest))
         issues.extend(accuracy_checks.check_accuracy(table, self.manifest))
+        issues.extend(stated_facts.check_counts(table, self.manifest))
+        issues.extend(stated_facts.check_plan_facts(table, self.manifest))
         tell_share(FOLDER_CHECK, 0.8)
         issues.extend(loss_checks.find_problems(stated, square_checks.check_squares))
         tell_share(FOLDER_CHECK, 0.9)

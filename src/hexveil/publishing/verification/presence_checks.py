@@ -19,13 +19,11 @@ import pyarrow as pa
 
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
-from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
+from hexveil.mechanisms.presence.map_noise import GaussianMapNoise
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
-from hexveil.mechanisms.presence.presence_decoding import decode_map
 from hexveil.mechanisms.presence.shapes.shape_allocation import CELL_BINS
-from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_losses
 from hexveil.publishing.presence.presence_table import (
@@ -39,10 +37,16 @@ from hexveil.publishing.presence.presence_table import (
     count_columns,
     grade_counts,
     grade_means,
-    mean_columns,
 )
 from hexveil.publishing.presence.shape_table import has_shapes
 from hexveil.publishing.verification import shape_checks
+from hexveil.publishing.verification.decoded_maps import (
+    check_decoded,
+    compare_columns,
+    in_parts,
+    law_of,
+    published_law,
+)
 from hexveil.publishing.verification.files.file_comparison import TOLERANCE, check_outlines
 from hexveil.report.promise import (
     assumptions,
@@ -101,6 +105,12 @@ def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
         yield "cells.parquet does not have the cells of the declared grid, in that order."
 
 
+def check_presence(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield losses, statements and numbers that do not follow from each other."""
+    yield from check_presence_losses(manifest)
+    yield from check_presence_numbers(table, manifest)
+
+
 def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield numbers that do not follow from each other, or from the manifest."""
     plan = manifest["plan"]
@@ -120,7 +130,7 @@ def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
             return
     counted = "users" if plan["statistics"] == [USERS] else "weight"
     yield from _check_opening(numbers[counted], is_open, manifest)
-    yield from _check_decoded(table, numbers, manifest)
+    yield from check_decoded(table, numbers, manifest)
     yield from _check_grades(table, numbers, is_open, manifest)
     if "cell_cap" in plan:
         yield from _check_counts_beside(table, numbers, is_open, manifest)
@@ -138,15 +148,15 @@ def _check_counts_beside(
     stages = [stage for stage in plan["stages"] if stage["stage"] == COUNT_MAP]
     law, full = None, plan["cell_cap"] * PARTS
     if len(stages) == 1:
-        law = _law_of(stages[0]["noise"], stages[0]["scale"])
+        law = law_of(stages[0]["noise"], stages[0]["scale"])
         full = math.sqrt(plan["cell_cap"] * PARTS**2) if isinstance(law, GaussianMapNoise) else full
     if law is None or stages[0]["sensitivity"] != full:
         yield "numbers of units have no stage of their own, with the stated cap on cells."
         return
-    decoded = decode_counts(_in_parts(numbers, USERS), law, is_open)
+    decoded = decode_counts(in_parts(numbers, USERS), law, is_open)
     columns = count_columns(decoded)
     columns[USERS_GRADE] = columns.pop("quality")
-    yield from _compare(table, columns, USERS)
+    yield from compare_columns(table, columns, USERS)
 
 
 def check_presence_losses(manifest: Json) -> Iterator[str]:
@@ -238,16 +248,6 @@ def recomputed_loss(manifest: Json) -> float:
     return square_epsilon(Fraction(square), delta) if math.isfinite(square) else math.inf
 
 
-def _law(manifest: Json) -> MapNoise:
-    """Return the noise of the published map, by the manifest."""
-    return _law_of(manifest["plan"]["stages"][-1]["noise"], manifest["plan"]["scale"])
-
-
-def _law_of(noise: str, scale: float) -> MapNoise:
-    """Return the noise of a map by its name in a manifest."""
-    return GaussianMapNoise(scale) if noise == GAUSSIAN else LaplaceMapNoise(scale)
-
-
 def _columns(manifest: Json) -> tuple[str, ...]:
     return tuple(manifest["plan"]["columns"])
 
@@ -263,7 +263,7 @@ def _grid(grid: Json) -> Cells | Labels:
 def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
     """Yield if the threshold is not that of the noise, or an open cell is below it."""
     plan = manifest["plan"]
-    n_cells, law = manifest["grid"]["cells"], _law(manifest)
+    n_cells, law = manifest["grid"]["cells"], published_law(manifest)
     if (plan["false_openings"] is None) != (plan["open_from"] is None):
         yield "open_from and false_openings do not belong together."
         return
@@ -280,78 +280,6 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
         yield "open_from is not that of the noise and the number of cells."
     if (counted[is_open] < plan["open_from"] - TOLERANCE).any():
         yield "a cell is open below open_from."
-
-
-def _check_decoded(table: pa.Table, numbers: dict[str, Floats], manifest: Json) -> Iterator[str]:
-    """Yield columns that the functions of a release do not make of the noisy numbers."""
-    plan, law = manifest["plan"], _law(manifest)
-    is_open = np.array(table[OPEN].to_pylist(), dtype=bool)
-    threshold = None if plan["open_from"] is None else round(plan["open_from"] * PARTS)
-    if plan["statistics"] == [USERS]:
-        yield from _compare(
-            table, count_columns(decode_counts(_in_parts(numbers, USERS), law, is_open)), USERS
-        )
-        return
-    weight = _in_parts(numbers, "weight")
-    if has_shapes(plan["statistics"]):
-        uncut = weight / PARTS
-        ends = weight_interval(uncut, law, plan["bins"], plan["open_from"])
-        names = ("weight", "weight_low", "weight_high")
-        columns = dict(zip(names, (np.maximum(uncut, 0.0), *ends), strict=True))
-        yield from _compare(
-            table,
-            {
-                name: pa.array(np.where(is_open, one, np.nan), from_pandas=True)
-                for name, one in columns.items()
-            },
-            "weight",
-        )
-        return
-    lattice = shape_checks.lattice_of(manifest)
-    position = (numbers.get("mean_centre", weight) - float(lattice.lower)) / float(lattice.span)
-    window = CellWindow(
-        is_open.astype(np.int64), _whole(position * PARTS), plan.get("radius", PARTS)
-    )
-    upper = (weight + _in_parts(numbers, "balance")) // 2
-    noisy = np.concatenate([upper, weight - upper])
-    columns = mean_columns(lattice, decode_map(window, noisy, law, threshold))
-    # It borrows from cells whose noisy numbers are not published.
-    del columns[SMOOTHED]
-    if "balance_noisy" not in numbers:
-        columns = {name: one for name, one in columns.items() if name.startswith("weight")}
-    yield from _compare(table, columns, "weight")
-
-
-def _in_parts(numbers: dict[str, Floats], name: str) -> Ints:
-    """Return noisy numbers in parts; of earlier versions those cut at 0, or zeros."""
-    cut = numbers.get(name, np.zeros(1))
-    return _whole(numbers.get(f"{name}_noisy", cut) * PARTS)
-
-
-def _whole(numbers: Floats) -> Ints:
-    """Return whole numbers that stay so in every sum; 0 for those of closed cells."""
-    return np.rint(np.clip(np.nan_to_num(numbers), -(2.0**60), 2.0**60)).astype(np.int64)
-
-
-def _compare(table: pa.Table, expected: dict[str, pa.Array], counted: str) -> Iterator[str]:
-    """Yield columns that are not those expected; where noise was cut at 0, none of an interval."""
-    is_cut = f"{counted}_noisy" not in table.column_names
-    known = np.ones(table.num_rows, dtype=bool)
-    if is_cut:
-        known = np.asarray(table[counted].to_numpy(), dtype=np.float64) > 0.0
-    for name, column in expected.items():
-        if name not in table.column_names:
-            continue
-        if pa.types.is_string(column.type):
-            same = is_cut or column.to_pylist() == table[name].to_pylist()
-        else:
-            stated, made = (
-                np.asarray(one.to_numpy(zero_copy_only=False), dtype=np.float64)[known]
-                for one in (table[name].combine_chunks(), column)
-            )
-            same = np.allclose(stated, made, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
-        if not same:
-            yield f"{name} does not follow from the noisy numbers of the cells."
 
 
 def _check_grades(
@@ -390,24 +318,27 @@ def _check_means(
         yield "mean_low, mean and mean_high are no interval within the bounds."
 
 
-def describe_presence(manifest: Json) -> tuple[str, ...]:
-    """Return the figures that were recomputed and agree, in words."""
-    guarantee, stages = manifest["guarantee"], manifest["plan"]["stages"]
+def describe_presence(manifest: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the figures that were recomputed and agree, and those that could not be, in words."""
+    guarantee, plan = manifest["guarantee"], manifest["plan"]
+    stages, columns = plan["stages"], plan["columns"]
     at = f" at delta {guarantee['delta']}" if "delta" in guarantee else ""
     loss = (
         f"loss of any {guarantee['privacy_unit']}, present or not: "
         f"{recomputed_loss(manifest):.9g} by the noise of {len(stages)} "
         f"{'stage' if len(stages) == 1 else 'stages'}, {guarantee['epsilon_spent']} as stated{at}"
     )
-    return loss, INTERVALS
+    if has_shapes(plan["statistics"]):
+        unknown = ["statistics of distributions: they follow from numbers not in the folder"]
+    elif "balance_noisy" in columns:
+        unknown = ["smoothed averages: they borrow from cells whose numbers are not published"]
+    else:
+        unknown = ["averages and their intervals"] * (plan["statistics"] != [USERS])
+    return (loss, AVERAGES if "balance_noisy" in columns else INTERVALS), tuple(unknown)
 
 
 INTERVALS = (
     "intervals of weights or numbers of units, and the weight from which a cell is open: by the "
     "law of the noise"
 )
-UNKNOWN = (
-    "averages and their intervals: they follow from noisy numbers that are not in the folder",
-    "the content of report.html: only its checksum was compared",
-)
-"""What a folder does not let anybody recompute."""
+AVERAGES = f"averages, by noisy sums; {INTERVALS}"

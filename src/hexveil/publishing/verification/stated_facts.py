@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-9
 KEPT = {"cells before selection", "cells left out by selection", "records left"}
 """Counts of rules that are of no records which were left out."""
-LEFT_OUT = "records left"
-EXCLUSIVE = ("without ", "outside ", "unparsable", "repeats of a user and time", "with a value")
+EXCLUSIVE = (
+    *("without ", "outside the ", "unparsable", "with an id that is no exact"),
+    *("repeats of a user and time", "values that mean no reading"),
+)
+"""Beginnings of the names of counts of records that one rule each left out."""
 
 
 def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:

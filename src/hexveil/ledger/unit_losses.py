@@ -39,7 +39,7 @@ MAX_PICO_EPSILON = 2**62
 HASH_BYTES = 16
 """Bytes of a hash."""
 
-NORMALISATION = "canonical text 1, then 0x1f and the period; blake2b, 16 bytes"
+NORMALISATION = "canonical text 2, then 0x1f and the period; blake2b, 16 bytes"
 """Scheme that turns an id into a hash; pinned by the ledger. Its number is `CANONICAL_IDS`."""
 
 KEY_BYTES = 32

@@ -16,7 +16,7 @@ from hexveil.base.work_share import (
     share_of_work,
 )
 from hexveil.ledger import hash_losses
-from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, replay
+from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, rehearse, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
@@ -147,9 +147,13 @@ def release(
         if allocation.next_stage(Outputs()) is DONE:
             draw = _Draw(plan, allocation, Outputs(), replayed=False)
         else:
-            with share_of_work(RELEASING, 0.0, 0.4, DRAWS):
+            # An error that public facts decide must come before the booking.
+            rehearsal = _Draw(plan, allocation, rehearse(allocation), replayed=False)
+            with share_of_work(RELEASING, 0.0, 0.2):
+                _decode(dataset, rehearsal, book, request, smoothing=SMOOTHED in estimates)
+            with share_of_work(RELEASING, 0.2, 0.5, DRAWS):
                 draw = _book_and_draw(dataset, plan, book, request)
-    with share_of_work(RELEASING, 0.4, 1.0):
+    with share_of_work(RELEASING, 0.5, 1.0):
         return _decode(dataset, draw, book, request, smoothing=SMOOTHED in estimates)
 
 

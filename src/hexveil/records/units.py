@@ -3,14 +3,16 @@
 Ids are in their canonical text, so that one vehicle is one unit in every release, whatever type a
 column or a library gives its id:
 
-- text, UUIDs and enumerations as they are, byte for byte; booleans as "true" and "false"; dates as
-  "2026-11-20"; bytes as DuckDB writes them;
+- text, UUIDs and enumerations as they are, byte for byte, but for whole numbers that went through
+  a column of floats or decimals: "7.0" and "7.00" are "7", and "-0.0" is "0" ("007", "007.0",
+  "7.5" and "1e3" stay);
+- dates as "2026-11-20"; bytes as DuckDB writes them;
 - whole numbers in decimal digits, without a point; decimals too, where they are whole, and else
   without zeros that end their fraction: 7 and 7.00 are "7", 7.50 is "7.5";
 - floats, where they are whole and below 2^53 in size (2^24 of 32 bits): 7.0 is "7", minus zero is
   "0", NaN is no id. Any other float is refused, for it names no vehicle exactly;
 - numbers in JSON as whole numbers or floats, by whether they have a point or an exponent;
-- empty text is no id, and times and nested fields are refused.
+- empty text is no id, nor is true or false in JSON; times, booleans and nested fields are refused.
 
 The expressions are in `records.duckdb.canonical_ids` and `records.sql.dialects`; tables in
 memory are prepared in `records.sources`.
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hexveil.base.arrow_numbers import to_arrow
 from hexveil.base.errors import HexveilError, InputError
@@ -37,8 +40,10 @@ if TYPE_CHECKING:
 
     from hexveil.model.public_metadata import Unit
 
-CANONICAL_IDS = 1
+CANONICAL_IDS = 2
 """The version of this canonical text; the ledger's `NORMALISATION` names it too."""
+WHOLE_WITH_ZEROS = "-?(0|[1-9][0-9]*)[.]0+"
+"""Pattern of a whole number's text that went through a column of floats or decimals."""
 MIN_USERS_CHECKED = 30
 """Users below whom nothing is concluded from how many have a single record: a few rows that show
 what records look like are often of as many vehicles."""
@@ -89,6 +94,19 @@ class Units:
             int(day): (EPOCH + timedelta(int(day))).isoformat() for day in np.unique(self.days)
         }
         return [names[int(day)] for day in self.days]
+
+
+def canonical_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return ids of text in their canonical text.
+
+    Examples
+    --------
+    >>> canonical_texts(pa.chunked_array([["7.0", "-0.00", "007.0", "7.5"]])).to_pylist()
+    ['7', '0', '007.0', '7.5']
+    """
+    whole = pc.match_substring_regex(texts, f"^{WHOLE_WITH_ZEROS}$")
+    number = pc.replace_substring_regex(texts, r"^-?(0)?[.]0+$|[.]0+$", r"\1")
+    return pc.if_else(whole, number, texts)
 
 
 def split_unit_ids(users: pa.Array, unit: Unit) -> Units:

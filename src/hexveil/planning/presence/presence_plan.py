@@ -20,7 +20,7 @@ from hexveil.mechanisms.presence.presence_design import (
     PrivateCap,
     UserCap,
 )
-from hexveil.model.statistic_terms import parse_statistics
+from hexveil.model.statistic_terms import on_lattice, parse_statistics
 from hexveil.planning.presence.counted_request import (
     USERS,
     AnyRequest,
@@ -204,7 +204,7 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
             _bins(facts),
             declared,
             loss,
-            terms,
+            on_lattice(terms, facts.lattice),
             bool(moments),
             cap,
             small,

@@ -17,7 +17,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
-from hexveil.mechanisms.contract import replay
+from hexveil.mechanisms.contract import rehearse, replay
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.loss_shares import AddedSquares, PureShares
@@ -85,9 +85,13 @@ def publish_presence(
             f"records with private presence need a plan made for them, got {type(plan).__name__}."
         )
     book = check_presence(dataset.public, plan, ledger, accept_noise=accept_noise)
-    facts = presence_request(book.dataset, plan)
+    if (stored := replay_presence(plan, book)) is not None:
+        return stored
+    facts, booked = presence_request(book.dataset, plan), booked_stages(plan)
+    # An error that public facts decide must come before the booking.
+    _decode(plan, rehearse(booked.stages), book, replayed=False)
     outputs, replayed = book_and_draw(
-        _sums_of(dataset), booked_stages(plan), facts, book, balance_of(dataset.public)
+        _sums_of(dataset), booked, facts, book, balance_of(dataset.public)
     )
     return _decode(plan, outputs, book, replayed=replayed)
 

@@ -158,6 +158,9 @@ class ReadSection(Section):
     accept_single_records: Switch | None = _field(
         "Read even if nearly every user has a single record."
     )
+    id_space: Text | None = _field(
+        "Name of what an id names, such as vehicle; an account pins it. By default the user column."
+    )
     memory: Text | None = _field('Memory for reading, for example "1GB".', "1GB")
     engine: Text | None = _field('Engine that reads the records: "duckdb" or "spark".')
     version: Version | None = _field(

@@ -13,13 +13,17 @@ from hexveil.ledger import odometer, windows
 from hexveil.ledger.events import append, read_head
 from hexveil.ledger.promises import PURE, BudgetText, affordable_epsilon, shown_epsilon
 from hexveil.ledger.storage.tables import accounts, datasets, totals
-from hexveil.ledger.unit_losses import NORMALISATION
+from hexveil.ledger.unit_losses import FORMER_NORMALISATION, NORMALISATION
 from hexveil.ledger.windows import LIFETIME, label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.ledger.unit_losses import Key
+
+
+ID_SPACE = "; ids of "
+"""What precedes the id space in the text of a pinned unit; units of earlier versions lack it."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class Account:
     name : str
     unit : str
         "user", "user-day" or "user-week"; empty until the first release says.
+    id_space : str
+        Name of what an id names; empty until a release says, as ledgers of earlier versions are.
     window : str
         "lifetime", "month" or "day".
     budget : Fraction
@@ -50,6 +56,12 @@ class Account:
     key: str
     ids: str = NORMALISATION
     delta: Fraction = PURE
+    id_space: str = ""
+
+    @property
+    def pinned_unit(self) -> str:
+        """The unit with its id space, as the ledger stores them."""
+        return f"{self.unit}{ID_SPACE}{self.id_space}" if self.id_space else self.unit
 
     @property
     def limit(self) -> BudgetText:
@@ -155,13 +167,13 @@ def set_budget(connection: sa.Connection, account: Account, budget: Fraction) ->
     return changed
 
 
-def set_unit(connection: sa.Connection, account: Account, unit: str) -> Account:
-    """Pin an account's privacy unit, as its first release decides, and return the account."""
-    append(connection, "unit", account=account.name, body={"unit": unit})
-    connection.execute(
-        sa.update(accounts).where(accounts.c.account == account.name).values(unit=unit)
-    )
-    return replace(account, unit=unit)
+def set_unit(connection: sa.Connection, account: Account, unit: str, id_space: str) -> Account:
+    """Pin an account's privacy unit and id space, as a release decides; return the account."""
+    pinned = replace(account, unit=unit, id_space=id_space)
+    body = {"unit": pinned.pinned_unit}
+    append(connection, "unit", account=account.name, body=body)
+    connection.execute(sa.update(accounts).where(accounts.c.account == account.name).values(body))
+    return pinned
 
 
 def check_key(account: Account, key: Key) -> None:
@@ -172,11 +184,22 @@ def check_key(account: Account, key: Key) -> None:
             f"{account.key}, this one {key.fingerprint}): under this one all units would look "
             "new. Name the file of the right key."
         )
-    if account.ids != NORMALISATION:
+    if account.ids not in (NORMALISATION, FORMER_NORMALISATION):
         raise InputError(
             f"the ledger's account {account.name!r} spells or hashes ids in another way "
             f"({account.ids}; here: {NORMALISATION}), in which units would look new. Use the "
             "version of hexveil that opened it."
+        )
+
+
+def check_former_units(connection: sa.Connection, account: Account, hashes: list[bytes]) -> None:
+    """Refuse units that an earlier version booked under ids of other spellings."""
+    spent = odometer.read_balances(connection, account.name, LIFETIME, hashes)
+    if spent.any():
+        raise InputError(
+            f"the ledger's account {account.name!r} has bookings of an earlier version, which took "
+            "7 and 7.0 for two ids, under such ids of these records: what they spent would be "
+            "forgotten. Use another account (account in [ledger], or --account)."
         )
 
 
@@ -223,7 +246,7 @@ def _sorted_rows(connection: sa.Connection, table: sa.Table) -> Sequence[Any]:
 def _pinned(account: Account) -> dict[str, str]:
     """Return the pinned properties, as the event and the table hold them."""
     return {
-        "unit": account.unit,
+        "unit": account.pinned_unit,
         "window": account.window,
         "budget": account.limit.text,
         "key": account.key,
@@ -240,6 +263,7 @@ def _parse_account(row: sa.Row[tuple[str, ...]]) -> Account:
             "the ledger's account is damaged: its budget is not a number; nothing was published. "
             "Restore the ledger from a copy."
         ) from None
+    unit, _, id_space = row.unit.partition(ID_SPACE)
     return Account(
-        row.account, row.unit, row.window, budget.epsilon, row.key, row.ids, budget.delta
+        row.account, unit, row.window, budget.epsilon, row.key, row.ids, budget.delta, id_space
     )

@@ -42,9 +42,10 @@ from hexveil.ledger.promises import PURE, check_same_promise, cost_fields
 from hexveil.ledger.spending import pin_unit, refund_losses, spend_losses
 from hexveil.ledger.storage import disk_space, draw_lock
 from hexveil.ledger.storage.databases import connect, describe_address, transaction
+from hexveil.ledger.unit_losses import FORMER_NORMALISATION, former_hashes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
     from fractions import Fraction
     from pathlib import Path
@@ -186,6 +187,14 @@ class Ledger:
                 return None
             return journal.load_plan(connection, last_reservation(history).body["plan"])
 
+    def refuse_former_units(self, ids: Sequence[bytes], periods: Sequence[str] | None) -> None:
+        """Refuse units that an earlier version booked under ids of other spellings, such as 7.0."""
+        with transaction(self._engine) as connection:
+            account = self._read_account(connection)
+            if account.ids == FORMER_NORMALISATION:
+                hashes = former_hashes(ids, self._key, periods)
+                accounts.check_former_units(connection, account, hashes)
+
     def drawing(self) -> AbstractContextManager[None]:
         """Return the lock under which one process at a time books and draws."""
         return draw_lock.exclusive_draw(self._engine)
@@ -199,6 +208,7 @@ class Ledger:
         facts: Mapping[str, str],
         plan: bytes,
         delta: Fraction = PURE,
+        id_space: str = "",
     ) -> Booking:
         """Return the booking of a request; book it now unless it was booked before.
 
@@ -211,7 +221,8 @@ class Ledger:
         BudgetError
             If a unit would lose more than the budget allows; nothing is booked.
         InputError
-            If earlier releases of the account promise another privacy unit, the request was
+            If earlier releases of the account promise another privacy unit, or count ids of
+            something else (`id_space`, "" where that is not known), the request was
             abandoned or lost too often, or it is booked without numbers for other units or by
             another plan: then noise would be drawn for units that were not charged.
         """
@@ -233,7 +244,7 @@ class Ledger:
             check_rebookable(history)
             account = self._read_account(connection)
             check_same_promise(self._account, account.delta, delta)
-            account = pin_unit(connection, account, privacy_unit)
+            account = pin_unit(connection, account, privacy_unit, id_space)
             # Read once: the window that is charged must be that of the event's own time.
             moment = windows.now(events.read_head(connection).at)
             spend_losses(connection, account, losses, moment, is_repeated=bool(history))

@@ -16,21 +16,28 @@ if TYPE_CHECKING:
     from hexveil.ledger.unit_losses import Losses
 
 
-def pin_unit(connection: sa.Connection, account: Account, unit: str) -> Account:
-    """Return the account with its privacy unit pinned.
+def pin_unit(connection: sa.Connection, account: Account, unit: str, id_space: str) -> Account:
+    """Return the account with its privacy unit and id space pinned; "" where that is not known.
 
     Raises
     ------
     InputError
-        If another unit is pinned.
+        If another unit or id space is pinned.
     """
-    if not account.unit:
-        return accounts.set_unit(connection, account, unit)
-    if account.unit != unit:
+    if account.unit and account.unit != unit:
         raise InputError(
             f"the ledger's releases of {account.name!r} protect a {account.unit}, this one a "
             f"{unit}; losses of different units do not add up: use another account."
         )
+    if account.id_space and id_space and account.id_space != id_space:
+        raise InputError(
+            f"the ledger's releases of {account.name!r} count ids of {account.id_space!r}, this one "
+            f"ids of {id_space!r}, under which whoever spent the budget would look unspent; read "
+            f"the ids of {account.id_space!r}, or, if both are ids of the same, say so by id_space "
+            f"= {account.id_space!r} (in [read], or --id-space); else use another account."
+        )
+    if not account.unit or (id_space and not account.id_space):
+        return accounts.set_unit(connection, account, unit, account.id_space or id_space)
     return account
 
 

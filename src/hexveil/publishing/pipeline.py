@@ -208,6 +208,7 @@ def _book_and_draw(
     with book.drawing():
         # Selected again under the lock: another process may have booked its plan meanwhile.
         plan, allocation = _select_plan(dataset, plan, book)
+        book.refuse_former_units(units.ids(), units.periods())
         losses = allocation.losses()
         hashed = hash_losses(
             units.ids(), losses, book.key, max_loss=plan.booked_limit, periods=units.periods()
@@ -220,6 +221,7 @@ def _book_and_draw(
                 facts=request,
                 plan=book.plan_of(name) or encode_decisions(plan),
                 delta=plan.delta,
+                id_space=dataset.public.id_space,
             )
         if booking.complete:
             return _replay(plan, allocation, booking)

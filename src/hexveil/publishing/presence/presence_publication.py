@@ -253,14 +253,15 @@ def balance_of(facts: DeclaredFacts | DeclaredColumns) -> BalanceKey:
         return balance_of(facts.leading)  # days and clock are common to all columns
     unit = f"{unit_of(facts)}; {PRIVATE}"
     if facts.privacy_unit == "user" or facts.days is None:
-        return BalanceKey(unit)
+        return BalanceKey(unit, id_space=facts.id_space)
     first_day, last_day = facts.days
     if facts.privacy_unit == "user-day":
         days = range(first_day, last_day + 1)
     else:
         # Weeks begin on Mondays, as for units that are counted.
         days = range(first_day - (first_day + _THURSDAY) % 7, last_day + 1, 7)
-    return BalanceKey(unit, tuple((_EPOCH + timedelta(day)).isoformat() for day in days))
+    periods = tuple((_EPOCH + timedelta(day)).isoformat() for day in days)
+    return BalanceKey(unit, periods, facts.id_space)
 
 
 def _position(book: Ledger, name: str) -> dict[str, Any] | None:

@@ -189,6 +189,7 @@ def public_metadata(
         rules={**counts, **selection_counts(everything, len(cells), occupancy.n_records)},
         identity=request.identity(label),
         bins=request.rules.bins,
+        id_space=request.id_space,
     )
 
 

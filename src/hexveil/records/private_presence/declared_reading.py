@@ -8,6 +8,7 @@ a file is opened.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from hexveil.base.errors import InputError
@@ -16,7 +17,7 @@ from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_facts import DeclaredFacts
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.statistic_terms import distribution_terms
-from hexveil.records.read_request import Rules
+from hexveil.records.read_request import SUMS_USER, Rules
 from hexveil.records.select import Select
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def declare_facts(request: ReadRequest) -> DeclaredFacts:
     InputError
         If the request lacks a declaration, or has a choice of cells by their records.
     """
-    return facts_of(request.rules, request.columns.value, request.value_unit, _identity(request))
+    facts = facts_of(request.rules, request.columns.value, request.value_unit, _identity(request))
+    return replace(facts, id_space=request.id_space)
 
 
 def facts_of(
@@ -115,6 +117,7 @@ def facts_of(
         days=rules.select.days,
         identity=identity,
         bins=rules.bins,
+        id_space=rules.id_space or SUMS_USER,
     )
 
 

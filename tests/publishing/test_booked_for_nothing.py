@@ -1,4 +1,4 @@
-"""What public facts refuse is refused before anything is booked: over bounds, quanta, statistics."""
+"""What public facts refuse is refused before a booking: over bounds, quanta and statistics."""
 
 from fractions import Fraction
 
@@ -56,10 +56,10 @@ def publish(bounds, quantum, asked, model, options):
     book = hv.Ledger("memory://", dataset="buses", budget="100", delta=options["delta"])
     declared = {"values": ["0", "1"]} if model == "presence" else {}
     fleet = {"fleet": 40} if model == "presence" else {}
-    read = dict(
-        user="bus", value="v", bounds=bounds, quantum=quantum, statistics=asked, protect=model,
-        cells=hv.Labels("ward", **declared),
-    )  # fmt: skip
+    read = {
+        "user": "bus", "value": "v", "bounds": bounds, "quantum": quantum, "statistics": asked,
+        "protect": model, "cells": hv.Labels("ward", **declared),
+    }  # fmt: skip
     try:
         dataset = hv.read(records(*bounds), **read)
         plan = hv.plan(dataset, statistics=asked, **options, **fleet)

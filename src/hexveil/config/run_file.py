@@ -326,6 +326,10 @@ class LedgerSection(Section):
     account: Text | None = _field(
         "Account shared by several data sets; by default the data set's own."
     )
+    accept_similar_name: Switch | None = _field(
+        "Open an account beside one whose name differs in capitals, forms of letters or spaces "
+        "alone."
+    )
 
 
 class Run(BaseModel):

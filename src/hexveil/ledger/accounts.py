@@ -13,7 +13,7 @@ from hexveil.ledger import odometer, windows
 from hexveil.ledger.events import append, read_head
 from hexveil.ledger.promises import PURE, BudgetText, affordable_epsilon, shown_epsilon
 from hexveil.ledger.storage.tables import accounts, datasets, totals
-from hexveil.ledger.unit_losses import FORMER_NORMALISATION, NORMALISATION
+from hexveil.ledger.unit_losses import FORMER_NORMALISATION, NORMALISATION, former_hashes
 from hexveil.ledger.windows import LIFETIME, label
 
 if TYPE_CHECKING:
@@ -192,10 +192,18 @@ def check_key(account: Account, key: Key) -> None:
         )
 
 
-def check_former_units(connection: sa.Connection, account: Account, hashes: list[bytes]) -> None:
+def check_former_units(
+    connection: sa.Connection,
+    account: Account,
+    key: Key,
+    ids: Sequence[bytes],
+    periods: Sequence[str] | None,
+) -> None:
     """Refuse units that an earlier version booked under ids of other spellings."""
-    spent = odometer.read_balances(connection, account.name, LIFETIME, hashes)
-    if spent.any():
+    if account.ids == NORMALISATION:
+        return
+    hashes = former_hashes(ids, key, periods)
+    if odometer.read_balances(connection, account.name, LIFETIME, hashes).any():
         raise InputError(
             f"the ledger's account {account.name!r} has bookings of an earlier version, which took "
             "7 and 7.0 for two ids, under such ids of these records: what they spent would be "

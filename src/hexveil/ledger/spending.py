@@ -31,10 +31,10 @@ def pin_unit(connection: sa.Connection, account: Account, unit: str, id_space: s
         )
     if account.id_space and id_space and account.id_space != id_space:
         raise InputError(
-            f"the ledger's releases of {account.name!r} count ids of {account.id_space!r}, this one "
-            f"ids of {id_space!r}, under which whoever spent the budget would look unspent; read "
-            f"the ids of {account.id_space!r}, or, if both are ids of the same, say so by id_space "
-            f"= {account.id_space!r} (in [read], or --id-space); else use another account."
+            f"the ledger's releases of {account.name!r} count ids of {account.id_space!r}, this "
+            f"one ids of {id_space!r}, under which whoever spent the budget would look unspent; "
+            f"read the ids of {account.id_space!r}, or, if both are ids of the same, say so by "
+            f"id_space = {account.id_space!r} (in [read], or --id-space); else use another account."
         )
     if not account.unit or (id_space and not account.id_space):
         return accounts.set_unit(connection, account, unit, account.id_space or id_space)

@@ -91,7 +91,7 @@ def check_id_space(name: str | None) -> None:
     """Refuse a name of an id space that is none."""
     if name is not None and not (isinstance(name, str) and name and name == name.strip()):
         raise InputError(
-            f"id_space must be a name without spaces at its ends, such as \"vehicle\", got {name!r}."
+            f'id_space must be a name without spaces at its ends, such as "vehicle", got {name!r}.'
         )
 
 

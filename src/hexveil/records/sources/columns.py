@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 TypeName = Literal[
-    "text", "number", "boolean", "time", "naive time", "date", "json", "struct", "list", "map",
+    "text",
+    "number",
+    "boolean",
+    "time",
+    "naive time",
+    "date",
+    "json",
+    "struct",
+    "list",
+    "map",
     "other",
 ]
 VALUE_MEMBERS = ("value", "object", "@value")

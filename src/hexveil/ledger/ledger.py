@@ -33,7 +33,7 @@ from hexveil.ledger.bookings import (
 from hexveil.ledger.integrity import soundness
 from hexveil.ledger.integrity.verification import verify
 from hexveil.ledger.promises import PURE, check_same_promise, cost_fields
-from hexveil.ledger.spending import pin_unit, refund_losses, spend_losses
+from hexveil.ledger.spending import exact_fields, pin_unit, refund_losses, spend_losses
 from hexveil.ledger.storage import disk_space, draw_lock
 from hexveil.ledger.storage.databases import connect, describe_address, transaction
 
@@ -245,7 +245,8 @@ class Ledger:
             account = pin_unit(connection, account, privacy_unit, id_space)
             # Read once: the window that is charged must be that of the event's own time.
             moment = windows.now(events.read_head(connection).at)
-            spend_losses(connection, account, losses, moment, is_repeated=bool(history))
+            repeated = bool(history)
+            fitted = spend_losses(connection, account, losses, moment, is_repeated=repeated)
             reserved = events.append(
                 connection,
                 "reserved",
@@ -254,12 +255,13 @@ class Ledger:
                 request=request,
                 body={
                     "facts": dict(facts),
-                    **cost_fields(losses.largest, account.delta),
+                    **cost_fields(fitted.largest, account.delta),
+                    **exact_fields(losses, fitted),
                     "periods": list(losses.periods),
                     "plan": journal.store_plan(connection, plan),
                     "window": windows.label(account.window, moment),
                 },
-                units=losses.to_bytes(),
+                units=fitted.to_bytes(),
                 moment=moment,
             )
             booked = to_booking(connection, (*history, reserved))

@@ -162,12 +162,15 @@ class Losses:
         Which of `periods` a unit is of.
     periods : tuple of str
         Days or weeks; one empty text where the unit is a user.
+    limit : Fraction or None
+        Exact bound on the loss of a unit, of which its whole number of pico-epsilon was rounded up.
     """
 
     hashes: list[bytes]
     pico_epsilons: NDArray[np.int64]
     period: NDArray[np.int64]
     periods: tuple[str, ...] = ("",)
+    limit: Fraction | None = None
 
     def __post_init__(self) -> None:
         sizes = {len(self.hashes), self.pico_epsilons.size, self.period.size}
@@ -248,7 +251,8 @@ def hash_losses(
         # reduceat fails on an empty list of starts.
         np.add.reduceat(pico_epsilons[losing][order], starts) if starts.size else pico_epsilons[:0]
     )
-    return Losses(hashes, added, period[losing][order][starts], tuple(names) or ("",))
+    periods_of_units = period[losing][order][starts]
+    return Losses(hashes, added, periods_of_units, tuple(names) or ("",), max_loss)
 
 
 def _hash_units(

@@ -143,7 +143,12 @@ class Selection(Section):
     box: Numbers | None = _field("West, south, east and north end of the area, in degrees.")
     min_users: Integer | None = _field("Smallest number of users in a cell.", "10")
     top: Integer | None = _field("Number of cells to keep, those with the most records.")
-    drop_values: Numbers | None = _field('Values that mean "no reading".')
+    drop_values: Numbers | None = _field(
+        "Codes of a missing reading, at most 8; an account takes one list of them."
+    )
+    accept_value_dependent_counts: Switch | None = _field(
+        "Drop codes within the bounds, too: counts then tell exactly how many records have them."
+    )
 
 
 class ReadSection(Section):

@@ -22,8 +22,23 @@ if TYPE_CHECKING:
     from hexveil.ledger.unit_losses import Key
 
 
-ID_SPACE = "; ids of "
-"""What precedes the id space in the text of a pinned unit; units of earlier versions lack it."""
+_CODES, _ID_SPACE = "; missing values ", "; ids of "
+"""What precedes them in the text of a pinned unit; units of earlier versions lack both."""
+
+
+def split_pinned(text: str) -> tuple[str, str, str]:
+    """Return unit, id space and codes of missing readings from the text of a pinned unit.
+
+    Examples
+    --------
+    >>> split_pinned("user-day (UTC); missing values -1,9999; ids of bus")
+    ('user-day (UTC)', 'bus', '-1,9999')
+    >>> split_pinned("user")
+    ('user', '', '')
+    """
+    rest, _, id_space = text.partition(_ID_SPACE)
+    unit, _, codes = rest.partition(_CODES)
+    return unit, id_space, codes
 
 
 @dataclass(frozen=True)
@@ -35,8 +50,9 @@ class Account:
     name : str
     unit : str
         "user", "user-day" or "user-week"; empty until the first release says.
-    id_space : str
-        Name of what an id names; empty until a release says, as ledgers of earlier versions are.
+    id_space, missing_values : str
+        Name of what an id names, and codes of missing readings ("none" without any); empty until a
+        release says, as in ledgers of earlier versions.
     window : str
         "lifetime", "month" or "day".
     budget : Fraction
@@ -57,11 +73,13 @@ class Account:
     ids: str = NORMALISATION
     delta: Fraction = PURE
     id_space: str = ""
+    missing_values: str = ""
 
     @property
     def pinned_unit(self) -> str:
-        """The unit with its id space, as the ledger stores them."""
-        return f"{self.unit}{ID_SPACE}{self.id_space}" if self.id_space else self.unit
+        """The unit with codes of missing readings and id space, as the ledger stores them."""
+        codes = f"{_CODES}{self.missing_values}" if self.missing_values else ""
+        return f"{self.unit}{codes}" + (f"{_ID_SPACE}{self.id_space}" if self.id_space else "")
 
     @property
     def limit(self) -> BudgetText:
@@ -167,10 +185,9 @@ def set_budget(connection: sa.Connection, account: Account, budget: Fraction) ->
     return changed
 
 
-def set_unit(connection: sa.Connection, account: Account, unit: str, id_space: str) -> Account:
-    """Pin an account's privacy unit and id space, as a release decides; return the account."""
-    pinned = replace(account, unit=unit, id_space=id_space)
-    body = {"unit": pinned.pinned_unit}
+def set_unit(connection: sa.Connection, pinned: Account) -> Account:
+    """Pin an account's privacy unit and what goes with it; return the account."""
+    account, body = pinned, {"unit": pinned.pinned_unit}
     append(connection, "unit", account=account.name, body=body)
     connection.execute(sa.update(accounts).where(accounts.c.account == account.name).values(body))
     return pinned
@@ -271,7 +288,6 @@ def _parse_account(row: sa.Row[tuple[str, ...]]) -> Account:
             "the ledger's account is damaged: its budget is not a number; nothing was published. "
             "Restore the ledger from a copy."
         ) from None
-    unit, _, id_space = row.unit.partition(ID_SPACE)
-    return Account(
-        row.account, unit, row.window, budget.epsilon, row.key, row.ids, budget.delta, id_space
-    )
+    unit, id_space, codes = split_pinned(row.unit)
+    terms = (row.window, budget.epsilon, row.key, row.ids, budget.delta)
+    return Account(row.account, unit, *terms, id_space, codes)

@@ -111,12 +111,11 @@ def check_same_booking(history: Sequence[Event], losses: Losses, plan: bytes) ->
     # Unit by unit: an equal total could hide a unit that loses more than was booked for it.
     spared = reserved.body.get("losses")
     # Charged less than the rounded losses, which are then compared as they were (`spending`).
-    same = (
-        not (losses.pico_epsilons > booked.pico_epsilons).any()
+    if booked.hashes != losses.hashes or (
+        (losses.pico_epsilons > booked.pico_epsilons).any()
         if spared is None
-        else journal.digest(losses.to_bytes()) == spared
-    )
-    if booked.hashes != losses.hashes or not same:
+        else journal.digest(losses.to_bytes()) != spared
+    ):
         raise InputError(
             "this release was booked, and stopped, for other vehicles with the same counts; "
             "nothing was drawn for these. Release the records it was booked for, or declare a new "

@@ -197,7 +197,7 @@ class Ledger:
         """Return the lock under which one process at a time books and draws."""
         return draw_lock.exclusive_draw(self._engine)
 
-    def reserve(
+    def reserve(  # noqa: PLR0913  keyword-only, a fact of the booking each
         self,
         request: str,
         losses: Losses,
@@ -207,6 +207,7 @@ class Ledger:
         plan: bytes,
         delta: Fraction = PURE,
         id_space: str = "",
+        missing_values: str = "",
     ) -> Booking:
         """Return the booking of a request; book it now unless it was booked before.
 
@@ -219,8 +220,8 @@ class Ledger:
         BudgetError
             If a unit would lose more than the budget allows; nothing is booked.
         InputError
-            If earlier releases of the account promise another privacy unit, or count ids of
-            something else (`id_space`, "" where that is not known), the request was
+            If earlier releases of the account promise another privacy unit, count ids of something
+            else or drop other values (both "" where not known), the request was
             abandoned or lost too often, or it is booked without numbers for other units or by
             another plan: then noise would be drawn for units that were not charged.
         """
@@ -242,7 +243,7 @@ class Ledger:
             check_rebookable(history)
             account = self._read_account(connection)
             check_same_promise(self._account, account.delta, delta)
-            account = pin_unit(connection, account, privacy_unit, id_space)
+            account = pin_unit(connection, account, privacy_unit, id_space, missing_values)
             # Read once: the window that is charged must be that of the event's own time.
             moment = windows.now(events.read_head(connection).at)
             repeated = bool(history)

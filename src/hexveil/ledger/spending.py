@@ -33,13 +33,20 @@ if TYPE_CHECKING:
     Balances = NDArray[np.int64]
 
 
-def pin_unit(connection: sa.Connection, account: Account, unit: str, id_space: str) -> Account:
-    """Return the account with its privacy unit and id space pinned; "" where that is not known.
+def pin_unit(
+    connection: sa.Connection, account: Account, unit: str, id_space: str, missing_values: str
+) -> Account:
+    """Return the account with the unit, its id space and missing-value codes pinned.
+
+    Parameters
+    ----------
+    unit, id_space, missing_values : str
+        As `Account` has them; "" where they are not known.
 
     Raises
     ------
     InputError
-        If another unit or id space is pinned.
+        If another unit, id space or list of codes is pinned.
     """
     if account.unit and account.unit != unit:
         raise InputError(
@@ -53,9 +60,20 @@ def pin_unit(connection: sa.Connection, account: Account, unit: str, id_space: s
             f"read the ids of {account.id_space!r}, or, if both are ids of the same, say so by "
             f"id_space = {account.id_space!r} (in [read], or --id-space); else use another account."
         )
-    if not account.unit or (id_space and not account.id_space):
-        return accounts.set_unit(connection, account, unit, account.id_space or id_space)
-    return account
+    if account.missing_values and missing_values and account.missing_values != missing_values:
+        raise InputError(
+            f"the ledger's releases of {account.name!r} drop the missing-value codes "
+            f"{account.missing_values}, this one {missing_values}: counts of dropped records tell "
+            "exactly how many have such a value, so that an account takes one list. Select these "
+            "drop_values (in [select], or --drop-values), or use another account."
+        )
+    pinned = replace(
+        account,
+        unit=unit,
+        id_space=account.id_space or id_space,
+        missing_values=account.missing_values or missing_values,
+    )
+    return account if pinned == account else accounts.set_unit(connection, pinned)
 
 
 def spend_losses(

@@ -222,6 +222,7 @@ def _book_and_draw(
                 plan=book.plan_of(name) or encode_decisions(plan),
                 delta=plan.delta,
                 id_space=dataset.public.id_space,
+                missing_values=dataset.public.identity.get("drop_values", ""),
             )
         if booking.complete:
             return _replay(plan, allocation, booking)

@@ -117,6 +117,7 @@ class Rules:
             raise InputError(f"cells must be Cells(...), Labels(...) or OneCell(), got {kind}.")
         if not isinstance(self.select, Select):
             raise InputError(f"select must be Select(...), got {type(self.select).__name__}.")
+        self.select.check_codes(self.scale.lower, self.scale.upper)
         if self.privacy_unit not in UNITS:
             raise InputError(
                 f"privacy_unit must be one of {', '.join(UNITS)}, got {self.privacy_unit!r}."

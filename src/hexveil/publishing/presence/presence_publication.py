@@ -251,9 +251,9 @@ def balance_of(facts: DeclaredFacts | DeclaredColumns) -> BalanceKey:
     """
     if isinstance(facts, DeclaredColumns):
         return balance_of(facts.leading)  # days and clock are common to all columns
-    unit = f"{unit_of(facts)}; {PRIVATE}"
+    unit, codes = f"{unit_of(facts)}; {PRIVATE}", facts.identity.get("drop_values", "")
     if facts.privacy_unit == "user" or facts.days is None:
-        return BalanceKey(unit, id_space=facts.id_space)
+        return BalanceKey(unit, ("",), facts.id_space, codes)
     first_day, last_day = facts.days
     if facts.privacy_unit == "user-day":
         days = range(first_day, last_day + 1)
@@ -261,7 +261,7 @@ def balance_of(facts: DeclaredFacts | DeclaredColumns) -> BalanceKey:
         # Weeks begin on Mondays, as for units that are counted.
         days = range(first_day - (first_day + _THURSDAY) % 7, last_day + 1, 7)
     periods = tuple((_EPOCH + timedelta(day)).isoformat() for day in days)
-    return BalanceKey(unit, periods, facts.id_space)
+    return BalanceKey(unit, periods, facts.id_space, codes)
 
 
 def _position(book: Ledger, name: str) -> dict[str, Any] | None:

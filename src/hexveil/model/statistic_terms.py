@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from hexveil.base.errors import InputError
+from hexveil.base.items import items_of
 from hexveil.base.rational import decimal_text, to_fraction
 from hexveil.model.fine_bins import FineBins
 
@@ -164,7 +165,7 @@ def parse_statistics(asked: Sequence[str] | str) -> tuple[tuple[str, ...], tuple
     >>> moments, [term.text for term in terms]
     (('mean',), ['p50', 'p85', 'share<10'])
     """
-    names = (asked,) if isinstance(asked, str) else tuple(asked)
+    names = tuple(items_of(asked))
     if not names or len(names) > MAX_TERMS:
         raise InputError(f"statistics must be 1 to {MAX_TERMS} of {FORMS}, got {len(names)}.")
     moments = tuple(name for name in MOMENTS if name in names)
@@ -179,7 +180,7 @@ def parse_statistics(asked: Sequence[str] | str) -> tuple[tuple[str, ...], tuple
 
 def distribution_terms(asked: Sequence[str] | str) -> tuple[Term, ...]:
     """Return the statistics of distributions among those asked; none of none."""
-    return parse_statistics(asked)[1] if asked else ()
+    return parse_statistics(asked)[1] if items_of(asked) else ()
 
 
 def on_lattice(terms: Sequence[Term], lattice: ValueLattice) -> tuple[Term, ...]:
@@ -199,7 +200,7 @@ def has_distribution(asked: Sequence[str] | str) -> bool:
 
     Of unknown names some begin like them: their own message helps most.
     """
-    names = (asked,) if isinstance(asked, str) else tuple(asked)
+    names = items_of(asked)
     return any(
         isinstance(name, str) and re.match(r"\s*(p\d|share|histogram)", name) for name in names
     )

@@ -83,8 +83,17 @@ def mechanism_text(mechanism: ThresholdMechanism | CellMechanism) -> str:
     if not dataclasses.is_dataclass(mechanism) or not dataclasses.fields(mechanism):
         return mechanism.name
     # repr of a double is exact, and sorted keys do not depend on the order of fields.
-    arguments = {f.name: repr(getattr(mechanism, f.name)) for f in dataclasses.fields(mechanism)}
+    arguments = {f.name: _argument(mechanism, f) for f in dataclasses.fields(mechanism)}
     return f"{mechanism.name} {json.dumps(arguments, sort_keys=True)}"
+
+
+def _argument(
+    mechanism: ThresholdMechanism | CellMechanism, field: dataclasses.Field[object]
+) -> str:
+    """Return an argument of a mechanism as text: a whole number given for a double is a double."""
+    value = getattr(mechanism, field.name)
+    is_double = isinstance(value, int) and "float" in str(field.type)
+    return repr(float(value) if is_double else value)
 
 
 def _exact(number: Fraction | None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from hexveil.base.errors import InputError
+from hexveil.base.items import items_of
 from hexveil.base.work_share import (
     DRAWS,
     ESTIMATES,
@@ -132,7 +133,7 @@ def release(
     computed, nothing is drawn twice under one booking, and only what the ledger stored is shown.
     """
     if isinstance(dataset, (PrivateDataset, PrivateColumns)):
-        if estimates not in ("raw", ("raw",)):
+        if items_of(estimates) != ["raw"]:
             raise InputError('estimates under private presence are ("raw",): leave them out.')
         return publish_presence(dataset, plan, ledger=ledger, accept_noise=accept_noise)
     if isinstance(plan, (PresencePlan, DeclaredColumnPlans)):

@@ -12,6 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
+from hexveil.base.items import in_order, items_of
 from hexveil.base.rational import decimal_text, to_fraction
 
 if TYPE_CHECKING:
@@ -176,12 +177,11 @@ def _hours(value: object) -> tuple[int, ...]:
     return tuple(sorted(hours))
 
 
-def _items(value: Any) -> list[Any]:  # noqa: ANN401  whatever a caller wrote
+def _items(value: object) -> list[Any]:
+    """Return the parts of a text, or the items of any container."""
     if isinstance(value, str):
         return [item for item in value.split(",") if item.strip()]
-    if isinstance(value, (list, tuple, set, frozenset, range)):
-        return list(value)
-    return [value]
+    return items_of(value)
 
 
 def _dates(value: object) -> tuple[str, str]:
@@ -201,7 +201,8 @@ def _dates(value: object) -> tuple[str, str]:
 def _box(value: object) -> tuple[float, float, float, float]:
     try:
         # Through the exact text, so that 72.6 and "72.6" select the same records.
-        west, south, east, north = (float(to_fraction(v, "box")) for v in _items(value))
+        sides = _items(value) if isinstance(value, str) else in_order(value, "box")
+        west, south, east, north = (float(to_fraction(side, "box")) for side in sides)
     except (ValueError, TypeError):
         raise InputError(
             "box must be four numbers, west, south, east, north in degrees, "

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from hexveil.base.errors import InputError
+from hexveil.base.items import items_of
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_facts import DeclaredFacts
@@ -66,7 +67,7 @@ def terms_of(statistics: Sequence[str] | str, *, is_private: bool) -> tuple[Term
     InputError
         If a statistic is none, or none of private presence.
     """
-    names = (statistics,) if isinstance(statistics, str) else tuple(statistics)
+    names = items_of(statistics)
     if not is_private:
         return distribution_terms(statistics)
     if wrong := {"variance", "sd"} & set(names):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.config.arguments import presence_arguments, read_arguments
 from hexveil.config.loading import load
+from hexveil.planning.goal import mechanism_text
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.publishing.presence.presence_publication import presence_request
 from hexveil.publishing.presence.request_identity import request_name
@@ -82,8 +84,8 @@ FREE = {
 def shuffled(items):
     """Return the items in every container, and in other orders."""
     back = items[::-1]
-    return [back, tuple(back), set(items), frozenset(back), np.array(back), dict.fromkeys(back).keys(),
-            iter(back)]  # fmt: skip
+    keys = dict.fromkeys(back).keys()
+    return [back, tuple(back), set(items), frozenset(back), np.array(back), keys, iter(back)]
 
 
 @pytest.mark.parametrize("name", FREE)
@@ -128,7 +130,7 @@ def test_items_with_an_order_are_one_request_in_every_container(name):
     first = request_for(*arguments(items))
     assert {request_for(*arguments(one)) for one in (tuple(items), np.array(items))} == {first}
     if name != "dates":  # two days are the first and the last, whichever comes first
-        with pytest.raises(InputError, match="is a set, whose items have no order"):
+        with pytest.raises(InputError, match=f"{name} must be"):
             request_for(*arguments(set(items)))
     assert request_for(*arguments(series(items))) == first
 
@@ -137,7 +139,8 @@ SPELLED = {
     "epsilon": (["0.5", ".50", Fraction(1, 2), Decimal("0.50"), 0.5, "1/2", "5e-1"], {}),
     "split": (["0.5", 0.50, Fraction(1, 2)],
               {"method": "per-cell", "statistics": ("mean", "variance")}),
-    "mechanism": (["FixedQuantile(eta=1)", "FixedQuantile(eta=1.0)"], {"method": "per-cell"}),
+    "mechanism": (["Levy(gamma=0.20, split=0.5)", hv.Levy("0.2", split=Fraction(1, 2)), "Levy"],
+                  {"method": "per-cell"}),
     "target_error": (["6", 6.0, "10%", {"mean": "10.0%"}, {"9": 6, "10": "6"}, [6, 6], (6, "6.0"),
                       np.array([6, 6])], {"epsilon": None}),
     "weights": ([{"moments": 1, "distribution": "2"}, {"distribution": 2.0, "moments": "1.0"},
@@ -259,16 +262,30 @@ def test_a_run_file_is_one_request_in_every_spelling(tmp_path):
     assert len(names) == 1
 
 
-@pytest.mark.parametrize("name", ["values", "shapes"])
-def test_hash_seeds_make_no_other_request(name, tmp_path):
+def test_hash_seeds_make_no_other_request(tmp_path):
     """A set has another order under each of them."""
-    code = f"import test_one_goal as t; items, f = t.FREE[{name!r}]; print(t.request_for(*f(set(items))))"
+    code = (
+        "import test_one_goal as t\n"
+        "for items, read in t.FREE.values(): print(t.request_for(*read(set(items))))"
+    )
     made = set()
     for seed in ("1", "2"):
-        paths = os.pathsep.join([os.path.dirname(__file__), *sys.path])
+        paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": paths}
         ran = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": paths},
+            env=environment,
         )  # fmt: skip
         made.add(ran.stdout)
     assert len(made) == 1
+
+
+def test_priors_are_one_goal_in_every_spelling():
+    """Whole numbers and doubles, lists and tuples, also inside of one another."""
+    spelled = [
+        hv.Auto(prior=hv.PerUser(hv.Uniform(low, 65)), candidates=box([hv.AKMV(split=half)]))
+        for low, box, half in ((0, list, "0.5"), (0.0, tuple, 0.5), (0, tuple, Fraction(1, 2)))
+    ]
+    assert len(set(map(mechanism_text, spelled))) == 1
+    narrow = [hv.Foresight(spreads=box([one, 0.5])) for box in (list, tuple) for one in (1, 1.0)]
+    assert len(set(map(mechanism_text, narrow))) == 1

@@ -33,7 +33,7 @@ from hexveil.records.select import Select, refuse_no_cell, selection_counts
 from hexveil.records.sources.source_files import resolve_source
 from hexveil.records.sums_table import check_labels, nearest_bins, read_rows
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_names, quoted
-from hexveil.records.units import refuse_single_records, split_unit_ids
+from hexveil.records.units import refuse_single_records, split_unit_ids, warn_of_similar_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -214,7 +214,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         source, grid, None if form is None else 2 * form.places, by_bin=bool(rules.terms)
     )
     refuse_overflow(rows.n, rules.scale)
-    _refuse_single_records(rows, rules)
+    _check_ids(rows, rules)
     occupancy, sums, units, used, counts = _grouped(rows, rules)
     facts = PublicMetadata(
         occupancy=occupancy,
@@ -243,9 +243,10 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     return Dataset(facts, sums, units)
 
 
-def _refuse_single_records(rows: SumRows, rules: Rules) -> None:
-    """Refuse sums in which nearly every user has a single record, unless that is accepted."""
+def _check_ids(rows: SumRows, rules: Rules) -> None:
+    """Warn of ids that are much alike; refuse sums of single records, unless accepted."""
     units = split_unit_ids(rows.ids, rules.privacy_unit)
+    warn_of_similar_ids(units.users, SUMS_USER)
     if rules.accept_single_records or (rules.privacy_unit != "user" and units.days is None):
         return  # the users behind the units are not known
     user = np.asarray(units.users.dictionary_encode().indices)[rows.user]

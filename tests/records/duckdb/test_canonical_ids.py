@@ -4,6 +4,7 @@ import datetime as dt
 import itertools
 import json
 import uuid
+import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -25,6 +26,7 @@ from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sources import cache
 
+pytestmark = pytest.mark.filterwarnings("ignore::hexveil.records.units.SimilarIdsWarning")
 WARD = {"value": "v", "bounds": (0, 65), "cells": Labels("w"), "max_bad_rows": 1}
 SAFE = 2.0**53
 KINDS = {
@@ -263,3 +265,30 @@ def test_one_csv_of_two_writers_has_one_unit_for_each_vehicle(size, tmp_path):
         accept_single_records=True,
     )  # fmt: skip
     assert sorted(int(name) for name in found.units.ids()) == [*range(min(size, 90))]
+
+
+ALIKE = ["7", "007", "+7", " 7", "7e0", "8", "bus 7", "0x7", "8.50", "08.5", "9"]
+"""Of these the first five are one number, and so are the two before the last."""
+
+
+@pytest.mark.parametrize("door", ["read", "from_sums"])
+def test_ids_that_are_one_number_in_several_spellings_are_counted(door):
+    """The number of ids is said, none of them; with private presence nothing is."""
+    if door == "read":
+        tried = lambda **more: ids_of(table(pa.array(ALIKE)), **more)  # noqa: E731
+    else:
+        sums = {"cell": "x", "user": ALIKE, "n": 1, "sum": 1.0}
+        rows = pa.table({k: v if k == "user" else [v] * len(ALIKE) for k, v in sums.items()})
+        tried = lambda: from_sums(rows, bounds=(0, 65), min_users=1)  # noqa: E731
+    with pytest.warns(UserWarning, match="7 ids in the column '(bus|user)' are equal as") as caught:
+        tried()
+    assert "8.5" not in str(caught[0].message)
+
+
+def test_private_presence_says_nothing_of_ids():
+    """How many are alike is private there: no warning, and no other result."""
+    arguments = {**WARD, "cells": Labels("w", values=["x"]), "protect": "presence"}
+    del arguments["max_bad_rows"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read(table(pa.array(ALIKE)), user="bus", **arguments).public.grid.n_cells == 1

@@ -280,6 +280,11 @@ def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
             "epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
             "target_error (in [plan], or --target-error): the largest errors."
         )
+    if {"epsilon", "cell_epsilon"} <= limits:
+        raise InputError(
+            'clip_user "printed" takes cell_epsilon in place of epsilon, which follows from it: '
+            "delete epsilon from [plan], or leave out --epsilon."
+        )
     if len(limits) > 1:
         raise InputError(
             f"{' and '.join(sorted(limits))} (in [plan], or as options) cannot be combined: set "

@@ -111,7 +111,7 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     baseline = view.manifest["plan"].get("baseline_error")
     strategy = clipping_text.get_strategy(view.steps)
     # A planned error is a bound where bias is worst-case; a prediction in ranges and in stages.
-    has_stages = any(step["step"] == "cell_stages" for step in view.steps)
+    has_stages = clipping_text.get_step(view.steps, "cell_stages") is not None
     usual = "predicted" if has_stages or strategy else "bound"
     return {
         "planned_error": "" if error is None else view.amount_up(error),

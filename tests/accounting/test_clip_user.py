@@ -63,12 +63,13 @@ def judged(errors, targets):
     return max(e / t if 0 < t < math.inf else 0 for e, t in zip(errors, targets, strict=True))
 
 
-def algorithm_1(  # noqa: PLR0913  what the transcription leaves open
+def algorithm_1(
     table, span, epsilon, bound=None, targets=None, unfinished="undo", choose=min, exempt="smallest"
 ):
     """Return kept counts, users down and cells across, K and (degree, treated, finished).
 
-    `exempt="none"` is Algorithm 1, "smallest" as the paper runs it. `choose=max` is line 11 as eq. (14) prints it.
+    `exempt="none"` is Algorithm 1, "smallest" as the paper runs it. `choose=max` is line 11 as
+    eq. (14) prints it.
     """
     table, span, epsilon = np.asarray(table).tolist(), Fraction(span), Fraction(epsilon)
     users, cells = range(len(table)), range(len(table[0]))
@@ -129,7 +130,7 @@ def agree(occupancy, done, expected):
     st.sampled_from([1, 2, 24]),
     st.sampled_from(["smallest", "none"]),
 )
-def test_it_is_algorithm_1(occupancy, epsilon, bound, unfinished, wide, exempt):  # noqa: PLR0917
+def test_it_is_algorithm_1(occupancy, epsilon, bound, unfinished, wide, exempt):
     """ERRATA 1 and 2: the same pairs, K and stages as a literal transcription, any bound."""
     table = dense(occupancy, occupancy.n)
     options = {"bound": bound, "exempt": exempt}

@@ -264,7 +264,7 @@ def test_smoothing_is_refused_before_anything_is_spent(book):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_every_error_is_predicted_and_every_bias_is_a_worst_case(mechanism, tmp_path, book):
-    """One prior for all mechanisms; bias and bound hold for all values, within the bounds' width."""
+    """One prior for all mechanisms; bias and bound hold for all values, and fit the bounds."""
     dataset = fleet()
     plan = planned(dataset, mechanism)
     model = plan.error_models["mean"]

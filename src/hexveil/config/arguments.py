@@ -268,13 +268,8 @@ LIMITS = ("epsilon", "target_error", "cell_epsilon")
 """Fields of [plan] of which a run has one."""
 
 
-def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
-    """Return the keyword arguments of `plan`.
-
-    Invalid prices, targets, splits and statistics are refused here, before records are read.
-    """
-    fields = run.plan.explicit_fields()
-    limits = fields.keys() & {*LIMITS}
+def _check_limits(limits: set[str]) -> None:
+    """Refuse [plan] without a limit, or with two of them."""
     if not limits:
         raise InputError(
             "epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
@@ -290,6 +285,15 @@ def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
             f"{' and '.join(sorted(limits))} (in [plan], or as options) cannot be combined: set "
             "the price, which determines the errors, or the errors, which determine the price."
         )
+
+
+def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
+    """Return the keyword arguments of `plan`.
+
+    Invalid prices, targets, splits and statistics are refused here, before records are read.
+    """
+    fields = run.plan.explicit_fields()
+    _check_limits(fields.keys() & {*LIMITS})
     if "cell_epsilon" in fields:
         to_positive_fraction(fields["cell_epsilon"], "cell_epsilon")
     if "epsilon" in fields:

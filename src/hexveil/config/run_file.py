@@ -248,8 +248,7 @@ class Planning(Section):
     )
     exempt: ExemptName | None = _field(
         'Cell in which the method "clip-user" suppresses nobody: that of the "smallest" error '
-        'beforehand, as in the paper\'s experiments, or "none", as in its Algorithm 1.',
-        "smallest",
+        'beforehand, as in the paper\'s experiments (default), or "none", as in its Algorithm 1.'
     )
     edition: Text | None = _field(
         "A name of your choice: the same goal under another edition is another request, planned "

@@ -119,9 +119,7 @@ def test_the_surrogate_takes_the_better_whole_number():
         assert plan.worst_case_error == min(side.worst_case_error for side in sides)
 
 
-@pytest.mark.parametrize(
-    "objective", ["minimax", "minimax_std", "surrogate", "surrogate_printed"]
-)
+@pytest.mark.parametrize("objective", ["minimax", "minimax_std", "surrogate", "surrogate_printed"])
 def test_opt_array_averaging_is_best_fit_with_that_cap(objective, published):
     """OptArrayAveraging is ArrayAveraging under BESTFIT with the cap of its objective."""
     facts = {"bounds": (0, 65), "epsilon": 1}

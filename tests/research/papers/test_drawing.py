@@ -169,9 +169,7 @@ def drawn_looks(*panels):
     made = []
     for names in panels:
         ours = ("Foresight", "Auto", "joint plan, same loss", "optimal clipping")
-        made.append(
-            tuple(line(n, X, 1 / X, whose="ours" if n in ours else "paper") for n in names)
-        )
+        made.append(tuple(line(n, X, 1 / X, whose="ours" if n in ours else "paper") for n in names))
     looks = []
     for axes in drawing.draw("", outcome(*made)).axes:
         lines_ = [each for each in axes.get_lines() if not each.get_label().startswith("_")]

@@ -116,7 +116,7 @@ class Suppression:
         return float(errors.max())
 
 
-def clip_user(
+def clip_user(  # noqa: PLR0913  a public door: keyword-only
     occupancy: Occupancy,
     span: float,
     epsilon: Number,
@@ -187,7 +187,7 @@ def clip_user(
     )
 
 
-def suppress_users(
+def suppress_users(  # noqa: PLR0913  that of `clip_user`
     source: SuppressionSource,
     span: float,
     epsilon: Number,

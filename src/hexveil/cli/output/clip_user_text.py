@@ -71,7 +71,7 @@ def _stages_text(plan: Plan, run: Suppression) -> str:
         "No cell is exempt, as in Algorithm 1."
         if run.exempt is None
         else "Nobody is suppressed in the cell of smallest error beforehand, as in the paper's "
-        "experiments; exempt = \"none\" is Algorithm 1 as printed."
+        'experiments; exempt = "none" is Algorithm 1 as printed.'
     )
     return f"{'; '.join(stages)}.{last} {untouched}"
 

@@ -80,8 +80,8 @@ def group_users(
     grouping : {"best_fit", "wrap_around"}
     cap : str or int
         A rule of `CapRule`: "minimax_std" counts the noise by its standard deviation, as RW eq. (4)
-        does; "surrogate_printed" is the rule of Lemma VI.2 as printed (ERRATA 6). "surrogate" takes the better of the rule's floor and ceiling, by worst-case error;
-        "exact" tries the counts only if one is above 10,000, which would take minutes.
+        does; "surrogate_printed" is the rule of Lemma VI.2 as printed (ERRATA 6). "surrogate" takes
+        the better of the rule's floor and ceiling, by worst-case error; "exact" tries the counts only if one is above 10,000, which would take minutes.
 
     Raises
     ------
@@ -98,7 +98,9 @@ def group_users(
     if cap == "surrogate_printed":  # a count, so that it is whole
         return place(counts, int(surrogate_cap(counts, rule="printed")))
     if cap in ("minimax", "minimax_std"):
-        return place(counts, minimax_cap(counts, epsilon, "std" if cap == "minimax_std" else "mean"))
+        return place(
+            counts, minimax_cap(counts, epsilon, "std" if cap == "minimax_std" else "mean")
+        )
     if cap == "exact":
         among: Literal["all", "counts"] = "all" if counts.max() <= MAX_EXACT_CAP else "counts"
         return place(counts, exact_cap(counts, epsilon, among=among))

@@ -64,8 +64,9 @@ def judged(errors, targets):
 
 
 def algorithm_1(
-    table, span, epsilon, bound=None, targets=None, unfinished="undo", choose=min, exempt="smallest"
-):
+    table, span, epsilon, *, bound=None, targets=None, unfinished="undo", choose=min,
+    exempt="smallest",
+):  # fmt: skip
     """Return kept counts, users down and cells across, K and (degree, treated, finished).
 
     `exempt="none"` is Algorithm 1, "smallest" as the paper runs it. `choose=max` is line 11 as

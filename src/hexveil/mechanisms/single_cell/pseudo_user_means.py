@@ -81,7 +81,8 @@ def group_users(
     cap : str or int
         A rule of `CapRule`: "minimax_std" counts the noise by its standard deviation, as RW eq. (4)
         does; "surrogate_printed" is the rule of Lemma VI.2 as printed (ERRATA 6). "surrogate" takes
-        the better of the rule's floor and ceiling, by worst-case error; "exact" tries the counts only if one is above 10,000, which would take minutes.
+        the better of the rule's floor and ceiling, by worst-case error; "exact" tries
+        the counts only if one is above 10,000, which would take minutes.
 
     Raises
     ------

@@ -92,8 +92,8 @@ def decode_shapes(
         columns[:, is_open] = _with_intervals(shares, fit, statistics)
     least = None if threshold is None else threshold / PARTS
     ends = weight_interval(weight, law, bins.shape[1], least)
-    shown = (np.where(is_open, one, np.nan) for one in (np.maximum(weight, 0.0), *ends))
-    return ShapeMap(is_open, *shown, *columns, np.where(is_open, weight, np.nan))
+    shown = [np.where(is_open, one, np.nan) for one in (np.maximum(weight, 0.0), *ends, weight)]
+    return ShapeMap(is_open, *shown[:3], *columns, weight_noisy=shown[3])
 
 
 def fit_cells(

@@ -119,11 +119,21 @@ class PooledShape(ReadOnlyArrays):
         middle = cdf - np.diff(cdf, prepend=0.0) / 2.0
         return np.minimum((middle * N_NARROW).astype(np.int64), N_NARROW - 1)
 
+    def measured_place(self, outputs: Outputs) -> Ints:
+        """Return the bin of each fine bin in the last release."""
+        return self._narrow_place(outputs) if self.is_refined else self._wide_place()
+
     def shares(self, outputs: Outputs) -> Floats:
         """Return the share of each fine bin: positive, with the sum 1. Post-processing."""
         if self.is_refined:
             return self._by_place(outputs[NARROW][0], self._narrow_place(outputs), 1 - WIDE_SHARE)
         return self._smooth(outputs[WIDE][0], self._wide_place())
+
+    def even_shares(self, outputs: Outputs) -> Floats:
+        """Return the same without a smooth law: even within the bins that were measured."""
+        if self.is_refined:
+            return self.shares(outputs)
+        return self._by_place(outputs[WIDE][0], self._wide_place(), Fraction(1))
 
     def _by_place(self, noisy: Ints, place: Ints, share: Fraction) -> Floats:
         """Return shares of fine bins from those of their bins, even within a bin."""

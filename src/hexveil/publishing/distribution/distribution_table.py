@@ -27,7 +27,7 @@ from hexveil.publishing.distribution.distribution_decoding import (
 from hexveil.publishing.estimates.accuracy import count_grades, typical_error
 from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.estimates.quality_grades import (
-    deviation_of_estimates,
+    beats_constant,
     grade,
     grade_against_map,
 )
@@ -111,7 +111,7 @@ def decode_release(plan: DistributionPlan, outputs: Outputs) -> DecodedDistribut
     for term, estimates in _by_term(plan, decode_distribution(plan, outputs, means)):
         width = float(plan.facts.lattice.span) if isinstance(term, Quantile) else 1.0
         for prefix, subject, one in estimates:
-            between = deviation_of_estimates(one.estimate, one.low, one.high)
+            between = one.between
             columns = {name: pa.array(getattr(one, name)) for name in KEYS[:-1]}
             columns["quality"] = pa.array(grade_estimates(one.low, one.high, between, width))
             for key in KEYS:
@@ -144,11 +144,13 @@ def grade_estimates(low: Floats, high: Floats, between: float | None, width: flo
 
 def estimate_accuracy(table: pa.Table, prefix: str, between: float | None) -> dict[str, Any]:
     """Return the manifest's statement on the accuracy of a prefix of columns."""
+    error = typical_error(table, prefix)
     return {
         "statistic": prefix,
-        "typical_error": typical_error(table, prefix),
+        "typical_error": error,
         "basis": "posterior",
         "between_cells": between,
+        "beats_constant": beats_constant(error, between),
         "graded_by": "bounds" if between is None else "map",
         "grades": count_grades(table, prefix),
         "assumption": describe_assumption("distribution"),

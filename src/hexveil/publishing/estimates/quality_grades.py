@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 GOOD, CAUTION = 10, 4
 """A bound within range/10 is good, within range/4 a caution; beyond, or a constant, is noise."""
-Z95 = 1.959964
+Z95, MEAN_ABS_NORMAL = 1.959964, 0.7979
+AS_WELL = 0.9
+"""Part of the error of one number for all cells from which on a map says no more: estimates that
+borrow from all cells are never off by more than one number, so that only nearly as much shows."""
 _BISECTIONS = 100
 
 
@@ -73,26 +76,27 @@ def grade_against_map(
     return _name_grades(half_width, good, caution, informative)
 
 
-def deviation_of_estimates(estimate: Floats, low: Floats, high: Floats) -> float | None:
-    """Return the standard deviation of true numbers between cells, from a posterior of each.
+def beats_constant(typical_error: float | None, deviation: float | None) -> bool | None:
+    """Return whether a map says more than one number for all of its cells; None if not known.
 
-    The law of total variance: the variance of the estimates, and the mean variance of what is not
-    known of each number, read off its 95% interval.
+    One number misses normal averages by 0.8 of their deviation. A map that is off by nearly as much
+    says no more, even where planning assumed that cells differ by more.
 
-    Returns
-    -------
-    float or None
-        None for a map of one cell.
+    Parameters
+    ----------
+    typical_error : float or None
+        Mean over cells of the expected absolute error.
+    deviation : float or None
+        Standard deviation between cells, estimated from the noisy numbers.
 
     Examples
     --------
-    >>> deviation_of_estimates(np.array([1.0, 5.0]), np.array([1.0, 5.0]), np.array([1.0, 5.0]))
-    2.0
+    >>> beats_constant(0.96, 0.86), beats_constant(0.4, 0.86), beats_constant(None, 0.86)
+    (False, True, None)
     """
-    if estimate.size < 2:
+    if typical_error is None or deviation is None:
         return None
-    unknown = np.mean(((high - low) / (2.0 * Z95)) ** 2)
-    return float(np.sqrt(np.var(estimate) + unknown))
+    return typical_error < AS_WELL * MEAN_ABS_NORMAL * deviation
 
 
 def _name_grades(

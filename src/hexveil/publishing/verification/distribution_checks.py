@@ -33,7 +33,7 @@ from hexveil.publishing.distribution.distribution_table import (
     estimate_accuracy,
     grade_estimates,
 )
-from hexveil.publishing.estimates.quality_grades import deviation_of_estimates
+from hexveil.publishing.estimates.quality_grades import beats_constant
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.publishing.verification import accuracy_checks, loss_checks
 from hexveil.publishing.verification import distribution_squares as squares
@@ -260,13 +260,17 @@ def _check_column(
         yield f"{prefix}_low, {prefix}_estimate and {prefix}_high are no interval in its range."
     if (_column(table, f"{prefix}_error") < 0).any():
         yield f"{prefix}_error is negative."
-    between = deviation_of_estimates(middle, low, high)
+    # The deviation follows from noisy numbers that are in no folder: it is compared with what
+    # numbers of this range can have.
+    between, width = statement["between_cells"], limits[1] - limits[0]
     expected = estimate_accuracy(table, prefix, between)
-    # By the stated deviation: rounding must not turn a grade.
-    grades = grade_estimates(low, high, statement["between_cells"], limits[1] - limits[0])
-    numbers = ("typical_error", "between_cells")
-    if any(not _is_same(statement[key], expected[key]) for key in numbers) or any(
-        statement[key] != expected[key] for key in expected if key not in numbers
+    grades = grade_estimates(low, high, between, width)
+    is_strange = (between is None) != (table.num_rows == 1) or (between or 0.0) > width
+    error = statement["typical_error"], expected["typical_error"]
+    # By the stated error: rounding must not turn a statement.
+    expected["beats_constant"] = beats_constant(error[0], between)
+    if is_strange or not _is_same(*error) or any(
+        statement[key] != expected[key] for key in expected if key != "typical_error"
     ):
         yield f"the accuracy of {prefix} is not that of the cells."
     elif grades != table[f"{prefix}_quality"].to_pylist():

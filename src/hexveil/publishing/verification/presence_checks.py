@@ -25,6 +25,7 @@ from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
 from hexveil.mechanisms.presence.presence_decoding import MISS, lowest_weights
 from hexveil.mechanisms.presence.shapes.shape_allocation import CELL_BINS
 from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.publishing.presence.map_accuracy import stated_deviations
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_losses
 from hexveil.publishing.presence.presence_table import (
     OPEN,
@@ -34,7 +35,7 @@ from hexveil.publishing.presence.presence_table import (
     USERS_GRADE,
     columns_of,
     grade_counts,
-    grade_means,
+    grade_estimates,
 )
 from hexveil.publishing.presence.shape_table import has_shapes
 from hexveil.publishing.verification import shape_checks
@@ -308,7 +309,8 @@ def _check_grades(
         bounds = manifest["bounds"]
         span = float(Fraction(bounds["upper"]) - Fraction(bounds["lower"]))
         ends = numbers["mean_low"], numbers["mean_high"]
-        grades = grade_means(*ends, numbers["mean"], span, is_open)
+        between = stated_deviations(manifest["accuracy"])["mean"]
+        grades = grade_estimates(*ends, between, span, is_open)
     else:
         ends = numbers["users_low"], numbers["users_high"]
         grades = grade_counts(*ends, numbers["users"], is_open)

@@ -17,7 +17,8 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, parse_statistics
-from hexveil.publishing.presence.presence_table import grade_shapes
+from hexveil.publishing.presence.map_accuracy import stated_deviations
+from hexveil.publishing.presence.presence_table import grade_columns
 from hexveil.publishing.presence.shape_table import has_shapes, limits_of, map_statistics
 from hexveil.publishing.verification.files.file_comparison import TOLERANCE
 
@@ -70,7 +71,7 @@ def shape_grades(
 ) -> dict[str, list[str]]:
     """Return the columns of grades of cells, by the intervals of each statistic."""
     limits = limits_of(map_statistics(manifest["plan"]["statistics"]), _lattice(manifest))
-    return grade_shapes(numbers, limits, is_open)
+    return grade_columns(numbers, limits, stated_deviations(manifest["accuracy"]), is_open)
 
 
 def check_shapes(

@@ -301,9 +301,8 @@ def _published(
     place.set_current(target)
     price = 0.0 if published.replayed else planned.price
     cost = "no further cost" if published.replayed else f"epsilon {formatting.price(price)}"
-    return Outcome(
-        day, "published", f"{target.path} at {cost}; {formatting.spent(book.spend())}", price
-    )
+    message = f"{target.path} at {cost}; {formatting.spent(book.spend())}"
+    return Outcome(day, "published", " ".join([message, *published.warnings]), price)
 
 
 def keep_published(day: str, place: Archive, pointer: CurrentRelease, price: float) -> Outcome:

@@ -11,6 +11,8 @@ from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, OneCell
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexveil.ledger import Spend
     from hexveil.model.cells import Labels
 
@@ -122,6 +124,11 @@ def terminal_width() -> int:
     # Without a terminal, as in a log of a scheduler, lines have the largest width.
     columns = shutil.get_terminal_size((_MAX_WIDTH, 24)).columns
     return min(max(columns, _MIN_WIDTH), _MAX_WIDTH)
+
+
+def warning_lines(warnings: Sequence[str]) -> list[str]:
+    """Return a labelled paragraph for each warning of a release."""
+    return [line for text in warnings for line in wrapped("Warning", text)]
 
 
 def wrapped(label: str, text: str, indent: int = 19) -> list[str]:

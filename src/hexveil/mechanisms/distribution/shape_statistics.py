@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.mechanisms.distribution.tilted_shapes import quantiles
-from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, half_bin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,13 +94,10 @@ class ShapeStatistics:
             np.where(self.is_quantile, np.maximum(ends[last_bin], high), high),
         )
 
-    def half_bins(self, estimates: Floats) -> Floats:
-        """Return half the width of the fine bin of each quantile, 0 of others."""
-        lower, quantum = float(self.lattice.lower), float(self.lattice.quantum)
-        number = np.searchsorted(lower + quantum * self.bins.ends, estimates)
-        width = quantum * (self.bins.ends - self.bins.starts)
-        half = width[np.minimum(number, width.size - 1)] / 2.0
-        return np.where(self.is_quantile, half, 0.0)
+    @property
+    def half_bins(self) -> Floats:
+        """Half the width of a fine bin in columns of quantiles, 0 in others; (n_columns,)."""
+        return np.where(self.is_quantile, half_bin(self.lattice), 0.0)
 
     def of(self, shares: Floats) -> Floats:
         """Return the statistics of distributions, shape (..., n_columns).
@@ -147,14 +144,14 @@ class ShapeStatistics:
 
 
 def between_cells(estimates: Floats, errors: Floats) -> Floats:
-    """Return the standard deviation of each statistic between cells, shape (n_columns,).
+    """Return the standard deviation between cells, of each statistic.
 
     The law of total variance: the variance of the estimates, and the mean variance of what is not
     known of each cell.
 
     Parameters
     ----------
-    estimates, errors : ndarray of float, shape (n_cells, n_columns)
+    estimates, errors : ndarray of float, shape (n_cells, ...)
         Expected absolute errors are those of the model of cells, not widened for intervals.
     """
     unknown = np.mean((errors / MEAN_ABS_NORMAL) ** 2, axis=0)

@@ -156,7 +156,7 @@ def deviation_between(
     """
     weight, difference = (number[is_open] for number in noisy)
     centre, radius = window.centres[is_open] / PARTS, window.radius / PARTS
-    if weight.size < 2 or weight.sum() <= 0:  # noqa: PLR2004  two to compare
+    if weight.size < 2 or weight.sum() <= 0:
         return 0.0
     total = radius * difference + centre * weight
     common = np.clip(total.sum() / weight.sum(), 0.0, 1.0)

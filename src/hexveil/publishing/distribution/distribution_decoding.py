@@ -20,7 +20,7 @@ import numpy as np
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.fine_bin_scores import PooledRankScores
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics, between_cells
+from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
 from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
 from hexveil.mechanisms.distribution.tilted_shapes import (
     TiltFit,
@@ -35,7 +35,6 @@ from hexveil.planning.distribution.distribution_components import IndicatorPlan,
 from hexveil.planning.distribution.distribution_plan import SCORES, SHAPE
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
-from hexveil.publishing.estimates.quality_grades import deviation_between_cells
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
 
 if TYPE_CHECKING:
@@ -76,16 +75,12 @@ class CellEstimates:
         Estimates, and their 95% intervals.
     error : ndarray of float, shape (n_cells,)
         Expected absolute errors by the model of the intervals.
-    between : float or None
-        Standard deviation of true numbers between cells, by the noisy numbers; None for a map of
-        one cell.
     """
 
     estimate: Floats
     low: Floats
     high: Floats
     error: Floats
-    between: float | None = None
 
     def rows(self, rows: slice) -> CellEstimates:
         """Return the estimates of some cells."""
@@ -198,16 +193,14 @@ def decode_mean(
     noisy = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
     posterior = estimate_outputs(released, allocation, outputs, noisy, effects)
     if posterior is not None:
-        ends = posterior.low, posterior.high
         return CellEstimates(
-            posterior.estimate, *ends, posterior.expected_error, posterior.deviation
+            posterior.estimate, posterior.low, posterior.high, posterior.expected_error
         )
     model = released.error_models["mean"]
     raw = np.clip(noisy["mean"], plan.lower, plan.upper)
     low = np.maximum(raw - model.bound95, plan.lower)
     high = np.minimum(raw + model.bound95, plan.upper)
-    between = deviation_between_cells(noisy["mean"], model.law.variance * model.scale**2)
-    return CellEstimates(raw, low, high, model.error, between)
+    return CellEstimates(raw, low, high, model.error)
 
 
 # ---- statistics of tilted shapes ----
@@ -246,23 +239,21 @@ def _statistics(
     ]
     middle, low, high, error = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
     # Intervals are inflated, expected errors are not.
-    error = error / shapes.inflation**0.5
-    between = between_cells(middle, error)
+    error = np.hypot(error / shapes.inflation**0.5, statistics.half_bins)
     _widen_shares(plan, low, high)
     # A middle outside its own draws' interval would be no estimate of it; of few units the smooth
     # law of the pooled shape hides single numbers that many records share.
     even_terms = legendre_terms(shapes.even, fit.alpha.shape[1])
     other = statistics.of(tilt(shapes.even, even_terms, fit.alpha))
     inner = np.where(statistics.is_quantile, other, middle)
-    low, high = np.minimum(low, np.minimum(middle, inner)), np.maximum(high, np.maximum(middle, inner))
+    low, high = (
+        np.minimum(low, np.minimum(middle, inner)),
+        np.maximum(high, np.maximum(middle, inner)),
+    )
     low, high = statistics.to_bin_ends(low, high, shapes.place)
-    error = np.hypot(error, statistics.half_bins(middle))
     columns = [name for term in plan.terms for name in column_names(term)]
     return {
-        name: CellEstimates(
-            *(numbers[:, i] for numbers in (middle, low, high, error)),
-            float(between[i]) if len(middle) > 1 else None,
-        )
+        name: CellEstimates(middle[:, i], low[:, i], high[:, i], error[:, i])
         for i, name in enumerate(columns)
     }
 

@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.noise_law import LAPLACE
-from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
+from hexveil.mechanisms.presence.map_refinement import variance_between
+from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS, MEAN_ABS_NORMAL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,11 +40,10 @@ if TYPE_CHECKING:
 
 GOOD, CAUTION = 10, 4
 """A bound within range/10 is good, within range/4 a caution; beyond, or a constant, is noise."""
-Z95, MEAN_ABS_NORMAL = 1.959964, 0.7979
+Z95 = 1.959964
 AS_WELL = 0.9
 """Part of the error of one number for all cells from which on a map says no more: estimates that
 borrow from all cells are never off by more than one number, so that only nearly as much shows."""
-_BISECTIONS = 100
 
 
 def grade(bound: Floats, width: Floats, informative: Bools) -> list[str]:
@@ -121,9 +121,7 @@ def noise_variance(
 def deviation_between_cells(number: Floats, variance: Floats) -> float | None:
     """Return the standard deviation of true numbers between cells, by the method of moments.
 
-    It solves Σ (y - m)² / (v + d²) = n - 1 for d², with m the average weighted by 1 / (v + d²); 0
-    where noise alone explains more than the observed differences (Paule and Mandel 1982, J. Res.
-    Natl. Bur. Stand. 87, 377-385).
+    See `variance_between` (Paule and Mandel 1982, J. Res. Natl. Bur. Stand. 87, 377-385).
 
     Parameters
     ----------
@@ -146,17 +144,4 @@ def deviation_between_cells(number: Floats, variance: Floats) -> float | None:
     y, v = number[variance > 0], variance[variance > 0]
     if y.size < 2:
         return None
-
-    def excess(square: float) -> float:
-        weight = 1.0 / (v + square)
-        centre = np.sum(weight * y) / np.sum(weight)
-        return float(np.sum(weight * (y - centre) ** 2)) - (y.size - 1)
-
-    low, high = 0.0, float(np.sum((y - np.sum(y) / y.size) ** 2))
-    if excess(low) <= 0:
-        return 0.0
-    # The sum falls as the square grows, and is at most 1 at `high`.
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return float(np.sqrt(high))
+    return float(np.sqrt(variance_between(y, v)))

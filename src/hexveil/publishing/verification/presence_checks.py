@@ -25,7 +25,8 @@ from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
 from hexveil.mechanisms.presence.presence_decoding import MISS, lowest_weights
 from hexveil.mechanisms.presence.shapes.shape_allocation import CELL_BINS
 from hexveil.model.cells import Cells, Labels, OneCell
-from hexveil.publishing.presence.map_accuracy import stated_deviations
+from hexveil.publishing.estimates.quality_grades import beats_constant
+from hexveil.publishing.presence.map_accuracy import MIN_COMPARED, stated_deviations
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_losses
 from hexveil.publishing.presence.presence_table import (
     OPEN,
@@ -37,7 +38,7 @@ from hexveil.publishing.presence.presence_table import (
     grade_counts,
     grade_estimates,
 )
-from hexveil.publishing.presence.shape_table import has_shapes
+from hexveil.publishing.presence.shape_table import estimated_columns, has_shapes
 from hexveil.publishing.verification import shape_checks
 from hexveil.publishing.verification.files.file_comparison import TOLERANCE, check_outlines
 from hexveil.report.promise import (
@@ -77,6 +78,10 @@ def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
     if strange:
         yield f"cells.parquet has a column {strange[0]!r}, which no such release has."
         return
+    stated = [one["statistic"] for one in manifest["accuracy"]]
+    if stated != list(estimated_columns(manifest["plan"]["statistics"])):
+        yield "the accuracy in manifest.json is not that of the statistics of the plan."
+        return
     names = table["cell"].to_pylist()
     if len(set(names)) < len(names):
         yield "a cell stands twice."
@@ -107,6 +112,7 @@ def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
             yield f"{name} is there for a closed cell, or missing for an open one."
             return
     counted = "users" if plan["statistics"] == [USERS] else "weight"
+    yield from _check_accuracy(is_open, manifest)
     yield from _check_opening(numbers[counted], is_open, manifest)
     yield from _check_counts(counted, numbers, is_open, plan, _law(manifest))
     yield from _check_grades(table, numbers, is_open, manifest)
@@ -294,6 +300,16 @@ def _check_counts(
     right &= np.allclose(high, exact_high, rtol=TOLERANCE, atol=TOLERANCE)
     if not right or (middle < 0).any() or (high < middle).any():
         yield f"{name}_low and {name}_high are not {name} and the quantile of its noise."
+
+
+def _check_accuracy(is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
+    """Yield statements on accuracy that contradict the cells or themselves."""
+    for one in manifest["accuracy"]:
+        error, between = one["typical_error"], one["between_cells"]
+        if one["beats_constant"] != beats_constant(error, between):
+            yield "accuracy/beats_constant is not that of the error and the deviation."
+        if (error is None) == is_open.any() or (between is None) != (is_open.sum() < MIN_COMPARED):
+            yield "the accuracy in manifest.json is not that of so many open cells."
 
 
 def _check_grades(

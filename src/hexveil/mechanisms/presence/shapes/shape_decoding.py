@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
 from hexveil.mechanisms.distribution.shape_statistics import between_cells
+from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
 from hexveil.mechanisms.distribution.tilted_shapes import TiltFit, legendre_terms, tilt
 from hexveil.mechanisms.presence.contribution import PARTS
 
@@ -188,4 +188,4 @@ def _with_intervals(
     # A middle outside its own draws' interval would be no estimate of it.
     low, high = statistics.to_bin_ends(np.minimum(low, middle), np.maximum(high, middle), place)
     low, high = np.maximum(low - allowance, least), np.minimum(high + allowance, largest)
-    return np.stack([middle, low, high, np.hypot(error, statistics.half_bins(middle))]), between
+    return np.stack([middle, low, high, np.hypot(error, statistics.half_bins)]), between

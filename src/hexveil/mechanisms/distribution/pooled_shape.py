@@ -14,6 +14,7 @@ Source: `binned_stage`; the density is a penalised fit by least squares, post-pr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ WIDE_SHARE = Fraction(2, 5)
 REFINED_FROM = 250
 """Units times ε from which bins are placed twice."""
 FEW_UNITS = 100
+MEAN_ABS_NORMAL = 0.7979
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +101,13 @@ class PooledShape(ReadOnlyArrays):
             scales,
             law,
         )
+
+    @property
+    def level_error(self) -> float:
+        """Expected absolute error of the share below the middle bin, by the noise alone."""
+        law = self.law.part(1 - WIDE_SHARE) if self.is_refined else self.law
+        n_bins = N_NARROW if self.is_refined else self._n_wide
+        return MEAN_ABS_NORMAL * law.deviation * math.sqrt(n_bins) / 2 / self.occupancy.n_users
 
     @property
     def _n_wide(self) -> int:

@@ -32,9 +32,11 @@ def page_of(cells, n_closed, statistics=()):
         decoded = shapes_of(is_open, share, wide)
     else:
         numbers = [share, share - wide, share + wide, 50 * share, 40 * share, 60 * share]
-        shown = (np.where(is_open, one, np.nan) for one in numbers)
-        error = np.where(is_open, wide / 2, np.nan)
-        decoded = PresenceMap(is_open, *shown, share, error, float(share[is_open].std()))
+        sums = (50 * share, 10 * share, share, wide / 2)
+        shown, uncut = (
+            [np.where(is_open, one, np.nan) for one in part] for part in (numbers, sums)
+        )
+        decoded = PresenceMap(is_open, *shown, share, *uncut, float(share[is_open].std()))
     table = released_table(plan.request, decoded, "speed", "km/h")
     manifest = {
         "model": "presence",
@@ -69,7 +71,8 @@ def shapes_of(is_open, share, wide):
     closed = np.where(is_open, 1.0, np.nan)
     return ShapeMap(
         is_open, *(closed * one for one in weights),
-        *(closed[:, None] * one for one in (estimate, *ends, half / 2)), estimate.std(axis=0),
+        *(closed[:, None] * one for one in (estimate, *ends)), 50 * closed * share,
+        closed[:, None] * half / 2, estimate.std(axis=0),
     )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ class Release:
         return tuple(
             statement["statistic"]
             for statement in self.manifest.get("accuracy") or ()
-            if statement["beats_constant"] is False
+            if statement.get("beats_constant") is False
         )
 
     @property

@@ -68,7 +68,7 @@ def describe_one_number(manifest: Mapping[str, Any]) -> list[str]:
     bins, texts = 0, []
     for statement in manifest.get("accuracy") or ():
         name = statement["statistic"]
-        if statement["beats_constant"] is not False:
+        if statement.get("beats_constant") is not False:
             continue
         if name.startswith("histogram_"):
             bins += 1

@@ -73,6 +73,10 @@ class PresenceMap(ReadOnlyArrays):
     smoothed : ndarray of float, shape (n_cells,)
         An average for every cell, closed ones too: by `cell_effects` on a grid of several
         dimensions, without an interval; on others the mean, and in closed cells their centre.
+    weight_noisy, balance_noisy : ndarray of float, shape (n_cells,)
+        A + B and A - B, neither cut at 0 nor clipped: sums over cells are unbiased.
+    centre : ndarray of float, shape (n_cells,)
+        Centre of the clipping range, as a share of the span: with a balance of 0 the average.
     error : ndarray of float, shape (n_cells,)
         Expected absolute error of each average, as a share of the span.
     between : float
@@ -87,6 +91,9 @@ class PresenceMap(ReadOnlyArrays):
     weight_low: Floats
     weight_high: Floats
     smoothed: Floats
+    weight_noisy: Floats
+    balance_noisy: Floats
+    centre: Floats
     error: Floats
     between: float
 
@@ -140,9 +147,13 @@ def decode_map(
     noise = law.sum_deviation / PARTS * np.sqrt(1.0 + ratio**2)
     noise /= np.maximum(weight, law.sum_deviation / PARTS)
     error = window.radius / PARTS * MEAN_ABS_NORMAL * np.hypot(noise, model)
-    *opened, error = (np.where(is_open, column, np.nan) for column in (*columns, error))
+    uncut = (weight, difference, window.centres / PARTS)
+    opened, hidden = (
+        [np.where(is_open, column, np.nan) for column in group]
+        for group in (columns, (*uncut, error))
+    )
     between = deviation_between(window, (weight, difference), law, is_open)
-    return PresenceMap(is_open, *opened, smoothed, error, between)
+    return PresenceMap(is_open, *opened, smoothed, *hidden, between)
 
 
 def deviation_between(

@@ -96,7 +96,7 @@ def _column(stated: Json, column_manifest: Json) -> Json:
     is_private = column_manifest.get("model") == "presence"
     accuracy = [
         entry
-        for entry in column_manifest["accuracy"]
+        for entry in column_manifest.get("accuracy", ())
         if not is_private and not entry["statistic"].startswith("histogram_")
     ]
     texts = describe_one_number(column_manifest) + describe_accuracy(

@@ -15,6 +15,7 @@ from hexveil.mechanisms.presence.count_map import UnitCountMap
 from hexveil.mechanisms.presence.counted_map import CountedMap
 from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
 from hexveil.planning.presence.counted_request import CountedRequest
+from hexveil.planning.presence.presence_request import PresenceRequest
 from hexveil.planning.presence.shape_request import ShapeRequest
 from hexveil.publishing.estimates.quality_grades import beats_constant
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.contract import Floats
     from hexveil.mechanisms.presence.presence_decoding import PresenceMap
+    from hexveil.model.public_metadata import ValueLattice
     from hexveil.planning.presence.counted_request import AnyRequest
 
     Statement = dict[str, Any]
@@ -46,8 +48,14 @@ def map_accuracy(
             _statement(name, decoded.error[is_open, k], float(decoded.between[k]))
             for k, name in enumerate(request.statistics.columns)
         ]
-    span = float(request.lattice.span)
-    return [_statement("mean", span * decoded.error[is_open], span * decoded.between)]
+    assert isinstance(request, PresenceRequest)  # noqa: S101  its allocation decodes to means
+    return [mean_accuracy(request.lattice, decoded)]
+
+
+def mean_accuracy(lattice: ValueLattice, decoded: PresenceMap) -> Statement:
+    """Return the statement on averages."""
+    span = float(lattice.span)
+    return _statement("mean", span * decoded.error[decoded.is_open], span * decoded.between)
 
 
 def stated_deviations(statements: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:

@@ -58,6 +58,8 @@ class ShapeMap(ReadOnlyArrays):
         Weight of the units in the cell and its 95 % interval.
     estimate, low, high : ndarray of float, shape (n_cells, n_columns)
         Statistics and their 95 % intervals, in their own units.
+    weight_noisy : ndarray of float, shape (n_cells,)
+        Sum of the noisy bins, which may be negative: sums over cells are unbiased.
     error : ndarray of float, shape (n_cells, n_columns)
         Expected absolute errors, with half a fine bin in those of quantiles.
     between : ndarray of float, shape (n_columns,)
@@ -71,6 +73,7 @@ class ShapeMap(ReadOnlyArrays):
     estimate: Floats
     low: Floats
     high: Floats
+    weight_noisy: Floats
     error: Floats
     between: Floats
 
@@ -99,7 +102,9 @@ def decode_shapes(
     least = None if threshold is None else threshold / PARTS
     ends = weight_interval(weight, law, bins.shape[1], least)
     shown = (np.where(is_open, one, np.nan) for one in (np.maximum(weight, 0.0), *ends))
-    return ShapeMap(is_open, *shown, *columns, between)
+    uncut = np.where(is_open, weight, np.nan)
+    error = columns[3]
+    return ShapeMap(is_open, *shown, *columns[:3], uncut, error, between)
 
 
 def fit_cells(

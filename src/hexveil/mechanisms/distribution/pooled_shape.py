@@ -39,7 +39,7 @@ WIDE_SHARE = Fraction(2, 5)
 REFINED_FROM = 250
 """Units times ε from which bins are placed twice."""
 FEW_UNITS = 100
-MEAN_ABS_NORMAL = 0.7979
+MEAN_ABS_NORMAL, TAKEN_OVER = 0.7979, 1.0 / 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,10 +104,14 @@ class PooledShape(ReadOnlyArrays):
 
     @property
     def level_error(self) -> float:
-        """Expected absolute error of the share below the middle bin, by the noise alone."""
+        """Expected absolute error that cells take over, of the share below the middle bin.
+
+        Of that by the noise a part: smoothing takes some away, and the cells' own numbers correct.
+        """
         law = self.law.part(1 - WIDE_SHARE) if self.is_refined else self.law
         n_bins = N_NARROW if self.is_refined else self._n_wide
-        return MEAN_ABS_NORMAL * law.deviation * math.sqrt(n_bins) / 2 / self.occupancy.n_users
+        noise = MEAN_ABS_NORMAL * law.deviation * math.sqrt(n_bins) / 2
+        return TAKEN_OVER * noise / self.occupancy.n_users
 
     @property
     def _n_wide(self) -> int:

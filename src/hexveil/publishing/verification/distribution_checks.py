@@ -34,7 +34,9 @@ from hexveil.publishing.distribution.distribution_table import (
     KEYS,
     deviation_of_estimates,
     estimate_accuracy,
+    grade_estimates,
 )
+from hexveil.publishing.estimates.quality_grades import beats_constant
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.publishing.verification import distribution_squares as squares
 from hexveil.publishing.verification import loss_checks, stated_facts
@@ -274,16 +276,22 @@ def _check_column(
         yield f"{prefix}_low, {prefix}_estimate and {prefix}_high are no interval in its range."
     if (_column(table, f"{prefix}_error") < 0).any():
         yield f"{prefix}_error is negative."
-    between = statement["between_cells"]
-    # Earlier versions do not state it, and estimated the deviation by intervals.
-    is_earlier = "beats_constant" not in statement
-    if not is_earlier:
-        between = deviation_of_estimates(middle, _column(table, f"{prefix}_error"), half)
+    # Earlier versions estimated the deviation by intervals, and stated no more than that.
+    stated, is_earlier = statement["between_cells"], "beats_constant" not in statement
+    errors = _column(table, f"{prefix}_error")
+    between = stated if is_earlier else deviation_of_estimates(middle, errors, half)
     expected = estimate_accuracy(table, prefix, between)
+    del expected["beats_constant"]
     # By stated numbers: rounding must not turn a grade or a statement.
+    grades = grade_estimates(low, high, stated, limits[1] - limits[0])
     numbers = ("typical_error", "between_cells")
-    if any(not _is_same(statement[key], expected[key]) for key in numbers) or any(
-        statement[key] != expected[key] for key in expected if key not in numbers
+    beats = is_earlier or statement["beats_constant"] == beats_constant(
+        statement["typical_error"], stated
+    )
+    if (
+        not beats
+        or any(not _is_same(statement[key], expected[key]) for key in numbers)
+        or any(statement[key] != expected[key] for key in expected if key not in numbers)
     ):
         yield f"the accuracy of {prefix} is not that of the cells."
     elif grades != table[f"{prefix}_quality"].to_pylist():

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from hexveil.records.duckdb.formats.delimited_text import TextStream
+
 T = TypeVar("T")
 
 _MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", re.IGNORECASE)
@@ -89,6 +91,7 @@ class Session:
             self._close = opened.pop_all().close
         self._pixels: dict[int, PixelLookup] = {}
         self._functions: set[str] = set()
+        self._streams: list[TextStream] = []
         self.sortable = int(self.memory * SORTABLE_PER_BYTE)
         """Integers that may be sorted in memory at once."""
 
@@ -109,6 +112,11 @@ class Session:
     def register(self, name: str, table: pa.Table | pa.RecordBatchReader) -> None:
         """Give a table in memory a name in queries."""
         self._translate_errors(lambda: self._connection.register(name, table))
+
+    def register_stream(self, name: str, stream: TextStream) -> None:
+        """Give a stream of records a name in queries, each of which reads it anew."""
+        self._translate_errors(lambda: self._connection.register(name, stream))
+        self._streams.append(stream)
 
     def forget(self, name: str) -> None:
         """Remove the name of a table in memory, which frees it."""
@@ -195,13 +203,18 @@ class Session:
 
     def _translate_errors(self, work: Callable[[], T]) -> T:
         """Run work of the engine: failures translated, interruptions immediate."""
-        return _translate_errors(
-            lambda: interruptible_queries.run(
-                work,
-                self._connection.interrupt,
-                self._connection.query_progress if self._tells_share else None,
+        try:
+            return _translate_errors(
+                lambda: interruptible_queries.run(
+                    work,
+                    self._connection.interrupt,
+                    self._connection.query_progress if self._tells_share else None,
+                )
             )
-        )
+        except HexveilError as error:
+            # What a stream says of its files is known here alone: the engine has it as text.
+            failure = next((one.failure for one in self._streams if one.failure), error)
+        raise failure
 
     def _execute(self, query: str) -> duckdb.DuckDBPyConnection:
         return self._translate_errors(lambda: self._connection.execute(query))

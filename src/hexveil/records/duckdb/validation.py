@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from hexveil.model.public_metadata import ValueLattice
+    from hexveil.records.duckdb.formats.delimited_text import TextSource
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
     from hexveil.records.read_request import ReadRequest
@@ -100,6 +101,8 @@ class ValidatedRecords:
     twins : tuple of str
         Columns of `query` and `raw`, of whole numbers whose text is the user or a label:
         `whole_user_id`, `whole_raw_label0` and so on.
+    text : TextSource or None
+        The files of delimited text, which know why lines are malformed.
     """
 
     query: str
@@ -112,6 +115,7 @@ class ValidatedRecords:
     twins: tuple[str, ...] = ()
     naive: bool = False
     clocked: str = ""
+    text: TextSource | None = None
 
 
 def validate_records(
@@ -155,7 +159,7 @@ def validate_records(
     names = tuple(f"place{i}" for i in range(len(places)))
     return ValidatedRecords(
         query, raw.parsed, names, timed, local, bool(raw.labels), columnar, raw.twins, naive,
-        raw.query,
+        raw.query, relation.text,
     )  # fmt: skip
 
 

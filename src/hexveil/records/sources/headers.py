@@ -209,8 +209,8 @@ def _lines(
     mark = _separator(found[0])
     if mark == SPACE:
         found = [single_spaces(line).strip(b" ") for line in found]
-    fields = (split_line(line, mark) for line in found)
-    return mark, [one if one is not None else [] for one in fields]
+    # Quotes within fields tell of a first line that is none, which is refused by its fields.
+    return mark, [split_line(line, mark) or line.split(mark.encode()) for line in found]
 
 
 def _separator(header: bytes) -> str:

@@ -52,11 +52,14 @@ class LineBlock:
         Fields of the lines with other quotes.
     malformed : int
         Lines that are left out.
+    unbalanced : bool
+        Whether a line has an odd number of quotes.
     """
 
     text: bytes
     rows: list[list[bytes]]
     malformed: int = 0
+    unbalanced: bool = False
 
 
 def decoded_text(
@@ -228,8 +231,8 @@ def sort_lines(text: bytes, mark: str, n_fields: int, record_format: RecordForma
         marks, line_of_mark = marks[outside], line_of_mark[outside]
     n_marks = np.bincount(line_of_mark, minlength=ends.size)
     odd = _has_odd_quotes(data, quotes, quotes_before=earlier[line], mark=ord(mark))
-    is_odd = np.bincount(line[odd], minlength=ends.size) > 0
-    is_odd |= np.bincount(line, minlength=ends.size) % 2 > 0
+    unbalanced = np.bincount(line, minlength=ends.size) % 2 > 0
+    is_odd = unbalanced | (np.bincount(line[odd], minlength=ends.size) > 0)
     size = ends - starts
     fits = (size > 0) & (size <= record_format.max_line)
     surplus = (n_marks == n_fields) & (data[ends - 1] == ord(mark))
@@ -243,7 +246,7 @@ def sort_lines(text: bytes, mark: str, n_fields: int, record_format: RecordForma
         chosen[ends[surplus] - 1] = False
         text = data[: chosen.size][chosen].tobytes()
     malformed = int(np.count_nonzero(size) - np.count_nonzero(kept)) - len(rows)
-    return LineBlock(text, rows, malformed)
+    return LineBlock(text, rows, malformed, bool(unbalanced.any()))
 
 
 def _has_odd_quotes(

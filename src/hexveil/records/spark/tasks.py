@@ -265,7 +265,7 @@ def _run_query(
         for stream in _feed(session, task_input, batches):
             for batch in session.stream(query):
                 yield batch if schema is None else _conform(batch, schema)
-            malformed += 0 if stream is None else sum(stream.malformed.values())
+            malformed += 0 if stream is None else sum(stream.found.malformed.values())
         yield from _reject_rows(schema or _REASONS, {UNPARSABLE: malformed})
 
 

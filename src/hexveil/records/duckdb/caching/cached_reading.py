@@ -96,7 +96,8 @@ def has_mixed_columns(
     if len(paths) == 1 or select is None or source.kind not in ("parquet", "csv"):
         return False
     if relation.text is not None:
-        return len({frozenset(file.header.fields) for file in relation.text.files}) > 1
+        used = relation.text.columns
+        return len({frozenset(used).intersection(f.header.fields) for f in relation.text.files}) > 1
     if relation.one_schema:
         return False
     types = session.types(relation.query)

@@ -53,6 +53,23 @@ class TextFile:
     format: RecordFormat
 
 
+@dataclass
+class LineCounts:
+    """What scans found of lines that are malformed.
+
+    Attributes
+    ----------
+    malformed : dict of str to int
+        Lines of each file that the last scan left out, by its path.
+    undecoded, unbalanced : bool
+        Whether some were no text, or had a quote that does not end.
+    """
+
+    malformed: dict[str, int] = field(default_factory=dict)
+    undecoded: bool = False
+    unbalanced: bool = False
+
+
 @dataclass(frozen=True, repr=False)
 class TextSource:
     """PRIVATE. Files of delimited text, for the queries of a session.
@@ -69,7 +86,7 @@ class TextSource:
     session: Session
     files: tuple[TextFile, ...]
     columns: tuple[str, ...]
-    _malformed: dict[str, int] = field(default_factory=dict)
+    _found: LineCounts = field(default_factory=LineCounts)
     _names: dict[object, str] = field(default_factory=dict)
 
     def select(self, paths: Collection[str]) -> str:
@@ -98,12 +115,27 @@ class TextSource:
         """Return the records of some files as a stream; see `query`."""
         chosen = [file for file in self.files if paths is None or file.path in paths]
         names = self.columns if columns is None else columns
-        return TextStream(chosen, names, self.session.memory, typed, self._malformed)
+        return TextStream(chosen, names, self.session.memory, typed, self._found)
 
     def skipped(self, paths: Collection[str] | None = None) -> int:
         """Return how many malformed lines the last scans of files found."""
         listed = [file.path for file in self.files if paths is None or file.path in paths]
-        return sum(self._malformed.get(path, 0) for path in listed)
+        return sum(self._found.malformed.get(path, 0) for path in listed)
+
+    def hint(self) -> str:
+        """Return the declaration that malformed lines may lack; nothing of a line is shown."""
+        declared = self.files[0].format
+        if self._found.undecoded and declared.encoding is None:
+            return (
+                '; some are not in UTF-8: if the file is in Latin-1, add encoding = "latin-1" (in '
+                "[format], or --encoding latin-1)"
+            )
+        if self._found.unbalanced and not declared.quoted_newlines:
+            return (
+                "; some have a quote that does not end: if quoted texts hold line ends, add "
+                "quoted_newlines = true (in [format], or --quoted-newlines)"
+            )
+        return ""
 
 
 class TextStream:
@@ -116,8 +148,8 @@ class TextStream:
     memory : float
         Bytes; a small memory makes small blocks.
     typed : TypedFields, optional
-    malformed : dict of str to int, optional
-        Where the malformed lines of each file are counted.
+    found : LineCounts, optional
+        Where malformed lines are counted.
 
     Attributes
     ----------
@@ -131,10 +163,10 @@ class TextStream:
         columns: Sequence[str],
         memory: float,
         typed: TypedFields | None = None,
-        malformed: dict[str, int] | None = None,
+        found: LineCounts | None = None,
     ) -> None:
         self._files, self._columns, self._typed = files, columns, typed or TypedFields()
-        self.malformed: dict[str, int] = {} if malformed is None else malformed
+        self.found = LineCounts() if found is None else found
         texts = [(name, pa.string()) for name in columns]
         # A row without any column is none.
         self._schema = pa.schema([*(texts or [("nothing", pa.string())]), *self._typed.fields()])
@@ -192,13 +224,13 @@ class TextStream:
             max(declared.max_line, FIRST_BYTES),
             quoted_newlines=declared.quoted_newlines,
         )
-        parser = _BlockParser(file, self._columns, self._typed)
+        parser = _BlockParser(file, self._columns, self._typed, self.found)
         for text, n_long in without_header(blocks, quoted_newlines=declared.quoted_newlines):
             columns, n_bad = parser.read(text) if text else ({}, 0)
             n_malformed += n_long + n_bad
             if columns:
                 yield from self._conformed(columns).to_batches()
-        self.malformed[file.path] = n_malformed
+        self.found.malformed[file.path] = n_malformed
 
     def _conformed(self, columns: Columns) -> pa.Table:
         """Return all columns of the schema; those that are not there are null."""
@@ -210,8 +242,11 @@ class TextStream:
 class _BlockParser:
     """PRIVATE. From blocks of lines of a file to columns."""
 
-    def __init__(self, file: TextFile, names: Sequence[str], typed: TypedFields) -> None:
+    def __init__(
+        self, file: TextFile, names: Sequence[str], typed: TypedFields, found: LineCounts
+    ) -> None:
         self._mark, self._format, self._typed = file.header.mark, file.format, typed
+        self._found = found
         self._n_fields = len(file.header.fields)
         fields = file.header.fields
         self._places = {name: fields.index(name) for name in names if name in fields}
@@ -230,6 +265,8 @@ class _BlockParser:
             rows = pa.table({name: found[place] for name, place in self._places.items()})
             table = pa.concat_tables([table, rows])
         texts, n_bad = _of_utf8(table)
+        self._found.undecoded |= n_bad > 0
+        self._found.unbalanced |= lines.unbalanced
         typed = self._in_types(texts, self._first_fields(lines.text))
         return typed if texts.num_rows else {}, lines.malformed + n_bad
 

@@ -132,9 +132,7 @@ def check_numbers(n_fields, seed):
     rng = random.Random(seed)  # noqa: S311  no secret
     texts = [*ODD_NUMBERS, *(fuzzed_number(rng) for _ in range(n_fields - len(ODD_NUMBERS)))]
     accepted_texts, typed = accepted(texts, is_time=False)[NUMBER]
-    differ, n_values = disagreements(
-        accepted_texts, typed, lambda ref: number(ref, "value", None)
-    )
+    differ, n_values = disagreements(accepted_texts, typed, lambda ref: number(ref, "value", None))
     assert not differ
     return n_values
 

@@ -219,8 +219,10 @@ def number(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
 
 def _or_typed(expression: str, ref: ColumnRef, ending: str) -> str:
     """Return what is read from a text, or the typed column beside it where that is not null."""
-    return f"coalesce({identifier(ref.column + ending)}, {expression})" if ref.kind.typed else (
-        expression
+    return (
+        f"coalesce({identifier(ref.column + ending)}, {expression})"
+        if ref.kind.typed
+        else (expression)
     )
 
 

@@ -11,7 +11,6 @@ import codecs
 import re
 from collections import Counter
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
@@ -117,8 +116,8 @@ def looks_like_header(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> b
     if n_known >= MANY_KNOWN_NAMES:
         distinct = True
         worded = all(
-            not name or is_known_name(name) or _NAME.fullmatch(name) or _NUMBERED_NAME.fullmatch(name)
-            for name in fields
+            not name or is_known_name(name) or _NUMBERED_NAME.fullmatch(name)
+            for name in map(str.strip, fields)
         )
     if not distinct or not worded or n_known < MIN_KNOWN_NAMES or looks_like_record(fields):
         return False

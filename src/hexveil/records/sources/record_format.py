@@ -103,14 +103,20 @@ class RecordFormat:
         if self.encoding is not None:
             object.__setattr__(self, "encoding", _encoding_name(self.encoding))
         if not isinstance(self.quoted_newlines, bool):
-            raise InputError(f"quoted_newlines must be true or false, got {self.quoted_newlines!r}.")
+            raise InputError(
+                f"quoted_newlines must be true or false, got {self.quoted_newlines!r}."
+            )
         for name, least in (("max_line", MIN_LINE), ("max_unpacking", 1)):
             number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int) or not (
-                least <= number < _LARGEST_NUMBER
+            if (
+                isinstance(number, bool)
+                or not isinstance(number, int)
+                or not (least <= number < _LARGEST_NUMBER)
             ):
-                raise InputError(f"{name} must be a whole number of at least {least}, and below "
-                                 f"{_LARGEST_NUMBER}, got {number!r}.")
+                raise InputError(
+                    f"{name} must be a whole number of at least {least}, and below "
+                    f"{_LARGEST_NUMBER}, got {number!r}."
+                )
 
     @property
     def record_steps(self) -> tuple[str, ...]:

@@ -196,16 +196,44 @@ def _line_ends(data: NDArray[np.uint8], *, quoted: bool) -> NDArray[np.int64]:
     return ends
 
 
-def is_simple(text: bytes, max_line: int) -> bool:
-    """Return whether no line has a quote, a mark of byte order or may be too long."""
-    if b'"' in text or _BYTE_ORDER_MARK in text:
+def is_simple(text: bytes, mark: str, record_format: RecordFormat) -> bool:
+    """Return whether each line has quotes around whole fields alone, and none may be too long."""
+    if mark == SPACE or (not text.isascii() and _BYTE_ORDER_MARK in text):
         return False
     # A line that is too long covers one of these windows.
-    window = max(max_line // 2, 1)
-    return all(
-        text.find(b"\n", start, start + window) >= 0
-        for start in range(0, len(text) - window, window)
+    window = record_format.max_line // 2
+    ends = (text.find(b"\n", i, i + window) for i in range(0, len(text) - window, window))
+    if any(end < 0 for end in ends):
+        return False
+    return b'"' not in text or _has_whole_quotes(
+        np.frombuffer(text, np.uint8), ord(mark), across=record_format.quoted_newlines
     )
+
+
+def _has_whole_quotes(data: NDArray[np.uint8], mark: int, *, across: bool) -> bool:
+    """Return whether quotes stand in pairs around whole fields, or twice within such a pair."""
+    quotes = np.flatnonzero(data == _QUOTE)
+    opening, closing = quotes[::2], quotes[1::2]
+    if opening.size != closing.size or not _are_at_borders(data, opening, closing, mark):
+        return False
+    ends = np.flatnonzero(data == _LINE_END)
+    return across or np.array_equal(np.searchsorted(ends, opening), np.searchsorted(ends, closing))
+
+
+def _are_at_borders(
+    data: NDArray[np.uint8], opening: NDArray[np.int64], closing: NDArray[np.int64], mark: int
+) -> bool:
+    """Return whether a border of a field, or another quote, is beside each quote."""
+    borders = _borders(mark)
+    # Before the first byte stands the last one, which is a line end.
+    return bool(borders[data[opening - 1]].all() and borders[data[(closing + 1) % data.size]].all())
+
+
+def _borders(mark: int) -> NDArray[np.bool_]:
+    """Return which bytes may stand before a quote that opens, or behind one that closes."""
+    borders = np.zeros(256, dtype=np.bool_)
+    borders[[_LINE_END, mark, _QUOTE]] = True
+    return borders
 
 
 def sort_lines(text: bytes, mark: str, n_fields: int, record_format: RecordFormat) -> LineBlock:
@@ -257,13 +285,9 @@ def _has_odd_quotes(
     mark: int,
 ) -> NDArray[np.bool_]:
     """Return which quotes stand at no end of a field, nor beside another within one."""
-    borders = np.zeros(256, dtype=np.bool_)
-    borders[[_LINE_END, mark, _QUOTE]] = True
-    rank = np.arange(quotes.size) - quotes_before
-    before = data[quotes - 1]  # of the first byte the last one, which is a line end
-    after = data[(quotes + 1) % data.size]
-    opens = rank % 2 == 0
-    # The first quote of a line opens a field: beside it is none.
+    borders = _borders(mark)
+    opens = (np.arange(quotes.size) - quotes_before) % 2 == 0
+    before, after = data[quotes - 1], data[(quotes + 1) % data.size]
     return np.where(opens, ~borders[before], ~borders[after])
 
 

@@ -272,9 +272,7 @@ def _run_query(
 _REASONS = pa.schema([("reject_reason", pa.int32()), ("n", pa.int64()), ("note", pa.string())])
 
 
-def _feed(
-    session: Session, task_input: TaskInput, batches: Batches
-) -> Iterator[TextStream | None]:
+def _feed(session: Session, task_input: TaskInput, batches: Batches) -> Iterator[TextStream | None]:
     """Make the task's records available to the session, one input after another.
 
     Of delimited text the stream is yielded, which counts malformed lines.

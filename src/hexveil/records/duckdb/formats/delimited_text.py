@@ -21,7 +21,6 @@ from hexveil.records.duckdb.formats.typed_fields import TypedFields
 from hexveil.records.sources.headers import FIRST_BYTES, FirstLine
 from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.text_lines import (
-    SPACE,
     decoded_text,
     is_simple,
     sort_lines,
@@ -253,7 +252,7 @@ class _BlockParser:
 
     def read(self, text: bytes) -> tuple[Columns, int]:
         """Return the columns of whole lines, and how many of these are malformed."""
-        if self._mark != SPACE and is_simple(text, self._format.max_line):
+        if is_simple(text, self._mark, self._format):
             # Mostly all lines are as they should be, and nothing has to be looked for.
             with contextlib.suppress(pa.ArrowInvalid):
                 return self._of_simple(text), 0

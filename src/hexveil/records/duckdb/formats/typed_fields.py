@@ -105,6 +105,8 @@ def _instants(chunk: pa.FixedSizeBinaryArray, form: bytes) -> pa.Int64Array | No
         usable = numbers.min() >= 0 and numbers.max() < END_OF_TIMES * 10**6
         return times.view(pa.int64()) if usable else None
     return None
+
+
 def _has_form(texts: np.ndarray, form: bytes) -> bool:
     """Return whether each text has digits where the form has, the same other bytes, any sign."""
     lowest = np.array([ord("0") if chr(b).isdigit() else b for b in form], dtype=np.uint8)
@@ -129,5 +131,3 @@ def _has_form(texts: np.ndarray, form: bytes) -> bool:
     # Between the two signs stands a comma.
     signed = (texts[:, -6] != ord(",")).all()
     return bool(signed and (hours <= _LARGEST_OFFSET).all() and (texts[:, -2] <= ord("5")).all())
-
-

@@ -272,6 +272,19 @@ def test_notes_beside_records_are_no_records(tmp_path):
     assert len(of_units(tmp_path)) == 2
 
 
+def test_a_file_without_any_used_column_has_unusable_records(tmp_path):
+    """Among files that are named one by one; its lines are counted as records all the same."""
+    (tmp_path / "1.csv").write_text("user,speed,ward\na,1,x\nb,2,y\n")
+    (tmp_path / "2.csv").write_text("note\nc\n")
+    files = [tmp_path / "1.csv", tmp_path / "2.csv"]
+    assert of_units(files) == of_units(files[:1])
+    dataset = hv.read(
+        files, user="user", value="speed", bounds=(0, 40), cells=hv.Labels("ward"), max_bad_rows=1,
+        select=hv.Select(min_users=1), accept_single_records=True,
+    )  # fmt: skip
+    assert dataset.public.rules["records read"] == 3
+
+
 def test_a_name_of_two_columns_is_refused_where_it_is_asked_for(tmp_path):
     """Nobody knows which of them is meant."""
     (tmp_path / "r.csv").write_text("user,speed,speed,ward\na,1,2,x\n")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import duckdb
 import numpy as np
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from numpy.typing import NDArray
-
-    from hexveil.records.duckdb.formats.delimited_text import TextStream
 
 T = TypeVar("T")
 
@@ -59,6 +57,15 @@ def memory_size(memory: str) -> float:
     """Return the bytes in a size like "1GB"; 0 if it is none. A GiB counts as a GB."""
     match = _MEMORY.fullmatch(memory) if isinstance(memory, str) else None
     return float(match[1]) * 1000 ** ("KMGT".index(match[2][0].upper()) + 1) if match else 0.0
+
+
+class RecordStream(Protocol):
+    """A stream of records by Arrow's interface, which knows why it ended early, if it did."""
+
+    failure: InputError | None
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a new stream."""
 
 
 class Session:
@@ -91,7 +98,7 @@ class Session:
             self._close = opened.pop_all().close
         self._pixels: dict[int, PixelLookup] = {}
         self._functions: set[str] = set()
-        self._streams: list[TextStream] = []
+        self._streams: list[RecordStream] = []
         self.sortable = int(self.memory * SORTABLE_PER_BYTE)
         """Integers that may be sorted in memory at once."""
 
@@ -113,7 +120,7 @@ class Session:
         """Give a table in memory a name in queries."""
         self._translate_errors(lambda: self._connection.register(name, table))
 
-    def register_stream(self, name: str, stream: TextStream) -> None:
+    def register_stream(self, name: str, stream: RecordStream) -> None:
         """Give a stream of records a name in queries, each of which reads it anew."""
         self._translate_errors(lambda: self._connection.register(name, stream))
         self._streams.append(stream)

@@ -333,8 +333,8 @@ def _files(label: str, paths: list[str], *, enumerated: bool, unpack: bool) -> F
         if kind is None:
             raise InputError(
                 f"source: {safe_path(path, paths)} is not a kind of file that is read; use "
-                ".parquet, .csv, .tsv or .txt (also .csv.gz, .csv.zst), .json, .jsonl or .ndjson, or "
-                ".pb for GTFS-Realtime."
+                ".parquet, .csv, .tsv or .txt (also .csv.gz, .csv.zst), .json, .jsonl or .ndjson, "
+                "or .pb for GTFS-Realtime."
             )
         kinds.add(kind)
         _check_name(path)

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _LARGEST_BLOCK, _SMALLEST_BLOCK = 1 << 22, 1 << 19
 _BLOCKS_IN_MEMORY = 128
 """Blocks that the memory limit has room for: of one there are several forms at once."""
+_NOTHING = "nothing"
+"""Column of a stream without any."""
 _PARSED_AT_ONCE = 1 << 20
 """Bytes of a block that are parsed at once: what is made of them stays in a processor's memory."""
 
@@ -168,7 +170,7 @@ class TextStream:
         self.found = LineCounts() if found is None else found
         texts = [(name, pa.string()) for name in columns]
         # A row without any column is none.
-        self._schema = pa.schema([*(texts or [("nothing", pa.string())]), *self._typed.fields()])
+        self._schema = pa.schema([*(texts or [(_NOTHING, pa.string())]), *self._typed.fields()])
         size = int(memory / _BLOCKS_IN_MEMORY)
         self._block_size = min(max(size, _SMALLEST_BLOCK), _LARGEST_BLOCK)
         self.failure: InputError | None = None
@@ -248,7 +250,9 @@ class _BlockParser:
         self._found = found
         self._n_fields = len(file.header.fields)
         fields = file.header.fields
-        self._places = {name: fields.index(name) for name in names if name in fields}
+        # A file without any of the columns still has records.
+        places = {name: fields.index(name) for name in names if name in fields}
+        self._places = places or {_NOTHING: 0}
 
     def read(self, text: bytes) -> tuple[Columns, int]:
         """Return the columns of whole lines, and how many of these are malformed."""

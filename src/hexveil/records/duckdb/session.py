@@ -60,9 +60,10 @@ def memory_size(memory: str) -> float:
 
 
 class RecordStream(Protocol):
-    """A stream of records by Arrow's interface, which knows why it ended early, if it did."""
+    """A stream of records by Arrow's interface: how much is read, and why it ended early."""
 
     failure: InputError | None
+    share: float
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return a new stream."""
@@ -215,13 +216,19 @@ class Session:
                 lambda: interruptible_queries.run(
                     work,
                     self._connection.interrupt,
-                    self._connection.query_progress if self._tells_share else None,
+                    self._percent_done if self._tells_share else None,
                 )
             )
         except HexveilError as error:
             # What a stream says of its files is known here alone: the engine has it as text.
             failure = next((one.failure for one in self._streams if one.failure), error)
         raise failure
+
+    def _percent_done(self) -> float:
+        """Return how much of a query is done; below 0 where nobody knows."""
+        # Of a stream the engine does not know how long it is.
+        read = (100.0 * stream.share for stream in self._streams[-1:])
+        return max(self._connection.query_progress(), *read, -1.0)
 
     def _execute(self, query: str) -> duckdb.DuckDBPyConnection:
         return self._translate_errors(lambda: self._connection.execute(query))

@@ -222,7 +222,8 @@ def _in_types(
     numbers = frozenset(column for role, column in alone.items() if role in roles)
     typed = TypedFields(numbers, alone.get("time") if written.time_format is None else None)
     names = dict.fromkeys([*numbers, *[typed.time] * (typed.time is not None)])
-    schema = {**relation.schema, **{name: ColumnType("text", typed=True) for name in names}}
+    schema = dict(relation.schema)
+    schema.update({name: ColumnType("text", typed=True) for name in names})
     columns = tuple(dict.fromkeys(ref.column for _, ref in used))
     return replace(relation, query=text.query(columns, typed), schema=schema)
 

@@ -92,7 +92,7 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _raw_blocks(path: str, among: Sequence[str], times: float, size: int) -> Iterator[bytes]:
+def _raw_blocks(path: str, among: Sequence[str], times: int, size: int) -> Iterator[bytes]:
     """Yield the bytes of a file, unpacked."""
     packed, n_read = is_packed(path), 0
     with contextlib.suppress(OSError):
@@ -106,9 +106,9 @@ def _raw_blocks(path: str, among: Sequence[str], times: float, size: int) -> Ite
             else:
                 return
         raise InputError(
-            f"source: the file {safe_path(path, among)} unpacks to more than {times:g} times its "
-            f"size; if it is what you expect, add max_unpacking = {10 * times:g} (in [format], or "
-            f"--max-unpacking {10 * times:g})."
+            f"source: the file {safe_path(path, among)} unpacks to more than {times} times its "
+            f"size; if it is what you expect, add max_unpacking = {10 * times} (in [format], or "
+            f"--max-unpacking {10 * times})."
         )
     raise InputError(
         f"source: the file {safe_path(path, among)} cannot be opened or unpacked; it may be "

@@ -20,6 +20,7 @@ from hexveil.base.errors import InputError
 from hexveil.records.duckdb.formats.typed_fields import TypedFields
 from hexveil.records.sources.headers import FIRST_BYTES, FirstLine
 from hexveil.records.sources.record_format import RecordFormat
+from hexveil.records.sources.source_files import unpacked_size
 from hexveil.records.sources.text_lines import (
     decoded_text,
     is_simple,
@@ -156,6 +157,8 @@ class TextStream:
     ----------
     failure : InputError or None
         Why the last scan ended early.
+    share : float
+        How much of the files the scan that is going on has read, about.
     """
 
     def __init__(
@@ -174,6 +177,7 @@ class TextStream:
         size = int(memory / _BLOCKS_IN_MEMORY)
         self._block_size = min(max(size, _SMALLEST_BLOCK), _LARGEST_BLOCK)
         self.failure: InputError | None = None
+        self.share = 0.0
 
     def __repr__(self) -> str:
         return "TextStream(private)"
@@ -209,15 +213,20 @@ class TextStream:
         """Yield all records; note a failure, which the engine would pass on as text."""
         self.failure = None
         try:
-            for file in self._files:
-                yield from self._records(file)
+            for number, file in enumerate(self._files):
+                for part, batch in self._records(file):
+                    self.share = (number + part) / len(self._files)
+                    yield batch
         except InputError as error:
             self.failure = error
             raise
+        finally:
+            self.share = 0.0
 
-    def _records(self, file: TextFile) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a file; count its malformed lines."""
-        declared, n_malformed = file.format, 0
+    def _records(self, file: TextFile) -> Iterator[tuple[float, pa.RecordBatch]]:
+        """Yield the records of a file, each with the share that is read; count malformed lines."""
+        declared, n_malformed, n_read = file.format, 0, 0
+        size = max(unpacked_size(file.path), 1)
         among = [one.path for one in self._files]
         blocks = whole_lines(
             decoded_text(file.path, among, declared, self._block_size),
@@ -229,8 +238,10 @@ class TextStream:
         for text, n_long in without_header(blocks, quoted_newlines=declared.quoted_newlines):
             columns, n_bad = parser.read(text) if text else ({}, 0)
             n_malformed += n_long + n_bad
+            n_read += len(text)
             if columns:
-                yield from self._conformed(columns).to_batches()
+                for batch in self._conformed(columns).to_batches():
+                    yield min(n_read / size, 1.0), batch
         self.found.malformed[file.path] = n_malformed
 
     def _conformed(self, columns: Columns) -> pa.Table:

@@ -12,6 +12,7 @@ from hexveil.records.duckdb import validation
 from hexveil.records.duckdb.expressions import instant, number
 from hexveil.records.duckdb.formats import delimited_text
 from hexveil.records.duckdb.formats.typed_fields import NUMBER, UTC, WALL, TypedFields
+from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.read import read
 from hexveil.records.select import Select
@@ -172,9 +173,9 @@ CLEAN = [
     for i in range(60)
 ]
 BAD_FIELDS = [
-    "007,52.1,21,2024-02-19T10:11:12Z,1_000,é",
+    "0070,52.1,21,2024-02-19T10:11:12Z,1_000,é",
     "7.0,52.1,21,2024-02-19T10:11:12+01:00,+5,north",
-    " 7,52.1,21,2024-02-19T10:11:12,nan,",
+    " x,52.1,21,2024-02-19T10:11:12,nan,",
     ",52.1,21,,7,south",
     "x,,21,1708300800,inf,south",
     "x,52,21,2024-02-19 1:00Z,0x10,-",
@@ -214,7 +215,7 @@ def parsed(path, *, typed, **options):
         for name in ("_SMALLEST_BLOCK", "_LARGEST_BLOCK"):
             patch.setattr(delimited_text, name, 1_000)
         if not typed:
-            patch.setattr(validation, "_in_types", lambda relation, *_: relation)
+            patch.setattr(Relation, "in_types", lambda relation, *_: relation)
         dataset = read(
             path, user="u", value="v", lat="lat", lon="lon", time="t", bounds=(0, 65),
             cells=Cells(8, "1h", ZONE), select=Select(min_users=1), max_bad_rows=1, **options,

@@ -35,8 +35,6 @@ from hexveil.records.duckdb.formats.declared_texts import (
     value_form,
 )
 from hexveil.records.duckdb.formats.json_documents import DOCUMENT
-from hexveil.records.duckdb.formats.typed_fields import TypedFields
-from hexveil.records.sources.columns import ColumnType
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
@@ -141,7 +139,7 @@ def validate_records(
     columnar = not (relation.documents or relation.text)
     if parse and not columnar:
         if relation.text is not None:
-            raw = _RawColumns(session, _in_types(relation, raw.used, request), request)
+            raw = _RawColumns(session, relation.in_types(raw.used, request.format), request)
         session.run(f"CREATE OR REPLACE TEMP TABLE {PARSED} AS {raw.parsed}")
         raw.parsed, columnar = f"SELECT * FROM {PARSED}", True
     timed = request.columns.time is not None
@@ -197,35 +195,6 @@ def scan_once(session: Session, relation: Relation, requests: Sequence[ReadReque
         f"CREATE OR REPLACE TEMP TABLE {SCANNED} AS SELECT {columns} FROM ({relation.query})"
     )
     return replace(relation, query=f"SELECT * FROM {SCANNED}", load=None)
-
-
-def _in_types(
-    relation: Relation, used: Sequence[tuple[str, ColumnRef]], request: ReadRequest
-) -> Relation:
-    """Return delimited text with typed columns beside those of numbers and times.
-
-    Not of what is read from a table by now, of a column with two roles or of what is inside one.
-    """
-    written, text = request.format, relation.text
-    if text is None or relation.query != text.query():
-        return relation
-    alone = {
-        role: ref.column
-        for role, ref in used
-        if not ref.path
-        and ref.point is None
-        and sum(other.column == ref.column for _, other in used) == 1
-    }
-    roles = {"lat", "lon", "value"} if written.decimal == "." else set()
-    if written.unit_suffix is not None:
-        roles.discard("value")
-    numbers = frozenset(column for role, column in alone.items() if role in roles)
-    typed = TypedFields(numbers, alone.get("time") if written.time_format is None else None)
-    names = dict.fromkeys([*numbers, *[typed.time] * (typed.time is not None)])
-    schema = dict(relation.schema)
-    schema.update({name: ColumnType("text", typed=True) for name in names})
-    columns = tuple(dict.fromkeys(ref.column for _, ref in used))
-    return replace(relation, query=text.query(columns, typed), schema=schema)
 
 
 def key_column(name: str, twins: Collection[str]) -> str:

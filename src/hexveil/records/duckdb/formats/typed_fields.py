@@ -19,12 +19,19 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hexveil.records.utc_offsets import END_OF_TIMES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hexveil.records.sources.columns import ColumnRef
+    from hexveil.records.sources.record_format import RecordFormat
 
 NUMBER, UTC, WALL = "\x1fnumber", "\x1futc", "\x1fwall"
 """Endings of the names of typed columns: doubles, and microseconds as `expressions.Instant`."""
@@ -46,6 +53,21 @@ class TypedFields:
 
     numbers: frozenset[str] = frozenset()
     time: str | None = None
+
+    @classmethod
+    def of_roles(cls, used: Sequence[tuple[str, ColumnRef]], written: RecordFormat) -> Self:
+        """Return the columns by their roles; none with two, nor one of which a part is read."""
+        listed = [ref.column for _, ref in used]
+        alone = {
+            role: ref.column
+            for role, ref in used
+            if not ref.path and ref.point is None and listed.count(ref.column) == 1
+        }
+        roles = {"lat", "lon", "value"} if written.decimal == "." else set()
+        if written.unit_suffix is not None:
+            roles.discard("value")
+        numbers = frozenset(column for role, column in alone.items() if role in roles)
+        return cls(numbers, alone.get("time") if written.time_format is None else None)
 
     def fields(self) -> list[tuple[str, pa.DataType]]:
         """Return the names and types of the typed columns, null where a field stays text."""

@@ -21,6 +21,7 @@ from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotati
     ErrorMode,
     EstimatorName,
     Exact,
+    ExemptName,
     Goals,
     Integer,
     LatePolicy,
@@ -196,6 +197,18 @@ class Format(Section):
         'Columns of the files of a folder: "same", or "common" to read those that all files have.',
         "same",
     )
+    encoding: Text | None = _field(
+        'Encoding of delimited text, such as "latin-1" or "utf-16", if not UTF-8.'
+    )
+    quoted_newlines: Switch | None = _field(
+        "Whether quoted fields of delimited text hold line ends; not under private presence."
+    )
+    max_line: Integer | None = _field(
+        "Bytes of the longest line of delimited text; longer ones count as unparsable.", "1000000"
+    )
+    max_unpacking: Integer | None = _field(
+        "How many times its size a packed file of delimited text may unpack to.", "200"
+    )
 
 
 class Planning(Section):
@@ -252,6 +265,10 @@ class Planning(Section):
     )
     unfinished_stage: UnfinishedStageName | None = _field(
         'Suppressions of the stage that was halted: "keep" or "undo", for clip_user "printed".'
+    )
+    exempt: ExemptName | None = _field(
+        'Cell in which the method "clip-user" suppresses nobody: that of the "smallest" error '
+        'beforehand, as in the paper\'s experiments (default), or "none", as in its Algorithm 1.'
     )
     edition: Text | None = _field(
         "A name of your choice: the same goal under another edition is another request, planned "

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 JSON_FLOAT_BITS = 53
 """Bits of the significand of a JSON number that is written with a point or an exponent."""
 
+_NO_IDS = {
+    "time": "times",
+    "naive time": "times",
+    "time of day": "times",
+    "boolean": "true and false",
+}
+
 
 @dataclass(frozen=True)
 class CanonicalId:
@@ -44,18 +51,18 @@ def canonical_id(ref: ColumnRef, document: JsonDocument | None) -> CanonicalId:
     Raises
     ------
     InputError
-        If the field is nested or holds times, which have no one text.
+        If the field is nested, or holds times, which have no one text, or true and false.
     """
     nested = json_of(ref, document)
     if nested is not None:
         return _json_id(*nested)
     kind = ref.kind
-    if kind.name in ("struct", "list"):
+    if kind.name in ("struct", "list", "map"):
         raise InputError(f"user: the column {ref.column!r} is nested; name a field inside it.")
-    if kind.name in ("time", "naive time"):
+    if kind.name in _NO_IDS:
         raise InputError(
-            f"user: the column {ref.column!r} holds times, which are no ids; name the column "
-            "that identifies the user of a record."
+            f"user: the column {ref.column!r} holds {_NO_IDS[kind.name]}, which are no ids; name "
+            "the column that identifies the user of a record."
         )
     if kind.float_bits:
         return _float_id(typed_column(ref), kind.float_bits)
@@ -76,11 +83,13 @@ def _float_id(number: str, bits: int) -> CanonicalId:
 
 def _json_id(document: JsonDocument, path: tuple[str | int, ...]) -> CanonicalId:
     """Return the id at a path in JSON, in which each number has its own type."""
-    # An object is no id: the metadata in it, such as a time, would make each record a user.
+    # An object is no id: the metadata in it, such as a time, would make each record a user. Nor is
+    # a boolean.
     value, is_float = document.scalar(path), document.written_as_float(path)
     number = _float_id(f"TRY_CAST({value} AS DOUBLE)", JSON_FLOAT_BITS)
     return CanonicalId(
-        f"CASE WHEN {is_float} THEN {number.text} ELSE nullif({value}, '') END",
+        f"CASE WHEN {is_float} THEN {number.text} WHEN {document.is_boolean(path)} THEN NULL "
+        f"ELSE nullif({value}, '') END",
         f"CASE WHEN {is_float} THEN {number.inexact} ELSE false END",
     )
 

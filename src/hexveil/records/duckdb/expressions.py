@@ -60,6 +60,9 @@ class JsonDocument(Protocol):
     def scalar(self, path: Path) -> str:
         """Return the expression of the text at a path; null where an object or list is."""
 
+    def is_boolean(self, path: Path) -> str:
+        """Return the expression of whether true or false is at a path."""
+
 
 class JsonFields:
     """Texts at paths in JSON documents, extracted together: each extraction parses the document.
@@ -86,6 +89,10 @@ class JsonFields:
     def scalar(self, path: Path) -> str:
         """Return the column that has the text at a path, null where an object or list is."""
         return self._derive(f"{self(path)}_scalar", _scalar, path)
+
+    def is_boolean(self, path: Path) -> str:
+        """Return the column that says whether true or false is at a path."""
+        return self._derive(f"{self(path)}_is_boolean", _is_boolean, path)
 
     def _derive(self, name: str, expression: Callable[[str, Path, str], str], path: Path) -> str:
         self._derived[name] = (expression, path)
@@ -131,6 +138,10 @@ class JsonColumn:
         """Return the expression of the text at a path; null where an object or list is."""
         return _scalar(self.document, path, self(path))
 
+    def is_boolean(self, path: Path) -> str:
+        """Return the expression of whether true or false is at a path."""
+        return _is_boolean(self.document, path, self(path))
+
 
 def _written_as_float(document: str, path: Path, value: str) -> str:
     # The type is asked for only where the text could be such a number: it parses the document.
@@ -147,6 +158,14 @@ def _scalar(document: str, path: Path, value: str) -> str:
         f"CASE WHEN starts_with({value}, '{{') OR starts_with({value}, '[') "
         f"THEN CASE WHEN json_type({document}, {_json_path(path)}) NOT IN ('OBJECT', 'ARRAY') "
         f"THEN {value} END ELSE {value} END"
+    )
+
+
+def _is_boolean(document: str, path: Path, value: str) -> str:
+    # The text "true" is no boolean, so that the type is asked for.
+    return (
+        f"CASE WHEN {value} IN ('true', 'false') "
+        f"THEN json_type({document}, {_json_path(path)}) = 'BOOLEAN' ELSE false END"
     )
 
 
@@ -180,7 +199,7 @@ def json_of(ref: ColumnRef, document: JsonDocument | None) -> tuple[JsonDocument
 
 def name_text(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
     """Return the text of a label; empty text counts as none."""
-    if ref.kind.name in ("struct", "list"):
+    if ref.kind.name in ("struct", "list", "map"):
         raise InputError(f"{role}: the column {ref.column!r} is nested; name a field inside it.")
     nested = json_of(ref, document)
     name = text(ref, document) if nested is None else nested[0].scalar(nested[1])

@@ -81,8 +81,9 @@ class Session:
         self.memory = memory_size(memory)
         """Bytes that the engine may use."""
         with ExitStack() as opened:
-            folder = opened.enter_context(scratch_folder.folder(scratch))
-            self._connection = _connection(memory, threads, str(folder))
+            self.folder = opened.enter_context(scratch_folder.folder(scratch))
+            """The scratch folder, which is removed as the session ends."""
+            self._connection = _connection(memory, threads, str(self.folder))
             self._tells_share = is_work_shown()
             opened.callback(self._connection.close)
             # Only now is the session responsible: a failure above closes what was opened.

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 TypeName = Literal[
-    "text", "number", "boolean", "time", "naive time", "date", "json", "struct", "list", "other"
-]
+    "text", "number", "boolean", "time", "naive time", "time of day", "date", "json", "struct",
+    "list", "map", "other",
+]  # fmt: skip
 VALUE_MEMBERS = ("value", "object", "@value")
 """Members that hold the value of an NGSI-LD property, of a relationship, and of a typed value."""
 _VALUE_SUFFIX = re.compile(rf"(\.({'|'.join(VALUE_MEMBERS)}))+\Z")

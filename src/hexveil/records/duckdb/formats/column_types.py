@@ -54,6 +54,10 @@ _KINDS: dict[str, TypeName] = {
     "timestamp_ns": "naive time",
     "timestamp with time zone": "time",
     "timestamptz_ns": "time",
+    "time": "time of day",
+    "time_ns": "time of day",
+    "time with time zone": "time of day",
+    "map": "map",
     "decimal": "number",
     "null": "number",  # a column that is declared to hold nothing
 }

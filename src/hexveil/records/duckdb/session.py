@@ -130,6 +130,15 @@ class Session:
             self._functions.add(name)
         return f"{name}({lat}, {lon})"
 
+    def add_test(self, name: str, work: Callable[[pa.Array], pa.Array]) -> None:
+        """Add a function of texts that is true or false."""
+        if name not in self._functions:
+            types = duckdb.sqltypes
+            self._connection.create_function(
+                name, work, [types.VARCHAR], types.BOOLEAN, type=PythonUDFType.ARROW
+            )
+            self._functions.add(name)
+
     def pixels(self, resolution: int) -> PixelLookup:
         """Return the table of hexagons that this session has at a resolution."""
         return self._pixels.setdefault(resolution, PixelLookup(resolution))

@@ -162,8 +162,13 @@ def _open_json(
 ) -> Relation:
     steps = (record_format or PLAIN).record_steps
 
+    scans = {
+        path: scan_documents(session, path, nested=bool(steps))
+        for path in dict.fromkeys(source.paths)
+    }
+
     def select_files(paths: Sequence[str]) -> str:
-        return unnest_records(scan_documents(paths, nested=bool(steps)), steps)
+        return unnest_records(" UNION ALL ".join(scans[path] for path in paths), steps)
 
     schemas = [document_schema(session, select_files([path])) for path in source.paths]
     columns = [dict.fromkeys(sorted(schema), "json") for schema in schemas]

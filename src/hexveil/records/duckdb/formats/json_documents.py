@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
+from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import file_list
 from hexveil.records.sources.columns import ColumnType, Schema
-from hexveil.records.sources.source_files import first_bytes, unpacked_size
+from hexveil.records.sources.source_files import first_bytes, open_packed, unpacked_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,51 +22,131 @@ if TYPE_CHECKING:
 
 DOCUMENT = "document"
 """The one column of a relation of JSON documents."""
+LINES = "newline_delimited"
 _LOOKED_AT = 1000
 _OBJECT_SIZE, _LARGEST_OBJECT = 1 << 24, (1 << 31) - 1
 """Bytes of one object: the default of the engine, and the most that it reads."""
+_HEAD, _BLOCK = 1 << 20, 1 << 22
+_BROKEN = b"!\n"
+_AROUND = b" \t\r\n,[]"
+"""What may stand around an element of an array, which is an object."""
+_DEEPEST = 100
+"""Nesting of documents that are looked at for their keys: the engine fails on some hundreds."""
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
-def scan_documents(paths: Sequence[str], *, nested: bool = False) -> str:
-    """Return the query of all documents of files: arrays, or one document a line.
+def scan_documents(session: Session, path: str, *, nested: bool = False) -> str:
+    """Return the query of all documents of a file: an array, or one document a line.
 
     Where records are nested, one document may be large and take many lines.
+
+    Raises
+    ------
+    InputError
+        If an array is damaged and its elements are not one a line.
     """
-    return " UNION ALL ".join((_scan_nested if nested else _scan)(path) for path in paths)
+    head = first_bytes(path, _HEAD).removeprefix(b"\xef\xbb\xbf")
+    # Of records, not of numbers: a line may hold a list, too.
+    if re.match(rb"\s*\[\s*([{\]]|$)", head):
+        query = _read(path, "array", _size_of(path) if nested else _OBJECT_SIZE)
+        if nested or _is_whole(session, query):
+            return query
+        return _read(_line_copy(session, path), LINES)
+    if nested and not _has_lines(head):
+        return _read(path, "unstructured", _size_of(path))
+    return _read(_line_copy(session, path) if _has_long_line(path) else path, LINES)
 
 
-def _is_array(path: str) -> bool:
-    return first_bytes(path, 4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
-
-
-def _scan_nested(path: str) -> str:
-    kind = "array" if _is_array(path) else "unstructured"
-    # The engine refuses objects beyond this size, by default 16 MB.
-    size = min(max(unpacked_size(path) + 1, _OBJECT_SIZE), _LARGEST_OBJECT)
-    files = f"{file_list([path])}, hive_partitioning=false"
-    how = f"format='{kind}', maximum_object_size={size}"
-    return f"SELECT json AS {DOCUMENT} FROM read_json_objects({files}, {how})"
-
-
-def _scan(path: str) -> str:
-    array = _is_array(path)
+def _read(path: str, kind: str, size: int = _OBJECT_SIZE) -> str:
     # Errors can be ignored by line alone: an array that is damaged anywhere fails as a whole.
-    how = "format='array'" if array else "format='newline_delimited', ignore_errors=true"
+    errors = ", ignore_errors=true" * (kind == LINES)
+    how = f"format='{kind}', maximum_object_size={size}{errors}"
     files = f"{file_list([path])}, hive_partitioning=false"
     return f"SELECT json AS {DOCUMENT} FROM read_json_objects({files}, {how})"
+
+
+def _size_of(path: str) -> int:
+    """Return the size of the largest object that a file could be; the engine has a default."""
+    return min(max(unpacked_size(path) + 1, _OBJECT_SIZE), _LARGEST_OBJECT)
+
+
+def _has_lines(head: bytes) -> bool:
+    """Return whether a file begins with a line that is a document, and has a second one."""
+    line, _, further = head.partition(b"\n")
+    try:
+        return bool(further.strip()) and isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_whole(session: Session, array: str) -> bool:
+    """Return whether an array can be read to its end."""
+    try:
+        session.rows(f"SELECT count(*) FROM ({array})")
+    except InputError:
+        return False
+    return True
+
+
+def _has_long_line(path: str) -> bool:
+    """Return whether a line is longer than an object may be."""
+    length = 0
+    with _opened(path) as file:
+        while block := file.read(_BLOCK):
+            first, last = block.find(b"\n"), block.rfind(b"\n")
+            if length + (len(block) if first < 0 else first) > _OBJECT_SIZE:
+                return True
+            length = length + len(block) if first < 0 else len(block) - last - 1
+    return False
+
+
+def _line_copy(session: Session, path: str) -> str:
+    """Return a copy of a file with a document a line, in which lines that are too long are broken.
+
+    Elements of an array are told apart by its lines.
+    """
+    copy = session.folder / f"lines{len(list(session.folder.glob('lines*')))}.ndjson"
+    with _opened(path) as file, copy.open("wb") as target:
+        while line := file.readline(_OBJECT_SIZE):
+            if not line.endswith(b"\n") and len(line) == _OBJECT_SIZE:
+                while (more := file.readline(_OBJECT_SIZE)) and not more.endswith(b"\n"):
+                    pass
+                target.write(_BROKEN)
+            elif document := line.strip(_AROUND):
+                target.write(document + b"\n")
+    return str(copy)
+
+
+def _opened(path: str) -> Any:  # noqa: ANN401  files of two libraries
+    return open_packed(path) if path.lower().endswith(".gz") else Path(path).open("rb")
 
 
 def document_schema(session: Session, scan: str, limit: int | None = _LOOKED_AT) -> Schema:
     """Return the keys of JSON documents: of the first ones, or without a limit of all."""
+    session.add_test("is_shallow", _are_shallow)
     limit_clause = "" if limit is None else f" LIMIT {limit}"
     structure_text = session.rows(
         f"SELECT json_group_structure({DOCUMENT}) FROM (SELECT * FROM ({scan}) "
-        f"WHERE json_type({DOCUMENT}) = 'OBJECT'{limit_clause})"
+        f"WHERE json_type({DOCUMENT}) = 'OBJECT' "
+        f"AND is_shallow(CAST({DOCUMENT} AS VARCHAR)){limit_clause})"
     )[0][0]
     structure = json.loads(str(structure_text)) if structure_text is not None else {}
     if not isinstance(structure, dict):
         return {}
     return {name: _json_type(inside) for name, inside in structure.items()}
+
+
+def _are_shallow(documents: pa.Array) -> pa.Array:
+    return pa.array([_is_shallow(text) for text in documents.to_pylist()], pa.bool_())
+
+
+def _is_shallow(text: str) -> bool:
+    """Return whether a document is nested less than the engine's limit."""
+    if text.count("[") + text.count("{") <= _DEEPEST:
+        return True
+    marks = np.frombuffer(_STRING.sub("", text).encode(errors="replace"), dtype=np.uint8)
+    steps = np.isin(marks, (91, 123)).astype(np.int64) - np.isin(marks, (93, 125))
+    return bool(np.cumsum(steps).max() <= _DEEPEST)
 
 
 def _json_type(structure: object) -> ColumnType:

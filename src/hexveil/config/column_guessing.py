@@ -13,7 +13,7 @@ from hexveil.records.sources.columns import is_attribute, strip_value_members
 from hexveil.records.sources.vocabulary import PHRASES, is_known_name, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hexveil.records.sources.columns import ColumnType, TypeName
     from hexveil.records.sources.schema_preview import SourceSchema
@@ -120,7 +120,7 @@ class _Choice:
 
 
 def propose(
-    look: SourceSchema, known_columns: Mapping[str, str] | None = None
+    look: SourceSchema, known_columns: Mapping[str, str | Sequence[str]] | None = None
 ) -> dict[str, ProposedColumn]:
     """Return the column proposed for each role that one was found for.
 
@@ -129,11 +129,14 @@ def propose(
     Parameters
     ----------
     look : SourceSchema
-    known_columns : mapping of role to name
+    known_columns : mapping of role to name, or to several
         Columns whose role is known; they are left out.
     """
     known_columns = known_columns or {}
-    choice = _Choice(look, set(known_columns.values()))
+    named = known_columns.values()
+    choice = _Choice(
+        look, {name for names in named for name in ([names] if isinstance(names, str) else names)}
+    )
     placed = not known_columns.keys().isdisjoint(("lat", "lon", "location"))
     proposed = {} if placed else _place(choice)
     roles = ["time", "user", "value"] + ["labels"] * (not proposed and not placed)

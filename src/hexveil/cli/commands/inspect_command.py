@@ -232,7 +232,11 @@ def draft(run: Run, *, alone: bool, trust: bool) -> str:
 
     if not alone:
         raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
-    column_names = (*run.columns.explicit_fields().values(), *(run.cells.labels or ()))
+    named = run.columns.explicit_fields().values()
+    column_names = [
+        *(name for names in named for name in ([names] if isinstance(names, str) else names)),
+        *(run.cells.labels or ()),
+    ]
     schema = inspect_schema(
         arguments.source(run),
         column_names,

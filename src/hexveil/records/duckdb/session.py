@@ -90,6 +90,8 @@ class Session:
             self._close = opened.pop_all().close
         self._pixels: dict[int, PixelLookup] = {}
         self._functions: set[str] = set()
+        self.advice = ""
+        """What to do, beside raising memory, if the records need more than that."""
         self.sortable = int(self.memory * SORTABLE_PER_BYTE)
         """Integers that may be sorted in memory at once."""
 
@@ -210,7 +212,8 @@ class Session:
                 work,
                 self._connection.interrupt,
                 self._connection.query_progress if self._tells_share else None,
-            )
+            ),
+            self.advice,
         )
 
     def _execute(self, query: str) -> duckdb.DuckDBPyConnection:
@@ -287,7 +290,7 @@ _FAILURES = {
 }
 
 
-def _translate_errors(work: Callable[[], T]) -> T:
+def _translate_errors(work: Callable[[], T], advice: str = "") -> T:
     """Run work of the engine and return its result; translate its failures.
 
     Raised outside of the handler: else the engine's error, which may quote rows, would hang on
@@ -296,17 +299,17 @@ def _translate_errors(work: Callable[[], T]) -> T:
     try:
         return work()
     except duckdb.Error as error:
-        failure = _translate(error)
+        failure = _translate(error, advice)
     raise failure
 
 
-def _translate(error: duckdb.Error) -> HexveilError:
+def _translate(error: duckdb.Error, advice: str) -> HexveilError:
     """Return our error for a failure of DuckDB; its own text may quote rows."""
     text = str(error)
     if isinstance(error, duckdb.OutOfMemoryException):
         return StorageError(
             "reading the records needs more memory or disk than it may use; raise memory, or "
-            "free space for temporary files."
+            f"free space for temporary files{advice}."
         )
     if isinstance(error, duckdb.IOException) and "No space left" in text:
         return StorageError("the disk for temporary files is full; free space and try again.")

@@ -29,6 +29,7 @@ from hexveil.records.sources.record_format import PLAIN
 from hexveil.records.sources.source_files import (
     Files,
     MemoryTable,
+    is_collection,
     safe_path,
     unpacked_size,
 )
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from hexveil.records.duckdb.session import Session
     from hexveil.records.sources.record_format import RecordFormat
 
+FEATURES = ("features",)
+"""Where the records of a GeoJSON collection are."""
 SMALL_SOURCE = 4 * 2**20
 """Bytes of a source, unpacked, that one thread reads: starting more takes longer than it saves."""
 
@@ -160,8 +163,15 @@ def _open_json(
     configured: Collection[str],
     record_format: RecordFormat | None,
 ) -> Relation:
-    steps = (record_format or PLAIN).record_steps
-
+    # A collection of GeoJSON has its records under one name.
+    collections = all(is_collection(path) for path in source.paths)
+    steps = (record_format or PLAIN).record_steps or FEATURES * collections
+    if steps:
+        keys = ".".join(steps)
+        session.advice = (
+            "; a JSON document whose records are a list is read whole: write one record a line "
+            f"instead, for example by jq -c '.{keys}[]' FILE > records.ndjson"
+        )
     scans = {
         path: scan_documents(session, path, nested=bool(steps))
         for path in dict.fromkeys(source.paths)

@@ -71,7 +71,9 @@ def _series(series: Any) -> pa.Array:  # noqa: ANN401  pandas is never imported
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         missing = series.isna().to_numpy()
         # Half a letter has no UTF-8: the record then counts as without that field.
-        texts = [None if m else unicode_text(spell(v)) for v, m in zip(series, missing, strict=True)]
+        texts = [
+            None if m else unicode_text(spell(v)) for v, m in zip(series, missing, strict=True)
+        ]
         return pa.array(texts, type=pa.string())
 
 

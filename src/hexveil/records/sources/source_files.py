@@ -36,6 +36,8 @@ _SUFFIXES: dict[str, FileKind] = {
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
+    ".geojson": "json",
+    ".geojsonl": "json",
     ".pb": "gtfs-realtime",
     ".pbf": "gtfs-realtime",
     ".bin": "gtfs-realtime",
@@ -272,6 +274,17 @@ def _refuse_tables(folder: Path) -> None:
             )
 
 
+def is_collection(path: str) -> bool:
+    """Return whether a file is a GeoJSON collection by its name.
+
+    Examples
+    --------
+    >>> is_collection("buses.geojson.gz"), is_collection("buses.json")
+    (True, False)
+    """
+    return path.lower().removesuffix(".gz").endswith(".geojson")
+
+
 def _kind(path: Path) -> FileKind | None:
     name = path.name.lower()
     suffix = Path(name.removesuffix(".gz").removesuffix(ZSTD)).suffix
@@ -289,8 +302,8 @@ def _files(label: str, paths: list[str], *, enumerated: bool, unpack: bool) -> F
         if kind is None:
             raise InputError(
                 f"source: {safe_path(path, paths)} is not a kind of file that is read; use "
-                ".parquet, .csv, .csv.gz, .csv.zst, .json, .jsonl or .ndjson, or .pb for "
-                "GTFS-Realtime."
+                ".parquet, .csv, .csv.gz, .csv.zst, .json, .jsonl, .ndjson or .geojson, or .pb "
+                "for GTFS-Realtime."
             )
         kinds.add(kind)
         _check_name(path)
@@ -378,5 +391,3 @@ def unpacked_size(path: str) -> int:
             file.seek(-_GZIP_TRAILER, os.SEEK_END)
             return int.from_bytes(file.read(_GZIP_TRAILER), "little")
         return size
-
-

@@ -51,6 +51,22 @@ _KNOWN = {word for word in _SPOKEN if not word.isdigit()} | {
     *("data", "properties", "attributes", "observation", "timestamp", "kmh", "kph", "mph", "avg"),
     *("mean", "type", "name", "wgs", "object"),
 }
+_ENVELOPES = {
+    *(
+        "results",
+        "result",
+        "data",
+        "records",
+        "features",
+        "items",
+        "vehicles",
+        "entities",
+        "entity",
+    ),
+    *("observations", "measurements", "readings", "rows", "list", "response", "payload", "content"),
+    *("body", "positions", "points", "buses", "feed", "values", "message", "objects", "d"),
+}
+"""Keys under which documents hold lists of records."""
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _PLAIN = re.compile(r"[A-Za-z0-9 _./:-]+")
 _NUMBERED = re.compile(
@@ -84,6 +100,17 @@ def is_known_name(name: str) -> bool:
     if not name_words or not _PLAIN.fullmatch(name):
         return False
     return _KNOWN.issuperset(_NUMBERED.sub("", " ".join(name_words)).split())
+
+
+def is_envelope(path: str) -> bool:
+    """Return whether a path of keys is known to lead to a list of records.
+
+    Examples
+    --------
+    >>> [is_envelope(path) for path in ("results", "data.vehicles", "data.kr7731")]
+    [True, True, False]
+    """
+    return all(key.lower() in _ENVELOPES for key in path.split("."))
 
 
 def is_id_name(name: str) -> bool:

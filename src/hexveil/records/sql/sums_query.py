@@ -53,6 +53,11 @@ class SumsQuery:
     def __post_init__(self) -> None:
         if not isinstance(self.source, str) or not self.source:
             raise InputError(f"source must be the name of one table or file, got {self.source!r}.")
+        if len(self.request.columns.times) > 1:
+            raise InputError(
+                "time: a query takes one column of times; make one of the two where it runs, for "
+                "example in a view."
+            )
         check_labels(self.request.rules.cells, by_bin=bool(self.request.rules.terms))
 
     def render(self, dialect: str) -> str:

@@ -16,7 +16,7 @@ from hexveil.records.sources.columns import ColumnType, Schema
 from hexveil.records.sources.source_files import first_bytes, open_packed, unpacked_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from hexveil.records.duckdb.session import Session
 

@@ -110,6 +110,8 @@ def pack_text(session: Session, relation: Relation, request: ReadRequest) -> Cod
     rules = request.rules
     if not relation.headers or not isinstance(rules.cells, Cells) or rules.two_clocks:
         return None
+    if len(request.columns.times) > 1:
+        return None
     if _text_bytes(relation) < MIN_BYTES:
         return None
     used = used_columns(session, relation, request)

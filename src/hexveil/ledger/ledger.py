@@ -18,9 +18,9 @@ enter the ledger.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from hexveil.base.errors import InputError, StorageError
+from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.ledger import accounts, events, journal, windows
 from hexveil.ledger.account_terms import (
@@ -117,6 +117,12 @@ class Ledger:
             is_new = existing is None and not events.read_head(connection).entry
             self._key = holder_key(self._key_file, new=is_new)
             self._account = open_with_terms(connection, existing, terms, self._key).name
+
+    def __reduce__(self) -> NoReturn:
+        raise HexveilError(
+            "a Ledger is not pickled, since it holds the key and an open database; open it again "
+            "where it is used, with the same address and dataset."
+        )
 
     def __repr__(self) -> str:
         return f"Ledger(dataset={self.dataset!r}, account={self._account!r})"

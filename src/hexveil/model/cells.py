@@ -7,7 +7,6 @@ A slot is named by its local start. `slot` numbers are seconds of the local wall
 from __future__ import annotations
 
 import re
-import zoneinfo
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -18,8 +17,10 @@ import numpy as np
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
 from hexveil.model.areas import Area, area_of
+from hexveil.model.time_zones import zone, zone_name
 
 if TYPE_CHECKING:
+    import zoneinfo
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
@@ -45,19 +46,6 @@ def slot_seconds(timeslot: str) -> int:
             'write for example "15min", "1h", "6h", "1d", or leave it out ("none").'
         )
     return seconds
-
-
-def zone(timezone: str) -> zoneinfo.ZoneInfo:
-    """Return the named time zone; raise InputError with the nearest name if there is none."""
-    try:
-        return zoneinfo.ZoneInfo(timezone)
-    # A folder of zones, such as Europe, is an OSError; a path that leaves the folder a ValueError.
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        import difflib  # noqa: PLC0415  only needed for the message
-
-        similar = difflib.get_close_matches(timezone, sorted(zoneinfo.available_timezones()), n=1)
-        hint = f"did you mean {similar[0]!r}?" if similar else 'write a name like "Europe/Warsaw".'
-        raise InputError(f"timezone {timezone!r} is not known; {hint}") from None
 
 
 @dataclass(frozen=True)
@@ -88,6 +76,10 @@ class Cells:
     def __post_init__(self) -> None:
         if self.area is not None:
             object.__setattr__(self, "area", area_of(self.area))
+        # One spelling of a request, whether a name or an object was given.
+        object.__setattr__(self, "timezone", zone_name(self.timezone))
+        if self.timeslot == "none":
+            object.__setattr__(self, "timeslot", None)
         if isinstance(self.resolution, bool) or not isinstance(self.resolution, int):
             raise InputError(f"resolution must be a whole number, got {self.resolution!r}.")
         if not 0 <= self.resolution <= 15:
@@ -102,7 +94,7 @@ class Cells:
                     'for example timezone="Asia/Kolkata".'
                 )
         if self.timezone is not None:
-            zone(self.timezone)
+            zone(self.timezone, None if self.area is None else self.area.middle())
 
     @property
     def seconds(self) -> int | None:

@@ -210,10 +210,10 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     ----------
     source : str, path, list of them, or table
         A Parquet, CSV (.gz, .zst), JSON (array or one document a line) or GeoJSON file; a folder
-        or glob of such files with the same columns; a list of files, whose columns may differ; or a table: of
-        pandas, polars or Arrow, a polars LazyFrame or a DuckDB relation. Such a query runs once,
-        and its result is held in memory: select its columns before. Folders of Parquet files
-        that are all named like `ward=7` are a column of text, unless the files have it
+        or glob of such files with the same columns; a list of files, whose columns may differ; or
+        a table: of pandas, polars or Arrow, a polars LazyFrame or a DuckDB relation. Such a query
+        runs once, and its result is held in memory: select its columns before. Folders of Parquet
+        files that are all named like `ward=7` are a column of text, unless the files have it
         themselves. JSON may be NGSI-LD entities; `.pb`, `.pbf` and `.bin` files are snapshots of
         a GTFS-Realtime feed (extra `gtfs`), whose vehicle positions are the records. With Spark
         also a Spark DataFrame, or the addresses of Parquet files, like `s3://...`; local files

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.model.cells import Cells, Labels, OneCell, zone
+from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.public_metadata import UNITS, Unit, ValueLattice
 from hexveil.model.statistic_terms import fine_bins
+from hexveil.model.time_zones import zone, zone_name
 from hexveil.records.select import Select
 from hexveil.records.sources.columns import strip_value_members
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
@@ -145,6 +146,7 @@ class Rules:
             )
         if self.repeats not in get_args(Repeats):
             raise InputError(f'repeats must be "drop" or "keep", got {self.repeats!r}.')
+        object.__setattr__(self, "timezone", zone_name(self.timezone))
         if self.timezone is not None:
             zone(self.timezone)
         share = self.max_bad_rows

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
+from hexveil.model.time_zones import zone_place
 from hexveil.records.duckdb.aggregation import count_pairs
 from hexveil.records.duckdb.formats.declared_texts import (
     DAY_FIRST,
@@ -35,7 +36,7 @@ from hexveil.records.duckdb.validation import (
     UNUSABLE,
 )
 from hexveil.records.units import refuse_inexact_ids
-from hexveil.records.utc_offsets import END_OF_TIMES, zone_place
+from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

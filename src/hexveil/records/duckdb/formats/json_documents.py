@@ -13,7 +13,12 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import file_list
 from hexveil.records.sources.columns import ColumnType, Schema
-from hexveil.records.sources.source_files import first_bytes, open_packed, unpacked_size
+from hexveil.records.sources.source_files import (
+    first_bytes,
+    open_packed,
+    safe_path,
+    unpacked_size,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,7 +56,15 @@ def scan_documents(session: Session, path: str, *, nested: bool = False) -> str:
         query = _read(path, "array", _size_of(path) if nested else _OBJECT_SIZE)
         if nested or _is_whole(session, query):
             return query
-        return _read(_line_copy(session, path), LINES)
+        query = _read(_line_copy(session, path), LINES)
+        if not session.rows(
+            f"SELECT 1 FROM ({query}) WHERE json_type({DOCUMENT}) = 'OBJECT' LIMIT 1"
+        ):
+            raise InputError(
+                f"source: {safe_path(path)} is a JSON array that could not be read to its end; "
+                "write one document a line, so that damaged ones are left out and counted."
+            )
+        return query
     if nested and not _has_lines(head):
         return _read(path, "unstructured", _size_of(path))
     return _read(_line_copy(session, path) if _has_long_line(path) else path, LINES)

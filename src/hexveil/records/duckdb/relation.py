@@ -35,6 +35,14 @@ T = TypeVar("T")
 _NEAR = 0.8
 """Least similarity of a key of a JSON document that a message suggests: keys can be ids."""
 _KEYS = "check how the documents spell it; their keys are not listed, for keys can be data."
+_FILE_NAMES = ("filename", "file_name", "file")
+_NO_FILE_NAMES = (
+    "user: ids are read from a column, never from names of files: files of one vehicle on two days "
+    "would count as two vehicles. Write the id into the records first, for example by duckdb -c "
+    "\"COPY (SELECT *, parse_filename(filename, true) AS vehicle FROM read_csv('*.csv', "
+    "filename=true, all_varchar=true)) TO 'records.parquet'\", and take from the name what is the "
+    "vehicle's alone."
+)
 _ENVELOPE = (
     "the documents hold lists of others, as answers of an exchange do; name the list that holds "
     'the records, for example record_path = "{0}" (in [format], or --record-path {0}).'
@@ -120,7 +128,16 @@ class Relation:
         InputError
             If some files have text there, and some numbers.
         """
-        ref = self.find(session, "user", name)
+        try:
+            ref = self.find(session, "user", name)
+        except ColumnError:
+            if name.lower() not in _FILE_NAMES or self.select_files is None:
+                raise
+            failure = InputError(_NO_FILE_NAMES)
+        else:
+            failure = None
+        if failure is not None:
+            raise failure
         if ref.column in self.respelled:
             raise InputError(
                 f"user: the column {ref.column!r} holds text in some files and numbers in "

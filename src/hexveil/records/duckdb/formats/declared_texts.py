@@ -34,7 +34,7 @@ DECIMAL_COMMA, TEXT_AFTER_NUMBER, DAY_FIRST, NO_DAY, MICROSECONDS, NANOSECONDS =
 
 _COMMA = r"\s*[+-]?\d+,\d+\s*"
 _SUFFIXED = r"\s*[+-]?\d+([.,]\d+)?\s*[^\d\s.,;:/eE+-][^\d]{0,11}\d?\s*"
-_CLOCK = r"\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*"
+CLOCK = r"\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*"
 _DAYS = r"\s*\d{1,2}[./-]\d{1,2}[./-]\d{4}\b.*"
 
 
@@ -212,7 +212,7 @@ def time_form(ref: ColumnRef, document: JsonDocument | None, time: Instant) -> s
 def text_form(expression: str, time: Instant) -> str:
     """Return the form of the text of a time; see `time_form`."""
     finer = _finer(f"TRY_CAST({expression} AS DOUBLE)")
-    return _cases(expression, _missing(time), {_DAYS: DAY_FIRST, _CLOCK: NO_DAY}, finer)
+    return _cases(expression, _missing(time), {_DAYS: DAY_FIRST, CLOCK: NO_DAY}, finer)
 
 
 def _missing(time: Instant) -> str:

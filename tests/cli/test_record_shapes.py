@@ -137,19 +137,6 @@ def test_a_shape_is_the_same_records(here, call, usual, shape):
     assert facts(call("inspect", shape, *options, *COMMON)) == usual
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize(
-    "shape", ["WKT.csv", "pair.parquet", "microseconds.parquet", "typed.parquet", "halves.csv",
-              "features.geojson", "nested.json"],
-)  # fmt: skip
-def test_spark_reads_shapes_alike(here, call, usual, shape):
-    """Users, cells and grids are those that DuckDB finds."""
-    pytest.importorskip("pyspark")
-    write, rows, options = SHAPES[shape]
-    write(here / shape, rows)
-    assert facts(call("inspect", shape, *options, *COMMON, "--engine", "spark")) == usual
-
-
 def test_two_columns_of_a_run_file_are_released(here, call):
     """A date and a time of day stand in [columns] as a list."""
     text(here / "halves.csv", halved())

@@ -628,5 +628,5 @@ def test_a_booking_without_numbers_is_for_its_own_units_alone(place, path, other
 def test_a_ledger_is_not_pickled(tmp_path):
     """It holds a key: a task of another process opens it itself."""
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=1)
-    with pytest.raises(HexveilError, match="a Ledger is not pickled.*open it again"):
+    with pytest.raises(HexveilError, match=r"a Ledger is not pickled.*open it again"):
         pickle.dumps(book)

@@ -130,14 +130,9 @@ class Relation:
         """
         try:
             ref = self.find(session, "user", name)
-        except ColumnError:
-            if name.lower() not in _FILE_NAMES or self.select_files is None:
-                raise
-            failure = InputError(_NO_FILE_NAMES)
-        else:
-            failure = None
-        if failure is not None:
-            raise failure
+        except ColumnError as error:
+            is_file = name.lower() in _FILE_NAMES and self.select_files is not None
+            raise (InputError(_NO_FILE_NAMES) if is_file else error) from None
         if ref.column in self.respelled:
             raise InputError(
                 f"user: the column {ref.column!r} holds text in some files and numbers in "

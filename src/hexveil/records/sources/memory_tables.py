@@ -23,7 +23,17 @@ _SHORT = 32
 """Bits of times of day in seconds or milliseconds."""
 _PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Parts of a second."""
-codecs.register_error("hexveil-marks", lambda error: ("?" * (error.end - error.start), error.end))
+_MARKED = "hexveil-marks"
+"""How bytes that are not UTF-8 are read: as the engine's reader of Parquet does."""
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    """Return a question mark for each byte that is not UTF-8, and where reading goes on."""
+    assert isinstance(error, UnicodeDecodeError)  # noqa: S101  bytes alone are read so
+    return "?" * (error.end - error.start), error.end
+
+
+codecs.register_error(_MARKED, _mark)
 
 
 def as_table(source: object) -> pa.Table:
@@ -105,7 +115,7 @@ def readable_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def calendar(kind: pa.DataType) -> tuple[int, int] | None:
@@ -158,7 +168,7 @@ def _readable(column: pa.Array) -> pa.Array:
         return lists.from_arrays(whole.offsets, _readable(whole.values), mask=mask)
     if not _is_valid(column):
         texts = [
-            None if value is None else bytes(value).decode(errors="hexveil-marks")
+            None if value is None else bytes(value).decode(errors=_MARKED)
             for value in column.cast(_bytes_of(kind)).to_pylist()
         ]
         return pa.array(texts, kind)

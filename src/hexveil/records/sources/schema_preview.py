@@ -114,7 +114,8 @@ def inspect_schema(
         feed = isinstance(resolved, Files) and resolved.kind == "gtfs-realtime"
         # The schema of a feed names its id, and columns that nobody asked for are not decoded.
         constant_ids = frozenset() if feed else _constant_ids(session, opened)
-        pair, formats = None, {}
+        pair: tuple[str, str] | None = None
+        formats: Mapping[str, tuple[str, ...]] = {}
         if look_at_times and not feed:
             from hexveil.records.duckdb.formats import time_formats  # noqa: PLC0415  the engine
 

@@ -110,8 +110,8 @@ class _Writer:
         selected = {"value": sql.value.format(x=sql.name(columns.value), double=sql.double)}
         selected["user_id"] = f"CAST({sql.name(columns.user)} AS {sql.text})"
         selected["id_kind"] = sql.id_kind(sql.name(columns.user))
-        if columns.time is not None:
-            selected["observed_at"] = f"CAST({sql.name(columns.time)} AS {sql.instant})"
+        for time in columns.times:
+            selected["observed_at"] = f"CAST({sql.name(time)} AS {sql.instant})"
         if self._placed:
             selected |= self._place()
         selected |= {f"label{i}": self._label(name) for i, name in enumerate(self._labels)}

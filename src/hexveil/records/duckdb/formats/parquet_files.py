@@ -125,7 +125,7 @@ def _near_copies(
     session: Session, timed: Mapping[str, Mapping[int, tuple[int, int]]]
 ) -> dict[str, str]:
     """Return copies of the files with times that the engine may fail on: there they are null."""
-    copies = {}
+    copies: dict[str, str] = {}
     for path, ends in timed.items():
         metadata = pq.read_metadata(path)
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]

@@ -258,7 +258,7 @@ def test_a_draft_finds_the_list_of_records(here, call):
 
 def test_a_draft_and_a_proposal_can_be_released(here, call):
     """Both name a folder, a ledger and a data set."""
-    rows = city(400).to_pylist()
+    rows = [{**without(r, "speed"), "Speed (km/h)": r["speed"]} for r in city(400).to_pylist()]
     parquet(here / "fleet.parquet", rows)
     said = call("inspect", "fleet.parquet", "--init")
     draft = said.out.replace('bounds = "FILL IN"', "bounds = [0, 65]").replace(
@@ -268,7 +268,11 @@ def test_a_draft_and_a_proposal_can_be_released(here, call):
     assert tomllib.loads(draft)["ledger"]["dataset"] == "fleet"
     said = call("release", "draft.toml")
     assert said.code == 0, said.err
-    bare = (*("fleet.parquet", *TIME, *COMMON[:-1]), "--propose", "sub/proposed.toml")
+    # The unit is said once.
+    assert "(km/h) in km/h" not in (here / "map" / "report.html").read_text()
+    assert "(km/h) (km/h)" not in (here / "map" / "README.txt").read_text()
+    columns = ("--user", "bus", "--value", "Speed (km/h)", *TIME[4:], *COMMON[:-1])
+    bare = ("fleet.parquet", *columns, "--propose", "sub/proposed.toml")
     (here / "sub").mkdir()
     said = call("inspect", *bare)
     assert said.code == 0, said.err

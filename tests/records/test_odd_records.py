@@ -270,7 +270,7 @@ def test_a_line_that_is_too_long_is_one_malformed_record(packed, tmp_path):
 def test_an_array_that_no_line_of_can_be_read_is_refused(tmp_path):
     """Its elements cannot be told apart, so that the way out is named."""
     (tmp_path / "r.json").write_bytes(b"[" + b", ".join(GOOD) + b', {"bus": ')
-    with pytest.raises(InputError, match="write one document a line"):
+    with pytest.raises(InputError, match="write one element a line"):
         pairs_of(str(tmp_path / "r.json"), "values")
 
 

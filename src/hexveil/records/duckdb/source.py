@@ -14,11 +14,10 @@ from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import file_list, literal, select_without
 from hexveil.records.duckdb.formats.column_types import check_names, typed_schema
 from hexveil.records.duckdb.formats.json_documents import (
-    document_schema,
+    VIEW,
+    DocumentFiles,
     merge_schemas,
-    scan_documents,
 )
-from hexveil.records.duckdb.formats.nested_records import unnest_records
 from hexveil.records.duckdb.formats.parquet_files import open_parquet
 from hexveil.records.duckdb.formats.vehicle_positions import SCHEMA, PositionTable
 from hexveil.records.duckdb.relation import Relation
@@ -172,24 +171,17 @@ def _open_json(
             "; a JSON document whose records are a list is read whole: write one record a line "
             f"instead, for example by jq -c '.{keys}[]' FILE > records.ndjson"
         )
-    scans = {
-        path: scan_documents(session, path, nested=bool(steps))
-        for path in dict.fromkeys(source.paths)
-    }
-
-    def select_files(paths: Sequence[str]) -> str:
-        return unnest_records(" UNION ALL ".join(scans[path] for path in paths), steps)
-
-    schemas = [document_schema(session, select_files([path])) for path in source.paths]
-    columns = [dict.fromkeys(sorted(schema), "json") for schema in schemas]
+    files = DocumentFiles(session, source.paths, steps)
+    columns = [dict.fromkeys(sorted(schema), "json") for schema in files.schemas]
     # Documents are read whole: a key that is not used does no harm.
     uncommon_columns(source, columns, configured, record_format)
     return Relation(
-        select_files(source.paths),
-        merge_schemas(schemas),
+        f"SELECT * FROM {VIEW}",
+        merge_schemas(files.schemas),
         documents=True,
-        select_files=select_files,
+        select_files=files.select,
         configured=configured,
+        load=files.load,
     )
 
 

@@ -328,7 +328,7 @@ def _check_name(path: str) -> None:
 
 def _check_filled(path: str, among: Sequence[str]) -> None:
     """Refuse a file without a byte, packed or not, or one that cannot be opened."""
-    if not _open_safely(path, among, lambda: first_bytes(path, 1)):
+    if not open_safely(path, among, lambda: first_bytes(path, 1)):
         raise InputError(f"source: the file {safe_path(path, among)} is empty.")
 
 
@@ -339,10 +339,10 @@ def check_compressed(path: str, among: Sequence[str]) -> None:
     `among` are all files of the source, for the message.
     """
     if path.lower().endswith((".gz", ZSTD)):
-        _open_safely(path, among, lambda: _decompress(path))
+        open_safely(path, among, lambda: _decompress(path))
 
 
-def _open_safely(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
+def open_safely(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
     """Return the result of work with a file; raise its failure as a sentence.
 
     The system's error holds the full path, so it is not kept as the context of ours.
@@ -364,7 +364,7 @@ def _decompress(path: str) -> None:
 
 def read_bytes(path: str, among: Sequence[str], size: int) -> bytes:
     """Return at most so many first bytes of a file, unpacked; refuse one that is damaged."""
-    return _open_safely(path, among, lambda: first_bytes(path, size))
+    return open_safely(path, among, lambda: first_bytes(path, size))
 
 
 def first_bytes(path: str, size: int) -> bytes:

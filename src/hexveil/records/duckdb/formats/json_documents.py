@@ -12,26 +12,28 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import file_list
+from hexveil.records.duckdb.formats.nested_records import DOCUMENT, unnest_records
 from hexveil.records.sources.columns import ColumnType, Schema
 from hexveil.records.sources.source_files import (
     first_bytes,
     open_packed,
+    open_safely,
     safe_path,
     unpacked_size,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from hexveil.records.duckdb.session import Session
 
-DOCUMENT = "document"
-"""The one column of a relation of JSON documents."""
+VIEW = "json_documents"
+"""The view of all documents of a source."""
 LINES = "newline_delimited"
 _LOOKED_AT = 1000
 _OBJECT_SIZE, _LARGEST_OBJECT = 1 << 24, (1 << 31) - 1
 """Bytes of one object: the default of the engine, and the most that it reads."""
-_HEAD, _BLOCK = 1 << 20, 1 << 22
+_LETTERS, _HEAD, _BLOCK = 1 << 12, 1 << 20, 1 << 22
 _BROKEN = b"!\n"
 _AROUND = b" \t\r\n,[]"
 """What may stand around an element of an array, which is an object."""
@@ -40,34 +42,99 @@ _DEEPEST = 100
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
-def scan_documents(session: Session, path: str, *, nested: bool = False) -> str:
-    """Return the query of all documents of a file: an array, or one document a line.
+class DocumentFiles:
+    """Files of JSON documents: arrays, or one document a line; perhaps with nested records.
 
-    Where records are nested, one document may be large and take many lines.
+    What the engine would refuse a whole file for is left out in a copy, which is made before the
+    file is read: a line that is too long, or a damaged element of an array.
 
-    Raises
-    ------
-    InputError
-        If an array is damaged and its elements are not one a line.
+    Parameters
+    ----------
+    session : Session
+    paths : sequence of str
+    steps : sequence of str
+        Keys from a document to its records. One document may then be large, and take many lines.
     """
-    head = first_bytes(path, _HEAD).removeprefix(b"\xef\xbb\xbf")
-    # Of records, not of numbers: a line may hold a list, too.
-    if re.match(rb"\s*\[\s*([{\]]|$)", head):
-        query = _read(path, "array", _size_of(path) if nested else _OBJECT_SIZE)
-        if nested or _is_whole(session, query):
-            return query
-        query = _read(_line_copy(session, path), LINES)
-        if not session.rows(
-            f"SELECT 1 FROM ({query}) WHERE json_type({DOCUMENT}) = 'OBJECT' LIMIT 1"
-        ):
+
+    def __init__(self, session: Session, paths: Sequence[str], steps: Sequence[str]) -> None:
+        self._session, self._paths, self._steps = session, paths, steps
+        self._scans: dict[str, str] = {}
+        self._checked: set[str] = set()
+        self.schemas = [self._schema(path) for path in paths]
+        self._view()
+
+    def select(self, paths: Sequence[str]) -> str:
+        """Return the query of the records of some files."""
+        return unnest_records(" UNION ALL ".join(map(self._scan, paths)), self._steps)
+
+    def load(self, paths: Sequence[str] | None) -> None:
+        """Check files, by default all, before their records are read; none is checked twice.
+
+        Raises
+        ------
+        InputError
+            If an array is damaged and its elements are not one a line.
+        """
+        for path in dict.fromkeys(self._paths if paths is None else paths):
+            if path not in self._checked:
+                self._checked.add(path)
+                if not open_safely(path, self._paths, lambda path=path: self._is_readable(path)):
+                    self._mend(path)
+        self._view()
+
+    def _view(self) -> None:
+        self._session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {self.select(self._paths)}")
+
+    def _schema(self, path: str) -> Schema:
+        """Return the keys of a file's first documents; what is damaged among them is left out."""
+        try:
+            return document_schema(self._session, self.select([path]))
+        except InputError:
+            self._mend(path)
+        return document_schema(self._session, self.select([path]))
+
+    def _scan(self, path: str) -> str:
+        if path not in self._scans:
+            kind, head = _kind(path), first_bytes(path, _HEAD)
+            if self._steps and not (kind == LINES and _has_lines(head)):
+                # One document may be as large as the file.
+                kind = "unstructured" if kind == LINES else kind
+                self._scans[path] = _read(path, kind, _size_of(path))
+            else:
+                self._scans[path] = _read(path, kind)
+        return self._scans[path]
+
+    def _is_readable(self, path: str) -> bool:
+        """Return whether the engine reads a file to its end, but for lines that are none."""
+        if _kind(path) == LINES:
+            return not _has_long_line(path) or bool(self._steps)
+        try:
+            self._session.rows(f"SELECT count(*) FROM ({self._scan(path)})")
+        except InputError:
+            return False
+        return True
+
+    def _mend(self, path: str) -> None:
+        """Read a copy of a file in its place, a document a line."""
+        copy = self._session.folder / f"documents{len(self._scans)}.ndjson"
+        open_safely(path, self._paths, lambda: _copy_lines(path, copy))
+        query = _read(str(copy), LINES)
+        found = f"SELECT 1 FROM ({query}) WHERE json_type({DOCUMENT}) = 'OBJECT' LIMIT 1"
+        if not self._session.rows(found):
             raise InputError(
-                f"source: {safe_path(path)} is a JSON array that could not be read to its end; "
-                "write one document a line, so that damaged ones are left out and counted."
+                f"source: {safe_path(path, self._paths)} could not be read to its end; it may be "
+                "truncated, malformed or not what its name says. Of an array, write one element a "
+                "line, so that damaged ones are left out and counted."
             )
-        return query
-    if nested and not _has_lines(head):
-        return _read(path, "unstructured", _size_of(path))
-    return _read(_line_copy(session, path) if _has_long_line(path) else path, LINES)
+        self._scans[path] = query
+        self._checked.add(path)
+
+
+def _kind(path: str) -> str:
+    """Return the kind of a file of documents, by its first letters."""
+    head = first_bytes(path, _LETTERS).removeprefix(b"\xef\xbb\xbf")
+    # Of records, not of numbers: a line may hold a list, too.
+    return "array" if re.match(rb"\s*\[\s*([{\]]|$)", head) else LINES
 
 
 def _read(path: str, kind: str, size: int = _OBJECT_SIZE) -> str:
@@ -92,15 +159,6 @@ def _has_lines(head: bytes) -> bool:
         return False
 
 
-def _is_whole(session: Session, array: str) -> bool:
-    """Return whether an array can be read to its end."""
-    try:
-        session.rows(f"SELECT count(*) FROM ({array})")
-    except InputError:
-        return False
-    return True
-
-
 def _has_long_line(path: str) -> bool:
     """Return whether a line is longer than an object may be."""
     length = 0
@@ -113,12 +171,11 @@ def _has_long_line(path: str) -> bool:
     return False
 
 
-def _line_copy(session: Session, path: str) -> str:
-    """Return a copy of a file with a document a line, in which lines that are too long are broken.
+def _copy_lines(path: str, copy: Path) -> None:
+    """Write a copy of a file with a document a line, in which lines that are too long are broken.
 
     Elements of an array are told apart by its lines.
     """
-    copy = session.folder / f"lines{len(list(session.folder.glob('lines*')))}.ndjson"
     with _opened(path) as file, copy.open("wb") as target:
         while line := file.readline(_OBJECT_SIZE):
             if not line.endswith(b"\n") and len(line) == _OBJECT_SIZE:
@@ -127,7 +184,6 @@ def _line_copy(session: Session, path: str) -> str:
                 target.write(_BROKEN)
             elif document := line.strip(_AROUND):
                 target.write(document + b"\n")
-    return str(copy)
 
 
 def _opened(path: str) -> Any:  # noqa: ANN401  files of two libraries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from pathlib import Path
@@ -87,10 +88,9 @@ class DocumentFiles:
 
     def _schema(self, path: str) -> Schema:
         """Return the keys of a file's first documents; what is damaged among them is left out."""
-        try:
+        with contextlib.suppress(InputError):
             return document_schema(self._session, self.select([path]))
-        except InputError:
-            self._mend(path)
+        self._mend(path)
         return document_schema(self._session, self.select([path]))
 
     def _scan(self, path: str) -> str:
@@ -108,11 +108,10 @@ class DocumentFiles:
         """Return whether the engine reads a file to its end, but for lines that are none."""
         if _kind(path) == LINES:
             return not _has_long_line(path) or bool(self._steps)
-        try:
+        with contextlib.suppress(InputError):
             self._session.rows(f"SELECT count(*) FROM ({self._scan(path)})")
-        except InputError:
-            return False
-        return True
+            return True
+        return False
 
     def _mend(self, path: str) -> None:
         """Read a copy of a file in its place, a document a line."""

@@ -162,7 +162,7 @@ def test_folders_stay_columns_of_files_with_times_beyond_calendars(tmp_path):
 @pytest.mark.parametrize(
     ("ids", "sentence"),
     [
-        ([True, False] * 3, "holds true and false, which are no ids"),
+        ([True, False] * 3, "holds true and false"),
         (pa.array([[("k", i)] for i in range(6)], pa.map_(pa.string(), pa.int64())), "is nested"),
         ([[1]] * 6, "is nested"),
         ([{"a": 1}] * 6, "is nested"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -12,6 +12,7 @@ import numpy as np
 
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.base.errors import InputError
+from hexveil.base.items import in_order, items_of
 from hexveil.base.rational import Number, to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
 
@@ -28,6 +29,7 @@ Objective = Literal["max", "mean"]
 ErrorKind = Literal["separate", "sum"]
 ClipUserForm = Literal["improved", "printed"]
 UnfinishedStage = Literal["keep", "undo"]
+ExemptCell = Literal["smallest", "none"]
 
 PURE = Fraction(0)
 """δ of a pure promise."""
@@ -90,6 +92,8 @@ class Request(ReadOnlyArrays):
         The loss of one cell, for the printed form.
     unfinished_stage : "keep" or "undo"
         What becomes of suppressions in the stage that was halted, in the printed form.
+    exempt : "smallest" or "none"
+        Whether CLIP-USER leaves the cell of smallest initial error as it is, in either form.
     delta : Fraction
         δ of an approximate promise with Gaussian noise; 0 for a pure one.
     edition : str or None
@@ -111,6 +115,7 @@ class Request(ReadOnlyArrays):
     clip_user: ClipUserForm = "improved"
     cell_epsilon: Fraction | None = None
     unfinished_stage: UnfinishedStage = "keep"
+    exempt: ExemptCell = "smallest"
     delta: Fraction = PURE
 
     @property
@@ -181,7 +186,7 @@ def statistics(asked: Sequence[str] | str | None, error: ErrorKind) -> tuple[str
     """Return the names of the statistics in one order; raise InputError on others."""
     if asked is None:
         return ("mean", "variance") if error == "sum" else ("mean",)
-    names = (asked,) if isinstance(asked, str) else tuple(asked)
+    names = tuple(items_of(asked))
     # Duplicates would be published twice under one column name.
     unknown = [name for name in names if name not in STATISTICS]
     if unknown or not names or len(set(names)) < len(names):
@@ -253,8 +258,8 @@ def _per_cell(asked: object, name: str, span: Floats, names: tuple[str, ...]) ->
         if missing:
             raise InputError(f"target_error leaves out the cell {missing[0]}; give one for each.")
         bounds: list[object] = [asked[cell] for cell in names]
-    elif isinstance(asked, (list, tuple, np.ndarray)):
-        bounds = list(asked)
+    elif isinstance(asked, Iterable) and not isinstance(asked, str):
+        bounds = in_order(asked, "target_error")
         if len(bounds) != len(names):
             raise InputError(
                 f"target_error needs one number per cell ({len(names)}), got {len(bounds)}."

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hexveil.planning.presence.shape_request import ShapeRequest
 
 ENDS, GRADE = ("", "_low", "_high"), "_quality"
-WEIGHTS = ("quality", "weight", "weight_low", "weight_high")
+WEIGHTS = ("quality", "weight", "weight_low", "weight_high", "weight_noisy")
 _SHAPE = re.compile(
     r"(p\d{1,2}(_\d{1,6})?|share_(below|at_most|above|at_least)_[\w-]+|histogram_\d\d)(_low|_high)?"
 )
@@ -84,6 +84,12 @@ def prefixes(statistics: Sequence[str]) -> tuple[str, ...]:
     return (*moments, *(name for term in terms for name in column_names(term)))
 
 
+def estimated_columns(statistics: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of estimates of a map: all but numbers of units."""
+    mapped = map_statistics(statistics)
+    return prefixes(mapped) if mapped else ()
+
+
 def shape_columns(statistics: Sequence[str]) -> tuple[str, ...]:
     """Return all columns of these statistics, after the cell and whether it is open."""
     numbers = (f"{name}{end}" for name in prefixes(statistics) for end in (*ENDS, GRADE))
@@ -102,8 +108,8 @@ def shape_numbers(request: ShapeRequest, decoded: ShapeMap) -> dict[str, Floats]
     for k, name in enumerate(request.statistics.columns):
         for end, numbers in zip(ENDS, (decoded.estimate, decoded.low, decoded.high), strict=True):
             columns[f"{name}{end}"] = np.asarray(numbers[:, k])
-    weights = (decoded.weight, decoded.weight_low, decoded.weight_high)
-    return columns | {f"weight{end}": column for end, column in zip(ENDS, weights, strict=True)}
+    weights = (decoded.weight, decoded.weight_low, decoded.weight_high, decoded.weight_noisy)
+    return columns | dict(zip(WEIGHTS[1:], weights, strict=True))
 
 
 def shape_subjects(request: ShapeRequest) -> dict[str, tuple[str, bool]]:

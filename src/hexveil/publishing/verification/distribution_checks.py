@@ -19,27 +19,31 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.distribution.binned_map import CELL_BINS
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import (
     Histogram,
     Quantile,
     Share,
     column_names,
+    half_bin,
     parse_statistics,
 )
 from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, SHAPE
 from hexveil.publishing.distribution.distribution_manifest import nested_manifest
 from hexveil.publishing.distribution.distribution_table import (
     KEYS,
+    deviation_of_estimates,
     estimate_accuracy,
     grade_estimates,
 )
-from hexveil.publishing.estimates.quality_grades import deviation_of_estimates
+from hexveil.publishing.estimates.quality_grades import beats_constant
 from hexveil.publishing.manifest import epsilon_text
-from hexveil.publishing.verification import accuracy_checks, loss_checks
 from hexveil.publishing.verification import distribution_squares as squares
+from hexveil.publishing.verification import loss_checks, stated_facts
 from hexveil.publishing.verification.distribution_squares import stated_delta
 from hexveil.publishing.verification.files import file_comparison
 from hexveil.publishing.verification.files.file_comparison import TOLERANCE
+from hexveil.publishing.verification.moment_checks import check_moment_numbers
 from hexveil.publishing.verification.release_statements import ReleaseStatements
 from hexveil.publishing.verification.square_checks import check_squares
 from hexveil.report.promise import assumptions, neighbours, probability_factor, promise
@@ -63,7 +67,6 @@ AGREEMENT = "grades, typical errors, and that quantiles and shares of each cell 
 UNKNOWN = (
     "estimates and intervals of the distribution: they follow from numbers not in the folder",
     "the loss of each unit: the folder does not say who reported where, only how many",
-    "the content of report.html: only its checksum was compared",
 )
 """What a folder does not let anybody recompute."""
 
@@ -118,6 +121,18 @@ def _terms(manifest: Json) -> tuple[Term, ...]:
 
 def _prefixes(manifest: Json) -> list[str]:
     return [prefix for term in _terms(manifest) for prefix in column_names(term)]
+
+
+def check_distribution_table(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield the faults of columns and cells of the table; numbers come afterwards."""
+    issues = [*check_distribution_columns(table, manifest)]
+    yield from issues or file_comparison.check_places(table, manifest)
+
+
+def check_distribution(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield losses, statements and numbers that do not follow from each other."""
+    yield from check_distribution_losses(table, manifest)
+    yield from check_distribution_numbers(table, manifest)
 
 
 def check_distribution_columns(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -232,9 +247,8 @@ def check_distribution_numbers(table: pa.Table, manifest: Json) -> Iterator[str]
     if MOMENTS in manifest:
         nested = nested_manifest(manifest, MOMENTS)
         stated = ReleaseStatements.from_release(nested, table)
-        yield from file_comparison.check_numbers(table, stated)
-        yield from file_comparison.check_cut_off(table, nested)
-        yield from accuracy_checks.check_accuracy(table, nested)
+        yield from check_moment_numbers(table, stated)
+    yield from stated_facts.check_counts(table, manifest)
     statements = manifest["accuracy"]
     own = [] if MOMENTS not in manifest else manifest[MOMENTS]["accuracy"]
     if statements[: len(own)] != own or len(statements) != len(own) + len(_prefixes(manifest)):
@@ -243,14 +257,16 @@ def check_distribution_numbers(table: pa.Table, manifest: Json) -> Iterator[str]
     bounds = [float(Fraction(manifest["bounds"][end])) for end in ("lower", "upper")]
     by_prefix = iter(statements[len(own) :])
     for term in _terms(manifest):
-        limits = bounds if isinstance(term, Quantile) else [0.0, 1.0]
+        limits, half = ([0.0, 1.0], 0.0)
+        if isinstance(term, Quantile):
+            limits, half = bounds, half_bin(ValueLattice.of(bounds, manifest["bounds"]["quantum"]))
         for prefix in column_names(term):
-            yield from _check_column(table, prefix, limits, next(by_prefix))
+            yield from _check_column(table, prefix, limits, half, next(by_prefix))
     yield from _check_agreement(table, manifest)
 
 
 def _check_column(
-    table: pa.Table, prefix: str, limits: list[float], statement: Json
+    table: pa.Table, prefix: str, limits: list[float], half: float, statement: Json
 ) -> Iterator[str]:
     """Yield if an estimate, its interval, its grade or its accuracy contradict each other."""
     low, middle, high = (_column(table, f"{prefix}_{key}") for key in ("low", "estimate", "high"))
@@ -260,13 +276,22 @@ def _check_column(
         yield f"{prefix}_low, {prefix}_estimate and {prefix}_high are no interval in its range."
     if (_column(table, f"{prefix}_error") < 0).any():
         yield f"{prefix}_error is negative."
-    between = deviation_of_estimates(middle, low, high)
+    # Earlier versions estimated the deviation by intervals, and stated no more than that.
+    stated, is_earlier = statement["between_cells"], "beats_constant" not in statement
+    errors = _column(table, f"{prefix}_error")
+    between = stated if is_earlier else deviation_of_estimates(middle, errors, half)
     expected = estimate_accuracy(table, prefix, between)
-    # By the stated deviation: rounding must not turn a grade.
-    grades = grade_estimates(low, high, statement["between_cells"], limits[1] - limits[0])
+    del expected["beats_constant"]
+    # By stated numbers: rounding must not turn a grade or a statement.
+    grades = grade_estimates(low, high, stated, limits[1] - limits[0])
     numbers = ("typical_error", "between_cells")
-    if any(not _is_same(statement[key], expected[key]) for key in numbers) or any(
-        statement[key] != expected[key] for key in expected if key not in numbers
+    beats = is_earlier or statement["beats_constant"] == beats_constant(
+        statement["typical_error"], stated
+    )
+    if (
+        not beats
+        or any(not _is_same(statement[key], expected[key]) for key in numbers)
+        or any(statement[key] != expected[key] for key in expected if key not in numbers)
     ):
         yield f"the accuracy of {prefix} is not that of the cells."
     elif grades != table[f"{prefix}_quality"].to_pylist():

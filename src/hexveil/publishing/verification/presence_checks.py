@@ -19,25 +19,35 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.count_map import COUNT_MAP
-from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
+from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
+from hexveil.mechanisms.presence.map_noise import GaussianMapNoise
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
-from hexveil.mechanisms.presence.presence_decoding import MISS, lowest_weights
 from hexveil.mechanisms.presence.shapes.shape_allocation import CELL_BINS
 from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.publishing.estimates.quality_grades import beats_constant
+from hexveil.publishing.presence.map_accuracy import MIN_COMPARED, stated_deviations
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_losses
 from hexveil.publishing.presence.presence_table import (
     OPEN,
     PLACE,
     SMOOTHED,
+    UNCUT,
     USERS,
     USERS_GRADE,
     columns_of,
+    count_columns,
     grade_counts,
-    grade_means,
+    grade_estimates,
 )
-from hexveil.publishing.presence.shape_table import has_shapes
+from hexveil.publishing.presence.shape_table import estimated_columns, has_shapes
 from hexveil.publishing.verification import shape_checks
+from hexveil.publishing.verification.decoded_maps import (
+    check_decoded,
+    compare_columns,
+    in_parts,
+    law_of,
+    published_law,
+)
 from hexveil.publishing.verification.files.file_comparison import TOLERANCE, check_outlines
 from hexveil.report.promise import (
     assumptions,
@@ -55,6 +65,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
 
 LEAST_DELTA = Fraction(1, 10**300)
@@ -65,6 +76,14 @@ def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield the faults of columns and cells of the table; numbers come afterwards."""
     if problem := shape_checks.unreadable_statistics(manifest):
         yield problem
+        return
+    needed, stated = columns_of(manifest["plan"]["statistics"]), manifest["plan"]["columns"]
+    # Earlier versions did not publish uncut numbers.
+    if stated not in ([*needed], [name for name in needed if name not in UNCUT]):
+        yield "plan/columns are not those of plan/statistics."
+        return
+    if ("radius" in manifest["plan"]) != ("balance_noisy" in stated):
+        yield "plan/radius does not belong to plan/columns."
         return
     needed = _columns(manifest)
     for name in (*needed, OPEN):
@@ -88,6 +107,12 @@ def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
         yield "cells.parquet does not have the cells of the declared grid, in that order."
 
 
+def check_presence(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield losses, statements and numbers that do not follow from each other."""
+    yield from check_presence_losses(manifest)
+    yield from check_presence_numbers(table, manifest)
+
+
 def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield numbers that do not follow from each other, or from the manifest."""
     plan = manifest["plan"]
@@ -107,8 +132,12 @@ def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
             return
     counted = "users" if plan["statistics"] == [USERS] else "weight"
     yield from _check_opening(numbers[counted], is_open, manifest)
-    yield from _check_counts(counted, numbers, is_open, plan, _law(manifest))
-    yield from _check_grades(table, numbers, is_open, manifest)
+    yield from check_decoded(table, numbers, manifest)
+    # Earlier versions stated no accuracy, and graded by intervals.
+    faults = tuple(_accuracy_faults(is_open, manifest)) if "accuracy" in manifest else ()
+    yield from faults
+    if not faults and "accuracy" in manifest:
+        yield from _check_grades(table, numbers, is_open, manifest)
     if "cell_cap" in plan:
         yield from _check_counts_beside(table, numbers, is_open, manifest)
     if has_shapes(plan["statistics"]):
@@ -125,15 +154,15 @@ def _check_counts_beside(
     stages = [stage for stage in plan["stages"] if stage["stage"] == COUNT_MAP]
     law, full = None, plan["cell_cap"] * PARTS
     if len(stages) == 1:
-        law = _law_of(stages[0]["noise"], stages[0]["scale"])
+        law = law_of(stages[0]["noise"], stages[0]["scale"])
         full = math.sqrt(plan["cell_cap"] * PARTS**2) if isinstance(law, GaussianMapNoise) else full
     if law is None or stages[0]["sensitivity"] != full:
         yield "numbers of units have no stage of their own, with the stated cap on cells."
         return
-    yield from _check_counts(USERS, numbers, is_open, plan, law)
-    ends = numbers["users_low"], numbers["users_high"]
-    if grade_counts(*ends, numbers[USERS], is_open) != table[USERS_GRADE].to_pylist():
-        yield f"{USERS_GRADE} is not that of the intervals."
+    decoded = decode_counts(in_parts(numbers, USERS), law, is_open)
+    columns = count_columns(decoded)
+    columns[USERS_GRADE] = columns.pop("quality")
+    yield from compare_columns(table, columns, USERS)
 
 
 def check_presence_losses(manifest: Json) -> Iterator[str]:
@@ -146,6 +175,8 @@ def check_presence_losses(manifest: Json) -> Iterator[str]:
     guarantee, spent = manifest["guarantee"], Fraction(manifest["guarantee"]["epsilon_spent"])
     if recomputed_loss(manifest) > round_up(spent) * (1.0 + TOLERANCE):
         yield "the losses of the stages add up to more than guarantee/epsilon_spent."
+    if guarantee["epsilon_requested"] != guarantee["epsilon_spent"]:
+        yield "guarantee/epsilon_requested is not the loss of any unit, which is spent in full."
     unit, delta = guarantee["privacy_unit"], delta_of(manifest)
     factor = guarantee["probability_factor"]
     words = {
@@ -223,18 +254,8 @@ def recomputed_loss(manifest: Json) -> float:
     return square_epsilon(Fraction(square), delta) if math.isfinite(square) else math.inf
 
 
-def _law(manifest: Json) -> MapNoise:
-    """Return the noise of the published map, by the manifest."""
-    return _law_of(manifest["plan"]["stages"][-1]["noise"], manifest["plan"]["scale"])
-
-
-def _law_of(noise: str, scale: float) -> MapNoise:
-    """Return the noise of a map by its name in a manifest."""
-    return GaussianMapNoise(scale) if noise == GAUSSIAN else LaplaceMapNoise(scale)
-
-
 def _columns(manifest: Json) -> tuple[str, ...]:
-    return columns_of(manifest["plan"]["statistics"])
+    return tuple(manifest["plan"]["columns"])
 
 
 def _grid(grid: Json) -> Cells | Labels:
@@ -248,7 +269,7 @@ def _grid(grid: Json) -> Cells | Labels:
 def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
     """Yield if the threshold is not that of the noise, or an open cell is below it."""
     plan = manifest["plan"]
-    n_cells, law = manifest["grid"]["cells"], _law(manifest)
+    n_cells, law = manifest["grid"]["cells"], published_law(manifest)
     if (plan["false_openings"] is None) != (plan["open_from"] is None):
         yield "open_from and false_openings do not belong together."
         return
@@ -267,32 +288,18 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
         yield "a cell is open below open_from."
 
 
-def _check_counts(
-    name: str, numbers: dict[str, Floats], is_open: NDArray[np.bool_], plan: Json, law: MapNoise
-) -> Iterator[str]:
-    """Yield if intervals of weights, or of numbers of units, are not those of the noise."""
-    has_bins = has_shapes(plan["statistics"]) and name == "weight"
-    if has_bins:
-        margin = law.total_quantile(plan["bins"], MISS / 2) * law.scale / PARTS
-    elif name == "weight":
-        margin = law.opening_threshold(1, MISS / 2) / PARTS
-    else:
-        margin = law.quantile(MISS / 2) / PARTS
-    middle, low, high = (numbers[one][is_open] for one in (name, f"{name}_low", f"{name}_high"))
-    # Below zero a number is cut at zero, and its upper end with it.
-    exact_high = np.where(middle > 0, middle + margin, high)
-    exact_low = np.maximum(middle - margin, 0.0)
-    if has_bins:
-        exact_low = shape_checks.shape_weights(middle, plan, law)[0]
-    elif name == "weight" and plan["open_from"] is not None:
-        # An open cell passed the test of its noisy weight: the lower end takes that into account.
-        unit = plan["scale"] / PARTS
-        least = lowest_weights(middle / unit, plan["open_from"] / unit, law) * unit
-        exact_low = np.minimum(exact_low, least)
-    right = np.allclose(low, exact_low, rtol=TOLERANCE, atol=TOLERANCE)
-    right &= np.allclose(high, exact_high, rtol=TOLERANCE, atol=TOLERANCE)
-    if not right or (middle < 0).any() or (high < middle).any():
-        yield f"{name}_low and {name}_high are not {name} and the quantile of its noise."
+def _accuracy_faults(is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
+    """Yield statements on accuracy that contradict the cells or themselves."""
+    stated = [one["statistic"] for one in manifest["accuracy"]]
+    if stated != list(estimated_columns(manifest["plan"]["statistics"])):
+        yield "the accuracy in manifest.json is not that of the statistics of the plan."
+        return
+    for one in manifest["accuracy"]:
+        error, between = one["typical_error"], one["between_cells"]
+        if one["beats_constant"] != beats_constant(error, between):
+            yield "accuracy/beats_constant is not that of the error and the deviation."
+        if (error is None) == is_open.any() or (between is None) != (is_open.sum() < MIN_COMPARED):
+            yield "the accuracy in manifest.json is not that of so many open cells."
 
 
 def _check_grades(
@@ -308,7 +315,8 @@ def _check_grades(
         bounds = manifest["bounds"]
         span = float(Fraction(bounds["upper"]) - Fraction(bounds["lower"]))
         ends = numbers["mean_low"], numbers["mean_high"]
-        grades = grade_means(*ends, numbers["mean"], span, is_open)
+        between = stated_deviations(manifest["accuracy"])["mean"]
+        grades = grade_estimates(*ends, between, span, is_open)
     else:
         ends = numbers["users_low"], numbers["users_high"]
         grades = grade_counts(*ends, numbers["users"], is_open)
@@ -331,24 +339,27 @@ def _check_means(
         yield "mean_low, mean and mean_high are no interval within the bounds."
 
 
-def describe_presence(manifest: Json) -> tuple[str, ...]:
-    """Return the figures that were recomputed and agree, in words."""
-    guarantee, stages = manifest["guarantee"], manifest["plan"]["stages"]
+def describe_presence(manifest: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the figures that were recomputed and agree, and those that could not be, in words."""
+    guarantee, plan = manifest["guarantee"], manifest["plan"]
+    stages, columns = plan["stages"], plan["columns"]
     at = f" at delta {guarantee['delta']}" if "delta" in guarantee else ""
     loss = (
         f"loss of any {guarantee['privacy_unit']}, present or not: "
         f"{recomputed_loss(manifest):.9g} by the noise of {len(stages)} "
         f"{'stage' if len(stages) == 1 else 'stages'}, {guarantee['epsilon_spent']} as stated{at}"
     )
-    return loss, INTERVALS
+    if has_shapes(plan["statistics"]):
+        unknown = ["statistics of distributions: they follow from numbers not in the folder"]
+    elif "balance_noisy" in columns:
+        unknown = ["smoothed averages: they borrow from cells whose numbers are not published"]
+    else:
+        unknown = ["averages and their intervals"] * (plan["statistics"] != [USERS])
+    return (loss, AVERAGES if "balance_noisy" in columns else INTERVALS), tuple(unknown)
 
 
 INTERVALS = (
     "intervals of weights or numbers of units, and the weight from which a cell is open: by the "
     "law of the noise"
 )
-UNKNOWN = (
-    "averages and their intervals: they follow from noisy numbers that are not in the folder",
-    "the content of report.html: only its checksum was compared",
-)
-"""What a folder does not let anybody recompute."""
+AVERAGES = f"averages, by noisy sums; {INTERVALS}"

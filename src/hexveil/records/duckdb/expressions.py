@@ -63,11 +63,11 @@ class JsonDocument(Protocol):
     def written_as_float(self, path: Path) -> str:
         """Return the expression of whether a number with a point or exponent is at a path."""
 
+    def written_as_boolean(self, path: Path) -> str:
+        """Return the expression of whether true or false is at a path, not as text."""
+
     def scalar(self, path: Path) -> str:
         """Return the expression of the text at a path; null where an object or list is."""
-
-    def is_boolean(self, path: Path) -> str:
-        """Return the expression of whether true or false is at a path."""
 
 
 class JsonFields:
@@ -92,13 +92,13 @@ class JsonFields:
         """Return the column that says whether a number with a point or exponent is at a path."""
         return self._derive(f"{self(path)}_is_float", _written_as_float, path)
 
+    def written_as_boolean(self, path: Path) -> str:
+        """Return the column that says whether true or false is at a path, not as text."""
+        return self._derive(f"{self(path)}_is_boolean", _written_as_boolean, path)
+
     def scalar(self, path: Path) -> str:
         """Return the column that has the text at a path, null where an object or list is."""
         return self._derive(f"{self(path)}_scalar", _scalar, path)
-
-    def is_boolean(self, path: Path) -> str:
-        """Return the column that says whether true or false is at a path."""
-        return self._derive(f"{self(path)}_is_boolean", _is_boolean, path)
 
     def _derive(self, name: str, expression: Callable[[str, Path, str], str], path: Path) -> str:
         self._derived[name] = (expression, path)
@@ -140,13 +140,13 @@ class JsonColumn:
         """Return the expression of whether a number with a point or exponent is at a path."""
         return _written_as_float(self.document, path, self(path))
 
+    def written_as_boolean(self, path: Path) -> str:
+        """Return the expression of whether true or false is at a path, not as text."""
+        return _written_as_boolean(self.document, path, self(path))
+
     def scalar(self, path: Path) -> str:
         """Return the expression of the text at a path; null where an object or list is."""
         return _scalar(self.document, path, self(path))
-
-    def is_boolean(self, path: Path) -> str:
-        """Return the expression of whether true or false is at a path."""
-        return _is_boolean(self.document, path, self(path))
 
 
 def _written_as_float(document: str, path: Path, value: str) -> str:
@@ -158,20 +158,20 @@ def _written_as_float(document: str, path: Path, value: str) -> str:
     )
 
 
+def _written_as_boolean(document: str, path: Path, value: str) -> str:
+    return (
+        f"CASE WHEN {value} IN ('true', 'false') "
+        f"THEN coalesce(json_type({document}, {_json_path(path)}) = 'BOOLEAN', false) "
+        "ELSE false END"
+    )
+
+
 def _scalar(document: str, path: Path, value: str) -> str:
     # Text may begin like an object, too, and then only the type tells.
     return (
         f"CASE WHEN starts_with({value}, '{{') OR starts_with({value}, '[') "
         f"THEN CASE WHEN json_type({document}, {_json_path(path)}) NOT IN ('OBJECT', 'ARRAY') "
         f"THEN {value} END ELSE {value} END"
-    )
-
-
-def _is_boolean(document: str, path: Path, value: str) -> str:
-    # The text "true" is no boolean, so that the type is asked for.
-    return (
-        f"CASE WHEN {value} IN ('true', 'false') "
-        f"THEN json_type({document}, {_json_path(path)}) = 'BOOLEAN' ELSE false END"
     )
 
 

@@ -34,6 +34,7 @@ class ColumnType:
     Attributes
     ----------
     name : str
+        "map" stands for unions as well.
     fields : mapping of str to ColumnType
         Of a struct, or of JSON objects as far as they were looked at.
     element : ColumnType or None

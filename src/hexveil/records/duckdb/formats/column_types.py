@@ -57,8 +57,9 @@ _KINDS: dict[str, TypeName] = {
     "time": "time of day",
     "time_ns": "time of day",
     "time with time zone": "time of day",
-    "map": "map",
     "decimal": "number",
+    "map": "map",
+    "union": "map",
     "null": "number",  # a column that is declared to hold nothing
 }
 _FLOAT_BITS = {"float": 24, "double": 53}

@@ -153,8 +153,11 @@ class ReadSection(Section):
     privacy_unit: Text | None = _field(
         'Records protected together: "user", "user-day" or "user-week".', "user"
     )
-    repeats: Text | None = _field('Records of one user at one time: "drop" or "keep".', "drop")
+    repeats: Text | None = _field(
+        'Records of one user at one time: "drop" (one place, averaged) or "keep".', "drop"
+    )
     max_bad_rows: Share | None = _field("Largest tolerated share of unreadable rows.", "0.1")
+    max_repeats: Share | None = _field("Largest tolerated share of dropped repeats.", "0.2")
     accept_single_records: Switch | None = _field(
         "Read even if nearly every user has a single record."
     )

@@ -16,7 +16,7 @@ from hexveil.records.duckdb.delimited import block_loading
 from hexveil.records.duckdb.delimited.plain_blocks import NotPlainError
 from hexveil.records.duckdb.packing import coded_records, packed_records
 from hexveil.records.duckdb.packing.coded_records import pack_text
-from hexveil.records.duckdb.packing.repeated_records import user_times, without_repeats
+from hexveil.records.duckdb.packing.repeated_records import user_times
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from records.duckdb.test_packed_records import same, table
@@ -96,11 +96,10 @@ def test_coded_is_read(unit, repeats, more, text):
     more = {"repeats": repeats, **more}
     with coding() as found:
         coded = dataset(text, unit=unit, **more)
-    assert found[0] is not None
+    # What becomes of repeats is left to the engine.
+    assert (found[0] is None) == (repeats == "drop")
     with coding(tables=True):
         same(coded, dataset(text, unit=unit, **more))
-    if repeats == "drop":
-        assert found[0].repeats > 50
 
 
 @pytest.mark.parametrize("kind", ["folder", "gz", pytest.param("twice", marks=pytest.mark.slow)])
@@ -178,31 +177,6 @@ def test_users_are_private(text):
         dataset(text)
     assert "bus" not in repr(found[0])
     assert "array" not in repr(found[0])
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_repeats_are_those_that_a_search_finds(seed):
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 30, 3)
-    users = [rng.integers(0, 4, n) for n in sizes]
-    times = [rng.integers(0, 5, n) * int(rng.choice([10**6, 7])) for n in sizes]
-    lat, lon, quanta = ([rng.integers(0, 3, n) / 2 for n in sizes] for _ in range(3))
-    keys = user_times(users, times)
-    flags, repeats = without_repeats(keys, list(zip(lat, lon, quanta, strict=True)))
-    least, rows = {}, []
-    for i, n in enumerate(sizes):
-        for j in range(n):
-            row = (lat[i][j], lon[i][j], quanta[i][j])
-            pair = users[i][j], times[i][j]
-            least[pair] = min(least.get(pair, row), row)
-            rows.append((pair, row))
-    if flags is None:
-        assert len(least) == len(rows)
-        assert repeats == 0
-        return
-    kept = [row for row, stays in zip(rows, np.concatenate(flags), strict=True) if stays]
-    assert sorted(kept) == sorted(least.items())
-    assert repeats == len(rows) - len(kept)
 
 
 def test_users_and_times_that_64_bits_do_not_hold():

@@ -16,10 +16,12 @@ from hexveil.cli.output import formatting
 from hexveil.cli.output.plan_text import explain_missing_range, map_lines, price_lines
 from hexveil.config import Run, arguments
 from hexveil.model.statistic_terms import has_distribution
+from hexveil.planning.feasibility.advice import describe_repeats
 from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
+    from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity
     from hexveil.planning.comparison.method_comparison import Comparison
@@ -177,7 +179,7 @@ def _plan_columns(run: Run, compares: Compare, save: Save, *, as_json: bool) -> 
         if compares and isinstance(own, Plan)
     }
     if as_json:
-        output = shared_steps.plan_json(plan) | {"files": _file_names(run, files)}
+        output = shared_steps.plan_json(plan) | _common_json(run, facts, files)
         for column, comparison in comparisons.items():
             output["columns"][column] |= _comparison_json(comparison)
         typer.echo(json.dumps(output, indent=2))
@@ -217,7 +219,7 @@ def _plan_distribution(
     files: Files = {"saved": saved, "drawn": _draw(plan, facts, curve)}
     ways = compare_estimators(plan) if compares else ()
     if as_json:
-        output = shared_steps.plan_json(plan) | {"files": _file_names(run, files)}
+        output = shared_steps.plan_json(plan) | _common_json(run, facts, files)
         output |= {"estimators": [asdict(way) for way in ways]} if compares else {}
         typer.echo(json.dumps(output, indent=2))
         return
@@ -275,13 +277,21 @@ def _json(
 ) -> dict[str, Any]:
     """Return the plan and the written files as JSON data."""
     coarse = shared_steps.plan_coarser(run, facts)
-    return shared_steps.plan_json(plan) | {
-        "unit": facts.privacy_unit,
-        "coarser": None if coarse is None else shared_steps.plan_json(coarse),
-        "warning": shared_steps.describe_infeasibility(plan),
-        **(_comparison_json(comparison) if comparison else _NO_COMPARISON),
-        "files": _file_names(run, files),
-    }
+    return (
+        shared_steps.plan_json(plan)
+        | {
+            "unit": facts.privacy_unit,
+            "coarser": None if coarse is None else shared_steps.plan_json(coarse),
+            "warning": shared_steps.describe_infeasibility(plan),
+            **(_comparison_json(comparison) if comparison else _NO_COMPARISON),
+        }
+        | _common_json(run, facts, files)
+    )
+
+
+def _common_json(run: Run, facts: PublicMetadata | ColumnFacts, files: Files) -> dict[str, Any]:
+    """Return the JSON data that plans of all kinds have."""
+    return {"repeats": describe_repeats(facts), "files": _file_names(run, files)}
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:

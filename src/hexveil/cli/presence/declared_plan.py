@@ -41,7 +41,20 @@ def plan_on_paper(run: Run, *, unused: dict[str, bool], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(declared_steps.plan_json(plan), indent=2))
         return
-    typer.echo("\n".join(declared_steps.plan_lines(plan)))
+    typer.echo("\n".join([*declared_steps.plan_lines(plan), *_repeat_lines(run)]))
+
+
+def _repeat_lines(run: Run) -> list[str]:
+    """Return what to declare about repeats, which no count may show; nothing once it is."""
+    if run.columns.time is None or "repeats" in run.read.explicit_fields():
+        return []
+    return formatting.wrapped(
+        "Repeats",
+        "Of several records of one user at one time one place counts, with its average; how many "
+        "that leaves out is private, and nothing warns of it. Declare it in [read]: repeats = "
+        '"keep" if times are coarser than the reports, such as floored to the hour; else repeats '
+        '= "drop".',
+    )
 
 
 def inspect_declared(

@@ -13,6 +13,8 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.work_share import COUNTING, SEARCH, part_of_work, parts_of_work, share_of_work
 from hexveil.model.cells import Cells
+from hexveil.model.column_facts import ColumnFacts
+from hexveil.model.public_metadata import many_repeats
 from hexveil.planning.allocation import range_kind
 from hexveil.planning.clipping_range.cell_ranges import may_support_cell_ranges
 from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
@@ -48,6 +50,20 @@ UNDER = 1.0 - 1e-9
 
 class GridTooFineWarning(UserWarning):
     """The map would say no more than one constant for all cells."""
+
+
+def describe_repeats(facts: PublicMetadata | ColumnFacts) -> str | None:
+    """Return how many records are left out as repeats, with the way out; None if few are."""
+    columns = facts.columns.values() if isinstance(facts, ColumnFacts) else (facts,)
+    found = next((many for one in columns if (many := many_repeats(one.rules))), None)
+    if found is None:
+        return None
+    repeats, records = found
+    return (
+        f"{repeats:,} of {records:,} records ({repeats / records:.0%}) have the user and time of "
+        "another and are left out: one place of each group counts, with its average. If the times "
+        'are coarser than the reports, count all: repeats = "keep" (in [read], or --repeats keep).'
+    )
 
 
 @dataclass(frozen=True)

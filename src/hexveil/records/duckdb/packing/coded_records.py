@@ -38,7 +38,7 @@ from hexveil.records.duckdb.packing import packed_records
 from hexveil.records.duckdb.packing.bit_layout import USERS, clocked_keys, layout_of_ranges
 from hexveil.records.duckdb.packing.block_rules import BlockRules
 from hexveil.records.duckdb.packing.packed_records import PairBuilder
-from hexveil.records.duckdb.packing.repeated_records import user_times, without_repeats
+from hexveil.records.duckdb.packing.repeated_records import repeated_numbers, user_times
 from hexveil.records.duckdb.validation import used_columns, validate_records
 from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.sources.columns import ColumnType
@@ -196,7 +196,7 @@ class _CodedRecords:
     ) -> None:
         self._session, self._relation, self._request = session, relation, request
         self._user, self._pixels = str(declared.coded), pixels
-        self._drops = aggregation.drops_repeats(request)
+        self._drops = request.drops_repeats
         rules = request.rules
         self._keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, _PLACES)
         self._rules = BlockRules(request, declared.roles, timed=self._drops)
@@ -300,10 +300,9 @@ class _CodedRecords:
         stays, repeats = None, 0
         if self._drops:
             keys = user_times(self._column("user_id"), self._column("time_us"))
-            if keys is None:
+            # Which place counts of repeats is left to the engine: see `record_repeats`.
+            if keys is None or repeated_numbers(keys).size:
                 return None
-            tied = list(zip(*(self._column(name) for name in (*_PLACES, "quanta")), strict=True))
-            stays, repeats = without_repeats(keys, tied)
         layout = self._layout(self._keys)
         if layout.below > packed_records.BITS - packed_records.HEXAGON_BITS:
             return None

@@ -1,7 +1,6 @@
 """Repeats of a user and time among records that are whole numbers: found by sorting, exactly.
 
-Which record stays is what `records.duckdb.aggregation` says: the one of smallest place, on a tie
-the one of smallest value. It depends on the values of this user alone.
+What becomes of them is left to the engine: see `records.duckdb.record_repeats`.
 """
 
 from __future__ import annotations
@@ -17,14 +16,9 @@ if TYPE_CHECKING:
 
     Whole = NDArray[np.int64]
     Numbers = NDArray[np.uint64]
-    Flags = NDArray[np.bool_]
 
 MICROSECONDS = 10**6
 _BITS = 64
-_SPARE_BITS = 4
-"""So many more bits has the place in a table of numbers than there are numbers."""
-_SPREADING = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number: multiplied by it, the highest bits depend on all lower ones."""
 
 
 def user_times(users: Sequence[Whole], times: Sequence[Whole]) -> list[Numbers] | None:
@@ -62,52 +56,3 @@ def repeated_numbers(parts: Sequence[Numbers]) -> Numbers:
     ordered = np.concatenate(parts)
     ordered.sort()
     return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-
-
-def without_repeats(
-    keys: Sequence[Numbers], places: Sequence[tuple[NDArray[np.generic], ...]]
-) -> tuple[list[Flags] | None, int]:
-    """Return which records of each part stay, None if all do, and how many do not.
-
-    Parameters
-    ----------
-    keys : sequence of ndarray of uint64
-        One number for each user and time, part by part.
-    places : sequence of tuple of ndarray
-        What tells which record stays, the first in importance first.
-    """
-    repeated = repeated_numbers(keys)
-    if not repeated.size:
-        return None, 0
-    rows = [np.flatnonzero(_occur_in(repeated, part)) for part in keys]
-    suspects = [
-        np.concatenate([columns[part] for columns, part in zip(column, rows, strict=True)])
-        for column in (keys, *zip(*places, strict=True))
-    ]
-    # The last column is the first that is sorted by.
-    order = np.lexsort(suspects[::-1])
-    is_first = np.ones(order.size, dtype=np.bool_)
-    ordered = suspects[0][order]
-    is_first[1:] = ordered[1:] != ordered[:-1]
-    stays = np.empty(order.size, dtype=np.bool_)
-    stays[order] = is_first
-    flags, start = [], 0
-    for part, chosen in zip(keys, rows, strict=True):
-        kept = np.ones(part.size, dtype=np.bool_)
-        kept[chosen] = stays[start : start + chosen.size]
-        flags.append(kept)
-        start += chosen.size
-    return flags, int(order.size - np.count_nonzero(is_first))
-
-
-def _occur_in(ordered: Numbers, numbers: Numbers) -> Flags:
-    """Return which numbers are among some in order."""
-    # Most are not, and a table of bits that are spread over it tells so sooner than a search.
-    shift = np.uint64(_BITS - ordered.size.bit_length() - _SPARE_BITS)
-    table = np.zeros(1 << (_BITS - int(shift)), dtype=np.bool_)
-    table[(ordered * _SPREADING) >> shift] = True
-    found = table[(numbers * _SPREADING) >> shift]
-    rows = np.flatnonzero(found)
-    place = np.searchsorted(ordered, numbers[rows])
-    found[rows] = ordered[np.minimum(place, ordered.size - 1)] == numbers[rows]
-    return np.asarray(found)

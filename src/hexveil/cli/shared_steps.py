@@ -18,7 +18,7 @@ from hexveil.model.cells import Cells, OneCell
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import USABLE_GRID, advice
 from hexveil.planning.feasibility.capacity import assess_grids
-from hexveil.planning.feasibility.grids import OTHER_GRIDS
+from hexveil.planning.feasibility.grids import OTHER_GRIDS, grids_to_try, most_cells_of
 from hexveil.planning.feasibility.kept_counts import KeptCounts
 from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
@@ -28,6 +28,8 @@ from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hexveil.config import Run
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
@@ -176,14 +178,16 @@ def _plan_with(options: dict[str, Any], facts: PublicMetadata | ColumnFacts) -> 
 
 
 def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
-    """Return the plan one resolution coarser; None if there is none."""
+    """Return the plan of the next coarser resolution that is another map; None if there is none."""
     grid = facts.cells.grid
     # Sums that were made elsewhere have no records to count again.
     if facts.recount is None or not isinstance(grid, Cells) or grid.resolution == 0:
         return None
-    (coarse_facts,) = facts.recount(
-        (replace(grid, resolution=grid.resolution - 1),), facts.privacy_unit
-    )
+    coarser = tuple(replace(grid, resolution=r) for r in range(grid.resolution - 1, -1, -1))
+    counts = facts.recount(coarser, facts.privacy_unit)
+    cells = facts.occupancy.n_cells
+    # Few places far apart have as many hexagons at several resolutions: the same map.
+    coarse_facts = next((c for c in counts if c is None or c.occupancy.n_cells != cells), None)
     if coarse_facts is None:
         return None
     options = arguments.plan_arguments(run, make_plan)
@@ -260,14 +264,27 @@ def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity,
         return assess_grids(made, search=False), runs
 
 
-def assess_column(run: Run, facts: PublicMetadata, epsilon: str) -> Capacity:
-    """Return the capacity of one value column at its part of ε."""
+def assess_columns(
+    run: Run, facts: Mapping[str, PublicMetadata], epsilon: str
+) -> dict[str, Capacity]:
+    """Return the capacity of each value column at its part of ε, on the same grids."""
+    plans = {column: _plan_column(run, own, epsilon) for column, own in facts.items()}
+    windows = (grids_to_try(own, most_cells=most_cells_of(plans[c])) for c, own in facts.items())
+    grids = tuple(dict.fromkeys(grid for window in windows for grid in window))
+    with show_progress(OTHER_GRIDS):
+        return {
+            column: assess_grids(made, grids=grids, search=False) for column, made in plans.items()
+        }
+
+
+def _plan_column(run: Run, facts: PublicMetadata, epsilon: str) -> Plan:
+    """Return the plan of one value column at its part of ε."""
     own_runs = {own.columns.value: own for own in arguments.runs_of_columns(run)}
     options = _grid_options(own_runs[facts.value])
     options.setdefault("clipping_range", "auto")
-    with show_progress(OTHER_GRIDS):
-        made = make_plan(facts, epsilon=epsilon, **options, advise=False)
-        return assess_grids(made, search=False)
+    with show_progress(PLANNING, SEARCH):
+        made: Plan = make_plan(facts, epsilon=epsilon, **options, advise=False)
+        return made
 
 
 def _weaker_units(run: Run, facts: PublicMetadata) -> tuple[Unit, ...]:

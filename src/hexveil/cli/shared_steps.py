@@ -249,7 +249,7 @@ def plan_json(plan: ReleasablePlan) -> dict[str, Any]:
 
 def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity, RunAdvice]:
     """Return the capacity of the fleet at `epsilon`, and the runs that are proposed."""
-    options = _grid_options(run)
+    options = grid_options(run)
     # The range that is predicted to be best, unless the run file decides.
     options.setdefault("clipping_range", "auto")
     with show_progress(OTHER_GRIDS):
@@ -280,7 +280,7 @@ def assess_columns(
 def _plan_column(run: Run, facts: PublicMetadata, epsilon: str) -> Plan:
     """Return the plan of one value column at its part of ε."""
     own_runs = {own.columns.value: own for own in arguments.runs_of_columns(run)}
-    options = _grid_options(own_runs[facts.value])
+    options = grid_options(own_runs[facts.value])
     options.setdefault("clipping_range", "auto")
     with show_progress(PLANNING, SEARCH):
         made: Plan = make_plan(facts, epsilon=epsilon, **options, advise=False)
@@ -293,7 +293,7 @@ def _weaker_units(run: Run, facts: PublicMetadata) -> tuple[Unit, ...]:
     return WEAKER_UNITS[facts.privacy_unit] if timed and facts.recount is not None else ()
 
 
-def _grid_options(run: Run) -> dict[str, Any]:
+def grid_options(run: Run) -> dict[str, Any]:
     """Return the arguments of `plan` that apply on every grid."""
     # Targets and splits are of one grid; grids are compared at one epsilon.
     plan_fields = run.plan.explicit_fields()

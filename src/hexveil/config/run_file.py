@@ -32,6 +32,7 @@ from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotati
     Paths,
     ProtectName,
     RangeMode,
+    SeriesKind,
     Share,
     Switch,
     Text,
@@ -288,6 +289,11 @@ class Daily(Section):
     """Time of daily publication, and treatment of late records."""
 
     wait: Text | None = _field("Waiting time for late records after the end of a day.", "6h")
+    series: SeriesKind | None = _field(
+        'Grid and kind of plan: "fixed" keeps to the stated ones on every day and leaves none out '
+        'as too noisy, "daily" judges each day.',
+        "daily",
+    )
     late: LatePolicy | None = _field(
         'Records that arrive later: "keep" the published map, or "revise" it at a price.', "keep"
     )

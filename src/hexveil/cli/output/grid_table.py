@@ -40,8 +40,9 @@ def show(table: Capacity, value_unit: str, *, sentence: bool = True) -> None:
     unit = f" in {value_unit}" if value_unit else ""
     legend = (
         f"{'' if labels else _PLACES}Floor: least noise{unit} of any plan without clipping. Error: "
-        "expected error of the plan. Baseline: assumed error of one number for all cells. Usable: the error is below the "
-        "baseline. Below half: it is below half the baseline, or the epsilon at which it would be."
+        "expected error of the plan. Baseline: assumed error of one number for all cells. Usable: "
+        "the error is below the baseline. Below half: it is below half the baseline, or the "
+        "epsilon at which it would be."
     )
     typer.echo("\n".join(formatting.wrapped("", legend, indent=0)))
     if sentence:

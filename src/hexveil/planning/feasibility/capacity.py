@@ -218,7 +218,9 @@ def capacity(  # noqa: PLR0913  a public door
             "presence plan on each declared grid (hv.plan, hexveil inspect)."
         )
     asked = (resolutions, timeslots, levels)
-    grids_to_try(facts, resolutions or (), timeslots, levels)  # for its refusals, before a plan
+    places = isinstance(facts.cells.grid, Cells)
+    # For its refusals, before a plan is made: which resolutions there are depends on the plan.
+    grids_to_try(facts, (resolutions or ()) if places else resolutions, timeslots, levels)
     options = MomentOptions(
         mechanism=mechanism,
         method=method,

@@ -160,3 +160,15 @@ def test_plan_warns_of_repeats_above_a_few_per_cent(repeats, is_told):
     texts = [str(one.message) for one in seen if "user and time" in str(one.message)]
     assert bool(texts) == is_told
     assert all("10 of 100 records (10%)" in text and 'repeats = "keep"' in text for text in texts)
+
+
+def test_readme_and_page_tell_of_many_repeats(tmp_path):
+    rows = [(f"bus {i}", 3600 + 60 * k, "a", i % 4) for i in range(40) for k in range(3)]
+    read = hv.read(table(rows + rows[:60]), **READING)
+    ledger = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=5)
+    plan = hv.plan(read, epsilon=2, advise=False)
+    hv.release(read, plan, ledger=ledger, accept_noise=True).write(tmp_path / "map")
+    told = "60 of 180 records (33%) had the user and time of another and do not count"
+    for name in ("README.txt", "report.html"):
+        assert told in " ".join((tmp_path / "map" / name).read_text("utf-8").split())
+    assert hv.verify(tmp_path / "map")["rules"]["repeats of a user and time"] == 60

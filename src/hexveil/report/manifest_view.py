@@ -30,7 +30,7 @@ def describe_repeats(manifest: Mapping[str, Any]) -> str:
     """Return how records of one user and time were counted; "" where few or none were left out."""
     if manifest.get("model") == "presence":
         is_dropped = str(manifest["dataset"].get("repeats", "")).startswith("drop")
-        return render_sentence("accuracy.txt", "repeats") if is_dropped else ""
+        return render_sentence("accuracy.txt", "repeats", dropped="") if is_dropped else ""
     found = many_repeats(manifest.get("rules") or {})
     if found is None:
         return ""

@@ -28,6 +28,7 @@ from hexveil.planning.feasibility.grids import (
     OTHER_GRIDS,
     counted,
     grids_to_try,
+    maps_to_assess,
     most_cells_of,
     share_of_grid,
 )
@@ -191,7 +192,8 @@ def capacity(  # noqa: PLR0913  a public door
         Largest loss of any privacy unit.
     resolutions : sequence of int, optional
         Default: from a map of few hexagons to one beyond the finest that may be usable, by where
-        the records are and how many units there are; and the data set's own.
+        the records are and how many units there are; and the data set's own. Without any choice
+        of grids, what is the same map as another is left out.
     timeslots : sequence of str or None, optional
         Default: the data set's and the coarser of 1h, 3h, 6h, 1d.
     levels : sequence of sequences of str, optional
@@ -229,7 +231,11 @@ def capacity(  # noqa: PLR0913  a public door
         range_share=range_share,
     )
     result = plan_moments(facts, epsilon=epsilon, options=options, baseline_error=baseline_error)
-    grids = grids_to_try(facts, *asked, most_cells=most_cells_of(result))
+    grids = (
+        None
+        if asked == (None, None, None)
+        else grids_to_try(facts, *asked, most_cells=most_cells_of(result))
+    )
     return assess_grids(result, privacy_units=privacy_units, grids=grids, search=search)
 
 
@@ -266,30 +272,33 @@ def assess_grids(
         raise InputError("grids are compared for a data set, not for a bare occupancy.")
     if not isinstance(made.request.limit, WithinEpsilon):
         made = replace(made, request=made.request.within(made.requested_epsilon))
+    listed = grids is not None
     if grids is None:
         grids = grids_to_try(facts, most_cells=most_cells_of(made))
     offers: list[GridAssessment] = []
+    offered: list[Cells | Labels] = []
     units = (facts.privacy_unit,) if privacy_units is None else tuple(privacy_units)
     all_parts = len(units) + (1 if cheapest else 0)
-    for privacy_unit in units:
+    for place, privacy_unit in enumerate(units):
         if privacy_unit not in get_args(Unit):
             raise InputError(
                 f"privacy_unit must be one of {', '.join(get_args(Unit))}, got {privacy_unit!r}."
             )
-        one_by_one = counted(facts, grids, privacy_unit)
-        place = units.index(privacy_unit)
-        for number, grid in enumerate(grids):
-            own = (privacy_unit, grid) == (facts.privacy_unit, facts.cells.grid)
+        one_by_one = maps_to_assess(facts, grids, privacy_unit, every=listed)
+        for number in range(len(grids)):
             exact = search and not cheapest
             begin, end = ((place + part) / all_parts for part in share_of_grid(number, len(grids)))
             with share_of_work(OTHER_GRIDS, begin, end, COUNTING):
-                # Under no name: the pairs of one grid are freed before the next one is counted.
-                offers.append(
-                    _offer(made, grid, privacy_unit, next(one_by_one), own=own, search=exact)
-                )
+                found = next(one_by_one, None)
+                if found is None:
+                    break
+                offered.append(found[1])
+                own = (privacy_unit, found[1]) == (facts.privacy_unit, facts.cells.grid)
+                offers.append(_offer(made, found[1], privacy_unit, found[2], own=own, search=exact))
+                del found  # its pairs are freed before the next grid is counted
     if cheapest:
         with share_of_work(OTHER_GRIDS, len(units) / all_parts, 1.0, SEARCH):
-            offers = _with_cheapest(made, offers, grids)
+            offers = _with_cheapest(made, offers, offered)
     return Capacity(tuple(offers), float(made.requested_epsilon), facts.privacy_unit)
 
 
@@ -353,7 +362,7 @@ def _offer(
 
 
 def _with_cheapest(
-    made: Plan, offers: Sequence[GridAssessment], grids: tuple[Cells | Labels, ...]
+    made: Plan, offers: Sequence[GridAssessment], grids: Sequence[Cells | Labels]
 ) -> list[GridAssessment]:
     """Return the offers with the loss that halves the error where that loss is least, or near.
 
@@ -375,8 +384,7 @@ def _with_cheapest(
     for i in parts_of_work(SEARCH, order):
         if offers[i].epsilon_least > least:
             continue
-        # Offers are of all grids for one unit, then of all for the next.
-        needed = _cheaper(made, facts, grids[i % len(grids)], offers[i], least)
+        needed = _cheaper(made, facts, grids[i], offers[i], least)
         found[i] = replace(found[i], epsilon_halved=needed)
         least = min(least, math.inf if needed is None else needed)
     return found

@@ -202,6 +202,39 @@ def counted(
     return _with_own(facts, grids, own, iter(others))
 
 
+def maps_to_assess(
+    facts: PublicMetadata, grids: tuple[Cells | Labels, ...], unit: Unit, *, every: bool
+) -> Iterator[tuple[int, Cells | Labels, PublicMetadata | None]]:
+    """Yield grids by number, with the public facts on each: the one loop over other grids.
+
+    Parameters
+    ----------
+    facts : PublicMetadata
+    grids : tuple of Cells or Labels
+    unit : str
+    every : bool
+        Whether grids are listed too that are the same map as the data set's own, or as one before
+        them: places far apart have as many hexagons at several resolutions.
+    """
+    own = facts.cells.grid if unit == facts.privacy_unit else None
+    seen = set() if every or own is None else {_map_of(facts)}
+    one_by_one = counted(facts, grids, unit)
+    for number, grid in enumerate(grids):
+        metadata = next(one_by_one)
+        name = None if metadata is None or every else _map_of(metadata)
+        if name is None or grid == own or name not in seen:
+            yield number, grid, metadata
+        if name is not None:
+            seen.add(name)
+        del metadata  # its pairs are freed before the next grid is counted
+
+
+def _map_of(facts: PublicMetadata) -> str | None:
+    """Return what tells maps apart; None where that would take a look at pairs elsewhere."""
+    is_known = facts.occupancy.is_local and isinstance(facts.cells.grid, Cells)
+    return facts.occupancy.fingerprint if is_known else None
+
+
 def _with_own(
     facts: PublicMetadata,
     grids: tuple[Cells | Labels, ...],

@@ -31,6 +31,7 @@ from hexveil.planning.feasibility.grids import (
     OTHER_GRIDS,
     counted,
     grids_to_try,
+    maps_to_assess,
     most_cells_of,
     share_of_grid,
 )
@@ -210,13 +211,15 @@ def _search(
 ) -> Iterator[tuple[RunProposal, float]]:
     """Yield the runs of all grids for one privacy unit, and a loss below which none is usable."""
     grids = grids_to_try(facts, most_cells=most_cells_of(made))
-    one_by_one = counted(facts, grids, unit)
+    one_by_one = maps_to_assess(facts, grids, unit, every=False)
     for number in range(len(grids)):
         with share_of_work(OTHER_GRIDS, *share_of_grid(number, len(grids)), COUNTING):
+            found = next(one_by_one, None)
+            if found is None:
+                break
             # Under no name afterwards: its pairs are freed before the next grid is counted.
-            metadata = _proposable(next(one_by_one), min_cells)
-            offers = list(_offers(made, metadata, min_users, factors))
-            del metadata
+            offers = list(_offers(made, _proposable(found[2], min_cells), min_users, factors))
+            del found
         yield from offers
 
 

@@ -151,6 +151,8 @@ class PublicMetadata:
         None where the records are not at hand: sums made elsewhere, saved plans.
     bins : FineBins or None
         Bins in which records were counted, for statistics of distributions; None without any.
+    id_space : str
+        Name of what an id names, which an account pins; "" if not known.
     """
 
     occupancy: Occupancy
@@ -163,3 +165,4 @@ class PublicMetadata:
     identity: Mapping[str, str] = field(default_factory=dict)
     recount: Recount | None = field(default=None, repr=False)
     bins: FineBins | None = field(default=None, repr=False)
+    id_space: str = ""

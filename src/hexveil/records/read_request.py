@@ -83,6 +83,18 @@ class RecordColumns:
         return join_pairs(self.by_role())
 
 
+SUMS_USER = "user"
+"""Column of ids in a table of sums."""
+
+
+def check_id_space(name: str | None) -> None:
+    """Refuse a name of an id space that is none."""
+    if name is not None and not (isinstance(name, str) and name and name == name.strip()):
+        raise InputError(
+            f'id_space must be a name without spaces at its ends, such as "vehicle", got {name!r}.'
+        )
+
+
 @dataclass(frozen=True)
 class Rules:
     """How records are checked and counted; see `hexveil.records.read` for each field."""
@@ -97,13 +109,16 @@ class Rules:
     accept_single_records: bool = False
     max_repeats: float = 0.2
     terms: tuple[Term, ...] = ()
+    id_space: str | None = None
 
     def __post_init__(self) -> None:
+        check_id_space(self.id_space)
         if not isinstance(self.cells, (Cells, Labels)):
             kind = type(self.cells).__name__
             raise InputError(f"cells must be Cells(...), Labels(...) or OneCell(), got {kind}.")
         if not isinstance(self.select, Select):
             raise InputError(f"select must be Select(...), got {type(self.select).__name__}.")
+        self.select.check_codes(self.scale.lower, self.scale.upper)
         if self.privacy_unit not in UNITS:
             raise InputError(
                 f"privacy_unit must be one of {', '.join(UNITS)}, got {self.privacy_unit!r}."
@@ -225,6 +240,11 @@ class ReadRequest:
     def repeats_rule(self) -> str:
         """The rule of repeats: another one has another text, for entries of a cache as well."""
         return "drop, average of one place" if self.drops_repeats else "keep"
+
+    @property
+    def id_space(self) -> str:
+        """Name of what an id names, which accounts pin: the declared one, or the user column's."""
+        return self.rules.id_space or strip_value_members(self.columns.user)
 
     @property
     def column_names(self) -> frozenset[str]:

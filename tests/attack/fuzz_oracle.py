@@ -45,6 +45,7 @@ def read(source, **more):
         "select": hv.Select(min_users=1),
         "timezone": "UTC",
         "max_bad_rows": 1,
+        "max_repeats": 1,
     }
     try:
         return hv.read(source, **(arguments | more))

@@ -183,7 +183,7 @@ def read_fleet(table, scale):
     bounds, quantum = scale
     return read(
         table, user="bus", value="v", bounds=bounds, quantum=quantum, cells=Labels("w"),
-        select=Select(min_users=1), max_bad_rows=1,
+        select=Select(min_users=1), max_bad_rows=1, max_repeats=1,
     )  # fmt: skip
 
 

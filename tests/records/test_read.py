@@ -109,6 +109,7 @@ def read_table(source, grid, rule, **more):
         "repeats": rule.get("repeats", "drop"),
         "select": Select(**{k: rule[k] for k in chosen if k in rule}),
         "max_bad_rows": 1,
+        "max_repeats": 1,
     }
     return read(source, **(arguments | more))
 
@@ -479,6 +480,7 @@ def test_labels_need_neither_place_nor_time():
         cells=Labels("route", "hour"),
         select=Select(min_users=1),
         max_bad_rows=1,
+        max_repeats=1,
     )
     assert found.public.cells.labels == {"route": ("10", "9", "é"), "hour": ("7", "8", "7")}
     totals = [(0, 0, 1, 1000), (0, 1, 1, 2000), (1, 1, 1, 2000), (2, 2, 1, 4000)]
@@ -652,7 +654,7 @@ def test_labels_are_recounted_as_reading_again_does(rows, min_users, top, unit):
 def test_units_of_labels_need_a_time():
     """Without a time labels are counted per user alone."""
     found = read(labelled(), user="u", value="v", bounds=(0, 9), cells=Labels("route"),
-                 select=Select(min_users=1), max_bad_rows=1)  # fmt: skip
+                 select=Select(min_users=1), max_bad_rows=1, max_repeats=1)  # fmt: skip
     with pytest.raises(InputError, match="unit 'user-day' needs the local time of records"):
         found.public.recount((Labels("route"),), "user-day")
 

@@ -50,7 +50,7 @@ def coding(*, tables=False, plain=True, rows=500):
 
 def dataset(path, grid=None, unit="user", **more):
     """Return the data set of a file."""
-    options = {"max_bad_rows": 1, "lat": "lat", "lon": "lon", "time": "t", **more}
+    options = {"max_bad_rows": 1, "max_repeats": 1, "lat": "lat", "lon": "lon", "time": "t", **more}
     return read(
         path, user="u", value="v", bounds=(0, 65), cells=grid or Cells(7, "1h", WARSAW),
         privacy_unit=unit, select=Select(min_users=1, **options.pop("select", {})), **options,
@@ -229,7 +229,8 @@ coded_records.MIN_BYTES = 1
 packed = coded_records._CodedRecords.packed
 coded_records._CodedRecords.packed = lambda sink: print("coded") or packed(sink)
 read(sys.argv[1], user="u", value="v", bounds=(0, 65), lat="lat", lon="lon", time="t",
-     cells=Cells(7, "1h", "Europe/Warsaw"), select=Select(min_users=1), max_bad_rows=1)
+     cells=Cells(7, "1h", "Europe/Warsaw"), select=Select(min_users=1), max_bad_rows=1,
+     max_repeats=1)
 print("pandas" in sys.modules)
 """
     done = subprocess.run(

@@ -236,6 +236,7 @@ def parsed(path, monkeypatch, *, plain, cells=None, size=1_000, rows=30):
     dataset = read(
         path, user="u", value="v", lat="lat", lon="lon", time="t", bounds=(0, 65), memory="64MB",
         cells=cells or Cells(8, "1h", ZONE), select=Select(min_users=1), max_bad_rows=1,
+        max_repeats=1,
     )  # fmt: skip
     monkeypatch.undo()
     return sorted(map(repr, found["rows"])), dict(dataset.public.rules), dataset.public.occupancy.n

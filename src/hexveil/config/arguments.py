@@ -268,23 +268,32 @@ LIMITS = ("epsilon", "target_error", "cell_epsilon")
 """Fields of [plan] of which a run has one."""
 
 
-def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
-    """Return the keyword arguments of `plan`.
-
-    Invalid prices, targets, splits and statistics are refused here, before records are read.
-    """
-    fields = run.plan.explicit_fields()
-    limits = fields.keys() & {*LIMITS}
+def _check_limits(limits: set[str]) -> None:
+    """Refuse [plan] without a limit, or with two of them."""
     if not limits:
         raise InputError(
             "epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
             "target_error (in [plan], or --target-error): the largest errors."
+        )
+    if {"epsilon", "cell_epsilon"} <= limits:
+        raise InputError(
+            'clip_user "printed" takes cell_epsilon in place of epsilon, which follows from it: '
+            "delete epsilon from [plan], or leave out --epsilon."
         )
     if len(limits) > 1:
         raise InputError(
             f"{' and '.join(sorted(limits))} (in [plan], or as options) cannot be combined: set "
             "the price, which determines the errors, or the errors, which determine the price."
         )
+
+
+def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
+    """Return the keyword arguments of `plan`.
+
+    Invalid prices, targets, splits and statistics are refused here, before records are read.
+    """
+    fields = run.plan.explicit_fields()
+    _check_limits(fields.keys() & {*LIMITS})
     if "cell_epsilon" in fields:
         to_positive_fraction(fields["cell_epsilon"], "cell_epsilon")
     if "epsilon" in fields:
@@ -333,6 +342,41 @@ def ledger_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     # An account is opened for the promise of the run.
     promise = {k: v for k, v in run.privacy.explicit_fields().items() if k == "delta"}
     return complete(function, run.ledger.explicit_fields() | promise)
+
+
+def refuse_missing(run: Run, *, planned: bool = False) -> None:
+    """Name all that a release needs and the run lacks, in one message, if it is more than one.
+
+    Parameters
+    ----------
+    run : Run
+    planned : bool
+        Whether the plan is there already.
+    """
+    cells = run.cells
+    is_hexagon = has_places(run) and cells.labels is None and not cells.one_cell
+    wanted = {
+        "user": run.columns.user,
+        "value": run.columns.value,
+        "bounds": run.values.bounds,
+        "timezone": cells.timezone if is_hexagon and cells.timeslot != "none" else "",
+        "fleet": run.privacy.fleet if is_presence_private(run) else "",
+        "epsilon": planned or next((name for name in LIMITS if getattr(run.plan, name)), None),
+        "out": run.release.out,
+        "url": run.ledger.url,
+        "dataset": run.ledger.dataset,
+        "budget": run.ledger.budget if _is_new_ledger(run) else "",
+    }
+    missing = [name for name, given in wanted.items() if given is None]
+    if len(missing) > 1:
+        begin = BEGIN if {"user", "value"} <= set(missing) else ""
+        raise InputError(f"{_missing_fields(missing)}{begin}.")
+
+
+def _is_new_ledger(run: Run) -> bool:
+    """Return whether the run's ledger is a file that is still to be made."""
+    url = run.ledger.url
+    return url is None or ("://" not in url and not Path(url).exists())
 
 
 def complete(function: Callable[..., object], fields: Arguments) -> Arguments:

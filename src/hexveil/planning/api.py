@@ -16,6 +16,7 @@ from hexveil.planning.columns.column_statements import own_baseline_error, own_t
 from hexveil.planning.feasibility.advice import GridTooFineWarning, describe_repeats
 from hexveil.planning.moments.moment_options import MomentOptions, check_edition
 from hexveil.planning.moments.plan_moments import plan_moments
+from hexveil.planning.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.moments.public_source import HasPublicMetadata
-    from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.planning.request import (
         ClipUserForm,
         ErrorKind,
+        ExemptCell,
         Method,
         Objective,
         UnfinishedStage,
@@ -144,6 +145,7 @@ def plan(
     clip_user: ClipUserForm = ...,
     cell_epsilon: Number | None = ...,
     unfinished_stage: UnfinishedStage | None = ...,
+    exempt: ExemptCell | None = ...,
     edition: str | None = ...,
     baseline_error: Number | Mapping[str, Number] | None = ...,
     advise: bool = ...,
@@ -173,6 +175,7 @@ def plan(
     clip_user: ClipUserForm = ...,
     cell_epsilon: Number | None = ...,
     unfinished_stage: UnfinishedStage | None = ...,
+    exempt: ExemptCell | None = ...,
     edition: str | None = ...,
     baseline_error: Number | Mapping[str, Number] | None = ...,
     advise: bool = ...,
@@ -208,6 +211,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     clip_user: ClipUserForm = "improved",
     cell_epsilon: Number | None = None,
     unfinished_stage: UnfinishedStage | None = None,
+    exempt: ExemptCell | None = None,
     edition: str | None = None,
     baseline_error: Number | Mapping[str, Number] | None = None,
     advise: bool = True,
@@ -296,6 +300,10 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     unfinished_stage : "keep" or "undo", optional
         For `clip_user="printed"`: whether the suppressions of the stage that was halted stay, as
         printed, or are undone. Default "keep".
+    exempt : "smallest" or "none", optional
+        For method "clip-user": whether nobody is suppressed in the cell of smallest initial error,
+        as in COMP's experiments, or every cell is treated alike, as in its Algorithm 1. Default
+        "smallest".
     edition : str, optional
         A name of your own. The same goal asked again gets the plan that was booked first; under
         another edition it is another request, which is planned anew and paid again.
@@ -342,7 +350,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     """
     options = MomentOptions(
         target_error, bounds, method, mechanism, objective, error, split, clipping_range,
-        range_share, clip_user, cell_epsilon, unfinished_stage, delta,
+        range_share, clip_user, cell_epsilon, unfinished_stage, exempt, delta,
     )  # fmt: skip
     declared = _declared_side(source)
     options, baseline_error = _of_column(source, options, baseline_error)
@@ -380,6 +388,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         of_columns = plan_columns.plan_columns(
             several, several_options, epsilon=epsilon, unused={"fleet": fleet, "user_cap": user_cap}
         )
+        for own in of_columns.plans.values():
+            _refuse_undrawable(own)
         return _advised(of_columns) if advise else of_columns
     if fleet is not None or user_cap is not None:
         raise InputError(
@@ -396,12 +406,15 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             public, statistics=statistics, epsilon=epsilon, weights=weights,
             estimator=estimator or "auto", edition=check_edition(edition), delta=delta,
         )  # fmt: skip
+        _refuse_undrawable(of_terms)
         return _advised(of_terms) if advise else of_terms
     _refuse_distribution_options(weights, estimator)
-    return plan_moments(
+    of_moments = plan_moments(
         public, epsilon=epsilon, statistics=statistics, options=options, edition=edition,
         baseline_error=cast("Number | None", baseline_error), advise=advise,
     )  # fmt: skip
+    _refuse_undrawable(of_moments)
+    return of_moments
 
 
 def _declared_side(source: object) -> DeclaredFacts | DeclaredColumns | None:
@@ -457,6 +470,15 @@ _CHOICES = {
     'protect="presence"': "docs/how-to/private-presence.md",
     "quantiles, shares and histograms": "docs/how-to/medians-and-shares.md",
 }
+
+
+def _refuse_undrawable(made: object) -> None:
+    """Refuse means and variances that a release could not draw on the lattice of the records."""
+    from hexveil.planning.release_allocation import refuse_undrawable  # noqa: PLC0415  of a release
+
+    of_moments = getattr(made, "moment_plan", made)
+    if isinstance(of_moments, Plan):
+        refuse_undrawable(of_moments)
 
 
 def _advised(made: Refusable) -> Refusable:

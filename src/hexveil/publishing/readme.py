@@ -10,6 +10,7 @@ from hexveil.publishing.markup import document
 from hexveil.report import accuracy_text, clipping_text
 from hexveil.report.manifest_view import (
     common_unit,
+    describe_repeats,
     format_heading,
     format_roughly,
     format_rounded_up,
@@ -56,6 +57,7 @@ def render_readme(
         "nothing_read": guarantee["epsilon_spent"] == "0",
         "losses": _losses(manifest["losses"]),
         "naive_epsilon": format_rounded_up(float(Fraction(guarantee["l0_epsilon"])), 4),
+        "repeats": describe_repeats(manifest),
         "accuracy": accuracy_text.describe_accuracy(
             manifest["accuracy"], dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
         ),
@@ -95,6 +97,7 @@ def _render_presence(
         "cells": table.num_rows,
         "open_cells": sum(table["is_open"].to_pylist()),
         "has_weights": has_weights,
+        "repeats": describe_repeats(manifest),
         "has_shapes": "bins" in plan,
         "one_number": accuracy_text.describe_one_number(manifest),
         "guarantee": manifest["guarantee"],
@@ -128,6 +131,7 @@ def _render_distribution(
         "meaning_of_delta": delta_in_words(manifest),
         "losses": _losses(manifest["losses"]),
         "components": plan["components"],
+        "repeats": describe_repeats(manifest),
         "accuracy": accuracy_text.describe_accuracy(
             stated, dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
         ),

@@ -10,7 +10,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text, to_fraction
-from hexveil.model.public_metadata import ValueLattice
+from hexveil.model.public_metadata import ValueLattice, many_repeats
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, term_of
 from hexveil.report.templates import render_sentence
 
@@ -24,6 +24,19 @@ RANGE = {"mean": 1.0, "variance": 0.25, "sd": 0.5}
 """Range of a statistic for bounds of width 1: quality grades are relative to it."""
 _LATTICE = ("lower", "upper", "quantum")
 _NEEDED = ("dataset", "guarantee", "bounds", "grid", "plan")
+
+
+def describe_repeats(manifest: Mapping[str, Any]) -> str:
+    """Return how records of one user and time were counted; "" where few or none were left out."""
+    if manifest.get("model") == "presence":
+        is_dropped = str(manifest["dataset"].get("repeats", "")).startswith("drop")
+        return render_sentence("accuracy.txt", "repeats", dropped="") if is_dropped else ""
+    found = many_repeats(manifest.get("rules") or {})
+    if found is None:
+        return ""
+    dropped, records = (f"{number:,}" for number in found)
+    share = f"{found[0] / found[1]:.0%}"
+    return render_sentence("accuracy.txt", "repeats", dropped=dropped, records=records, share=share)
 
 
 @dataclass(frozen=True)
@@ -122,6 +135,11 @@ class ManifestView:
             np.where(low <= lowest, lowest, np.maximum(raw - bound, lowest)),
             np.where(high >= highest, highest, np.minimum(raw + bound, highest)),
         )
+
+    @property
+    def repeats(self) -> str:
+        """How records of one user and time were counted; "" where there is nothing to tell."""
+        return describe_repeats(self.manifest)
 
     @property
     def accuracy(self) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.markup import document
 from hexveil.report.accuracy_text import describe_accuracy, describe_one_number
-from hexveil.report.manifest_view import format_heading, format_rounded_up
+from hexveil.report.manifest_view import describe_repeats, format_heading, format_rounded_up
 from hexveil.report.promise import delta_in_words
 
 if TYPE_CHECKING:
@@ -110,5 +110,6 @@ def _column(stated: Json, column_manifest: Json) -> Json:
         # Counted facts: declared ones have no such numbers.
         **{name: f"{stated[name]:,}" for name in ("users", "records") if name in stated},
         "epsilon": format_rounded_up(float(Fraction(stated["epsilon"])), 4),
+        "repeats": describe_repeats(column_manifest),
         "accuracy": texts,
     }

@@ -104,7 +104,7 @@ def decode_shapes(
     shown = (np.where(is_open, one, np.nan) for one in (np.maximum(weight, 0.0), *ends))
     uncut = np.where(is_open, weight, np.nan)
     error = columns[3]
-    return ShapeMap(is_open, *shown, *columns[:3], uncut, error, between)
+    return ShapeMap(is_open, *shown, *columns[:3], uncut, error, between=between)
 
 
 def fit_cells(

@@ -13,6 +13,7 @@ from hexveil.report.manifest_view import (
     format_heading,
     format_roughly,
     format_rounded_up,
+    spoken_value,
 )
 from hexveil.report.promise import delta_in_words
 
@@ -45,7 +46,7 @@ def render_readme(
     values = {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
-        "heading": format_heading(plan["statistics"], dataset["value"]),
+        "heading": format_heading(plan["statistics"], spoken_value(dataset)),
         "value_unit": dataset["value_unit"],
         "dataset": dataset["name"],
         "cells": cells,

@@ -72,8 +72,13 @@ class Columns(Section):
     )
     lat: Text | None = _field("Column with the latitude, in degrees.")
     lon: Text | None = _field("Column with the longitude, in degrees.")
-    location: Text | None = _field("Column with [longitude, latitude], instead of lat and lon.")
-    time: Text | None = _field("Column with the time.")
+    location: Text | None = _field(
+        'Column with [longitude, latitude], a point of GeoJSON or WKT, or "lat, lon", instead of '
+        "lat and lon."
+    )
+    time: ColumnNames | None = _field(
+        "Column with the time, or two: date and time of day (repeat the option)."
+    )
 
 
 class ValuesSection(Section):
@@ -187,7 +192,8 @@ class Format(Section):
 
     decimal: Text | None = _field('Decimal mark of numbers that are text: "." or ",".', ".")
     time_format: Text | None = _field(
-        'Format of times that are text, as of strptime: "%d/%m/%Y %H:%M:%S".'
+        'Format of times that are text, as of strptime: "%d/%m/%Y %H:%M:%S"; or of numbers since '
+        '1970 their unit: "s", "ms", "us" or "ns".'
     )
     unit_suffix: Text | None = _field('Unit that follows each value, as "m/s" in "5.2 m/s".')
     record_path: Text | None = _field(
@@ -196,6 +202,18 @@ class Format(Section):
     file_columns: Text | None = _field(
         'Columns of the files of a folder: "same", or "common" to read those that all files have.',
         "same",
+    )
+    encoding: Text | None = _field(
+        'Encoding of delimited text, such as "latin-1" or "utf-16", if not UTF-8.'
+    )
+    quoted_newlines: Switch | None = _field(
+        "Whether quoted fields of delimited text hold line ends; not under private presence."
+    )
+    max_line: Integer | None = _field(
+        "Bytes of the longest line of delimited text; longer ones count as unparsable.", "1000000"
+    )
+    max_unpacking: Integer | None = _field(
+        "How many times its size a packed file of delimited text may unpack to.", "200"
     )
 
 

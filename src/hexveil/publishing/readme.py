@@ -13,6 +13,7 @@ from hexveil.report.manifest_view import (
     format_heading,
     format_roughly,
     format_rounded_up,
+    spoken_value,
 )
 from hexveil.report.promise import delta_in_words
 
@@ -45,7 +46,7 @@ def render_readme(
     values = {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
-        "heading": format_heading(plan["statistics"], dataset["value"]),
+        "heading": format_heading(plan["statistics"], spoken_value(dataset)),
         "value_unit": dataset["value_unit"],
         "dataset": dataset["name"],
         "cells": cells,
@@ -58,6 +59,7 @@ def render_readme(
         "accuracy": accuracy_text.describe_accuracy(
             manifest["accuracy"], dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
         ),
+        "one_number": accuracy_text.describe_one_number(manifest),
         "posterior": "mean_estimate" in table.column_names,
         "contributing": _contributing_records(table, manifest),
         "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], cells),
@@ -94,6 +96,7 @@ def _render_presence(
         "open_cells": sum(table["is_open"].to_pylist()),
         "has_weights": has_weights,
         "has_shapes": "bins" in plan,
+        "one_number": accuracy_text.describe_one_number(manifest),
         "guarantee": manifest["guarantee"],
         "plan": plan,
         "grid": manifest["grid"],
@@ -128,6 +131,7 @@ def _render_distribution(
         "accuracy": accuracy_text.describe_accuracy(
             stated, dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
         ),
+        "one_number": accuracy_text.describe_one_number(manifest),
         "quantum": manifest["bounds"]["quantum"],
         "hexagons": "hexagon" in table.column_names,
         "mapped": mapped,

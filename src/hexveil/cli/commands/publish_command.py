@@ -30,7 +30,7 @@ from hexveil.cli.output.ledger_text import budget_words
 from hexveil.cli.presence.declared_days import plan_declared_day
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
-from hexveil.model.cells import zone
+from hexveil.model.time_zones import zone
 from hexveil.planning.feasibility.advice import USABLE_GRID
 from hexveil.publishing.archive.archive import Archive, open_archive
 from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition
@@ -305,7 +305,7 @@ def _published(
     message = f"{target.path} at {cost}; {formatting.spent(book.spend())}"
     if book.opened:
         message += f" The account {book.account.name!r} was opened: {budget_words(book.account)}."
-    return Outcome(day, "published", message, price)
+    return Outcome(day, "published", " ".join([message, *published.warnings]), price)
 
 
 def keep_published(day: str, place: Archive, pointer: CurrentRelease, price: float) -> Outcome:

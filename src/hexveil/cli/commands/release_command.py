@@ -123,6 +123,7 @@ def load_reviewed(folder: Path, dataset: ReleasableDataset) -> ReleasablePlan:
 
 def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any]]:
     """Return the new folder and the ledger's arguments; check both early."""
+    arguments.refuse_missing(run, planned=planned)
     if run.release.out is None:
         raise shared_steps.missing_out()
     account = arguments.ledger_arguments(run, Ledger)
@@ -176,6 +177,7 @@ def release_json(
     """Return the release and the spending as JSON data."""
     return shared_steps.plan_json(plan) | {
         "replayed": published.replayed,
+        "no_better_than_constant": list(published.no_better_than_constant),
         "ledger": spend_json(spend),
         "files": [str(shared_steps.resolve_path(run, path)) for path in written],
     }
@@ -194,6 +196,7 @@ def end_lines(
         summary = f"{price} was booked before any noise was drawn."
     names = ", ".join(path.name for path in written)
     return [
+        *formatting.warning_lines(published.warnings),
         *formatting.wrapped("Ledger", f"{summary} In total: {formatting.spent(spend)}"),
         *formatting.wrapped(
             "Written", f"{shared_steps.resolve_path(run, written[0].parent)}: {names}"

@@ -81,6 +81,7 @@ def publish_declared(
 
 def check_destination(run: Run) -> tuple[Path, dict[str, Any]]:
     """Return the new folder and the ledger's arguments; check all that needs no record."""
+    arguments.refuse_missing(run)
     if run.release.out is None:
         raise shared_steps.missing_out()
     account = arguments.ledger_arguments(run, Ledger)
@@ -173,6 +174,7 @@ def release_json(
     return declared_steps.plan_json(plan) | {
         "replayed": published.replayed,
         "open_cells": _open_cells(published),
+        "no_better_than_constant": list(published.no_better_than_constant),
         "ledger": spend_json(spend),
         "files": [str(shared_steps.resolve_path(run, path)) for path in written],
     }
@@ -196,6 +198,7 @@ def end_lines(
     names = ", ".join(path.name for path in written)
     return [
         *formatting.wrapped("Released", f"{opened}."),
+        *formatting.warning_lines(published.warnings),
         *formatting.wrapped("Ledger", f"{summary} In total: {formatting.spent(spend)}"),
         *formatting.wrapped(
             "Written", f"{shared_steps.resolve_path(run, written[0].parent)}: {names}"

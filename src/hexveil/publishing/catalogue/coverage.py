@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base import hexagons
-from hexveil.model.cells import zone
+from hexveil.model.time_zones import zone
 
 if TYPE_CHECKING:
     import zoneinfo

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import duckdb
 import numpy as np
@@ -59,6 +59,16 @@ def memory_size(memory: str) -> float:
     return float(match[1]) * 1000 ** ("KMGT".index(match[2][0].upper()) + 1) if match else 0.0
 
 
+class RecordStream(Protocol):
+    """A stream of records by Arrow's interface: how much is read, and why it ended early."""
+
+    failure: InputError | None
+    share: float
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a new stream."""
+
+
 class Session:
     """PRIVATE. A connection for one reading, to be used in a `with` statement.
 
@@ -81,14 +91,18 @@ class Session:
         self.memory = memory_size(memory)
         """Bytes that the engine may use."""
         with ExitStack() as opened:
-            folder = opened.enter_context(scratch_folder.folder(scratch))
-            self._connection = _connection(memory, threads, str(folder))
+            self.folder = opened.enter_context(scratch_folder.folder(scratch))
+            """The scratch folder, which is removed as the session ends."""
+            self._connection = _connection(memory, threads, str(self.folder))
             self._tells_share = is_work_shown()
             opened.callback(self._connection.close)
             # Only now is the session responsible: a failure above closes what was opened.
             self._close = opened.pop_all().close
         self._pixels: dict[int, PixelLookup] = {}
         self._functions: set[str] = set()
+        self._streams: list[RecordStream] = []
+        self.advice = ""
+        """What to do, beside raising memory, if the records need more than that."""
         self.sortable = int(self.memory * SORTABLE_PER_BYTE)
         """Integers that may be sorted in memory at once."""
 
@@ -110,6 +124,11 @@ class Session:
         """Give a table in memory a name in queries."""
         self._translate_errors(lambda: self._connection.register(name, table))
 
+    def register_stream(self, name: str, stream: RecordStream) -> None:
+        """Give a stream of records a name in queries, each of which reads it anew."""
+        self._translate_errors(lambda: self._connection.register(name, stream))
+        self._streams.append(stream)
+
     def forget(self, name: str) -> None:
         """Remove the name of a table in memory, which frees it."""
         self._translate_errors(lambda: self._connection.unregister(name))
@@ -128,6 +147,15 @@ class Session:
             )
             self._functions.add(name)
         return f"{name}({lat}, {lon})"
+
+    def add_test(self, name: str, work: Callable[[pa.Array], pa.Array]) -> None:
+        """Add a function of texts that is true or false."""
+        if name not in self._functions:
+            types = duckdb.sqltypes
+            self._connection.create_function(
+                name, work, [types.VARCHAR], types.BOOLEAN, type=PythonUDFType.ARROW
+            )
+            self._functions.add(name)
 
     def pixels(self, resolution: int) -> PixelLookup:
         """Return the table of hexagons that this session has at a resolution."""
@@ -195,13 +223,25 @@ class Session:
 
     def _translate_errors(self, work: Callable[[], T]) -> T:
         """Run work of the engine: failures translated, interruptions immediate."""
-        return _translate_errors(
-            lambda: interruptible_queries.run(
-                work,
-                self._connection.interrupt,
-                self._connection.query_progress if self._tells_share else None,
+        try:
+            return _translate_errors(
+                lambda: interruptible_queries.run(
+                    work,
+                    self._connection.interrupt,
+                    self._percent_done if self._tells_share else None,
+                ),
+                self.advice,
             )
-        )
+        except HexveilError as error:
+            # What a stream says of its files is known here alone: the engine has it as text.
+            failure = next((one.failure for one in self._streams if one.failure), error)
+        raise failure
+
+    def _percent_done(self) -> float:
+        """Return how much of a query is done; below 0 where nobody knows."""
+        # Of a stream the engine does not know how long it is.
+        read = (100.0 * stream.share for stream in self._streams[-1:])
+        return max(self._connection.query_progress(), *read, -1.0)
 
     def _execute(self, query: str) -> duckdb.DuckDBPyConnection:
         return self._translate_errors(lambda: self._connection.execute(query))
@@ -277,7 +317,7 @@ _FAILURES = {
 }
 
 
-def _translate_errors(work: Callable[[], T]) -> T:
+def _translate_errors(work: Callable[[], T], advice: str = "") -> T:
     """Run work of the engine and return its result; translate its failures.
 
     Raised outside of the handler: else the engine's error, which may quote rows, would hang on
@@ -286,17 +326,17 @@ def _translate_errors(work: Callable[[], T]) -> T:
     try:
         return work()
     except duckdb.Error as error:
-        failure = _translate(error)
+        failure = _translate(error, advice)
     raise failure
 
 
-def _translate(error: duckdb.Error) -> HexveilError:
+def _translate(error: duckdb.Error, advice: str) -> HexveilError:
     """Return our error for a failure of DuckDB; its own text may quote rows."""
     text = str(error)
     if isinstance(error, duckdb.OutOfMemoryException):
         return StorageError(
             "reading the records needs more memory or disk than it may use; raise memory, or "
-            "free space for temporary files."
+            f"free space for temporary files{advice}."
         )
     if isinstance(error, duckdb.IOException) and "No space left" in text:
         return StorageError("the disk for temporary files is full; free space and try again.")

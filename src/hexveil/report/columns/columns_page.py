@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.report import page_text
+from hexveil.report.accuracy_text import describe_one_number
 from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView, format_rounded_up
 from hexveil.report.page import frame_values
@@ -149,6 +150,11 @@ def render_columns(
     draw = presence_page.draw_chart if page_columns[0].is_private else interval_chart
     chart = draw(page_columns[0].table, leading_view)
     values |= frame_values(manifest, data, chart, context, description, files)
+    values["one_number"] = [
+        f"{column}: {text}"
+        for column, (_, own) in columns.items()
+        for text in describe_one_number(own)
+    ]
     return render_template("report.html", values)
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from hexveil.planning.presence.presence_request import PresenceRequest, UnitCountRequest
 
 RANK_SPREAD, RANK_FLOOR = 0.12, 0.02
-AS_WELL = 0.95
+AS_WELL = 0.93
 """Part of what one share for all cells misses from which on a prediction says no more."""
 SLOPE = math.sqrt(2.0 * math.pi)
 """Spreads per unit of cumulative share at the middle of a normal law."""

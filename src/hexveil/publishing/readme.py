@@ -14,6 +14,7 @@ from hexveil.report.manifest_view import (
     format_roughly,
     format_rounded_up,
 )
+from hexveil.report.origin import describe_origin
 from hexveil.report.promise import delta_in_words
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def render_readme(
     values = {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
+        "origin": describe_origin(table, manifest),
         "heading": format_heading(plan["statistics"], dataset["value"]),
         "value_unit": dataset["value_unit"],
         "dataset": dataset["name"],
@@ -85,6 +87,7 @@ def _render_presence(
     values = {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
+        "origin": describe_origin(table, manifest),
         "heading": format_heading(plan["statistics"], dataset["value"]),
         "value_unit": dataset["value_unit"] if has_weights else "",
         "delta": manifest["guarantee"].get("delta", ""),
@@ -116,6 +119,7 @@ def _render_distribution(
     values = {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
+        "origin": describe_origin(table, manifest),
         "heading": format_heading(plan["statistics"], dataset["value"]),
         "value_unit": common_unit(plan["statistics"], dataset["value_unit"]),
         "dataset": dataset["name"],

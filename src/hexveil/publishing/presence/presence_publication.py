@@ -29,6 +29,7 @@ from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.columns.column_table import check_prefixes
 from hexveil.publishing.ledger_journal import rows_of
 from hexveil.publishing.pinned_unit import unit_of
+from hexveil.publishing.places import with_places
 from hexveil.publishing.presence.presence_manifest import presence_manifest
 from hexveil.publishing.presence.presence_release import (
     BalanceKey,
@@ -145,7 +146,7 @@ def _decode_column(
     declared, decoded = plan.facts, decode_outputs(plan.request, outputs)
     table = released_table(plan.request, decoded, declared.value, declared.value_unit)
     manifest = presence_manifest(book.dataset, plan, outputs, name, _position(book, name))
-    return Release(table, manifest, plan.epsilon, replayed)
+    return Release(with_places(table, manifest), manifest, plan.epsilon, replayed)
 
 
 def check_presence(

@@ -16,6 +16,7 @@ import numpy as np
 from hexveil.report import page_text
 from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView, format_rounded_up
+from hexveil.report.origin import describe_origin
 from hexveil.report.page import frame_values
 from hexveil.report.payload import (
     ABSENT,
@@ -148,7 +149,8 @@ def render_columns(
     # Bars of one column among several: the map, or the table, shows the others.
     draw = presence_page.draw_chart if page_columns[0].is_private else interval_chart
     chart = draw(page_columns[0].table, leading_view)
-    values |= frame_values(manifest, data, chart, context, description, files)
+    origin = describe_origin(table, manifest)
+    values |= frame_values(origin, manifest, data, chart, context, description, files)
     return render_template("report.html", values)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars, name_cell
 from hexveil.report.manifest_view import ManifestView, with_unit
+from hexveil.report.origin import describe_origin
 from hexveil.report.page import frame_values
 from hexveil.report.payload import (
     describe_numbers,
@@ -72,7 +73,8 @@ def render_presence(
             GRADED,
         )
         values |= choice.sentence_values()
-    values |= frame_values(manifest, data, draw_chart(table, first), context, description, files)
+    origin, chart = describe_origin(table, manifest), draw_chart(table, first)
+    values |= frame_values(origin, manifest, data, chart, context, description, files)
     return render_template("report.html", values)
 
 

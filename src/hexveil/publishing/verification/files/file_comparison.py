@@ -21,7 +21,8 @@ import pyarrow.csv
 
 from hexveil.accounting.error_model import prediction_or_bound
 from hexveil.base import csv_safety, hexagons
-from hexveil.publishing import geometry
+from hexveil.publishing import geometry, places
+from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.folder_files import TILES
 from hexveil.publishing.estimates.quality_grades import grade
@@ -60,7 +61,7 @@ MAX_SPELLING_FACTOR = 4
 
 def compare_csv(folder: Path, table: pa.Table) -> Iterator[str]:
     """Yield if cells.csv does not hold the table's rows."""
-    guarded = csv_safety.escape_formulas(without_geometry(table))
+    guarded = csv_safety.escape_formulas(round_to_intervals(without_geometry(table)))
     expected = io.BytesIO()
     pa.csv.write_csv(guarded, expected)
     content = untrusted_files.read_content(folder / "cells.csv")
@@ -92,7 +93,7 @@ def _has_rows(content: bytes, expected: pa.Table) -> bool:
 def compare_geojson(folder: Path, table: pa.Table) -> Iterator[str]:
     """Yield if cells.geojson does not hold the table's cells, or is there for labels."""
     path = folder / "cells.geojson"
-    expected = geometry.geojson(without_geometry(table))
+    expected = geometry.geojson(round_to_intervals(without_geometry(table)))
     if not path.exists():
         if expected is not None and len(expected) <= untrusted_files.LIMITS[path.name]:
             yield "cells.geojson is missing."
@@ -220,7 +221,8 @@ def check_columns(
         Columns of quantiles, shares and histograms.
     """
     labels = [*manifest["grid"].get("columns", []), *sorted(further)]
-    strange = sorted({*without_geometry(table).column_names} - {*ALL_COLUMNS, *labels})
+    known = {*ALL_COLUMNS, *places.PLACE, *labels}
+    strange = sorted({*without_geometry(table).column_names} - known)
     if strange:
         yield f"cells.parquet has a column {strange[0]!r}, which no release has."
     for name in (*_needed_columns(manifest), *labels):
@@ -255,6 +257,29 @@ def check_places(table: pa.Table, manifest: Json) -> Iterator[str]:
     if len(set(names)) < len(names):
         yield "a cell stands twice."
     yield from check_outlines(table, manifest)
+    yield from check_names(table, manifest)
+
+
+def check_names(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield columns that name cells for people and do not follow from cells and manifest."""
+    # Another version may know other names of places, and did not write all of these columns.
+    if not is_same_version(manifest):
+        return
+    released = without_geometry(table)
+    with_words, with_indexes = (
+        places.with_places(released, manifest, geography=geography) for geography in (True, False)
+    )
+    if released.column_names != with_words.column_names:
+        yield "cells.parquet does not begin with the columns of every release, in their order."
+        return
+    for name in places.added_columns(released, manifest):
+        column, expected = released[name], with_words[name]
+        if pa.types.is_floating(column.type):
+            is_same = bool(np.allclose(column.to_numpy(), expected.to_numpy(), atol=1e-5, rtol=0))
+        else:
+            is_same = column.to_pylist() in (expected.to_pylist(), with_indexes[name].to_pylist())
+        if not is_same:
+            yield f"{name} is not what follows from the cells and manifest.json."
 
 
 def check_outlines(table: pa.Table, manifest: Json) -> Iterator[str]:

@@ -17,7 +17,7 @@ bias: their intervals hold all of it. What their cells share (the centre that th
 the range that they were clipped to, groups of neighbours) moves both the same way, so it cancels
 in a difference, and the rule is wider than needed. Noise that cells share (`user_residuals`) adds
 up instead. Under private presence a cell may have been opened by noise alone, and its average is noise
-then: cells are told apart only where the lower ends of both weights are above 0.
+then: cells are told apart only where the lower ends of both weights are 1 or more.
 
 Numbers are taken with two digits more than the page shows, intervals rounded outwards: the page's
 script computes with the same numbers.
@@ -27,13 +27,16 @@ Post-processing of released numbers: it costs no privacy.
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.report.clipping_text import CUT_OFF, get_strategy
+from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +51,7 @@ FURTHER_DIGITS = 2
 """Digits of a difference beyond those that the page shows of a number."""
 _SHARED_NOISE = "user_residuals"
 _HAIR = 1e-6
+_PRINTED = 9
 """Tolerance of rounding outwards, in steps."""
 
 
@@ -84,16 +88,47 @@ class ComparableNumbers(ReadOnlyArrays):
         below, above = np.maximum(number - low, 0.0), np.maximum(high - number, 0.0)
         bias = np.minimum(_bias(table, view, below, above), np.minimum(below, above))
         digits = view.decimals + FURTHER_DIGITS
-        weight = _numbers(table, "weight_low") if "weight_low" in table.column_names else number
+        is_used = np.isfinite(number)
+        # Of a number of units 0 is one like any other.
+        if "weight_low" in table.column_names and view.statistic != "users":
+            is_used &= np.floor(np.nan_to_num(_numbers(table, "weight_low"))) > 0.0
         return cls(
             np.round(number, digits),
             _up(below - bias, digits),
             _up(above - bias, digits),
             _up(bias, digits),
-            np.isfinite(number) & ((weight > 0.0) | ("weight_low" not in table.column_names)),
+            is_used,
             np.inf if view.statistic == "users" else view.range,
             get_strategy(view.steps) == _SHARED_NOISE,
         )
+
+    def at_rows(self, rows: NDArray[np.int64]) -> ComparableNumbers:
+        """Return the numbers of other rows; -1 is a cell without numbers."""
+        padded = (
+            np.append(numbers, np.nan)[rows]
+            for numbers in (self.number, self.below, self.above, self.bias)
+        )
+        return ComparableNumbers(
+            *padded, np.append(self.is_used, False)[rows], self.largest, self.adds_noise
+        )
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the columns that the page's script computes differences from."""
+        has_bias, all_used = bool(np.nansum(self.bias)), bool(self.is_used.all())
+        columns = {"number": self.number, "below": self.below, "above": self.above}
+        columns |= {"bias": self.bias} if has_bias else {}
+        listed = {
+            name: [float(one) if np.isfinite(one) else None for one in column]
+            for name, column in columns.items()
+        }
+        return listed | ({"bias": None} if not has_bias else {}) | {
+            "used": None if all_used else self.is_used.astype(int).tolist()
+        }
+
+    def rule(self) -> dict[str, Any]:
+        """Return what the page's script needs of the rule beside the columns."""
+        largest = self.largest if np.isfinite(self.largest) else None
+        return {"largest": largest, "adds_noise": self.adds_noise}
 
     def differ(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> Differences:
         """Return the differences of pairs of cells, by their rows: the first minus the second."""
@@ -126,6 +161,84 @@ class Differences(ReadOnlyArrays):
     low: Floats
     high: Floats
     is_told: Bools
+
+
+@dataclass(frozen=True)
+class CellDifference:
+    """The difference between two cells of a release, and whether they can be told apart.
+
+    Attributes
+    ----------
+    first, second : str
+        Names of the cells.
+    statistic : str
+        Prefix of its columns, such as "mean".
+    unit : str
+        Of measure; "" where there is none.
+    difference, low, high : float
+        Number of the first cell minus that of the second, and its 95% interval. Where a range cut a
+        cell off, an end that is not known is the largest difference that there can be.
+    is_told_apart : bool
+        Whether the interval leaves out 0, so that the cells differ with 95% confidence; under private
+        presence also, whether it is told that there were units in both.
+    lower_unknown, upper_unknown : bool
+        Whether an end is not known.
+    """
+
+    first: str
+    second: str
+    statistic: str
+    unit: str
+    difference: float
+    low: float
+    high: float
+    is_told_apart: bool
+    lower_unknown: bool = False
+    upper_unknown: bool = False
+
+    def __str__(self) -> str:
+        return render_sentence("differences.txt", "difference", found=self)
+
+
+def difference_of(
+    table: pa.Table, view: ManifestView, first: str, second: str
+) -> CellDifference:
+    """Return the difference of two cells of a release in the statistic that is shown.
+
+    Raises
+    ------
+    InputError
+        If a cell is not in the table or has no number, or both are one cell.
+    """
+    names = table["cell"].to_pylist()
+    numbers, unknown = ComparableNumbers.of(table, view), unknown_ends(table, view)
+    one, other = (_row_of(names, name, numbers) for name in (first, second))
+    if one == other:
+        raise InputError(f"both cells are {first!r}; name two cells of the column 'cell'.")
+    found = numbers.differ(np.array([one]), np.array([other]))
+    return CellDifference(
+        first,
+        second,
+        view.statistic,
+        view.unit_text,
+        round(float(found.value[0]), _PRINTED),
+        round(float(found.low[0]), _PRINTED),
+        round(float(found.high[0]), _PRINTED),
+        bool(found.is_told[0]),
+        bool(unknown[0][one] or unknown[1][other]),
+        bool(unknown[1][one] or unknown[0][other]),
+    )
+
+
+def _row_of(names: list[str], name: object, numbers: ComparableNumbers) -> int:
+    if name not in names:
+        similar = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
+        hint = f"did you mean {similar[0]!r}?" if similar else "name one of the column 'cell'."
+        raise InputError(f"the release has no cell {name!r}; {hint}")
+    row = names.index(str(name))
+    if not np.isfinite(numbers.number[row]):
+        raise InputError(f"the cell {name!r} is closed and has no number; name an open cell.")
+    return row
 
 
 def shown_interval(table: pa.Table, view: ManifestView) -> tuple[Floats, Floats, Floats]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.report import page_text
+from hexveil.report.cell_differences import ComparableNumbers
 from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView, format_rounded_up
 from hexveil.report.origin import describe_origin
@@ -70,7 +71,10 @@ class _ShownColumn:
         """Return the numbers, digits and colours of a statistic."""
         # The last row of the padded numbers is that of absent cells.
         padded = [np.append(numbers, np.nan)[self.rows] for numbers in self._numbers(view)]
-        return describe_numbers(view, padded, self.grades(view))
+        compared = None
+        if "hexagon" in self.table.column_names:
+            compared = ComparableNumbers.of(self.table, view).at_rows(self.rows)
+        return describe_numbers(view, padded, self.grades(view), compared)
 
     def _numbers(self, view: ManifestView) -> Sequence[np.ndarray[Any, np.dtype[np.float64]]]:
         if self.is_private:

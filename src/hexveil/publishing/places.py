@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from hexveil.base import hexagons
 from hexveil.report.background import words_of
-from hexveil.report.origin import stated_days
+from hexveil.report.origin import slot_days, stated_days
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -105,8 +105,6 @@ def _words(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _dates(table: pa.Table, manifest: Mapping[str, Any]) -> list[str]:
-    if "starts_at_utc" in table.column_names:
-        return [slot[:10] for slot in table["slot"].to_pylist()]
     days = stated_days(manifest)
     text = "" if days is None else days[0] if days[0] == days[1] else "/".join(days)
-    return [text] * table.num_rows
+    return slot_days(table) or [text] * table.num_rows

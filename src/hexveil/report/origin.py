@@ -41,12 +41,17 @@ def stated_days(manifest: Mapping[str, Any]) -> Days | None:
     return None if stated is None else (stated[0], stated[1])
 
 
+def slot_days(table: pa.Table) -> list[str]:
+    """Return the local day of each row's timeslot; empty without calendar slots."""
+    slots = table["slot"].to_pylist() if "slot" in table.column_names else []
+    # A pooled slot is a time of day.
+    return [slot[:10] for slot in slots] if slots and "-" in slots[0] else []
+
+
 def days_of(table: pa.Table, manifest: Mapping[str, Any]) -> Days | None:
     """Return the first and last local day of the records; None where no period is known."""
-    if "starts_at_utc" not in table.column_names:
-        return stated_days(manifest)
-    slots = table["slot"].to_pylist()
-    return min(slots)[:10], max(slots)[:10]
+    days = slot_days(table)
+    return (min(days), max(days)) if days else stated_days(manifest)
 
 
 def period(days: Days | None, clock: str, *, brief: bool = False) -> str:

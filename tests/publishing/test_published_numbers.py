@@ -60,7 +60,7 @@ def test_several_columns_and_rows_are_arrow_tables(mapped):
     ("key", "message"),
     [
         ("mean_row", r"no column 'mean_row'; did you mean 'mean_raw'\?"),
-        ("q", r"no column 'q'; it has cell, hexagon, slot, "),
+        ("q", r"no column 'q'; it has cell, name, date, slot, "),
         (0, "named by text, got int; for rows use release.table"),
         (["cell", 0], "named by text, got int"),
         (np.array([True]), "named by text, got ndarray"),

@@ -402,9 +402,7 @@ def test_a_comparison_says_which_differences_are_none(show, city_page, city):
     there, here = "2024-02-19T07:00", "2024-02-19T10:00"
     both = [h for h, s in rows if s == there and (h, here) in rows]
     release = Release(city.table, city.manifest, 1, replayed=True)
-    apart = [
-        h for h in both if release.difference(f"{h}/{here}", f"{h}/{there}").is_told_apart
-    ]
+    apart = [h for h in both if release.difference(f"{h}/{here}", f"{h}/{there}").is_told_apart]
     assert 0 < len(apart) < len(both)
     page = show(city_page, DESK, at=f"#slot={here}&against={there}&cell={both[0]}")
     value = page.locator("#readout .value").inner_text().split("\u00a0")[0]
@@ -554,6 +552,7 @@ def changes(city) -> tuple:
     )
     identity = {"dataset": "buses", "request": "0" * 64, "epsilon_spent": "1"}
     identity |= {"privacy_unit": "user", "ledger": None, "receipt_sha256": None}
+    identity |= {"period": "Records of Monday 19 February 2024", "publisher": ""}
     statement = {
         "kind": "comparison", "statistic": "mean", "before": identity, "after": identity,
         "verdicts": {name: list(verdict).count(name) for name in ("higher", "lower", UNCLEAR)},

@@ -144,7 +144,7 @@ def test_a_difference_that_cannot_be_made_is_refused(tmp_path):
 
 def test_cells_that_are_cut_off_have_differences_with_an_unknown_end(city):
     """The interval of such a cell reaches to the bound: that end of a difference is not known."""
-    table, view = city.table, ManifestView.from_manifest(city.manifest)
+    table = city.table
     quality = table["mean_quality"].to_pylist()
     high = table["mean_high"].to_pylist()
     quality[0], high[0] = "cut off", 65.0

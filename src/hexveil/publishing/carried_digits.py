@@ -1,8 +1,8 @@
 """Numbers of a table rounded to what their intervals can carry, for CSV and GeoJSON.
 
-A statistic keeps a twentieth of its narrowest interval: 19.354014864810114 from 13.9 to 24.8 is
-19.4. Ends are rounded outwards; scales, biases and bounds keep one digit more and are rounded up, so
-that no error is understated. `cells.parquet` has the doubles.
+A digit is at most a twentieth of half of the narrowest interval, so 19.354014864810114 from 13.9 to
+24.8 is 19.4. Ends are rounded outwards; scales, biases and bounds keep one digit more and are
+rounded up, so that no error is understated. `cells.parquet` has the doubles.
 """
 
 from __future__ import annotations

@@ -46,7 +46,9 @@ def with_places(
     """
     bare = without_places(table, manifest)
     labels = manifest["grid"].get("columns") or ()
-    made = {k: v for k, v in _columns(bare, manifest, geography).items() if k not in labels}
+    made = {
+        k: v for k, v in _columns(bare, manifest, geography=geography).items() if k not in labels
+    }
     first = [name for name in PLACE if name in made or name in bare.column_names]
     # A label of one of these names stands with the labels.
     first = [name for name in first if name not in labels or name == "cell"]
@@ -73,7 +75,10 @@ def added_columns(table: pa.Table, manifest: Mapping[str, Any]) -> list[str]:
     return [name for name in NAMES if name in table.column_names and name not in labels]
 
 
-def _columns(table: pa.Table, manifest: Mapping[str, Any], geography: bool) -> dict[str, pa.Array]:  # noqa: FBT001
+def _columns(
+    table: pa.Table, manifest: Mapping[str, Any], *, geography: bool
+) -> dict[str, pa.Array]:
+    """Return the columns of all cells by name."""
     # The two sides of a comparison have dates of their own.
     is_comparison = "change" in table.column_names
     columns = {} if is_comparison else {"date": pa.array(_dates(table, manifest), pa.string())}

@@ -210,21 +210,22 @@ class Release:
     def difference(self, a: str, b: str, *, statistic: str | None = None) -> CellDifference:
         """Return the difference between two cells, with its 95% interval, at no cost.
 
-        It is that of the numbers which the page shows, by the rule that the page has: parts of their
-        errors are joined, so it is narrower than the two intervals together. Of many pairs without a
-        difference, one in twenty is told apart by chance.
+        It is that of the numbers which the page shows, by the rule that the page has: errors are
+        joined by their parts, so it is narrower than the two intervals together. Of many pairs
+        without a difference, one in twenty is told apart by chance.
 
         Parameters
         ----------
         a, b : str
             As in the column `cell`. The difference is the first minus the second.
         statistic : str, optional
-            Such as "mean", "p85", "share<30" or, under private presence, "users"; default the first.
+            Such as "mean", "p85", "share<30" or, under private presence, "users"; by default the
+            first.
 
         Raises
         ------
         InputError
-            If the release does not have a cell or the statistic, a cell is closed, or both are one.
+            If the release has no such cell or statistic, a cell is closed, or both are one.
 
         Examples
         --------

@@ -1,7 +1,7 @@
 """Differences between two cells of one release: one rule for Python, page and docs.
 
-The number of a cell is the one that the page shows, n, with its 95% interval from l to h. The errors
-of two cells are joined by their parts:
+The number of a cell is the one that the page shows, n, with its 95% interval from l to h. The
+errors of two cells are joined by their parts:
 
 - **Bias** (a cap on contributions, weights) has a proven bound B, is no draw, and adds up.
 - **Everything else**, noise above all, is independent between cells and joins as the root of the
@@ -16,8 +16,8 @@ and two cells are told apart where it leaves out 0. Estimates and smoothed numbe
 bias: their intervals hold all of it. What their cells share (the centre that they are shrunk to,
 the range that they were clipped to, groups of neighbours) moves both the same way, so it cancels
 in a difference, and the rule is wider than needed. Noise that cells share (`user_residuals`) adds
-up instead. Under private presence a cell may have been opened by noise alone, and its average is noise
-then: cells are told apart only where the lower ends of both weights are 1 or more.
+up instead. Under private presence a cell may have been opened by noise alone, and its average is
+noise then: cells are told apart only where the lower ends of both weights are 1 or more.
 
 Numbers are taken with two digits more than the page shows, intervals rounded outwards: the page's
 script computes with the same numbers.
@@ -121,9 +121,11 @@ class ComparableNumbers(ReadOnlyArrays):
             name: [float(one) if np.isfinite(one) else None for one in column]
             for name, column in columns.items()
         }
-        return listed | ({"bias": None} if not has_bias else {}) | {
-            "used": None if all_used else self.is_used.astype(int).tolist()
-        }
+        return (
+            listed
+            | ({"bias": None} if not has_bias else {})
+            | {"used": None if all_used else self.is_used.astype(int).tolist()}
+        )
 
     def rule(self) -> dict[str, Any]:
         """Return what the page's script needs of the rule beside the columns."""
@@ -179,8 +181,8 @@ class CellDifference:
         Number of the first cell minus that of the second, and its 95% interval. Where a range cut a
         cell off, an end that is not known is the largest difference that there can be.
     is_told_apart : bool
-        Whether the interval leaves out 0, so that the cells differ with 95% confidence; under private
-        presence also, whether it is told that there were units in both.
+        Whether the interval leaves out 0, so that the cells differ with 95% confidence; under
+        private presence also, whether it is told that there were units in both.
     lower_unknown, upper_unknown : bool
         Whether an end is not known.
     """
@@ -200,9 +202,7 @@ class CellDifference:
         return render_sentence("differences.txt", "difference", found=self)
 
 
-def difference_of(
-    table: pa.Table, view: ManifestView, first: str, second: str
-) -> CellDifference:
+def difference_of(table: pa.Table, view: ManifestView, first: str, second: str) -> CellDifference:
     """Return the difference of two cells of a release in the statistic that is shown.
 
     Raises

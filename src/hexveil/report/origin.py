@@ -1,4 +1,4 @@
-"""Where a map is of, and when, and who publishes it: the lines under the titles of page and README.txt.
+"""Where a map is of, when, and who publishes it: lines under the titles of page and README.txt.
 
 The period has one home: the calendar slots of the cells, else the selected `dates`, else `temporal`
 in `[catalogue]`, which the holder declares. Publisher, licence and contact are those of

@@ -39,7 +39,6 @@ FILES = ("README.txt", "cells.csv", "manifest.json", *metadata_files.ALWAYS, rec
 
 
 def write_columns(  # noqa: PLR0913  keyword-only, as Release.write
-    table: pa.Table,
     manifest: dict[str, Any],
     releases: Mapping[str, Release],
     folder: str | Path,
@@ -56,8 +55,6 @@ def write_columns(  # noqa: PLR0913  keyword-only, as Release.write
 
     Parameters
     ----------
-    table : pyarrow.Table
-        Of all value columns.
     manifest : dict
         Of the whole.
     releases : mapping of str to Release

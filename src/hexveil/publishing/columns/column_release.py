@@ -110,7 +110,7 @@ class ColumnReleases(Release):
         InputError, StorageError
             As `Release.write`.
         """
-        return write_columns(self.table, self.manifest, self.releases, folder, **options)
+        return write_columns(self.manifest, self.releases, folder, **options)
 
     def __repr__(self) -> str:
         return (

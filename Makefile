@@ -40,25 +40,25 @@ help:  ## list these targets
 		| while IFS='|' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
 
 setup: $(STAMP)  ## make .venv from the lock file
-	@echo ".venv is ready: $$($(BIN)/python --version), hexveil and what requirements.lock names"
+	@echo ".venv is ready: $$($(BIN)/python --version), hexveil and what requirements/dev.lock names"
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "hexveil needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + "; name another, for example: make setup PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install $(PIP) --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install $(PIP) --require-hashes -r requirements/dev.lock
 	$(BIN)/python -m pip install $(PIP) --no-build-isolation --no-deps -e .
 	@touch $@
 
-$(SPARK): requirements-spark.lock $(STAMP)
-	$(BIN)/python -m pip install $(PIP) --require-hashes -r requirements-spark.lock
+$(SPARK): requirements/spark.lock $(STAMP)
+	$(BIN)/python -m pip install $(PIP) --require-hashes -r requirements/spark.lock
 	@touch $@
 
-$(DOCS): requirements-docs.lock $(STAMP)
-	$(BIN)/python -m pip install $(PIP) --require-hashes -r requirements-docs.lock
+$(DOCS): requirements/docs.lock $(STAMP)
+	$(BIN)/python -m pip install $(PIP) --require-hashes -r requirements/docs.lock
 	@touch $@
 
-$(PORTAL): requirements-portal.lock $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-portal.lock
+$(PORTAL): requirements/portal.lock $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/portal.lock
 	@touch $@
 
 demo: $(STAMP)  ## a private map of real flights, in ./demo-out
@@ -114,13 +114,13 @@ geography: $(STAMP)  ## coast, rivers and names of places in the package (needs 
 lock: $(STAMP)  ## write the lock files anew (fetches uv)
 	$(BIN)/python -m pip install $(PIP) uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
-		--no-emit-find-links --extra dev pyproject.toml -o requirements.lock
+		--no-emit-find-links --extra dev pyproject.toml -o requirements/dev.lock
 	echo "pyspark[connect]>=4,<5" | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
-		--generate-hashes --no-emit-index-url --no-emit-find-links -c requirements.lock - \
-		-o requirements-spark.lock
+		--generate-hashes --no-emit-index-url --no-emit-find-links -c requirements/dev.lock - \
+		-o requirements/spark.lock
 	for extra in docs portal; do \
 		$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]], sep="\n")' $$extra \
 		| $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-emit-find-links -c requirements.lock - -o requirements-$$extra.lock \
+		--no-emit-index-url --no-emit-find-links -c requirements/dev.lock - -o requirements/$$extra.lock \
 		|| exit 1; \
 	done

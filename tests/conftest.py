@@ -5,6 +5,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +64,10 @@ NEEDS = {
 GARBAGE_THRESHOLD = 50_000
 """Objects that are made between two looks for garbage; Python's own number is 700."""
 NO_SKIP = bool(os.environ.get("HEXVEIL_NO_SKIP"))
+ROOT = Path(__file__).resolve().parents[1]
+CACHES = {"__pycache__", "node_modules", "site"}
+"""Folders of tools, besides those whose names begin with a dot."""
+FILES_BEFORE = pytest.StashKey[set[str]]()
 
 
 def _missing(reason: str) -> None:
@@ -80,6 +85,28 @@ def pytest_configure():
 def pytest_collection_finish():
     """Leave modules and tests out of later looks for garbage: they live to the end."""
     gc.freeze()
+
+
+def _checkout():
+    """Return the files of the checkout, but for those of tools."""
+    for folder, below, names in os.walk(ROOT):
+        below[:] = [name for name in below if not name.startswith(".") and name not in CACHES]
+        yield from (os.path.join(folder, name) for name in names)  # noqa: PTH118  thousands
+
+
+def pytest_sessionstart(session):
+    """Note the files of the checkout before a test runs."""
+    if not hasattr(session.config, "workerinput"):
+        session.config.stash[FILES_BEFORE] = set(_checkout())
+
+
+def pytest_sessionfinish(session):
+    """Fail a run whose tests wrote files into the checkout."""
+    before = session.config.stash.get(FILES_BEFORE, None)
+    written = sorted(set(_checkout()) - before) if before is not None else []
+    if written:
+        sys.stderr.write("\n  ".join(["\ntests wrote into the checkout:", *written, ""]))
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_unconfigure():
@@ -112,6 +139,15 @@ def pytest_collection_modifyitems(items):
         return "spark" not in names, file, slow.isdisjoint(names)
 
     items.sort(key=late)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def working_folder(tmp_path_factory) -> Iterator[None]:
+    """Work outside the checkout: a relative path of a test must not lead into it."""
+    before = Path.cwd()
+    os.chdir(tmp_path_factory.mktemp("work"))
+    yield
+    os.chdir(before)
 
 
 @pytest.fixture(scope="session", autouse=True)

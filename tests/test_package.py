@@ -121,8 +121,8 @@ def constraints(tmp_path_factory):
     folder = tmp_path_factory.mktemp("locks")
 
     def of(extra):
-        names = ["requirements.lock"]
-        names += [f"requirements-{extra}.lock"] * (ROOT / f"requirements-{extra}.lock").exists()
+        names = ["requirements/dev.lock"]
+        names += [f"requirements/{extra}.lock"] * (ROOT / f"requirements/{extra}.lock").exists()
         pins = [
             line.removesuffix(" \\")
             for name in names
@@ -254,7 +254,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
 def test_the_sdist_can_be_tested_and_built(built):
     """Sources, tests, pages, benchmarks and lock files are there; nothing that git leaves out."""
     held = names(built["sdist"])
-    assert {"LICENSE", "README.md", "pyproject.toml", "requirements.lock", "Makefile"} <= held
+    assert {"LICENSE", "README.md", "pyproject.toml", "requirements/dev.lock", "Makefile"} <= held
     assert {"tests/conftest.py", "tests/test_docs.py", "benchmarks/text.py"} <= held
     assert any(name.startswith("docs/") for name in held)
     assert {name for name in held if "__pycache__" in name or name.startswith(".venv")} == set()

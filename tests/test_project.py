@@ -13,8 +13,46 @@ import hexveil as hv
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+LOCK = (ROOT / "requirements/dev.lock").read_text(encoding="utf-8")
 TARGETS = ["help", "setup", "demo", "check", "test", "test-all", "docs", "bench"]
+
+
+FILES = {
+    ".ci", ".editorconfig", ".gitignore", ".pre-commit-config.yaml", "ARCHITECTURE.md",
+    "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
+    "SECURITY.md", "benchmarks", "docs", "pyproject.toml", "requirements", "src", "tests", "tools",
+    "website", "zensical.toml",
+}  # fmt: skip
+
+
+def git(*arguments):
+    """Return the lines that git prints about this checkout; skip where there is none."""
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode > 1:
+        pytest.skip("not a checkout of git")
+    return done.stdout.splitlines()
+
+
+def test_the_root_holds_the_project_and_nothing_else():
+    """No run file, no cache and no ledger of somebody's is committed."""
+    assert {line.partition("/")[0] for line in git("ls-files")} == FILES
+
+
+@pytest.mark.parametrize(
+    "name", ["a.pairs", "b.entry", "c.pack", "ledger.sqlite", "ledger.sqlite-wal"]
+)
+def test_private_files_are_ignored(name):
+    """Caches hold sums by user, ledgers the account: git offers none of them."""
+    assert git("check-ignore", f"folder/{name}") == [f"folder/{name}"]
+
+
+def test_readme_shows_the_two_commands():
+    """`.ci/as-new-user` runs the commands of README's first block."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = re.search(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)[1]
+    assert re.findall(r"^make [a-z-]+", block, re.MULTILINE) == ["make demo", "make test"]
 
 
 def locked():
@@ -61,7 +99,7 @@ def test_make_lists_every_target():
     assert set(TARGETS) <= set(listed)
 
 
-@pytest.mark.parametrize("name", ["run", "newer-python"])
+@pytest.mark.parametrize("name", ["run", "as-new-user", "newer-python"])
 def test_continuous_check_can_be_run(name):
     """It is a program, and bash finds no fault in how it is written."""
     assert os.access(ROOT / ".ci" / name, os.X_OK)

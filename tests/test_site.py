@@ -128,7 +128,7 @@ def pins(name):
 def test_lock_of_the_site_is_in_step():
     """What the site is made with is pinned with hashes, as the project asks and its lock has it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    ours, base = pins("requirements-docs.lock"), pins("requirements.lock")
+    ours, base = pins("requirements/docs.lock"), pins("requirements/dev.lock")
     for line in project["optional-dependencies"]["docs"]:
         wanted = Requirement(line)
         assert wanted.specifier.contains(ours[wanted.name], prereleases=True), "make lock"

@@ -77,7 +77,7 @@ def help_pages(commands: list[tuple[str, ...]], *, coloured: bool) -> list[str]:
     env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     env |= {"COLUMNS": str(HELP_WIDTH), "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8"}
     env |= {"FORCE_COLOR": "1"} if coloured else {}
-    done = subprocess.run(  # noqa: S603  this very interpreter
+    done = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, encoding="utf-8", check=True
     )
     return list(json.loads(done.stdout))

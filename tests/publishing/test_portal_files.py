@@ -66,7 +66,7 @@ def portal_tools():
     """Skip where a validator is not installed; fail where nothing may be skipped."""
     needed = ("csvw", "frictionless", "pmtiles", "pyogrio", "pyshacl", "pystac", "rdflib")
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
-        reason = f"{missing[0]} is not installed: pip install -r requirements-portal.lock"
+        reason = f"{missing[0]} is not installed: pip install -r requirements/portal.lock"
         (pytest.fail if os.environ.get("HEXVEIL_NO_SKIP") else pytest.skip)(reason)
 
 

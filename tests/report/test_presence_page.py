@@ -32,7 +32,11 @@ def page_of(cells, n_closed, statistics=()):
         decoded = shapes_of(is_open, share, wide)
     else:
         numbers = [share, share - wide, share + wide, 50 * share, 40 * share, 60 * share]
-        decoded = PresenceMap(is_open, *(np.where(is_open, one, np.nan) for one in numbers), share)
+        sums = (50 * share, 10 * share, share)
+        shown, uncut = (
+            [np.where(is_open, one, np.nan) for one in part] for part in (numbers, sums)
+        )
+        decoded = PresenceMap(is_open, *shown, share, *uncut)
     table = released_table(plan.request, decoded, "speed", "km/h")
     manifest = {
         "model": "presence",
@@ -67,7 +71,7 @@ def shapes_of(is_open, share, wide):
     closed = np.where(is_open, 1.0, np.nan)
     return ShapeMap(
         is_open, *(closed * one for one in weights),
-        *(closed[:, None] * one for one in (estimate, *ends)),
+        *(closed[:, None] * one for one in (estimate, *ends)), 50 * closed * share,
     )  # fmt: skip
 
 

@@ -120,7 +120,7 @@ def write(file: Path, arrays: dict[str, NDArray[Any]]) -> None:
     np.savez(buffer, allow_pickle=False, **arrays)
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}]
     file.write_bytes(lzma.compress(buffer.getvalue(), format=lzma.FORMAT_XZ, filters=filters))
-    print(f"{file.name}: {file.stat().st_size:,} bytes")  # noqa: T201
+    print(f"{file.name}: {file.stat().st_size:,} bytes")
 
 
 def main() -> None:
@@ -146,7 +146,7 @@ def main() -> None:
         moves = np.diff(steps, axis=0, prepend=np.zeros((1, 2), np.int32))
         arrays[f"{kind}_x"], arrays[f"{kind}_y"] = moves[:, 0], moves[:, 1]
         arrays[f"{kind}_corners"] = np.array([len(line) for line in lines], np.int32)
-        print(f"{kind}: {len(lines):,} lines, {len(steps):,} corners")  # noqa: T201
+        print(f"{kind}: {len(lines):,} lines, {len(steps):,} corners")
     DATA.mkdir(parents=True, exist_ok=True)
     write(DATA / "lines.npz.xz", arrays)
     names, steps, population = places(cities)
@@ -156,7 +156,7 @@ def main() -> None:
         "names": np.frombuffer(text, np.uint8),
         "x": moves[:, 0], "y": moves[:, 1], "population": population,
     }  # fmt: skip
-    print(f"places: {len(names):,}")  # noqa: T201
+    print(f"places: {len(names):,}")
     write(DATA / "places.npz.xz", arrays)
 
 

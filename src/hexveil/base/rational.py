@@ -12,11 +12,12 @@ import re
 import sys
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.base.errors import InputError
+from hexveil.base.items import in_order
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -75,8 +76,7 @@ def to_positive_fraction(value: Number, name: str) -> Fraction:
 def to_bounds(bounds: object, name: str = "bounds") -> tuple[Fraction, Fraction]:
     """Return (lower, upper) as Fractions with lower < upper; raise InputError otherwise."""
     try:
-        pair: Any = bounds
-        low, high = pair
+        low, high = in_order(bounds, name)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be a pair like (0, 65), got {bounds!r}.") from None
     lower, upper = to_fraction(low, f"lower {name}"), to_fraction(high, f"upper {name}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -232,11 +233,21 @@ def _top(
         typer.echo(context.get_help())
 
 
+def _warn(message: Warning | str, *_: object) -> None:
+    """Show a warning of the library as a line of the command's."""
+    from hexveil.publishing.markup import clean  # noqa: PLC0415  where there is a warning
+
+    typer.echo(f"Warning: {clean(str(message))}", err=True)
+
+
 def run(arguments: Sequence[str] | None = None) -> tuple[int, Failure | None]:
     """Run the command; return its exit code and its failure, if there is one to be shown."""
     try:
-        # Not standalone: the parser would print errors and exit with codes of its own.
-        code = app(arguments, prog_name="hexveil", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("always", module="hexveil", category=UserWarning)
+            warnings.showwarning = _warn
+            # Not standalone: the parser would print errors and exit with codes of its own.
+            code = app(arguments, prog_name="hexveil", standalone_mode=False)
     except HexveilError as error:
         from hexveil.publishing.markup import clean  # noqa: PLC0415  where there is an error
 

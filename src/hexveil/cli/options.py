@@ -72,6 +72,8 @@ REPEATED = (
     field_types.ColumnText,
 )
 
+_LISTS = field_types.Lists | None
+"""Fields that a run file writes as lists, and an option as one text."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 _Source = Annotated[
     str | None,
@@ -99,6 +101,8 @@ def run_command(
         option_values = {key: options.pop(_parameter_name(*key)) for key in fields}
         # Options that were not used are None, or an empty list if they may be repeated.
         overrides = {key: value for key, value in option_values.items() if value not in (None, [])}
+        for key in [key for key in overrides if FIELDS[key].annotation == _LISTS]:
+            overrides[key] = field_types.split_lists(overrides[key])
         run = load(run_source, overrides)
         # Paths of a run are relative to its file.
         with contextlib.chdir(run.folder):

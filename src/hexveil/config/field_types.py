@@ -145,14 +145,24 @@ def _words(value: object) -> tuple[str, ...]:
     return tuple(str(item) for item in _items(value))
 
 
-def _lists(value: object) -> tuple[tuple[str, ...], ...]:
-    """Return lists of text: of one column alone, or one per column, also as "a,b;c,d"."""
-    if isinstance(value, str):
-        return tuple(_names(part) for part in value.split(";"))
-    items = as_list(value)
-    if all(isinstance(item, (list, tuple)) for item in items):
-        return tuple(_names(item) for item in items)
-    return (_names(items),)
+def _lists(value: object) -> tuple[tuple[str, ...], ...] | dict[str, tuple[str, ...]]:
+    """Return lists of text: of one column alone, or one per column, in order or by name."""
+    lists = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(lists, (list, tuple)):
+        raise ValueError(  # noqa: TRY004  what pydantic takes for a refusal
+            'must be a list, or one for each label, such as ["4", "15"]'
+        )
+    if not isinstance(value, dict) and not any(isinstance(item, (list, tuple)) for item in lists):
+        return (_names(lists),)
+    if not all(isinstance(item, (list, tuple)) for item in lists):
+        raise ValueError('must have a list for each label, such as [["4", "15"], ["7", "8"]]')
+    texts = tuple(_names(item) for item in lists)
+    return dict(zip(map(str, value), texts, strict=True)) if isinstance(value, dict) else texts
+
+
+def split_lists(text: str) -> list[list[str]]:
+    """Return the lists of an option's text: "a,b;c,d" has two."""
+    return [[item.strip() for item in part.split(",")] for part in text.split(";")]
 
 
 def _goals(value: object) -> str | dict[str, str | dict[str, str]]:
@@ -252,6 +262,6 @@ UnfinishedStageName = Annotated[str, BeforeValidator(_one_of(get_args(Unfinished
 ErrorMode = Annotated[str, BeforeValidator(_one_of(get_args(ErrorKind)))]
 RangeMode = Annotated[str, BeforeValidator(_one_of(get_args(ClippingRangeMode)))]
 LatePolicy = Annotated[str, BeforeValidator(_one_of(("keep", "revise")))]
-Lists = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_lists)]
+Lists = Annotated[tuple[tuple[str, ...], ...] | dict[str, tuple[str, ...]], BeforeValidator(_lists)]
 ProtectName = Annotated[str, BeforeValidator(_one_of(("values", "presence")))]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]

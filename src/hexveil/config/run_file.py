@@ -143,7 +143,12 @@ class Selection(Section):
     box: Numbers | None = _field("West, south, east and north end of the area, in degrees.")
     min_users: Integer | None = _field("Smallest number of users in a cell.", "10")
     top: Integer | None = _field("Number of cells to keep, those with the most records.")
-    drop_values: Numbers | None = _field('Values that mean "no reading".')
+    drop_values: Numbers | None = _field(
+        "Codes of a missing reading, at most 8; an account takes one list of them."
+    )
+    accept_value_dependent_counts: Switch | None = _field(
+        "Drop codes within the bounds, too: counts then tell exactly how many records have them."
+    )
 
 
 class ReadSection(Section):
@@ -157,6 +162,9 @@ class ReadSection(Section):
     max_bad_rows: Share | None = _field("Largest tolerated share of unreadable rows.", "0.1")
     accept_single_records: Switch | None = _field(
         "Read even if nearly every user has a single record."
+    )
+    id_space: Text | None = _field(
+        "Name of what an id names, such as vehicle; an account pins it. By default the user column."
     )
     memory: Text | None = _field('Memory for reading, for example "1GB".', "1GB")
     engine: Text | None = _field('Engine that reads the records: "duckdb" or "spark".')
@@ -322,6 +330,10 @@ class LedgerSection(Section):
     )
     account: Text | None = _field(
         "Account shared by several data sets; by default the data set's own."
+    )
+    accept_similar_name: Switch | None = _field(
+        "Open an account beside one whose name differs in capitals, forms of letters or spaces "
+        "alone."
     )
 
 

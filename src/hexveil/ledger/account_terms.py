@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -32,6 +33,8 @@ class AccountTerms:
     name : str or None
         Of the account; of a new one the data set's, by default.
     delta : Fraction or None
+    accept_similar_name : bool
+        Whether an account may be opened beside one whose name differs in spelling alone.
     """
 
     dataset: str
@@ -39,6 +42,7 @@ class AccountTerms:
     window: str | None
     name: str | None
     delta: Fraction | None
+    accept_similar_name: bool = False
 
 
 def account_terms(
@@ -47,6 +51,8 @@ def account_terms(
     window: str | None,
     name: str | None,
     delta: Number | None,
+    *,
+    accept_similar_name: bool = False,
 ) -> AccountTerms:
     """Return the terms, checked; see `Ledger` for the parameters.
 
@@ -65,6 +71,7 @@ def account_terms(
         None if window is None else windows.check(window),
         name,
         None if delta is None else to_delta(delta),
+        accept_similar_name,
     )
 
 
@@ -88,6 +95,7 @@ def _open(connection: sa.Connection, terms: AccountTerms, key: Key) -> Account:
     name = terms.name or terms.dataset
     # Another data set may have opened the account before: then its budget is the shared one.
     shared = accounts.find_by_name(connection, name)
+    _check_new_names(connection, terms, name, is_new=shared is None)
     if shared is None and terms.budget is None:
         raise InputError(
             f"the ledger does not know {terms.dataset!r} yet: name its budget, the largest "
@@ -103,6 +111,35 @@ def _open(connection: sa.Connection, terms: AccountTerms, key: Key) -> Account:
     )
     accounts.check_key(account, key)
     return accounts.open_account(connection, account, terms.dataset)
+
+
+def _check_new_names(
+    connection: sa.Connection, terms: AccountTerms, name: str, *, is_new: bool
+) -> None:
+    """Refuse names that only look like those which the ledger knows, with budgets of their own."""
+    for new in (terms.dataset, name):
+        if new != new.strip():
+            raise InputError(
+                f"the name {new!r} begins or ends with a space; name {new.strip()!r} (dataset in "
+                "[ledger], or --dataset)."
+            )
+    if not is_new or terms.accept_similar_name:
+        return
+    known = [*accounts.list_accounts(connection)]
+    known += [one for _, names in accounts.list_accounts(connection).values() for one in names]
+    similar = next((one for one in known if _folded(one) == _folded(name)), None)
+    if similar is not None:
+        raise InputError(
+            f"the ledger knows {similar!r}, and {name!r} would have a budget of its own beside it; "
+            f"name {similar!r} (dataset in [ledger], or --dataset), or, if these are records of "
+            "others, say so by accept_similar_name = true (in [ledger], or --accept-similar-name)."
+        )
+
+
+def _folded(name: str) -> str:
+    """Return a name without regard to capitals, forms of letters and spaces at its ends."""
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return unicodedata.normalize("NFKC", folded).strip()
 
 
 def _check_same(pinned: Account, terms: AccountTerms, key: Key) -> None:

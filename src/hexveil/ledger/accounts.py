@@ -13,13 +13,32 @@ from hexveil.ledger import odometer, windows
 from hexveil.ledger.events import append, read_head
 from hexveil.ledger.promises import PURE, BudgetText, affordable_epsilon, shown_epsilon
 from hexveil.ledger.storage.tables import accounts, datasets, totals
-from hexveil.ledger.unit_losses import NORMALISATION
+from hexveil.ledger.unit_losses import FORMER_NORMALISATION, NORMALISATION, former_hashes
 from hexveil.ledger.windows import LIFETIME, label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.ledger.unit_losses import Key
+
+
+_CODES, _ID_SPACE = "; missing values ", "; ids of "
+"""What precedes them in the text of a pinned unit; units of earlier versions lack both."""
+
+
+def split_pinned(text: str) -> tuple[str, str, str]:
+    """Return unit, id space and codes of missing readings from the text of a pinned unit.
+
+    Examples
+    --------
+    >>> split_pinned("user-day (UTC); missing values -1,9999; ids of bus")
+    ('user-day (UTC)', 'bus', '-1,9999')
+    >>> split_pinned("user")
+    ('user', '', '')
+    """
+    rest, _, id_space = text.partition(_ID_SPACE)
+    unit, _, codes = rest.partition(_CODES)
+    return unit, id_space, codes
 
 
 @dataclass(frozen=True)
@@ -31,6 +50,9 @@ class Account:
     name : str
     unit : str
         "user", "user-day" or "user-week"; empty until the first release says.
+    id_space, missing_values : str
+        Name of what an id names, and codes of missing readings ("none" without any); empty until a
+        release says, as in ledgers of earlier versions.
     window : str
         "lifetime", "month" or "day".
     budget : Fraction
@@ -50,6 +72,14 @@ class Account:
     key: str
     ids: str = NORMALISATION
     delta: Fraction = PURE
+    id_space: str = ""
+    missing_values: str = ""
+
+    @property
+    def pinned_unit(self) -> str:
+        """The unit with codes of missing readings and id space, as the ledger stores them."""
+        codes = f"{_CODES}{self.missing_values}" if self.missing_values else ""
+        return f"{self.unit}{codes}" + (f"{_ID_SPACE}{self.id_space}" if self.id_space else "")
 
     @property
     def limit(self) -> BudgetText:
@@ -155,13 +185,12 @@ def set_budget(connection: sa.Connection, account: Account, budget: Fraction) ->
     return changed
 
 
-def set_unit(connection: sa.Connection, account: Account, unit: str) -> Account:
-    """Pin an account's privacy unit, as its first release decides, and return the account."""
-    append(connection, "unit", account=account.name, body={"unit": unit})
-    connection.execute(
-        sa.update(accounts).where(accounts.c.account == account.name).values(unit=unit)
-    )
-    return replace(account, unit=unit)
+def set_unit(connection: sa.Connection, pinned: Account) -> Account:
+    """Pin an account's privacy unit and what goes with it; return the account."""
+    account, body = pinned, {"unit": pinned.pinned_unit}
+    append(connection, "unit", account=account.name, body=body)
+    connection.execute(sa.update(accounts).where(accounts.c.account == account.name).values(body))
+    return pinned
 
 
 def check_key(account: Account, key: Key) -> None:
@@ -172,11 +201,30 @@ def check_key(account: Account, key: Key) -> None:
             f"{account.key}, this one {key.fingerprint}): under this one all units would look "
             "new. Name the file of the right key."
         )
-    if account.ids != NORMALISATION:
+    if account.ids not in (NORMALISATION, FORMER_NORMALISATION):
         raise InputError(
             f"the ledger's account {account.name!r} spells or hashes ids in another way "
             f"({account.ids}; here: {NORMALISATION}), in which units would look new. Use the "
             "version of hexveil that opened it."
+        )
+
+
+def check_former_units(
+    connection: sa.Connection,
+    account: Account,
+    key: Key,
+    ids: Sequence[bytes],
+    periods: Sequence[str] | None,
+) -> None:
+    """Refuse units that an earlier version booked under ids of other spellings."""
+    if account.ids == NORMALISATION:
+        return
+    hashes = former_hashes(ids, key, periods)
+    if odometer.read_balances(connection, account.name, LIFETIME, hashes).any():
+        raise InputError(
+            f"the ledger's account {account.name!r} has bookings of an earlier version, which took "
+            "7 and 7.0 for two ids, under such ids of these records: what they spent would be "
+            "forgotten. Use another account (account in [ledger], or --account)."
         )
 
 
@@ -223,7 +271,7 @@ def _sorted_rows(connection: sa.Connection, table: sa.Table) -> Sequence[Any]:
 def _pinned(account: Account) -> dict[str, str]:
     """Return the pinned properties, as the event and the table hold them."""
     return {
-        "unit": account.unit,
+        "unit": account.pinned_unit,
         "window": account.window,
         "budget": account.limit.text,
         "key": account.key,
@@ -240,6 +288,6 @@ def _parse_account(row: sa.Row[tuple[str, ...]]) -> Account:
             "the ledger's account is damaged: its budget is not a number; nothing was published. "
             "Restore the ledger from a copy."
         ) from None
-    return Account(
-        row.account, row.unit, row.window, budget.epsilon, row.key, row.ids, budget.delta
-    )
+    unit, id_space, codes = split_pinned(row.unit)
+    terms = (row.window, budget.epsilon, row.key, row.ids, budget.delta)
+    return Account(row.account, unit, *terms, id_space, codes)

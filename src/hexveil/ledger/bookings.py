@@ -109,7 +109,13 @@ def check_same_booking(history: Sequence[Event], losses: Losses, plan: bytes) ->
     reserved = last_reservation(history)
     booked = booked_losses(reserved)
     # Unit by unit: an equal total could hide a unit that loses more than was booked for it.
-    if booked.hashes != losses.hashes or (losses.pico_epsilons > booked.pico_epsilons).any():
+    spared = reserved.body.get("losses")
+    # Charged less than the rounded losses, which are then compared as they were (`spending`).
+    if booked.hashes != losses.hashes or (
+        (losses.pico_epsilons > booked.pico_epsilons).any()
+        if spared is None
+        else journal.digest(losses.to_bytes()) != spared
+    ):
         raise InputError(
             "this release was booked, and stopped, for other vehicles with the same counts; "
             "nothing was drawn for these. Release the records it was booked for, or declare a new "

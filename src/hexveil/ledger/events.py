@@ -156,6 +156,22 @@ def dataset_events(connection: sa.Connection, dataset: str) -> dict[str, tuple[E
     return histories
 
 
+def open_reservations(connection: sa.Connection, account: str, window: str) -> list[Event]:
+    """Return the reservations of an account in a window that were not returned, with losses."""
+    query = sa.select(events).where(
+        events.c.account == account, events.c.kind.in_(("reserved", "returned"))
+    )
+    found: dict[tuple[str, str], list[Event]] = {}
+    for row in connection.execute(query.order_by(events.c.entry)):
+        reserved = found.setdefault((row.dataset, row.request), [])
+        if row.kind == "returned":
+            del reserved[-1:]
+        else:
+            reserved.append(parse_event(row))
+    every = (event for reserved in found.values() for event in reserved)
+    return [event for event in every if event.body["window"] == window]
+
+
 def list_events(
     connection: sa.Connection,
     *,

@@ -22,13 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import Number, to_positive_fraction
-from hexveil.ledger import accounts, events, journal, windows
-from hexveil.ledger.account_terms import (
-    account_terms,
-    holder_key,
-    holder_key_file,
-    open_with_terms,
-)
+from hexveil.ledger import account_terms, accounts, events, journal, windows
 from hexveil.ledger.bookings import (
     Booking,
     check_rebookable,
@@ -39,12 +33,12 @@ from hexveil.ledger.bookings import (
 from hexveil.ledger.integrity import soundness
 from hexveil.ledger.integrity.verification import verify
 from hexveil.ledger.promises import PURE, check_same_promise, cost_fields
-from hexveil.ledger.spending import pin_unit, refund_losses, spend_losses
+from hexveil.ledger.spending import exact_fields, pin_unit, refund_losses, spend_losses
 from hexveil.ledger.storage import disk_space, draw_lock
 from hexveil.ledger.storage.databases import connect, describe_address, transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
     from fractions import Fraction
     from pathlib import Path
@@ -84,17 +78,19 @@ class Ledger:
     account : str, optional
         Name of the budget, where several data sets of one population share it; the data set's own
         by default.
+    accept_similar_name : bool, optional
+        Whether an account may be opened beside one whose name differs in capitals or spaces alone.
 
     Raises
     ------
     InputError
-        On a name that is empty, a budget that is not positive, an address that is no ledger's, or
-        an argument that differs from the pinned one.
+        On a name that is empty, or new and much like a known one, a budget that is not positive,
+        an address that is no ledger's, or an argument that differs from the pinned one.
     StorageError
         If the database cannot be used.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  keyword-only, a term of the account each
         self,
         url: str | Path,
         *,
@@ -104,19 +100,24 @@ class Ledger:
         window: str | None = None,
         account: str | None = None,
         delta: Number | None = None,
+        accept_similar_name: bool = False,
     ) -> None:
-        terms = account_terms(dataset, budget, window, account, delta)
+        asked = (dataset, budget, window, account, delta)
+        terms = account_terms.account_terms(*asked, accept_similar_name=accept_similar_name)
         self.dataset = dataset
         self._engine = connect(url)
-        self._key_file = holder_key_file(self._engine, url, key)
+        self._key_file = account_terms.holder_key_file(self._engine, url, key)
         self._reserved_space: dict[int, disk_space.ReservedSpace | None] = {}
         """Disk space reserved for the results of draws that began, by their entries."""
         # One transaction: two processes that open a new ledger must not both make its key.
         with transaction(self._engine) as connection:
             existing = accounts.find(connection, dataset)
             is_new = existing is None and not events.read_head(connection).entry
-            self._key = holder_key(self._key_file, new=is_new)
-            self._account = open_with_terms(connection, existing, terms, self._key).name
+            self._key = account_terms.holder_key(self._key_file, new=is_new)
+            known = accounts.list_accounts(connection)
+            opened = account_terms.open_with_terms(connection, existing, terms, self._key)
+            self._account, self.opened = opened.name, opened.name not in known
+            """`opened`: whether the account is new, with a budget of its own."""
 
     def __repr__(self) -> str:
         return f"Ledger(dataset={self.dataset!r}, account={self._account!r})"
@@ -138,7 +139,7 @@ class Ledger:
 
     @property
     def account(self) -> Account:
-        """The account with its budget, window and privacy unit."""
+        """The account with its terms."""
         with transaction(self._engine) as connection:
             return self._read_account(connection)
 
@@ -186,11 +187,17 @@ class Ledger:
                 return None
             return journal.load_plan(connection, last_reservation(history).body["plan"])
 
+    def refuse_former_units(self, ids: Sequence[bytes], periods: Sequence[str] | None) -> None:
+        """Refuse ids, with their periods, that earlier versions booked as text such as 7.0."""
+        with transaction(self._engine) as connection:
+            account = self._read_account(connection)
+            accounts.check_former_units(connection, account, self._key, ids, periods)
+
     def drawing(self) -> AbstractContextManager[None]:
         """Return the lock under which one process at a time books and draws."""
         return draw_lock.exclusive_draw(self._engine)
 
-    def reserve(
+    def reserve(  # noqa: PLR0913  keyword-only, a fact of the booking each
         self,
         request: str,
         losses: Losses,
@@ -199,6 +206,8 @@ class Ledger:
         facts: Mapping[str, str],
         plan: bytes,
         delta: Fraction = PURE,
+        id_space: str = "",
+        missing_values: str = "",
     ) -> Booking:
         """Return the booking of a request; book it now unless it was booked before.
 
@@ -211,7 +220,8 @@ class Ledger:
         BudgetError
             If a unit would lose more than the budget allows; nothing is booked.
         InputError
-            If earlier releases of the account promise another privacy unit, the request was
+            If earlier releases of the account promise another privacy unit, count ids of something
+            else or drop other values (both "" where not known), the request was
             abandoned or lost too often, or it is booked without numbers for other units or by
             another plan: then noise would be drawn for units that were not charged.
         """
@@ -233,10 +243,11 @@ class Ledger:
             check_rebookable(history)
             account = self._read_account(connection)
             check_same_promise(self._account, account.delta, delta)
-            account = pin_unit(connection, account, privacy_unit)
+            account = pin_unit(connection, account, privacy_unit, id_space, missing_values)
             # Read once: the window that is charged must be that of the event's own time.
             moment = windows.now(events.read_head(connection).at)
-            spend_losses(connection, account, losses, moment, is_repeated=bool(history))
+            repeated = bool(history)
+            fitted = spend_losses(connection, account, losses, moment, is_repeated=repeated)
             reserved = events.append(
                 connection,
                 "reserved",
@@ -245,12 +256,13 @@ class Ledger:
                 request=request,
                 body={
                     "facts": dict(facts),
-                    **cost_fields(losses.largest, account.delta),
+                    **cost_fields(fitted.largest, account.delta),
+                    **exact_fields(losses, fitted),
                     "periods": list(losses.periods),
                     "plan": journal.store_plan(connection, plan),
                     "window": windows.label(account.window, moment),
                 },
-                units=losses.to_bytes(),
+                units=fitted.to_bytes(),
                 moment=moment,
             )
             booked = to_booking(connection, (*history, reserved))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import operator
 import os
+import re
 import secrets
 import shlex
 from dataclasses import dataclass, field
@@ -39,11 +40,18 @@ MAX_PICO_EPSILON = 2**62
 HASH_BYTES = 16
 """Bytes of a hash."""
 
-NORMALISATION = "canonical text 1, then 0x1f and the period; blake2b, 16 bytes"
+NORMALISATION = "canonical text 2, then 0x1f and the period; blake2b, 16 bytes"
 """Scheme that turns an id into a hash; pinned by the ledger. Its number is `CANONICAL_IDS`."""
 
 KEY_BYTES = 32
 MIN_KEY_BYTES = 16
+
+
+FORMER_NORMALISATION = NORMALISATION.replace("text 2", "text 1")
+"""The scheme of earlier versions: the same but for ids that are text such as 7.0."""
+FORMER_ZEROS = 9
+"""Zeros behind the point of such ids that are looked for."""
+_WHOLE = re.compile(rb"-?(0|[1-9][0-9]*)")
 
 
 @dataclass(frozen=True)
@@ -122,6 +130,24 @@ def make_key(path: Path) -> Key:
     return key
 
 
+def former_hashes(
+    ids: Sequence[bytes], key: Key, periods: Sequence[str] | None = None
+) -> list[bytes]:
+    """Return the hashes that earlier versions gave ids which are whole numbers now.
+
+    They took text of a whole number with a point and zeros, such as 7.0, for an id of its own.
+    """
+    labels = [""] * len(ids) if periods is None else periods
+    spelled = (
+        (sign + unit + b"." + zeros * b"0", label)
+        for unit, label in zip(ids, labels, strict=True)
+        if _WHOLE.fullmatch(unit)
+        for sign in ((b"", b"-") if unit == b"0" else (b"",))
+        for zeros in range(1, FORMER_ZEROS + 1)
+    )
+    return [*_hash_units(spelled, {label: label.encode() for label in set(labels)}, key)]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Losses:
     """Losses of the units of one release, sorted by hash; only the units' identities are private.
@@ -136,12 +162,15 @@ class Losses:
         Which of `periods` a unit is of.
     periods : tuple of str
         Days or weeks; one empty text where the unit is a user.
+    limit : Fraction or None
+        Exact bound on the loss of a unit, of which its whole number of pico-epsilon was rounded up.
     """
 
     hashes: list[bytes]
     pico_epsilons: NDArray[np.int64]
     period: NDArray[np.int64]
     periods: tuple[str, ...] = ("",)
+    limit: Fraction | None = None
 
     def __post_init__(self) -> None:
         sizes = {len(self.hashes), self.pico_epsilons.size, self.period.size}
@@ -222,7 +251,8 @@ def hash_losses(
         # reduceat fails on an empty list of starts.
         np.add.reduceat(pico_epsilons[losing][order], starts) if starts.size else pico_epsilons[:0]
     )
-    return Losses(hashes, added, period[losing][order][starts], tuple(names) or ("",))
+    periods_of_units = period[losing][order][starts]
+    return Losses(hashes, added, periods_of_units, tuple(names) or ("",), max_loss)
 
 
 def _hash_units(

@@ -93,6 +93,7 @@ __all__ = [
     "Unmetered",
     "Values",
     "execute",
+    "rehearse",
     "replay",
 ]
 
@@ -328,6 +329,29 @@ def replay(allocation: StagedPlan, rows: Mapping[str, Ints]) -> Outputs:
         row = rows.get(stage.name, np.zeros((1, 0), dtype=np.int64))
         earlier = earlier.extended(stage.name, stage.entries, np.atleast_2d(row))
     return earlier
+
+
+def rehearse(allocation: StagedPlan) -> Outputs:
+    """Return outputs of the shape that a release's have, of zeros: nothing is measured or drawn.
+
+    They are decoded before a release is booked, since an error afterwards would cost the budget.
+    """
+    earlier = Outputs()
+    while (stage := allocation.next_stage(earlier)) is not DONE:
+        drawn = np.zeros((1, sum(_n_numbers(noise) for noise in stage.noise(earlier))), np.int64)
+        earlier = earlier.extended(stage.name, stage.entries, stage.row(drawn, earlier))
+    return earlier
+
+
+def _n_numbers(request: NoiseRequest) -> int:
+    """Return how many numbers a query's noise is for."""
+    match request:
+        case LaplaceNoise(scales):
+            return int(np.atleast_2d(scales).shape[1])
+        case GaussianNoise(deviations):
+            return int(np.atleast_2d(deviations).shape[1])
+        case NoisyMax():
+            return 1
 
 
 def _prepared(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
+from hexveil.base.items import items_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,7 +113,10 @@ def _parsed(given: object) -> Area:
         if geometry["type"] != "Polygon" or len(geometry["coordinates"]) != 1:
             raise ValueError("not a polygon of one ring")
         return Polygon(tuple((float(p[0]), float(p[1])) for p in geometry["coordinates"][0]))
-    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+    if isinstance(given, (set, frozenset)) and not all(isinstance(one, str) for one in given):
+        raise TypeError("degrees and corners have an order")
+    given = [] if isinstance(given, str) else items_of(given)
+    if not given:
         raise TypeError("not a sequence")
     if all(isinstance(one, (list, tuple)) for one in given):
         return Polygon(tuple((float(lon), float(lat)) for lon, lat in given))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import zoneinfo
 from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
@@ -17,12 +18,15 @@ import numpy as np
 
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
+from hexveil.base.items import items_of, natural_order
 from hexveil.model.areas import Area, area_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection
 
     from numpy.typing import NDArray
+
+    DeclaredValues = Collection[str] | Collection[Collection[str]] | Mapping[str, Collection[str]]
 
 DAY = 86_400
 _STEP = {"min": 60, "h": 3_600, "d": DAY}
@@ -45,6 +49,12 @@ def slot_seconds(timeslot: str) -> int:
             'write for example "15min", "1h", "6h", "1d", or leave it out ("none").'
         )
     return seconds
+
+
+def _slot_text(seconds: int) -> str:
+    """Return the length of a slot as text, in the largest unit that is whole."""
+    unit = next(name for name, step in reversed(_STEP.items()) if seconds % step == 0)
+    return f"{seconds // _STEP[unit]}{unit}"
 
 
 def zone(timezone: str) -> zoneinfo.ZoneInfo:
@@ -95,7 +105,8 @@ class Cells:
         if self.slot not in ("calendar", "pooled"):
             raise InputError(f'slot must be "calendar" or "pooled", got {self.slot!r}.')
         if self.timeslot is not None:
-            slot_seconds(self.timeslot)
+            # One text for one length: cells of "60min" and of "1h" are the same.
+            object.__setattr__(self, "timeslot", _slot_text(slot_seconds(self.timeslot)))
             if self.timezone is None:
                 raise InputError(
                     "timezone is needed for timeslots: name the local clock (--timezone), "
@@ -114,20 +125,22 @@ class Cells:
 class Labels:
     """Cells that are combinations of public columns: route, ward, origin and hour.
 
-    `values` declares the values of each column, for private presence alone.
+    `values` declares the values of each column, for private presence alone: a list for each column
+    in their order, or a mapping of column to list; of one column its list may stand alone. In
+    whichever order values are written, cells are in the order of numbers and letters.
 
     Examples
     --------
     >>> Labels("route_id", "hour").columns
     ('route_id', 'hour')
+    >>> Labels("ward", values={"ward": ["x", "a"]}).values
+    (('a', 'x'),)
     """
 
     columns: tuple[str, ...]
     values: tuple[tuple[str, ...], ...] | None = field(default=None, repr=False)
 
-    def __init__(
-        self, *columns: str, values: Sequence[str] | Sequence[Sequence[str]] | None = None
-    ) -> None:
+    def __init__(self, *columns: str, values: DeclaredValues | None = None) -> None:
         if not columns or not all(isinstance(c, str) and c for c in columns):
             raise InputError(
                 'Labels needs at least one column name, like Labels("route_id"); OneCell() makes '
@@ -140,21 +153,36 @@ class Labels:
 
 
 def _declared_values(
-    columns: tuple[str, ...], values: Sequence[str] | Sequence[Sequence[str]] | None
+    columns: tuple[str, ...], values: DeclaredValues | None
 ) -> tuple[tuple[str, ...], ...] | None:
     """Return the declared values of each column; those of a single column may stand alone."""
     if values is None:
         return None
-    listed: list[str | Sequence[str]] = list(values)
-    # One column: its values may be written without a list around them.
-    if len(columns) == 1 and all(isinstance(one, str) for one in listed):
-        listed = [tuple(map(str, listed))]
-    if len(listed) != len(columns) or any(isinstance(one, str) or not one for one in listed):
-        raise InputError(
-            f"values must list the values of each label column ({', '.join(columns)}), as a list "
-            "per column."
-        )
-    return tuple(tuple(map(str, column)) for column in listed)
+    forms = f"list the values of each label column ({', '.join(columns)}), as a list per column"
+    if isinstance(values, str):
+        raise InputError(f"values is one text, {values!r}; {forms}.")
+    if isinstance(values, Mapping):
+        if set(values) != set(columns):
+            raise InputError(f"values must {forms}; it names {', '.join(map(repr, values))}.")
+        listed = [values[column] for column in columns]
+    else:
+        listed = items_of(values)
+        # One column: its values may be written without a list around them.
+        if len(columns) == 1 and not any(_is_list(one) for one in listed):
+            listed = [listed]
+        elif isinstance(values, (set, frozenset)):
+            raise InputError(f"values is a set of lists, which have no order; {forms}.")
+    if len(listed) != len(columns) or not all(map(_is_list, listed)):
+        raise InputError(f"values must {forms}.")
+    texts = [tuple(map(str, items_of(column))) for column in listed]
+    if not all(texts):
+        raise InputError(f"values must {forms}; one of them is empty.")
+    return tuple(tuple(sorted(column, key=natural_order)) for column in texts)
+
+
+def _is_list(value: object) -> bool:
+    """Return whether a value holds several ones: no text, number or mapping."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
 
 ALL_RECORDS = "all"

@@ -49,6 +49,11 @@ class FactsByColumn(Generic[Facts]):
         return self.leading.privacy_unit
 
     @property
+    def id_space(self) -> str:
+        """Name of what an id names in all columns."""
+        return self.leading.id_space
+
+    @property
     def identity(self) -> Mapping[str, str]:
         """Request of the first column; clocks and selection are common to all."""
         return self.leading.identity

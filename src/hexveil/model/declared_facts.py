@@ -37,6 +37,8 @@ class DeclaredFacts:
         The declared reading: columns, repeats, selection, version; no count of anything.
     bins : FineBins or None
         Bins in which records are counted; None unless statistics of distributions were asked for.
+    id_space : str
+        Name of what an id names, which an account pins; "" if not known.
     """
 
     grid: DeclaredGrid
@@ -47,6 +49,7 @@ class DeclaredFacts:
     days: tuple[int, int] | None = None
     identity: Mapping[str, str] = field(default_factory=dict)
     bins: FineBins | None = None
+    id_space: str = ""
 
     @property
     def cells(self) -> CellTable:

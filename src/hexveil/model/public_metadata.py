@@ -136,6 +136,8 @@ class PublicMetadata:
         None where the records are not at hand: sums made elsewhere, saved plans.
     bins : FineBins or None
         Bins in which records were counted, for statistics of distributions; None without any.
+    id_space : str
+        Name of what an id names, which an account pins; "" if not known.
     """
 
     occupancy: Occupancy
@@ -148,3 +150,4 @@ class PublicMetadata:
     identity: Mapping[str, str] = field(default_factory=dict)
     recount: Recount | None = field(default=None, repr=False)
     bins: FineBins | None = field(default=None, repr=False)
+    id_space: str = ""

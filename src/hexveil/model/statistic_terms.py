@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from hexveil.base.errors import InputError
+from hexveil.base.items import items_of
 from hexveil.base.rational import decimal_text, to_fraction
 from hexveil.model.fine_bins import FineBins
 
@@ -41,6 +42,7 @@ MAX_TERMS = 40
 """Statistics of one request."""
 _QUANTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,6})?)")
 _SHARE = re.compile(r"share\s*(<=|>=|<|>)\s*([-+]?\d[\d.]*(?:[eE][-+]?\d+)?)")
+_HISTOGRAM = re.compile(r"histogram(?::([1-9]|1\d|20))?")
 _WORDS = {"<": "below", "<=": "at_most", ">": "above", ">=": "at_least"}
 _SHARE_PREFIX = re.compile(r"share_(below|at_most|above|at_least)_(minus_)?(\d+(?:_\d+)?)")
 Estimator = Literal["auto", "ranks", "bins"]
@@ -130,8 +132,12 @@ class Histogram:
     """The shares of a cell's records in bins of equal width over the bounds."""
 
     n_bins: int = HISTOGRAM_BINS
-    text = "histogram"
     column = "histogram"
+
+    @property
+    def text(self) -> str:
+        """Canonical text; "histogram:10" of fewer bins than by default."""
+        return self.column if self.n_bins == HISTOGRAM_BINS else f"{self.column}:{self.n_bins}"
 
     def edges(self, lattice: ValueLattice) -> Ints:
         """Return the upper ends of the bins, in quanta above the lower bound."""
@@ -159,12 +165,12 @@ def parse_statistics(asked: Sequence[str] | str) -> tuple[tuple[str, ...], tuple
     >>> moments, [term.text for term in terms]
     (('mean',), ['p50', 'p85', 'share<10'])
     """
-    names = (asked,) if isinstance(asked, str) else tuple(asked)
+    names = tuple(items_of(asked))
     if not names or len(names) > MAX_TERMS:
         raise InputError(f"statistics must be 1 to {MAX_TERMS} of {FORMS}, got {len(names)}.")
     moments = tuple(name for name in MOMENTS if name in names)
     terms = [_parse(name) for name in names if name not in MOMENTS]
-    if len(moments) + len(terms) < len(names) or len({_identity(t) for t in terms}) < len(terms):
+    if len(moments) + len(terms) < len(names) or len({term.column for term in terms}) < len(terms):
         raise InputError(
             "statistics must each be asked once; two texts, such as 'p50' and 'p50.0', can name "
             "the same one."
@@ -174,7 +180,19 @@ def parse_statistics(asked: Sequence[str] | str) -> tuple[tuple[str, ...], tuple
 
 def distribution_terms(asked: Sequence[str] | str) -> tuple[Term, ...]:
     """Return the statistics of distributions among those asked; none of none."""
-    return parse_statistics(asked)[1] if asked else ()
+    return parse_statistics(asked)[1] if items_of(asked) else ()
+
+
+def on_lattice(terms: Sequence[Term], lattice: ValueLattice) -> tuple[Term, ...]:
+    """Return the statistics on a lattice: a histogram has at most a bin for each quantum.
+
+    Values that are whole numbers from 0 to 10 have a histogram of ten bins, the first of which
+    holds 0 and 1.
+    """
+    return tuple(
+        Histogram(min(term.n_bins, lattice.span_quanta)) if isinstance(term, Histogram) else term
+        for term in terms
+    )
 
 
 def has_distribution(asked: Sequence[str] | str) -> bool:
@@ -182,7 +200,7 @@ def has_distribution(asked: Sequence[str] | str) -> bool:
 
     Of unknown names some begin like them: their own message helps most.
     """
-    names = (asked,) if isinstance(asked, str) else tuple(asked)
+    names = items_of(asked)
     return any(
         isinstance(name, str) and re.match(r"\s*(p\d|share|histogram)", name) for name in names
     )
@@ -190,8 +208,8 @@ def has_distribution(asked: Sequence[str] | str) -> bool:
 
 def _parse(name: object) -> Term:
     text = name.strip() if isinstance(name, str) else ""
-    if text == Histogram.text:
-        return Histogram()
+    if match := _HISTOGRAM.fullmatch(text):
+        return Histogram(int(match[1] or HISTOGRAM_BINS))
     if match := _QUANTILE.fullmatch(text):
         level = Fraction(match[1]) / 100
         if not level:
@@ -208,10 +226,6 @@ def _parse(name: object) -> Term:
     if match := _SHARE.fullmatch(text):
         return Share(match[1], to_fraction(match[2], f"threshold of {text!r}"))
     raise InputError(f"statistics must be some of {FORMS}, got {name!r}.")
-
-
-def _identity(term: Term) -> tuple[object, ...]:
-    return (term.text,)
 
 
 def _order(term: Term) -> tuple[int, Fraction, str]:
@@ -239,14 +253,15 @@ def term_of(name: str) -> Term | None:
     >>> term_of("share_at_least_7_5"), term_of("histogram_07"), term_of("mean")
     (Share(sign='>=', threshold=Fraction(15, 2)), Histogram(n_bins=20), None)
     """
-    if name == Histogram.text or re.fullmatch(r"histogram_\d+", name):
+    if re.fullmatch(r"histogram_\d+", name):
         return Histogram()
     if match := _SHARE_PREFIX.fullmatch(name):
         signs = {word: sign for sign, word in _WORDS.items()}
         number = Fraction(match[3].replace("_", "."))
         return Share(signs[match[1]], -number if match[2] else number)
     text = name.replace("_", ".")
-    return _parse(text) if _QUANTILE.fullmatch(text) or _SHARE.fullmatch(name) else None
+    forms = (_QUANTILE.fullmatch(text), _SHARE.fullmatch(name), _HISTOGRAM.fullmatch(name))
+    return _parse(text) if any(forms) else None
 
 
 def statistic_columns(statistics: Sequence[str]) -> dict[str, str]:

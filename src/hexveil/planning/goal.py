@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from hexveil.base.rational import decimal_text
+from hexveil.base.items import items_of
+from hexveil.base.rational import decimal_text, to_fraction
 from hexveil.planning.columns.column_codec import columns_goal
 from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_codec import distribution_goal
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.rational import Number
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
     from hexveil.planning.plan import Plan
     from hexveil.planning.request import Request
@@ -82,9 +84,31 @@ def mechanism_text(mechanism: ThresholdMechanism | CellMechanism) -> str:
     """Return a mechanism's name, with the fields of one that is a data class."""
     if not dataclasses.is_dataclass(mechanism) or not dataclasses.fields(mechanism):
         return mechanism.name
+    spelled = _spelled(mechanism)
     # repr of a double is exact, and sorted keys do not depend on the order of fields.
-    arguments = {f.name: repr(getattr(mechanism, f.name)) for f in dataclasses.fields(mechanism)}
-    return f"{mechanism.name} {json.dumps(arguments, sort_keys=True)}"
+    arguments = {f.name: repr(getattr(spelled, f.name)) for f in dataclasses.fields(spelled)}
+    return f"{spelled.name} {json.dumps(arguments, sort_keys=True)}"
+
+
+def _spelled(owner: Any) -> Any:  # noqa: ANN401  a mechanism or a prior
+    """Return a mechanism, or a prior, with each argument in one of its spellings."""
+    fields = (field for field in dataclasses.fields(owner) if field.init)
+    return dataclasses.replace(
+        owner, **{f.name: _argument(getattr(owner, f.name), f) for f in fields}
+    )
+
+
+def _argument(value: object, field: dataclasses.Field[Any]) -> object:
+    """Return numbers as its default or type has them, lists as tuples."""
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return tuple(_argument(item, field) for item in items_of(value))
+    if dataclasses.is_dataclass(value):
+        return _spelled(value)
+    if field.type == "Number":
+        number = to_fraction(cast("Number", value), field.name)
+        return decimal_text(number) if isinstance(field.default, str) else float(number)
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return float(cast("int", value)) if is_whole and "float" in str(field.type) else value
 
 
 def _exact(number: Fraction | None) -> str:

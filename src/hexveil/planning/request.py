@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -12,6 +12,7 @@ import numpy as np
 
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.base.errors import InputError
+from hexveil.base.items import in_order, items_of
 from hexveil.base.rational import Number, to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
 
@@ -181,7 +182,7 @@ def statistics(asked: Sequence[str] | str | None, error: ErrorKind) -> tuple[str
     """Return the names of the statistics in one order; raise InputError on others."""
     if asked is None:
         return ("mean", "variance") if error == "sum" else ("mean",)
-    names = (asked,) if isinstance(asked, str) else tuple(asked)
+    names = tuple(items_of(asked))
     # Duplicates would be published twice under one column name.
     unknown = [name for name in names if name not in STATISTICS]
     if unknown or not names or len(set(names)) < len(names):
@@ -253,8 +254,8 @@ def _per_cell(asked: object, name: str, span: Floats, names: tuple[str, ...]) ->
         if missing:
             raise InputError(f"target_error leaves out the cell {missing[0]}; give one for each.")
         bounds: list[object] = [asked[cell] for cell in names]
-    elif isinstance(asked, (list, tuple, np.ndarray)):
-        bounds = list(asked)
+    elif isinstance(asked, Iterable) and not isinstance(asked, str):
+        bounds = in_order(asked, "target_error")
         if len(bounds) != len(names):
             raise InputError(
                 f"target_error needs one number per cell ({len(names)}), got {len(bounds)}."

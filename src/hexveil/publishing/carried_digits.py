@@ -25,7 +25,7 @@ SHARE = 20.0
 MOST_DIGITS = 12
 _HAIR = 1e-6
 """Tolerance of rounding up or down, in steps."""
-_NEAREST = ("", "_noisy", "_raw", "_estimate", "_smoothed")
+_NEAREST = ("", "_noisy", "_raw", "_estimate", "_smoothed", "_centre")
 _SIDES = ("before", "after")
 """Numbers whose difference a comparison has."""
 _UPWARDS = ("_scale", "_bias", "_error", "_bound95", "_expected_error")

@@ -26,7 +26,7 @@ from hexveil.publishing.places import with_places
 from hexveil.publishing.readme import render_readme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing.catalogue.holder_statements import Catalogue
@@ -284,18 +284,36 @@ def _write_files(
     for name, content in descriptions.items():
         (folder / name).write_bytes(content)
     tell_share(WRITING, 0.75)
-    # The page offers the files that stand beside it.
-    page = _renderer(manifest)(
-        table,
-        manifest,
-        context=context,
-        geography=geography,
-        description=json.loads(descriptions[metadata_files.SCHEMA_ORG]),
-        files=sorted(path.name for path in folder.iterdir()),
-    )
+    drawn = {"context": context, "geography": geography}
+    page = render_page(table, manifest, descriptions, (p.name for p in folder.iterdir()), **drawn)
     (folder / PAGE).write_text(page, "utf-8")
     # Last: it has the checksum of every other file.
     receipt.write(folder, manifest)
+
+
+def render_page(
+    table: pa.Table,
+    manifest: dict[str, Any],
+    descriptions: Mapping[str, bytes],
+    names: Iterable[str],
+    **drawn: Any,  # noqa: ANN401  context and geography, see `report.render`
+) -> str:
+    """Return the page of a release, which offers the files that stand beside it.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    manifest : dict
+    descriptions : mapping of str to bytes
+        For portals, by file name.
+    names : iterable of str
+        Of the files beside it, also of those that are written after it.
+    **drawn
+        Context and geography, see `report.render`.
+    """
+    description = json.loads(descriptions[metadata_files.SCHEMA_ORG])
+    files = sorted({*names} - {PAGE, receipt.NAME, signing.NAME})
+    return _renderer(manifest)(table, manifest, description=description, files=files, **drawn)
 
 
 def _renderer(manifest: dict[str, Any]) -> Callable[..., str]:

@@ -159,6 +159,9 @@ def build_manifest(
             smoothed or {},
             posterior=any(statement["basis"] == "posterior" for statement in accuracy),
         ),
+        "occupancy": occupancy_section(
+            plan.occupancy.users_per_cell, plan.occupancy.records_per_cell
+        ),
         "occupancy_fingerprint": plan.occupancy.fingerprint,
         "request": request,
         "ledger": None if ledger is None else dict(ledger),
@@ -300,6 +303,11 @@ def loss_section(losses: NDArray[np.float64]) -> dict[str, Any]:
         "mean": float(losses.mean()),
         "at_zero": int((losses == 0).sum()),
     }
+
+
+def occupancy_section(users: NDArray[Any], records: NDArray[Any]) -> dict[str, int]:
+    """Return the section of a manifest about the sums of users and records over all cells."""
+    return {"pairs": int(users.sum()), "records": int(records.sum())}
 
 
 def square_section(booked: NDArray[np.float64], delta: Fraction) -> dict[str, Any]:

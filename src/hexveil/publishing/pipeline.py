@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from hexveil.base.errors import InputError
+from hexveil.base.items import items_of
 from hexveil.base.work_share import (
     DRAWS,
     ESTIMATES,
@@ -16,7 +17,7 @@ from hexveil.base.work_share import (
     share_of_work,
 )
 from hexveil.ledger import hash_losses
-from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, replay
+from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, rehearse, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
@@ -133,7 +134,7 @@ def release(
     computed, nothing is drawn twice under one booking, and only what the ledger stored is shown.
     """
     if isinstance(dataset, (PrivateDataset, PrivateColumns)):
-        if estimates not in ("raw", ("raw",)):
+        if items_of(estimates) != ["raw"]:
             raise InputError('estimates under private presence are ("raw",): leave them out.')
         return publish_presence(dataset, plan, ledger=ledger, accept_noise=accept_noise)
     if isinstance(plan, (PresencePlan, DeclaredColumnPlans)):
@@ -148,9 +149,13 @@ def release(
         if allocation.next_stage(Outputs()) is DONE:
             draw = _Draw(plan, allocation, Outputs(), replayed=False)
         else:
-            with share_of_work(RELEASING, 0.0, 0.4, DRAWS):
+            # An error that public facts decide must come before the booking.
+            rehearsal = _Draw(plan, allocation, rehearse(allocation), replayed=False)
+            with share_of_work(RELEASING, 0.0, 0.2):
+                _decode(dataset, rehearsal, book, request, smoothing=SMOOTHED in estimates)
+            with share_of_work(RELEASING, 0.2, 0.5, DRAWS):
                 draw = _book_and_draw(dataset, plan, book, request)
-    with share_of_work(RELEASING, 0.4, 1.0):
+    with share_of_work(RELEASING, 0.5, 1.0):
         return _decode(dataset, draw, book, request, smoothing=SMOOTHED in estimates)
 
 
@@ -205,6 +210,7 @@ def _book_and_draw(
     with book.drawing():
         # Selected again under the lock: another process may have booked its plan meanwhile.
         plan, allocation = _select_plan(dataset, plan, book)
+        book.refuse_former_units(units.ids(), units.periods())
         losses = allocation.losses()
         hashed = hash_losses(
             units.ids(), losses, book.key, max_loss=plan.booked_limit, periods=units.periods()
@@ -217,6 +223,8 @@ def _book_and_draw(
                 facts=request,
                 plan=book.plan_of(name) or encode_decisions(plan),
                 delta=plan.delta,
+                id_space=dataset.public.id_space,
+                missing_values=dataset.public.identity.get("drop_values", ""),
             )
         if booking.complete:
             return _replay(plan, allocation, booking)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from hexveil.base.errors import InputError
+from hexveil.base.items import items_of
 from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
 from hexveil.planning import Plan
@@ -95,8 +96,8 @@ def _check_columns(
 
 def _check_estimates(estimates: tuple[str, ...] | str, facts: PublicMetadata) -> None:
     """Refuse unknown estimates, and smoothing where there is nothing to borrow from."""
-    names = (estimates,) if isinstance(estimates, str) else tuple(estimates)
-    if names not in (("raw",), ("raw", SMOOTHED)):
+    names = set(items_of(estimates))
+    if names not in ({"raw"}, {"raw", SMOOTHED}):
         raise InputError(f'estimates must be ("raw",) or ("raw", "smoothed"), got {estimates!r}.')
     if SMOOTHED in names and facts.occupancy.n_cells < 2:
         raise InputError(

@@ -28,12 +28,12 @@ from hexveil.records.feasible_sums import (
 )
 from hexveil.records.private_presence.declared_reading import Protect, check_protect, terms_of
 from hexveil.records.private_presence.declared_sums import read_private_sums
-from hexveil.records.read_request import Rules
+from hexveil.records.read_request import SUMS_USER, Rules
 from hexveil.records.select import Select, refuse_no_cell, selection_counts
 from hexveil.records.sources.source_files import resolve_source
 from hexveil.records.sums_table import check_labels, nearest_bins, read_rows
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_names, quoted
-from hexveil.records.units import refuse_single_records, split_unit_ids
+from hexveil.records.units import refuse_single_records, split_unit_ids, warn_of_similar_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +64,7 @@ def from_sums(
     statistics: Sequence[str] | str = ...,
     protect: Literal["values"] = ...,
     dates: None = ...,
+    id_space: str | None = ...,
 ) -> Dataset: ...
 
 
@@ -84,6 +85,7 @@ def from_sums(
     statistics: Sequence[str] | str = ...,
     protect: Literal["presence"],
     dates: tuple[str, str] | None = ...,
+    id_space: str | None = ...,
 ) -> PrivateDataset: ...
 
 
@@ -103,6 +105,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     statistics: Sequence[str] | str = (),
     protect: Protect = "values",
     dates: tuple[str, str] | None = None,
+    id_space: str | None = None,
 ) -> Dataset | PrivateDataset:
     """Read a table of sums as public metadata and private sums per (cell, user).
 
@@ -150,6 +153,9 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         a usable count, sum, user or declared cell is left out without a word.
     dates : (str, str), optional
         With "presence": first and last declared day, for calendar slots, user-days and user-weeks.
+    id_space : str, optional
+        Name of what an id names, as for `read`; "user" by default. Name the records' column of ids,
+        where an account has releases of the records themselves, too.
 
     Returns
     -------
@@ -194,6 +200,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         privacy_unit,
         accept_single_records=accept_single_records,
         terms=terms_of(statistics, is_private=is_private),
+        id_space=id_space,
     )
     declared_version = quoted(version) if version else NOT_DECLARED
     if is_private:
@@ -207,7 +214,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         source, grid, None if form is None else 2 * form.places, by_bin=bool(rules.terms)
     )
     refuse_overflow(rows.n, rules.scale)
-    _refuse_single_records(rows, rules)
+    _check_ids(rows, rules)
     occupancy, sums, units, used, counts = _grouped(rows, rules)
     facts = PublicMetadata(
         occupancy=occupancy,
@@ -231,13 +238,15 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
             "timezone": rules.clock or "none",
         },
         bins=rules.bins,
+        id_space=rules.id_space or SUMS_USER,
     )
     return Dataset(facts, sums, units)
 
 
-def _refuse_single_records(rows: SumRows, rules: Rules) -> None:
-    """Refuse sums in which nearly every user has a single record, unless that is accepted."""
+def _check_ids(rows: SumRows, rules: Rules) -> None:
+    """Warn of ids that are much alike; refuse sums of single records, unless accepted."""
     units = split_unit_ids(rows.ids, rules.privacy_unit)
+    warn_of_similar_ids(units.users, SUMS_USER)
     if rules.accept_single_records or (rules.privacy_unit != "user" and units.days is None):
         return  # the users behind the units are not known
     user = np.asarray(units.users.dictionary_encode().indices)[rows.user]

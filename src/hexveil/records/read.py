@@ -78,6 +78,7 @@ def read(
     scratch: str | os.PathLike[str] | None = ...,
     format: RecordFormat = ...,
     statistics: Sequence[str] | str = ...,
+    id_space: str | None = ...,
 ) -> Dataset: ...
 
 
@@ -109,6 +110,7 @@ def read(
     scratch: str | os.PathLike[str] | None = ...,
     format: RecordFormat = ...,
     statistics: Sequence[str] | str = ...,
+    id_space: str | None = ...,
 ) -> PrivateDataset: ...
 
 
@@ -140,6 +142,7 @@ def read(
     scratch: str | os.PathLike[str] | None = ...,
     format: RecordFormat = ...,
     statistics: Sequence[str] | str = ...,
+    id_space: str | None = ...,
 ) -> Dataset | ColumnDatasets: ...
 
 
@@ -169,6 +172,7 @@ def read(
     scratch: str | os.PathLike[str] | None = ...,
     format: RecordFormat = ...,
     statistics: Sequence[str] | str = ...,
+    id_space: str | None = ...,
 ) -> PrivateDataset | PrivateColumns: ...
 
 
@@ -199,6 +203,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     scratch: str | os.PathLike[str] | None = None,
     format: RecordFormat = PLAIN,  # noqa: A002  the field of a run, and what users look for
     statistics: Sequence[str] | str = (),
+    id_space: str | None = None,
 ) -> Dataset | PrivateDataset | ColumnDatasets | PrivateColumns:
     """Read the records of a source as public metadata and private sums per (cell, user).
 
@@ -288,6 +293,10 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         Statistics that will be published, if there are quantiles, shares or histograms among them
         (`hexveil.plan`): records are then counted by bin of their value as well, with an edge at
         each threshold. A cache keeps them for the bins they were asked for.
+    id_space : str, optional
+        Name of what an id of `user` names, like "vehicle"; the name of the column by default. An
+        account pins it: the same vehicles under other ids would look unspent. Declare it where two
+        columns hold the same ids.
 
     Returns
     -------
@@ -323,7 +332,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
             time=time, privacy_unit=privacy_unit, cells=cells, quantum=column.quantum,
             select=select, repeats=repeats, value_unit=column.value_unit, max_bad_rows=max_bad_rows,
             accept_single_records=accept_single_records, memory=memory, version=version,
-            timezone=timezone, scratch=scratch, format=format, terms=terms,
+            timezone=timezone, scratch=scratch, format=format, terms=terms, id_space=id_space,
         )
         for column in value_columns(value, bounds, quantum, value_unit)
     ]  # fmt: skip
@@ -430,6 +439,7 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
     scratch: str | os.PathLike[str] | None,
     format: RecordFormat,  # noqa: A002  see `read`
     terms: tuple[Term, ...] = (),
+    id_space: str | None = None,
 ) -> ReadRequest:
     """Return the request of a reading, checked."""
     from hexveil.records.duckdb.session import check_memory  # noqa: PLC0415  the engine
@@ -446,6 +456,7 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
         max_bad_rows,
         accept_single_records,
         terms,
+        id_space,
     )
     # Quoted, so that no version can be spelled like the placeholder of a missing one.
     declared = None if isinstance(version, Mapping) or not version else quoted(str(version))

@@ -83,6 +83,18 @@ class RecordColumns:
         return join_pairs(self.by_role())
 
 
+SUMS_USER = "user"
+"""Column of ids in a table of sums."""
+
+
+def check_id_space(name: str | None) -> None:
+    """Refuse a name of an id space that is none."""
+    if name is not None and not (isinstance(name, str) and name and name == name.strip()):
+        raise InputError(
+            f'id_space must be a name without spaces at its ends, such as "vehicle", got {name!r}.'
+        )
+
+
 @dataclass(frozen=True)
 class Rules:
     """How records are checked and counted; see `hexveil.records.read` for each field."""
@@ -96,13 +108,16 @@ class Rules:
     max_bad_rows: float = 0.1
     accept_single_records: bool = False
     terms: tuple[Term, ...] = ()
+    id_space: str | None = None
 
     def __post_init__(self) -> None:
+        check_id_space(self.id_space)
         if not isinstance(self.cells, (Cells, Labels)):
             kind = type(self.cells).__name__
             raise InputError(f"cells must be Cells(...), Labels(...) or OneCell(), got {kind}.")
         if not isinstance(self.select, Select):
             raise InputError(f"select must be Select(...), got {type(self.select).__name__}.")
+        self.select.check_codes(self.scale.lower, self.scale.upper)
         if self.privacy_unit not in UNITS:
             raise InputError(
                 f"privacy_unit must be one of {', '.join(UNITS)}, got {self.privacy_unit!r}."
@@ -212,6 +227,11 @@ class ReadRequest:
                 f"value and {roles[0]} cannot be the same column: who reported when and where is "
                 "public, the value is what is protected; name another column for one of them."
             )
+
+    @property
+    def id_space(self) -> str:
+        """Name of what an id names, which accounts pin: the declared one, or the user column's."""
+        return self.rules.id_space or strip_value_members(self.columns.user)
 
     @property
     def column_names(self) -> frozenset[str]:

@@ -12,6 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
+from hexveil.base.items import in_order, items_of
 from hexveil.base.rational import decimal_text, to_fraction
 
 if TYPE_CHECKING:
@@ -35,7 +36,11 @@ class Select:
     top : int or None
         Only this many cells of most records; ties go to the smaller cell.
     drop_values : tuple of Fraction
-        Values that mean no reading. Whether a record has one is then assumed to be public.
+        Codes of a missing reading, at most 8, such as -1 or 9999. Whether a record has one is then
+        assumed to be public; an account takes one list of them.
+    accept_value_dependent_counts : bool
+        Whether such a code may lie strictly within the bounds, where it could be a reading: then
+        counts tell exactly how many records have that value.
 
     Examples
     --------
@@ -49,6 +54,7 @@ class Select:
     min_users: int = 10
     top: int | None = None
     drop_values: tuple[Fraction, ...] = ()
+    accept_value_dependent_counts: bool = False
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -60,9 +66,32 @@ class Select:
             # Normalised once, so that equal selections are equal objects and describe themselves
             # equally.
             object.__setattr__(self, name, value)
+        if not isinstance(self.accept_value_dependent_counts, bool):
+            raise InputError(
+                "accept_value_dependent_counts must be true or false, got "
+                f"{self.accept_value_dependent_counts!r}."
+            )
         _check_integer(self.min_users, "min_users")
         if self.top is not None:
             _check_integer(self.top, "top")
+
+    def check_codes(self, lower: Fraction, upper: Fraction) -> None:
+        """Refuse missing-value codes that could be readings, unless that was accepted.
+
+        Raises
+        ------
+        InputError
+            If a code lies strictly within the bounds.
+        """
+        inside = [decimal_text(code) for code in self.drop_values if lower < code < upper]
+        if inside and not self.accept_value_dependent_counts:
+            raise InputError(
+                f"drop_values: {inside[0]} lies within the bounds, so that it could be a reading, "
+                "and the count of dropped records would tell exactly how many have it; name codes "
+                "outside the bounds, or accept that these counts depend on values: "
+                "accept_value_dependent_counts = true (in [select], or "
+                "--accept-value-dependent-counts)."
+            )
 
     @property
     def days(self) -> tuple[int, int] | None:
@@ -115,6 +144,8 @@ def refuse_no_cell(everything: int, enough: int, min_users: int) -> None:
         )
 
 
+MAX_CODES = 8
+"""Missing-value codes of a reading: each has an exact public count."""
 _EPOCH = date(1970, 1, 1).toordinal()
 LARGEST_INTEGER = 10**15
 """More cells or users than there can be, and still a number for the engine."""
@@ -146,12 +177,11 @@ def _hours(value: object) -> tuple[int, ...]:
     return tuple(sorted(hours))
 
 
-def _items(value: Any) -> list[Any]:  # noqa: ANN401  whatever a caller wrote
+def _items(value: object) -> list[Any]:
+    """Return the parts of a text, or the items of any container."""
     if isinstance(value, str):
         return [item for item in value.split(",") if item.strip()]
-    if isinstance(value, (list, tuple, set, frozenset, range)):
-        return list(value)
-    return [value]
+    return items_of(value)
 
 
 def _dates(value: object) -> tuple[str, str]:
@@ -171,7 +201,8 @@ def _dates(value: object) -> tuple[str, str]:
 def _box(value: object) -> tuple[float, float, float, float]:
     try:
         # Through the exact text, so that 72.6 and "72.6" select the same records.
-        west, south, east, north = (float(to_fraction(v, "box")) for v in _items(value))
+        sides = _items(value) if isinstance(value, str) else in_order(value, "box")
+        west, south, east, north = (float(to_fraction(side, "box")) for side in sides)
     except (ValueError, TypeError):
         raise InputError(
             "box must be four numbers, west, south, east, north in degrees, "
@@ -186,4 +217,10 @@ def _box(value: object) -> tuple[float, float, float, float]:
 
 
 def _values(value: object) -> tuple[Fraction, ...]:
-    return tuple(sorted({to_fraction(v, "drop_values") for v in _items(value)}))
+    codes = tuple(sorted({to_fraction(v, "drop_values") for v in _items(value)}))
+    if len(codes) > MAX_CODES:
+        raise InputError(
+            f"drop_values takes at most {MAX_CODES} codes of a missing reading, got {len(codes)}; "
+            "it is no filter of values, whose counts are private."
+        )
+    return codes

@@ -3,14 +3,16 @@
 Ids are in their canonical text, so that one vehicle is one unit in every release, whatever type a
 column or a library gives its id:
 
-- text, UUIDs and enumerations as they are, byte for byte; booleans as "true" and "false"; dates as
-  "2026-11-20"; bytes as DuckDB writes them;
+- text, UUIDs and enumerations as they are, byte for byte, but for whole numbers that went through
+  a column of floats or decimals: "7.0" and "7.00" are "7", and "-0.0" is "0" ("007", "007.0",
+  "7.5" and "1e3" stay);
+- dates as "2026-11-20"; bytes as DuckDB writes them;
 - whole numbers in decimal digits, without a point; decimals too, where they are whole, and else
   without zeros that end their fraction: 7 and 7.00 are "7", 7.50 is "7.5";
 - floats, where they are whole and below 2^53 in size (2^24 of 32 bits): 7.0 is "7", minus zero is
   "0", NaN is no id. Any other float is refused, for it names no vehicle exactly;
 - numbers in JSON as whole numbers or floats, by whether they have a point or an exponent;
-- empty text is no id, and times and nested fields are refused.
+- empty text is no id, nor is true or false in JSON; times, booleans and nested fields are refused.
 
 The expressions are in `records.duckdb.canonical_ids` and `records.sql.dialects`; tables in
 memory are prepared in `records.sources`.
@@ -22,12 +24,16 @@ file: it leaves this type only for the ledger's keyed hash.
 from __future__ import annotations
 
 import re
+import warnings
+from collections import Counter
 from dataclasses import dataclass
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hexveil.base.arrow_numbers import to_arrow
 from hexveil.base.errors import HexveilError, InputError
@@ -37,13 +43,18 @@ if TYPE_CHECKING:
 
     from hexveil.model.public_metadata import Unit
 
-CANONICAL_IDS = 1
+CANONICAL_IDS = 2
 """The version of this canonical text; the ledger's `NORMALISATION` names it too."""
+WHOLE_WITH_ZEROS = "-?(0|[1-9][0-9]*)[.]0+"
+"""Pattern of a whole number's text that went through a column of floats or decimals."""
 MIN_USERS_CHECKED = 30
 """Users below whom nothing is concluded from how many have a single record: a few rows that show
 what records look like are often of as many vehicles."""
 MAX_SINGLE_SHARE = 0.9
 """Share of users above which single records are taken for a wrong column."""
+_NUMERIC = r"^\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,9})?\s*$"
+_PLAIN = "^(0|-?[1-9][0-9]{0,39})$"
+_LONGEST = 40
 EPOCH = date(1970, 1, 1)
 _DATE = len("2026-11-20")
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -89,6 +100,19 @@ class Units:
             int(day): (EPOCH + timedelta(int(day))).isoformat() for day in np.unique(self.days)
         }
         return [names[int(day)] for day in self.days]
+
+
+def canonical_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return ids of text in their canonical text.
+
+    Examples
+    --------
+    >>> canonical_texts(pa.chunked_array([["7.0", "-0.00", "007.0", "7.5"]])).to_pylist()
+    ['7', '0', '007.0', '7.5']
+    """
+    whole = pc.match_substring_regex(texts, f"^{WHOLE_WITH_ZEROS}$")
+    number = pc.replace_substring_regex(texts, r"^-?(0)?[.]0+$|[.]0+$", r"\1")
+    return pc.if_else(whole, number, texts)
 
 
 def split_unit_ids(users: pa.Array, unit: Unit) -> Units:
@@ -164,6 +188,57 @@ def refuse_inexact_ids(n: int, column: str) -> None:
             f"in their type (records: {n}), so that vehicles could be taken for one another; write "
             "ids as text or whole numbers."
         )
+
+
+class SimilarIdsWarning(UserWarning):
+    """Some ids are one number in several spellings, which may be one vehicle under several ids."""
+
+
+def warn_of_similar_ids(users: pa.Array, column: str) -> None:
+    """Warn of ids that are equal as numbers and differ as text; how many is public, not which."""
+    number = similar_ids(users)
+    if number:
+        warnings.warn(
+            f"user: {number} ids in the column {column!r} are equal as numbers and differ as text, "
+            "such as 7 and 007: if they are one vehicle, it is several users here, and loses as "
+            "much as all of them; write each id in one way.",
+            SimilarIdsWarning,
+            stacklevel=2,
+        )
+
+
+def similar_ids(users: pa.Array) -> int:
+    """Return how many ids are equal to another one as numbers.
+
+    Examples
+    --------
+    >>> similar_ids(pa.array(["7", "007", "+7", "bus 7", "8", "08.50"]))
+    3
+    """
+    texts = users.cast(pa.large_string()).unique()
+    numeric = texts.filter(pc.match_substring_regex(texts, _NUMERIC))
+    # Numbers in their own text are told apart by it: only others need to be read.
+    is_plain = pc.match_substring_regex(numeric, _PLAIN)
+    others = [_number_text(text) for text in numeric.filter(pc.invert(is_plain)).to_pylist()]
+    if not others:
+        return 0
+    plain = numeric.filter(is_plain)
+    counts = Counter(others)
+    shared = pc.sum(pc.is_in(plain, pa.array(list(counts), plain.type))).as_py() or 0
+    known = {*plain.filter(pc.is_in(plain, pa.array(list(counts), plain.type))).to_pylist()}
+    return shared + sum(n for text, n in counts.items() if n > 1 or text in known)
+
+
+def _number_text(text: str) -> str:
+    """Return the text that numbers of one size share: digits without zeros, and an exponent."""
+    sign, digits, exponent = Decimal(text.strip()).as_tuple()
+    written = "".join(map(str, digits)).lstrip("0")
+    stripped = written.rstrip("0")
+    if not stripped:
+        return "0"
+    power = int(exponent) + len(written) - len(stripped)
+    whole = f"{stripped}{'0' * power}" if 0 <= power <= _LONGEST else f"{stripped}e{power}"
+    return f"-{whole}" if sign else whole
 
 
 def refuse_single_records(users: int, single: int, column: str) -> None:

@@ -186,18 +186,25 @@ class ManifestView:
         return render_sentence("statistics.txt", "bin", value=self.value, lower=lower, upper=upper)
 
     @property
+    def histogram(self) -> Histogram | None:
+        """The histogram among the published statistics, None without one."""
+        terms = map(term_of, self.statistics)
+        return next((term for term in terms if isinstance(term, Histogram)), None)
+
+    @property
     def bin_ends(self) -> tuple[float, float] | None:
         """Ends of the bin of a histogram that is shown, in value units; None of another statistic.
 
         A value on an end counts in the bin below it.
         """
-        if self.statistic not in column_names(Histogram()):
+        histogram = self.histogram
+        if histogram is None or self.statistic not in column_names(histogram):
             return None
         bounds = self.manifest["bounds"]
         lower, upper, quantum = (to_fraction(bounds[one], one) for one in _LATTICE)
         lattice = ValueLattice.of((lower, upper), quantum)
-        number = column_names(Histogram()).index(self.statistic)
-        ends = [0, *Histogram().edges(lattice).tolist()]
+        number = column_names(histogram).index(self.statistic)
+        ends = [0, *histogram.edges(lattice).tolist()]
         start, end = (float(lower + end * quantum) for end in ends[number : number + 2])
         return start, end
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hexveil.model.statistic_terms import Histogram
+from hexveil.model.statistic_terms import Histogram, term_of
 from hexveil.report import legend
 from hexveil.report.manifest_view import ManifestView, column_prefixes, format_heading
 
@@ -44,7 +44,7 @@ class StatisticChoice:
     @classmethod
     def of(cls, every: ManifestView, cells: int) -> StatisticChoice:
         """Return the statistics of a release of so many cells that can be chosen."""
-        others = [name for name in every.statistics if name != Histogram.text]
+        others = [name for name in every.statistics if not isinstance(term_of(name), Histogram)]
         shown = column_prefixes(every.statistics)
         has_all = len(shown) * cells <= MAX_NUMBERS or not others
         views = tuple(replace(every, shown=name) for name in shown)

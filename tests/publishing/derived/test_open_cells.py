@@ -30,13 +30,21 @@ from hexveil.publishing.derived.presence.open_cell_averages import (
     add_units,
     add_weights,
     average_open_cells,
+    most_per_unit,
+    with_cut,
 )
-from hexveil.publishing.derived.presence.open_cells import OpenCells, empty_chances, unit_numbers
+from hexveil.publishing.derived.presence.open_cells import (
+    CellSums,
+    OpenCells,
+    empty_chances,
+    unit_numbers,
+)
 from hexveil.publishing.derived.release_source import ReleaseSource
 from hexveil.publishing.presence.presence_manifest import presence_manifest
 from hexveil.publishing.presence.presence_publication import booked_stages
-from hexveil.publishing.presence.presence_table import decode_outputs, released_table
+from hexveil.publishing.presence.presence_table import UNCUT, decode_outputs, released_table
 from hexveil.publishing.published_numbers import Release
+from hexveil.publishing.verification.verify import find_problems
 
 SCALE = 20
 """Noise scale of exact laws, in whole units."""
@@ -109,11 +117,21 @@ def test_sums_of_units_hold(noise):
     rng, runs = np.random.default_rng(8), 4000
     truth = np.tile([0, SCALE // 2, 5 * SCALE, 20 * SCALE], 10)
     draw = rng.normal if noise == "discrete Gaussian" else rng.laplace
-    noisy = np.maximum(truth + draw(0.0, SCALE, (runs, truth.size)), 0.0)
-    cells = unit_numbers(fake(noisy.ravel(), ("mean", "users"), noise=noise))
-    made = add_units(cells, SCALE, np.repeat(np.arange(runs), truth.size))
-    low, high = made.number - made.noise_low - made.bias_low, made.number + made.noise_high
-    assert np.mean((low <= truth.sum()) & (truth.sum() <= high)) > 0.95
+    noisy = truth + draw(0.0, SCALE, (runs, truth.size))
+    group, found = np.repeat(np.arange(runs), truth.size), {}
+    for is_cut in (True, False):
+        source = fake(np.maximum(noisy, 0.0).ravel(), ("mean", "users"), noise=noise)
+        if not is_cut:
+            uncut = source.table.append_column("users_noisy", pa.array(noisy.ravel()))
+            source = replace(source, table=uncut)
+        cells = unit_numbers(source)
+        made = add_units(with_cut(cells, SCALE, group) if is_cut else cells, SCALE, group)
+        low, high = made.number - made.noise_low - made.bias_low, made.number + made.noise_high
+        assert np.mean((low <= truth.sum()) & (truth.sum() <= high)) > 0.945
+        found[is_cut] = made.number.mean() - truth.sum()
+    # Cut at 0, the empty cells add up to what is not there.
+    assert found[True] > 60.0
+    assert abs(found[False]) < 10.0
     # One cell alone keeps its own bound.
     alone = add_units(unit_numbers(fake([90.0], ("mean", "users"))), SCALE, np.array([0]))
     assert alone.bias_low[0] == 0.0
@@ -144,9 +162,11 @@ class InventedMap:
         clipping = (GAUSSIAN_CLIPPING if is_gaussian else CLIPPING) * self.rng.normal()
         weighting = WEIGHTING / np.sqrt(np.maximum(self.weight, 1.0)) * self.rng.normal(size=n)
         truth = (self.centre + self.radius * (self.ratio + clipping + weighting)) / PARTS
-        names = ("mean", "mean_low", "mean_high", "weight", "weight_low", "weight_high")
+        names = ("mean", "mean_low", "mean_high", "weight_noisy", "weight_low")
         columns = (getattr(decoded, name)[decoded.is_open] for name in names)
-        return decoded.is_open, OpenCells(*columns, (0.0, 1.0), self.noise, has_shapes=False), truth
+        sums = (getattr(decoded, name)[decoded.is_open] for name in ("centre", "balance_noisy"))
+        cells = OpenCells(*columns, (0.0, 1.0), self.noise, 2, CellSums(*sums, self.radius / PARTS))
+        return decoded.is_open, cells, truth
 
 
 def by_intervals(cells, rows):
@@ -196,19 +216,73 @@ def test_intervals_of_maps_hold(noise, typical, one_centre, at_least):
 
 def test_an_average_of_one_cell_is_the_cell():
     """A lone cell keeps its interval; of cells alike noise averages out, clipping does not."""
-    one = [np.full(400, number) for number in (0.5, 0.45, 0.55, 1e4, 1e4 - 1.0, 1e4 + 1.0)]
-    cells = OpenCells(*one, (0.0, 1.0), LaplaceMapNoise(float(PARTS)), has_shapes=False)
+    one = [np.full(400, number) for number in (0.5, 0.45, 0.55, 1e4, 1e4 - 1.0)]
+    sums = CellSums(np.full(400, 0.5), np.zeros(400), 0.05 / 1.96 / CLIPPING)
+    cells = OpenCells(*one, (0.0, 1.0), LaplaceMapNoise(float(PARTS)), 2, sums)
     alone = average_open_cells(cells, np.arange(400))
     assert alone.noise_low == pytest.approx(0.05)
     assert alone.noise_high == pytest.approx(0.05)
     assert not alone.bias_low.any()
     together = average_open_cells(cells, np.zeros(400, dtype=np.int64))
-    assert 0.0498 < together.noise_low[0] < 0.05
+    assert together.noise_low[0] == pytest.approx(0.05, rel=1e-3)
     # An end at the bound is bias, and averaged in full; so is all of the error of a share.
     far = average_open_cells(replace(cells, high=np.ones(400)), np.zeros(400, dtype=np.int64))
-    assert far.bias_high[0] == pytest.approx(0.45)
-    shares = average_open_cells(replace(cells, has_shapes=True), np.arange(400) // 200)
+    assert far.bias_high[0] == pytest.approx(0.5, rel=1e-3)
+    shares = average_open_cells(replace(cells, sums=None), np.arange(400) // 200)
     assert shares.noise_low == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("noise", [LaplaceMapNoise(1.0 * PARTS), GaussianMapNoise(1.4 * PARTS)])
+@pytest.mark.parametrize("typical", [0.3, 2.0])
+def test_roll_ups_of_cells_in_use_have_no_bias(noise, typical):
+    """Most cells weigh less than their noise: sums and averages are right, cut ones far off."""
+    world, runs = InventedMap(noise, typical, one_centre=True), 150
+    world.threshold, truth = None, world.weight.sum()
+    off, averages, weights = [], [], []
+    for _ in range(runs):
+        _, cells, true = world.released()
+        group = np.zeros(true.size, dtype=np.int64)
+        made, total = average_open_cells(cells, group), add_weights(cells, group)
+        cut = np.maximum(cells.weight_noisy, 0.0)
+        goal = np.average(true, weights=world.weight)
+        low, high = made.number - made.noise_low, made.number + made.noise_high
+        low, high = low - made.bias_low, high + made.bias_high
+        averages.append(low <= goal <= high)
+        weights.append(total.low <= truth <= total.high)
+        sums = world.centre * cells.weight_noisy + world.radius * cells.sums.balance
+        off.append((total.weight[0] - truth, cut.sum() - truth, sums.sum() / PARTS))
+    deviation = noise.sum_deviation / PARTS * np.sqrt(120 / runs)
+    by_sum, by_cut, sums = np.mean(off, axis=0)
+    assert abs(by_sum) < 4.0 * deviation
+    assert by_cut > 8.0 * deviation
+    assert sums == pytest.approx(goal_of(world), abs=4.0 * deviation)
+    assert np.mean(averages) >= 0.93
+    assert np.mean(weights) >= 0.93
+
+
+def goal_of(world):
+    """Return the weights of an invented map times its averages, without model errors."""
+    return np.sum(world.weight * (world.centre + world.radius * world.ratio)) / PARTS
+
+
+def test_a_group_weighs_no_more_than_the_declared_units():
+    """By Laplace noise a unit weighs 1 over all cells, by Gaussian noise the root of their number.
+
+    A declaration that is too small for the released weights is not used.
+    """
+    noise = LaplaceMapNoise(100.0 * PARTS)
+    one = [np.full(4, number) for number in (0.5, 0.0, 1.0, 90.0, 0.0)]
+    cells = OpenCells(*one, (0.0, 1.0), noise, 2)
+    group = np.zeros(4, dtype=np.int64)
+    assert add_weights(cells, group).high[0] > 1000
+    bound = add_weights(cells, group, 200 * most_per_unit(group, noise))
+    assert (bound.weight[0], bound.high[0]) == (200.0, 200.0)
+    sure = replace(cells, weight_noisy=np.full(4, 1e6), weight_low=np.full(4, 1e6))
+    assert add_weights(sure, group, 200.0 * most_per_unit(group, noise)).weight[0] == 4e6
+    gaussian = GaussianMapNoise(100.0 * PARTS)
+    assert most_per_unit(group, gaussian).tolist() == [2.0]
+    assert most_per_unit(group, noise, 3.0).tolist() == [3.0]
+    assert most_per_unit(group, noise, 9.0).tolist() == [4.0]
 
 
 # ---- releases and folders ----
@@ -345,6 +419,49 @@ def test_maps_are_rolled_up(maps):
     changes = hv.compare_releases(*both)
     assert changes.statement["statistic"] == "users"
     assert changes.table.column_names[:3] == ["hexagon", "before", "after"]
+
+
+def test_stops_in_use_add_up_to_the_fleet(tmp_path):
+    """2,000 cars at 400 declared stops: weights that were cut at 0 added up to more of them."""
+    stops, rng = [f"s{i:03}" for i in range(400)], np.random.default_rng(4)
+    speed = np.clip(40 + 5 * rng.normal(size=2000), 0, 100)
+    records = pa.table(
+        {
+            "car": np.arange(2000).astype(str),
+            "speed": speed,
+            "stop": np.array(stops)[np.arange(2000) % 40],
+        }
+    )
+    options = CARS | {"lat": None, "lon": None, "cells": hv.Labels("stop", values=stops)}
+    dataset = hv.read(records, **options)
+    fleet = hv.FleetDeclaration(2000, 1, 1)
+    for kind in ("mean", "users"):
+        plan = hv.plan(dataset, epsilon=1, fleet=fleet, statistics=kind, advise=False)
+        made = released(dataset, plan, "a", 7)
+        name = "weight" if kind == "mean" else "users"
+        assert sum(made.table[name].to_pylist()) > 2150
+        (row,) = hv.roll_up(made, one_cell=True).table.to_pylist()
+        assert row[f"{name}_low"] <= 2000
+        assert row[name] <= row[f"{name}_high"] == 2000
+        if kind == "mean":
+            assert row["mean_low"] <= speed.mean() <= row["mean_high"]
+            assert row["mean"] == pytest.approx(speed.mean(), abs=3)
+        old = roll_up_of_an_earlier_version(made, tmp_path / kind)
+        assert old[f"{name}_low"] <= 2000 <= old[f"{name}_high"]
+
+
+def roll_up_of_an_earlier_version(made, folder):
+    """Return the only row of a map as a version wrote it that did not publish uncut numbers."""
+    kept = [name for name in made.manifest["plan"]["columns"] if name not in UNCUT]
+    plan = made.manifest["plan"] | {"columns": kept}
+    plan.pop("radius", None)
+    manifest = made.manifest | {"plan": plan}
+    manifest["software"] = manifest["software"] | {"hexveil": "0.0.9"}
+    table = made.table.select([one for one in made.table.column_names if one not in UNCUT])
+    place = replace(made, table=table, manifest=manifest).write(folder)
+    assert find_problems(place) == ()
+    (row,) = hv.roll_up(place, one_cell=True).table.to_pylist()
+    return row
 
 
 def test_refusals_of_maps_are_sentences(maps):

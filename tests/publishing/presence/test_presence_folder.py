@@ -123,7 +123,7 @@ def first_open(value):
 
 
 SHAPE_TABLES = {
-    "a weight": ("weight", first_open(lambda x: x + 1), "weight_low"),
+    "a weight": ("weight", first_open(lambda x: x + 1), "weight does not follow"),
     "a median": ("p50", first_open(lambda _: 100.0), "above one of a higher level"),
     "an end": ("p85_low", first_open(lambda _: 101.0), "p85_low, p85"),
     "a share": ("share_at_least_40", first_open(lambda _: 1.5), "fall with their thresholds"),
@@ -133,15 +133,19 @@ SHAPE_TABLES = {
     "a missing number": ("p50", first_open(lambda _: None), "p50 is there"),
 }
 COUNTED_TABLES = {
-    "a number of units": ("users", first_open(lambda x: x + 1), "users_low and users_high"),
-    "its grade": ("users_quality", first_open(lambda _: "closed"), "users_quality is not"),
+    "a number of units": ("users", first_open(lambda x: x + 1), "users does not follow"),
+    "its grade": ("users_quality", first_open(lambda _: "closed"), "users_quality does not"),
     "a missing number of units": ("users", first_open(lambda _: None), "users is there"),
     "a bin": SHAPE_TABLES["a bin"],
     "a weight": SHAPE_TABLES["a weight"],
 }
 TABLES = {
-    "a weight": ("weight", first_open(lambda x: x + 1), "weight_low"),
-    "an end": ("weight_high", first_open(lambda x: x - 0.5), "weight_low"),
+    "a weight": ("weight", first_open(lambda x: x + 1), "weight does not follow"),
+    "an end": ("weight_high", first_open(lambda x: x - 0.5), "weight_high does not follow"),
+    "a noisy weight": ("weight_noisy", first_open(lambda x: x + 1), "weight does not follow"),
+    "a balance": ("balance_noisy", first_open(lambda x: x + 1), "mean does not follow"),
+    "a centre": ("mean_centre", first_open(lambda x: x + 1), "mean_low does not follow"),
+    "half an average": ("mean", first_open(lambda x: x + 0.01), "mean does not follow"),
     "a smoothed average": ("mean_smoothed", first_open(lambda _: -1.0), "mean_smoothed"),
     "an average": ("mean", first_open(lambda _: 101.0), "mean_low, mean"),
     "a grade": ("quality", first_open(lambda x: "good" if x != "good" else "noise"), "quality"),
@@ -192,7 +196,7 @@ def test_changed_numbers_of_units_beside_others_are_found(made, tmp_path):
         ({"cell_cap": 2}, "cell_cap does not belong"),
         ({"statistics": ["p50", "p50.0"]}, "that no release has"),
         ({"statistics": ["share<900"]}, "that no release has"),
-        ({"statistics": ["p50", "share<25"]}, "which no such release has"),
+        ({"statistics": ["p50", "share<25"]}, "are not those of plan/statistics"),
     ],
 )
 def test_statistics_of_a_strangers_manifest_are_named(made, plan, message):
@@ -266,7 +270,7 @@ def test_a_changed_statement_about_delta_is_found(made, tmp_path):
     """As above, for a release with a δ: of averages, and of distributions."""
     further = {
         "a threshold": (lambda m: m["plan"].update(open_from=0.5), "open_from"),
-        "bins": (lambda m: m["plan"].update(bins=1), "weight_low and weight_high"),
+        "bins": (lambda m: m["plan"].update(bins=1), "weight_low does not follow"),
     }
     for number, (name, (change, message)) in enumerate((BY_DELTA | further).items()):
         one = made[2 if name in BY_DELTA and number % 2 else 5]

@@ -26,6 +26,7 @@ from hexveil.cli.commands import release_command
 from hexveil.cli.days import PlannedDay
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
+from hexveil.cli.output.ledger_text import budget_words
 from hexveil.cli.presence.declared_days import plan_declared_day
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
@@ -301,9 +302,10 @@ def _published(
     place.set_current(target)
     price = 0.0 if published.replayed else planned.price
     cost = "no further cost" if published.replayed else f"epsilon {formatting.price(price)}"
-    return Outcome(
-        day, "published", f"{target.path} at {cost}; {formatting.spent(book.spend())}", price
-    )
+    message = f"{target.path} at {cost}; {formatting.spent(book.spend())}"
+    if book.opened:
+        message += f" The account {book.account.name!r} was opened: {budget_words(book.account)}."
+    return Outcome(day, "published", message, price)
 
 
 def keep_published(day: str, place: Archive, pointer: CurrentRelease, price: float) -> Outcome:

@@ -13,7 +13,7 @@ from hexveil.base.work_share import RELEASING, WRITING
 from hexveil.cli import folder_options, release_preview, shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
-from hexveil.cli.output.ledger_text import spend_json
+from hexveil.cli.output.ledger_text import new_account_lines, spend_json
 from hexveil.cli.output.plan_text import explain_missing_range, price_lines
 from hexveil.cli.presence import declared_plan, declared_release
 from hexveil.config import Run, arguments
@@ -86,6 +86,7 @@ def release(
         return
     # Opened only now, because it registers the data set: a run refused above leaves no trace.
     book = Ledger(**account)
+    opened = new_account_lines(book)
     # A repeated request keeps its first plan: solvers differ in late digits between machines.
     booked = booked_plan(dataset, plan, book)
     if not as_json:
@@ -99,7 +100,8 @@ def release(
                 f"as saved in {saved_path}; the run file's settings for planning are not used.",
             )
         why = [] if saved is not None else explain_missing_range(run, plan)
-        typer.echo("\n".join([*price_lines(booked or plan, dataset.public), *why, *notes]))
+        lines = [*price_lines(booked or plan, dataset.public), *why, *notes, *opened]
+        typer.echo("\n".join(lines))
     plan = booked or plan
     published = publish(run, dataset, plan, book)
     written = write(run, published, folder)

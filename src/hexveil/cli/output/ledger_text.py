@@ -13,6 +13,7 @@ from hexveil.publishing.presence.request_identity import PRIVATE
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from hexveil.ledger import Ledger
     from hexveil.ledger.accounts import Account, Spend
     from hexveil.ledger.events import Event
     from hexveil.ledger.inspection import AccountStatus, Overview
@@ -55,6 +56,14 @@ def budget_words(account: Account) -> str:
     """Return a budget, its unit and its window as text."""
     refill = "lifetime" if account.window == "lifetime" else f"refilled every {account.window}"
     return f"epsilon {account.limit.text} per {account.unit or 'unit'}, {refill}"
+
+
+def new_account_lines(book: Ledger) -> list[str]:
+    """Return that a command opened an account, with its budget; nothing if it was there."""
+    if not book.opened:
+        return []
+    text = f"opened {book.account.name!r} with a new budget: {budget_words(book.account)}."
+    return formatting.wrapped("Account", text)
 
 
 def account_json(account: Account) -> dict[str, Any]:

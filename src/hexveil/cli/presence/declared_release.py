@@ -13,7 +13,7 @@ import typer
 from hexveil.base.work_share import DRAWS, ESTIMATES, RELEASING, WRITING
 from hexveil.cli import folder_options, receipts, shared_steps
 from hexveil.cli.output import formatting
-from hexveil.cli.output.ledger_text import spend_json
+from hexveil.cli.output.ledger_text import new_account_lines, spend_json
 from hexveil.cli.presence import declared_steps
 from hexveil.config import arguments
 from hexveil.ledger import Ledger
@@ -58,7 +58,8 @@ def release_declared(run: Run, *, dry_run: bool, as_json: bool) -> None:
         text = release_json(run, plan, published, written, book.spend())
         typer.echo(json.dumps(text, indent=2))
         return
-    typer.echo("\n".join(end_lines(run, plan, published, written, book.spend())))
+    lines = [*new_account_lines(book), *end_lines(run, plan, published, written, book.spend())]
+    typer.echo("\n".join(lines))
 
 
 def publish_declared(

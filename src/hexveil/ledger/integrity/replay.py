@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hexveil.ledger import events, windows
+from hexveil.ledger.accounts import split_pinned
 from hexveil.ledger.odometer import ALL_PERIODS
 from hexveil.ledger.promises import BudgetText, booked_delta, cost_parts
 from hexveil.ledger.unit_losses import losses_from_bytes
@@ -150,7 +151,9 @@ class LedgerReplay:
 
     def _set(self, row: Any, body: Mapping[str, Any]) -> None:  # noqa: ANN401
         facts, field = self.accounts[row.account].facts, row.kind
-        if field == "unit" and facts["unit"]:
+        # Ledgers of earlier versions pinned less, which a later release adds.
+        pairs = zip(*map(split_pinned, (facts["unit"], body.get("unit", ""))), strict=True)
+        if field == "unit" and any(old not in ("", new) for old, new in pairs):
             self.report(row.entry, f"changes the unit of {row.account!r}")
         if field == "budget":
             new, old = (BudgetText.parse(one["budget"]) for one in (body, facts))

@@ -38,10 +38,17 @@ class PooledDensity(ReadOnlyArrays):
 
     edges: Ints
 
+    @property
+    def _widths(self) -> Floats:
+        """Width of each fine bin, in quanta; half a quantum of one that holds the bound alone."""
+        return np.maximum(np.diff(self.edges, prepend=0), 0.5)
+
     def wide_place(self, n_bins: int) -> Ints:
         """Return the bin of each fine bin, among bins of nearly equal width."""
         # By the end of a bin: fine bins are narrower than wide ones, thresholds divide them only.
-        return np.minimum((self.edges - 1) * n_bins // int(self.edges[-1]), n_bins - 1)
+        # The first one may end at the lower bound itself.
+        last = np.maximum(self.edges - 1, 0)
+        return np.minimum(last * n_bins // int(self.edges[-1]), n_bins - 1)
 
     def at_quantiles(self, shares: Floats, n_bins: int) -> Ints:
         """Return the bin of each fine bin, among bins of nearly equal share."""
@@ -75,7 +82,7 @@ class PooledDensity(ReadOnlyArrays):
         shrinkage : float
             Weight that small weights lose, about; in proportion to the noise.
         """
-        width = np.diff(self.edges, prepend=0).astype(float)
+        width = self._widths
         shrunk = np.maximum(noisy, 0.0)
         # Small shares shrink, none becomes nothing.
         shrunk = shrunk * shrunk / np.maximum(shrunk + shrinkage, np.finfo(float).tiny)
@@ -94,8 +101,7 @@ class PooledDensity(ReadOnlyArrays):
         variance : float
             Of the noise of a share.
         """
-        edges = self.edges / self.edges[-1]
-        width = np.diff(edges, prepend=0.0)
+        edges, width = self.edges / self.edges[-1], self._widths / self.edges[-1]
         terms = np.polynomial.legendre.legvander(2.0 * (edges - width / 2.0) - 1.0, N_TERMS)[:, 1:]
         variance = variance + MODEL_VARIANCE
         penalty = PENALTY * np.arange(1, N_TERMS + 1) ** 2

@@ -103,12 +103,15 @@ class UnitCountMap(ReadOnlyArrays):
         Numbers of closed cells are NaN.
     units, units_low, units_high : ndarray of float, shape (n_cells,)
         Number of units under the cap, and its 95 % interval.
+    noisy : ndarray of float, shape (n_cells,)
+        The noisy number, which may be negative: sums over cells are unbiased.
     """
 
     is_open: NDArray[np.bool_]
     units: Floats
     units_low: Floats
     units_high: Floats
+    noisy: Floats
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,12 @@ class CountAllocation:
         if self.false_openings is not None:
             tail = min(self.false_openings / self.n_cells, 0.5)
             is_open = noisy >= self.law.quantile(tail)
-        margin = self.law.quantile(MISS / 2)
-        columns = (np.maximum((noisy + shift) / PARTS, 0.0) for shift in (0, -margin, margin))
-        return UnitCountMap(is_open, *(np.where(is_open, column, np.nan) for column in columns))
+        return decode_counts(noisy, self.law, is_open)
+
+
+def decode_counts(noisy: Ints, law: MapNoise, is_open: NDArray[np.bool_]) -> UnitCountMap:
+    """Return the numbers of units of open cells by their noisy numbers, in parts."""
+    margin = law.quantile(MISS / 2)
+    columns = [np.maximum((noisy + shift) / PARTS, 0.0) for shift in (0, -margin, margin)]
+    shown = (np.where(is_open, column, np.nan) for column in (*columns, noisy / PARTS))
+    return UnitCountMap(is_open, *shown)

@@ -18,10 +18,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.presence.count_map import COUNT_MAP, CountAllocation, UnitCountMap
+from hexveil.mechanisms.presence.count_map import (
+    COUNT_MAP,
+    CountAllocation,
+    UnitCountMap,
+    decode_counts,
+)
 from hexveil.mechanisms.presence.loss_shares import AddedSquares, PureShares, booked_losses
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
@@ -29,6 +32,7 @@ from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.contract import Floats, Outputs, Stage
@@ -100,6 +104,4 @@ class CountedAllocation:
 
     def decode_counts(self, outputs: Outputs, is_open: NDArray[np.bool_]) -> UnitCountMap:
         """Return the numbers of units in the open cells of the map. Post-processing."""
-        decoded = self.counts.decode(outputs)
-        columns = (decoded.units, decoded.units_low, decoded.units_high)
-        return UnitCountMap(is_open, *(np.where(is_open, one, np.nan) for one in columns))
+        return decode_counts(outputs[COUNT_MAP][0], self.counts.law, is_open)

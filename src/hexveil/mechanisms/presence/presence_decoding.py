@@ -69,6 +69,10 @@ class PresenceMap(ReadOnlyArrays):
     smoothed : ndarray of float, shape (n_cells,)
         An average for every cell, closed ones too: by `cell_effects` on a grid of several
         dimensions, without an interval; on others the mean, and in closed cells their centre.
+    weight_noisy, balance_noisy : ndarray of float, shape (n_cells,)
+        A + B and A - B, neither cut at 0 nor clipped: sums over cells are unbiased.
+    centre : ndarray of float, shape (n_cells,)
+        Centre of the clipping range, as a share of the span: with a balance of 0 the average.
     """
 
     is_open: NDArray[np.bool_]
@@ -79,6 +83,9 @@ class PresenceMap(ReadOnlyArrays):
     weight_low: Floats
     weight_high: Floats
     smoothed: Floats
+    weight_noisy: Floats
+    balance_noisy: Floats
+    centre: Floats
 
 
 def decode_map(
@@ -127,7 +134,8 @@ def decode_map(
         levels = np.where(is_open, window.centres + window.radius * ratio, window.centres)
     smoothed = np.clip(levels / PARTS, 0.0, 1.0)
     shown = [*(np.where(is_open, column, np.nan) for column in columns), smoothed]
-    return PresenceMap(is_open, *shown)
+    uncut = (weight, difference, window.centres / PARTS)
+    return PresenceMap(is_open, *shown, *(np.where(is_open, column, np.nan) for column in uncut))
 
 
 def _widened(

@@ -14,7 +14,13 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.bin_noise import bin_noise
 from hexveil.mechanisms.distribution.binned_stage import check_room
-from hexveil.model.statistic_terms import Estimator, Share, fine_bins, parse_statistics
+from hexveil.model.statistic_terms import (
+    Estimator,
+    Share,
+    fine_bins,
+    on_lattice,
+    parse_statistics,
+)
 from hexveil.planning.approximate.delta_request import check_population
 from hexveil.planning.approximate.square_parts import divide_loss, part_epsilon
 from hexveil.planning.columns.epsilon_shares import round_part_down
@@ -91,7 +97,7 @@ def plan_distribution(
     request = _Request(
         facts,
         moments,
-        terms,
+        on_lattice(terms, facts.lattice),
         to_positive_fraction(epsilon, "epsilon"),
         _weights(weights, moments),
         estimator,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
+from hexveil.base.items import items_of
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.presence_design import (
@@ -20,7 +21,7 @@ from hexveil.mechanisms.presence.presence_design import (
     PrivateCap,
     UserCap,
 )
-from hexveil.model.statistic_terms import parse_statistics
+from hexveil.model.statistic_terms import on_lattice, parse_statistics
 from hexveil.planning.presence.counted_request import (
     USERS,
     AnyRequest,
@@ -204,7 +205,7 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
             _bins(facts),
             declared,
             loss,
-            terms,
+            on_lattice(terms, facts.lattice),
             bool(moments),
             cap,
             small,
@@ -236,7 +237,7 @@ def statistics_of(statistics: Sequence[str] | str | None) -> tuple[str, ...]:
     (('mean',), ('users',), ('mean', 'p50', 'p85', 'users'))
     """
     selection = MEAN if statistics is None else statistics
-    names = (selection,) if isinstance(selection, str) else tuple(selection)
+    names = tuple(items_of(selection))
     if {"variance", "sd"} & set(names) or names.count(USERS) > 1:
         raise InputError(
             'statistics under private presence are averages ("mean"), quantiles ("p85"), shares '

@@ -27,7 +27,7 @@ from hexveil.publishing.folder import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -132,17 +132,44 @@ def _write_common(
     for name, content in descriptions.items():
         (folder / name).write_bytes(content)
     leading = next(iter(contents.values()))
-    page = report.render_columns(
+    page = render_columns_page(
         table,
         statements,
         {name: (files.table, files.manifest) for name, files in contents.items()},
+        descriptions,
+        (path.name for path in folder.iterdir() if path.is_file()),
         context=leading.context,
         geography=leading.geography,
-        description=json.loads(descriptions[metadata_files.SCHEMA_ORG]),
-        files=sorted(path.name for path in folder.iterdir() if path.is_file()),
     )
     (folder / PAGE).write_text(page, "utf-8")
     receipt.write(folder, manifest)
+
+
+def render_columns_page(
+    table: pa.Table,
+    statements: dict[str, Any],
+    columns: Mapping[str, tuple[pa.Table, dict[str, Any]]],
+    descriptions: Mapping[str, bytes],
+    names: Iterable[str],
+    **drawn: Any,  # noqa: ANN401  context and geography, see `report.render`
+) -> str:
+    """Return the page of the whole; see `hexveil.publishing.folder.render_page`.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Of all columns.
+    statements : dict
+    columns : mapping of str to tuple
+        Table and manifest of each column, by folder.
+    descriptions, names, **drawn
+        As `render_page` has them.
+    """
+    description = json.loads(descriptions[metadata_files.SCHEMA_ORG])
+    files = sorted({*names} - {PAGE, receipt.NAME, signing.NAME})
+    return report.render_columns(
+        table, statements, columns, description=description, files=files, **drawn
+    )
 
 
 def file_names(folder: Path) -> frozenset[str]:

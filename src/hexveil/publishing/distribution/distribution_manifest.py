@@ -35,6 +35,7 @@ from hexveil.publishing.manifest import (
     epsilon_text,
     guarantee_section,
     loss_section,
+    occupancy_section,
     plan_section,
     planned_cells,
     software_versions,
@@ -116,6 +117,9 @@ def build_distribution_manifest(
         "losses": loss_section(plan.losses()) | square_section(plan.booked_losses, plan.delta),
         "cells": _cells(plan, decoded),
         "accuracy": decoded.accuracy,
+        "occupancy": occupancy_section(
+            plan.occupancy.users_per_cell, plan.occupancy.records_per_cell
+        ),
         "occupancy_fingerprint": plan.occupancy.fingerprint,
         "request": request,
         "ledger": None if ledger is None else dict(ledger),

@@ -69,7 +69,7 @@ def distribution_schema() -> Json:
     same = (
         *("schema_version", "software", "dataset", "bounds", "grid", "rules", "selection"),
         *("title", "subtitle", "catalogue", "columns_together", "losses"),
-        *("occupancy_fingerprint", "request", "ledger"),
+        *("occupancy", "occupancy_fingerprint", "request", "ledger"),
     )
     properties = {name: parts[name] for name in same} | {
         "kind": {"const": KIND},
@@ -80,7 +80,7 @@ def distribution_schema() -> Json:
         "cells": _cells_schema(parts),
         "accuracy": accuracy,
     }
-    optional = {"title", "subtitle", "catalogue", "columns_together", MOMENTS, SCORES}
+    optional = {"title", "subtitle", "catalogue", "columns_together", "occupancy", MOMENTS, SCORES}
     return {
         "$schema": of_moments["$schema"],
         "title": "Manifest of a hexveil release with quantiles, shares or histograms",

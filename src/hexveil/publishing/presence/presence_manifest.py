@@ -129,11 +129,21 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
         "scale": allocation.scale
         if isinstance(allocation, CountAllocation)
         else allocation.fine_scale,
+        **_window(allocation, outputs),
         "open_from": _threshold(allocation, outputs),
         "false_openings": allocation.false_openings,
         "prediction": plan.figures(),
         "stages": list(_stages(stages, outputs)),
     }
+
+
+def _window(
+    allocation: PresenceAllocation | CountAllocation | ShapeAllocation, outputs: Outputs
+) -> dict[str, int]:
+    """Return the released radius of a map of averages, in parts of the span."""
+    if isinstance(allocation, (CountAllocation, ShapeAllocation)):
+        return {}
+    return {"radius": allocation.fine_window(outputs).radius}
 
 
 def _form(allocation: PresenceAllocation | CountAllocation | ShapeAllocation) -> str:

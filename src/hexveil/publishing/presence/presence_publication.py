@@ -17,7 +17,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
-from hexveil.mechanisms.contract import replay
+from hexveil.mechanisms.contract import rehearse, replay
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.loss_shares import AddedSquares, PureShares
@@ -86,9 +86,13 @@ def publish_presence(
             f"records with private presence need a plan made for them, got {type(plan).__name__}."
         )
     book = check_presence(dataset.public, plan, ledger, accept_noise=accept_noise)
-    facts = presence_request(book.dataset, plan)
+    if (stored := replay_presence(plan, book)) is not None:
+        return stored
+    facts, booked = presence_request(book.dataset, plan), booked_stages(plan)
+    # An error that public facts decide must come before the booking.
+    _decode(plan, rehearse(booked.stages), book, replayed=False)
     outputs, replayed = book_and_draw(
-        _sums_of(dataset), booked_stages(plan), facts, book, balance_of(dataset.public)
+        _sums_of(dataset), booked, facts, book, balance_of(dataset.public)
     )
     return _decode(plan, outputs, book, replayed=replayed)
 
@@ -248,16 +252,17 @@ def balance_of(facts: DeclaredFacts | DeclaredColumns) -> BalanceKey:
     """
     if isinstance(facts, DeclaredColumns):
         return balance_of(facts.leading)  # days and clock are common to all columns
-    unit = f"{unit_of(facts)}; {PRIVATE}"
+    unit, codes = f"{unit_of(facts)}; {PRIVATE}", facts.identity.get("drop_values", "")
     if facts.privacy_unit == "user" or facts.days is None:
-        return BalanceKey(unit)
+        return BalanceKey(unit, ("",), facts.id_space, codes)
     first_day, last_day = facts.days
     if facts.privacy_unit == "user-day":
         days = range(first_day, last_day + 1)
     else:
         # Weeks begin on Mondays, as for units that are counted.
         days = range(first_day - (first_day + _THURSDAY) % 7, last_day + 1, 7)
-    return BalanceKey(unit, tuple((_EPOCH + timedelta(day)).isoformat() for day in days))
+    periods = tuple((_EPOCH + timedelta(day)).isoformat() for day in days)
+    return BalanceKey(unit, periods, facts.id_space, codes)
 
 
 def _position(book: Ledger, name: str) -> dict[str, Any] | None:

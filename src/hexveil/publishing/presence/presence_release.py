@@ -50,10 +50,14 @@ class BalanceKey:
         The privacy unit as the account pins it.
     periods : tuple of str
         Declared days, or first days of weeks; one empty text where the unit is a user.
+    id_space, missing_values : str
+        Name of what an id names, and codes of missing readings; "" if not known.
     """
 
     unit: str = PRIVACY_UNIT
     periods: tuple[str, ...] = ("",)
+    id_space: str = ""
+    missing_values: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +163,9 @@ def book_and_draw(
     encoded = json.dumps(facts, sort_keys=True).encode()
     with ledger.drawing():
         booking = ledger.reserve(
-            name, booked, privacy_unit=account.unit, facts=facts, plan=encoded, delta=plan.delta
-        )
+            name, booked, privacy_unit=account.unit, facts=facts, plan=encoded, delta=plan.delta,
+            id_space=account.id_space, missing_values=account.missing_values,
+        )  # fmt: skip
         if booking.complete:
             return replay(plan.stages, rows_of(booking.stages)), True
         journal = LedgerJournal(ledger, name)

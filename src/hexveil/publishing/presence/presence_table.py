@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 OPEN = "is_open"
 SMOOTHED = "mean_smoothed"
+SUMS = ("weight_noisy", "balance_noisy", "mean_centre")
+"""Noisy numbers that averages and weights are made of, neither cut at 0 nor clipped."""
 COLUMNS = {
     "mean": (
         "mean",
@@ -49,12 +51,13 @@ COLUMNS = {
         "weight_low",
         "weight_high",
         SMOOTHED,
+        *SUMS,
     ),
-    "users": ("users", "users_low", "users_high", "quality"),
+    "users": ("users", "users_low", "users_high", "quality", "users_noisy"),
 }
 """Columns of each statistic, after the cell and whether it is open."""
 USERS, USERS_GRADE = "users", "users_quality"
-BESIDE = ("users", "users_low", "users_high", USERS_GRADE)
+BESIDE = ("users", "users_low", "users_high", USERS_GRADE, "users_noisy")
 """Columns of numbers of units beside other statistics, whose grade is `quality`."""
 PLACE = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc")
 CLOSED = "closed"
@@ -67,6 +70,10 @@ LEAST_WIDTH = 1e-9
 MIN_COMPARED = 3
 """Open cells from which on averages are graded against the differences between them."""
 _TEMPLATE = "presence/columns.txt"
+
+
+UNCUT = {*SUMS, "users_noisy"}
+"""Columns that earlier versions did not publish."""
 
 
 def columns_of(statistics: Sequence[str]) -> tuple[str, ...]:
@@ -135,16 +142,17 @@ def _number_columns(request: AnyRequest, decoded: AnyMap) -> dict[str, pa.Array]
     """Return the columns of numbers and grades of a decoded map."""
     if isinstance(decoded, CountedMap):
         assert isinstance(request, CountedRequest)  # noqa: S101  decoded from it
-        counted = _count_columns(decoded.counts)
+        counted = count_columns(decoded.counts)
         counted[USERS_GRADE] = counted.pop("quality")
-        return _number_columns(request.statistics, decoded.statistics) | counted
+        beside = {name: counted[name] for name in BESIDE}
+        return _number_columns(request.statistics, decoded.statistics) | beside
     if isinstance(decoded, UnitCountMap):
-        return _count_columns(decoded)
+        return count_columns(decoded)
     if isinstance(decoded, ShapeMap):
         assert isinstance(request, ShapeRequest)  # noqa: S101  decoded from it
         return _shape_columns(request, decoded)
     assert isinstance(request, PresenceRequest)  # noqa: S101  its allocation decodes to means
-    return _mean_columns(request.lattice, decoded)
+    return mean_columns(request.lattice, decoded)
 
 
 def describe(name: str) -> str:
@@ -228,7 +236,7 @@ def _with_closed(grades: list[str], is_open: NDArray[np.bool_]) -> list[str]:
     return [one if is_there else CLOSED for one, is_there in zip(grades, is_open, strict=True)]
 
 
-def _mean_columns(lattice: ValueLattice, decoded: PresenceMap) -> dict[str, pa.Array]:
+def mean_columns(lattice: ValueLattice, decoded: PresenceMap) -> dict[str, pa.Array]:
     """Return averages in value units, weights, and their intervals."""
     lower, span = float(lattice.lower), float(lattice.span)
     shares = decoded.mean, decoded.mean_low, decoded.mean_high, decoded.smoothed
@@ -243,6 +251,9 @@ def _mean_columns(lattice: ValueLattice, decoded: PresenceMap) -> dict[str, pa.A
         "weight_low": _nullable(decoded.weight_low),
         "weight_high": _nullable(decoded.weight_high),
         SMOOTHED: _nullable(smoothed),
+        "weight_noisy": _nullable(decoded.weight_noisy),
+        "balance_noisy": _nullable(decoded.balance_noisy),
+        "mean_centre": _nullable(lower + span * decoded.centre),
     }
 
 
@@ -256,7 +267,7 @@ def _shape_columns(request: ShapeRequest, decoded: ShapeMap) -> dict[str, pa.Arr
     return {name: columns[name] for name in shape_table.shape_columns(request.names)}
 
 
-def _count_columns(decoded: UnitCountMap) -> dict[str, pa.Array]:
+def count_columns(decoded: UnitCountMap) -> dict[str, pa.Array]:
     """Return numbers of units and their intervals."""
     numbers = decoded.units_low, decoded.units_high, decoded.units
     return {
@@ -264,6 +275,7 @@ def _count_columns(decoded: UnitCountMap) -> dict[str, pa.Array]:
         "users_low": _nullable(decoded.units_low),
         "users_high": _nullable(decoded.units_high),
         "quality": pa.array(grade_counts(*numbers, decoded.is_open), type=pa.string()),
+        "users_noisy": _nullable(decoded.noisy),
     }
 
 

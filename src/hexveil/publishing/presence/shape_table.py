@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hexveil.planning.presence.shape_request import ShapeRequest
 
 ENDS, GRADE = ("", "_low", "_high"), "_quality"
-WEIGHTS = ("quality", "weight", "weight_low", "weight_high")
+WEIGHTS = ("quality", "weight", "weight_low", "weight_high", "weight_noisy")
 _SHAPE = re.compile(
     r"(p\d{1,2}(_\d{1,6})?|share_(below|at_most|above|at_least)_[\w-]+|histogram_\d\d)(_low|_high)?"
 )
@@ -102,8 +102,8 @@ def shape_numbers(request: ShapeRequest, decoded: ShapeMap) -> dict[str, Floats]
     for k, name in enumerate(request.statistics.columns):
         for end, numbers in zip(ENDS, (decoded.estimate, decoded.low, decoded.high), strict=True):
             columns[f"{name}{end}"] = np.asarray(numbers[:, k])
-    weights = (decoded.weight, decoded.weight_low, decoded.weight_high)
-    return columns | {f"weight{end}": column for end, column in zip(ENDS, weights, strict=True)}
+    weights = (decoded.weight, decoded.weight_low, decoded.weight_high, decoded.weight_noisy)
+    return columns | dict(zip(WEIGHTS[1:], weights, strict=True))
 
 
 def shape_subjects(request: ShapeRequest) -> dict[str, tuple[str, bool]]:

@@ -35,11 +35,12 @@ from hexveil.publishing.distribution.distribution_table import (
 )
 from hexveil.publishing.estimates.quality_grades import deviation_of_estimates
 from hexveil.publishing.manifest import epsilon_text
-from hexveil.publishing.verification import accuracy_checks, loss_checks
 from hexveil.publishing.verification import distribution_squares as squares
+from hexveil.publishing.verification import loss_checks, stated_facts
 from hexveil.publishing.verification.distribution_squares import stated_delta
 from hexveil.publishing.verification.files import file_comparison
 from hexveil.publishing.verification.files.file_comparison import TOLERANCE
+from hexveil.publishing.verification.moment_checks import check_moment_numbers
 from hexveil.publishing.verification.release_statements import ReleaseStatements
 from hexveil.publishing.verification.square_checks import check_squares
 from hexveil.report.promise import assumptions, neighbours, probability_factor, promise
@@ -63,7 +64,6 @@ AGREEMENT = "grades, typical errors, and that quantiles and shares of each cell 
 UNKNOWN = (
     "estimates and intervals of the distribution: they follow from numbers not in the folder",
     "the loss of each unit: the folder does not say who reported where, only how many",
-    "the content of report.html: only its checksum was compared",
 )
 """What a folder does not let anybody recompute."""
 
@@ -118,6 +118,18 @@ def _terms(manifest: Json) -> tuple[Term, ...]:
 
 def _prefixes(manifest: Json) -> list[str]:
     return [prefix for term in _terms(manifest) for prefix in column_names(term)]
+
+
+def check_distribution_table(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield the faults of columns and cells of the table; numbers come afterwards."""
+    issues = [*check_distribution_columns(table, manifest)]
+    yield from issues or file_comparison.check_places(table, manifest)
+
+
+def check_distribution(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield losses, statements and numbers that do not follow from each other."""
+    yield from check_distribution_losses(table, manifest)
+    yield from check_distribution_numbers(table, manifest)
 
 
 def check_distribution_columns(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -232,9 +244,8 @@ def check_distribution_numbers(table: pa.Table, manifest: Json) -> Iterator[str]
     if MOMENTS in manifest:
         nested = nested_manifest(manifest, MOMENTS)
         stated = ReleaseStatements.from_release(nested, table)
-        yield from file_comparison.check_numbers(table, stated)
-        yield from file_comparison.check_cut_off(table, nested)
-        yield from accuracy_checks.check_accuracy(table, nested)
+        yield from check_moment_numbers(table, stated)
+    yield from stated_facts.check_counts(table, manifest)
     statements = manifest["accuracy"]
     own = [] if MOMENTS not in manifest else manifest[MOMENTS]["accuracy"]
     if statements[: len(own)] != own or len(statements) != len(own) + len(_prefixes(manifest)):

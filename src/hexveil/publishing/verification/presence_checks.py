@@ -15,14 +15,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.count_map import COUNT_MAP
-from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
+from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
+from hexveil.mechanisms.presence.map_noise import GaussianMapNoise
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
-from hexveil.mechanisms.presence.presence_decoding import MISS, lowest_weights
 from hexveil.mechanisms.presence.shapes.shape_allocation import CELL_BINS
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.publishing.places import PLACE
@@ -30,14 +30,23 @@ from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_losses
 from hexveil.publishing.presence.presence_table import (
     OPEN,
     SMOOTHED,
+    UNCUT,
     USERS,
     USERS_GRADE,
     columns_of,
+    count_columns,
     grade_counts,
     grade_means,
 )
 from hexveil.publishing.presence.shape_table import has_shapes
 from hexveil.publishing.verification import shape_checks
+from hexveil.publishing.verification.decoded_maps import (
+    check_decoded,
+    compare_columns,
+    in_parts,
+    law_of,
+    published_law,
+)
 from hexveil.publishing.verification.files.file_comparison import (
     TOLERANCE,
     check_names,
@@ -54,11 +63,11 @@ from hexveil.report.promise import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     Json = dict[str, Any]
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
 
 LEAST_DELTA = Fraction(1, 10**300)
@@ -69,6 +78,14 @@ def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield the faults of columns and cells of the table; numbers come afterwards."""
     if problem := shape_checks.unreadable_statistics(manifest):
         yield problem
+        return
+    needed, stated = columns_of(manifest["plan"]["statistics"]), manifest["plan"]["columns"]
+    # Earlier versions did not publish uncut numbers.
+    if stated not in ([*needed], [name for name in needed if name not in UNCUT]):
+        yield "plan/columns are not those of plan/statistics."
+        return
+    if ("radius" in manifest["plan"]) != ("balance_noisy" in stated):
+        yield "plan/radius does not belong to plan/columns."
         return
     needed = _columns(manifest)
     for name in (*needed, OPEN):
@@ -94,6 +111,12 @@ def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
         yield "cells.parquet does not have the cells of the declared grid, in that order."
 
 
+def check_presence(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield losses, statements and numbers that do not follow from each other."""
+    yield from check_presence_losses(manifest)
+    yield from check_presence_numbers(table, manifest)
+
+
 def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield numbers that do not follow from each other, or from the manifest."""
     plan = manifest["plan"]
@@ -113,7 +136,7 @@ def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
             return
     counted = "users" if plan["statistics"] == [USERS] else "weight"
     yield from _check_opening(numbers[counted], is_open, manifest)
-    yield from _check_counts(counted, numbers, is_open, plan, _law(manifest))
+    yield from check_decoded(table, numbers, manifest)
     yield from _check_grades(table, numbers, is_open, manifest)
     if "cell_cap" in plan:
         yield from _check_counts_beside(table, numbers, is_open, manifest)
@@ -131,15 +154,15 @@ def _check_counts_beside(
     stages = [stage for stage in plan["stages"] if stage["stage"] == COUNT_MAP]
     law, full = None, plan["cell_cap"] * PARTS
     if len(stages) == 1:
-        law = _law_of(stages[0]["noise"], stages[0]["scale"])
+        law = law_of(stages[0]["noise"], stages[0]["scale"])
         full = math.sqrt(plan["cell_cap"] * PARTS**2) if isinstance(law, GaussianMapNoise) else full
     if law is None or stages[0]["sensitivity"] != full:
         yield "numbers of units have no stage of their own, with the stated cap on cells."
         return
-    yield from _check_counts(USERS, numbers, is_open, plan, law)
-    ends = numbers["users_low"], numbers["users_high"]
-    if grade_counts(*ends, numbers[USERS], is_open) != table[USERS_GRADE].to_pylist():
-        yield f"{USERS_GRADE} is not that of the intervals."
+    decoded = decode_counts(in_parts(numbers, USERS), law, is_open)
+    columns = count_columns(decoded)
+    columns[USERS_GRADE] = columns.pop("quality")
+    yield from compare_columns(table, columns, USERS)
 
 
 def check_presence_losses(manifest: Json) -> Iterator[str]:
@@ -152,6 +175,8 @@ def check_presence_losses(manifest: Json) -> Iterator[str]:
     guarantee, spent = manifest["guarantee"], Fraction(manifest["guarantee"]["epsilon_spent"])
     if recomputed_loss(manifest) > round_up(spent) * (1.0 + TOLERANCE):
         yield "the losses of the stages add up to more than guarantee/epsilon_spent."
+    if guarantee["epsilon_requested"] != guarantee["epsilon_spent"]:
+        yield "guarantee/epsilon_requested is not the loss of any unit, which is spent in full."
     unit, delta = guarantee["privacy_unit"], delta_of(manifest)
     factor = guarantee["probability_factor"]
     words = {
@@ -229,18 +254,8 @@ def recomputed_loss(manifest: Json) -> float:
     return square_epsilon(Fraction(square), delta) if math.isfinite(square) else math.inf
 
 
-def _law(manifest: Json) -> MapNoise:
-    """Return the noise of the published map, by the manifest."""
-    return _law_of(manifest["plan"]["stages"][-1]["noise"], manifest["plan"]["scale"])
-
-
-def _law_of(noise: str, scale: float) -> MapNoise:
-    """Return the noise of a map by its name in a manifest."""
-    return GaussianMapNoise(scale) if noise == GAUSSIAN else LaplaceMapNoise(scale)
-
-
 def _columns(manifest: Json) -> tuple[str, ...]:
-    return columns_of(manifest["plan"]["statistics"])
+    return tuple(manifest["plan"]["columns"])
 
 
 def _grid(grid: Json) -> Cells | Labels:
@@ -254,7 +269,7 @@ def _grid(grid: Json) -> Cells | Labels:
 def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
     """Yield if the threshold is not that of the noise, or an open cell is below it."""
     plan = manifest["plan"]
-    n_cells, law = manifest["grid"]["cells"], _law(manifest)
+    n_cells, law = manifest["grid"]["cells"], published_law(manifest)
     if (plan["false_openings"] is None) != (plan["open_from"] is None):
         yield "open_from and false_openings do not belong together."
         return
@@ -271,34 +286,6 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
         yield "open_from is not that of the noise and the number of cells."
     if (counted[is_open] < plan["open_from"] - TOLERANCE).any():
         yield "a cell is open below open_from."
-
-
-def _check_counts(
-    name: str, numbers: dict[str, Floats], is_open: NDArray[np.bool_], plan: Json, law: MapNoise
-) -> Iterator[str]:
-    """Yield if intervals of weights, or of numbers of units, are not those of the noise."""
-    has_bins = has_shapes(plan["statistics"]) and name == "weight"
-    if has_bins:
-        margin = law.total_quantile(plan["bins"], MISS / 2) * law.scale / PARTS
-    elif name == "weight":
-        margin = law.opening_threshold(1, MISS / 2) / PARTS
-    else:
-        margin = law.quantile(MISS / 2) / PARTS
-    middle, low, high = (numbers[one][is_open] for one in (name, f"{name}_low", f"{name}_high"))
-    # Below zero a number is cut at zero, and its upper end with it.
-    exact_high = np.where(middle > 0, middle + margin, high)
-    exact_low = np.maximum(middle - margin, 0.0)
-    if has_bins:
-        exact_low = shape_checks.shape_weights(middle, plan, law)[0]
-    elif name == "weight" and plan["open_from"] is not None:
-        # An open cell passed the test of its noisy weight: the lower end takes that into account.
-        unit = plan["scale"] / PARTS
-        least = lowest_weights(middle / unit, plan["open_from"] / unit, law) * unit
-        exact_low = np.minimum(exact_low, least)
-    right = np.allclose(low, exact_low, rtol=TOLERANCE, atol=TOLERANCE)
-    right &= np.allclose(high, exact_high, rtol=TOLERANCE, atol=TOLERANCE)
-    if not right or (middle < 0).any() or (high < middle).any():
-        yield f"{name}_low and {name}_high are not {name} and the quantile of its noise."
 
 
 def _check_grades(
@@ -337,24 +324,27 @@ def _check_means(
         yield "mean_low, mean and mean_high are no interval within the bounds."
 
 
-def describe_presence(manifest: Json) -> tuple[str, ...]:
-    """Return the figures that were recomputed and agree, in words."""
-    guarantee, stages = manifest["guarantee"], manifest["plan"]["stages"]
+def describe_presence(manifest: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the figures that were recomputed and agree, and those that could not be, in words."""
+    guarantee, plan = manifest["guarantee"], manifest["plan"]
+    stages, columns = plan["stages"], plan["columns"]
     at = f" at delta {guarantee['delta']}" if "delta" in guarantee else ""
     loss = (
         f"loss of any {guarantee['privacy_unit']}, present or not: "
         f"{recomputed_loss(manifest):.9g} by the noise of {len(stages)} "
         f"{'stage' if len(stages) == 1 else 'stages'}, {guarantee['epsilon_spent']} as stated{at}"
     )
-    return loss, INTERVALS
+    if has_shapes(plan["statistics"]):
+        unknown = ["statistics of distributions: they follow from numbers not in the folder"]
+    elif "balance_noisy" in columns:
+        unknown = ["smoothed averages: they borrow from cells whose numbers are not published"]
+    else:
+        unknown = ["averages and their intervals"] * (plan["statistics"] != [USERS])
+    return (loss, AVERAGES if "balance_noisy" in columns else INTERVALS), tuple(unknown)
 
 
 INTERVALS = (
     "intervals of weights or numbers of units, and the weight from which a cell is open: by the "
     "law of the noise"
 )
-UNKNOWN = (
-    "averages and their intervals: they follow from noisy numbers that are not in the folder",
-    "the content of report.html: only its checksum was compared",
-)
-"""What a folder does not let anybody recompute."""
+AVERAGES = f"averages, by noisy sums; {INTERVALS}"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, parse_statistics
 from hexveil.publishing.presence.presence_table import grade_shapes
@@ -44,7 +43,7 @@ def unreadable_statistics(manifest: Json) -> str | None:
     if "bins" not in plan:
         return "plan/bins is missing."
     try:
-        lattice = _lattice(manifest)
+        lattice = lattice_of(manifest)
         for term in parse_statistics(map_statistics(statistics))[1]:
             if isinstance(term, Share):
                 term.edge(lattice)
@@ -60,16 +59,11 @@ def shape_threshold(manifest: Json, law: MapNoise) -> float:
     return float(np.ceil(law.scale * law.total_quantile(plan["bins"], tail)))
 
 
-def shape_weights(weight: Floats, plan: Json, law: MapNoise) -> tuple[Floats, Floats]:
-    """Return the 95 % intervals of noisy weights above zero."""
-    return weight_interval(weight, law, plan["bins"], plan["open_from"])
-
-
 def shape_grades(
     numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
 ) -> dict[str, list[str]]:
     """Return the columns of grades of cells, by the intervals of each statistic."""
-    limits = limits_of(map_statistics(manifest["plan"]["statistics"]), _lattice(manifest))
+    limits = limits_of(map_statistics(manifest["plan"]["statistics"]), lattice_of(manifest))
     return grade_shapes(numbers, limits, is_open)
 
 
@@ -78,7 +72,7 @@ def check_shapes(
 ) -> Iterator[str]:
     """Yield statistics that are no intervals within their limits, or that do not agree."""
     statistics = map_statistics(manifest["plan"]["statistics"])
-    lattice = _lattice(manifest)
+    lattice = lattice_of(manifest)
     for name, (least, largest) in limits_of(statistics, lattice).items():
         inner = [numbers[f"{name}{end}"][is_open] for end in ("_low", "", "_high")]
         slack = TOLERANCE * max(1.0, largest - least)
@@ -107,7 +101,8 @@ def check_shapes(
                 yield "the shares of a histogram do not add up to 1."
 
 
-def _lattice(manifest: Json) -> ValueLattice:
+def lattice_of(manifest: Json) -> ValueLattice:
+    """Return bounds and quantum of a manifest."""
     bounds = manifest["bounds"]
     lower, upper, quantum = (Fraction(bounds[name]) for name in ("lower", "upper", "quantum"))
     return ValueLattice.of((lower, upper), quantum)

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,20 +33,17 @@ from hexveil.publishing.manifest import SCHEMA_VERSION, schema
 from hexveil.publishing.markup import clean
 from hexveil.publishing.presence.presence_manifest import MODEL, presence_schema
 from hexveil.publishing.verification import (
-    accuracy_checks,
     distribution_checks,
-    loss_checks,
+    moment_checks,
     presence_checks,
-    recomputed_losses,
-    square_checks,
 )
 from hexveil.publishing.verification.columns import column_checks, column_totals
 from hexveil.publishing.verification.files import file_comparison, untrusted_files
 from hexveil.publishing.verification.files.checked_files import NOT_SIGNED, CheckedFiles, read_json
-from hexveil.publishing.verification.release_statements import ReleaseStatements
+from hexveil.publishing.verification.files.page_comparison import has_layer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from hexveil.publishing.verification.columns.column_checks import ColumnsCheck
 
@@ -237,7 +233,6 @@ class _FolderCheck:
         )
         self.manifest: Json = {}
         self.table: pa.Table | None = None
-        self.stated: ReleaseStatements | None = None
 
     def find_problems(self) -> list[str]:
         """Return the problems, in words that may contain a stranger's names."""
@@ -260,103 +255,58 @@ class _FolderCheck:
 
     def describe_losses(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the figures that were recomputed, and those that could not be."""
-        if self._is_private:
-            unread = (TILES_UNREAD,) if TILES in self.names else ()
-            known = presence_checks.describe_presence(self.manifest)
-            return known, (*presence_checks.UNKNOWN, *unread, NOT_IN_FOLDER)
-        if self._is_distribution:
-            unread = (TILES_UNREAD,) if TILES in self.names else ()
-            known = distribution_checks.describe_distribution(self.manifest)
-            return known, (*distribution_checks.UNKNOWN, *unread, NOT_IN_FOLDER)
-        if self.stated is None:
-            return (), ()
-        return (*_describe_recomputed(self.stated),), (
-            *_describe_unknown(self.stated),
-            *([TILES_UNREAD] if TILES in self.names else []),
-            NOT_IN_FOLDER,
-        )
+        known, unknown = _kind_of(self.manifest).describe(self.manifest, self.table)
+        return known, (*unknown, *self._describe_unread(), NOT_IN_FOLDER)
 
-    @property
-    def _is_private(self) -> bool:
-        """Whether presence is private in the release."""
-        return self.manifest.get("model") == MODEL
-
-    @property
-    def _is_distribution(self) -> bool:
-        """Whether the release has quantiles, shares or histograms."""
-        return self.manifest.get("kind") == KIND
+    def _describe_unread(self) -> Iterator[str]:
+        """Yield the parts of files that were not compared, in words."""
+        if TILES in self.names:
+            yield TILES_UNREAD
+        if not file_comparison.is_same_version(self.manifest):
+            yield "the words of README.txt, page and descriptions: another version wrote them"
+        elif has_layer(self.folder):
+            yield "the lines and names of the holder's own layer on the page"
 
     def _contents(self) -> list[str]:
         """Return the differences of tables and statements from each other."""
         tell_share(FOLDER_CHECK, 0.45)
-        name = "cells.parquet"
+        name, issues = "cells.parquet", []
         try:
             table = self._read_table()
         except untrusted_files.ImplausibleError as error:
             return [f"{name} {error}."]
         except _READ_ERRORS:
             return [f"{name} cannot be read."]
-        if self._is_private:
-            return self._private_contents(table)
-        if self._is_distribution:
-            return self._distribution_contents(table)
-        return self._public_contents(table)
+        # Hostile numbers may be of any size.
+        with contextlib.suppress(*_READ_ERRORS), np.errstate(all="ignore"):
+            for problem in self._differences(table):
+                issues.append(problem)  # noqa: PERF402  those before an error are kept
+            return issues
+        return [*issues, "the tables and manifest.json cannot be compared."]
+
+    def _differences(self, table: pa.Table) -> Iterator[str]:
+        """Yield the differences: of the table first, then of what is made of it."""
+        kind, manifest = _kind_of(self.manifest), self.manifest
+        issues = [*kind.check_table(table, manifest)]
+        yield from issues
+        if issues:
+            return
+        yield from kind.check_numbers(table, manifest)
+        yield from self._spellings(table)
+        tell_share(FOLDER_CHECK, 0.9)
+        yield from file_comparison.compare_readme(self.folder, table, manifest)
+        yield from file_comparison.compare_metadata(self.folder, table, manifest)
+        self.table = table
 
     def _read_table(self) -> pa.Table:
         texts = (self.folder / "cells.csv").stat().st_size
         path = self.folder / "cells.parquet"
         centres = () if self.manifest["grid"].get("columns") else ("lat", "lon")
         numbers = frozenset((*distribution_checks.number_columns(self.manifest), *centres))
-        if self._is_private:
+        if self.manifest.get("model") == MODEL:
             rows = self.manifest["grid"]["cells"]
             return untrusted_files.read_table(path, rows, texts, MODEL, numbers)
         return untrusted_files.read_table(path, len(self.manifest["cells"]), texts, "", numbers)
-
-    def _public_contents(self, table: pa.Table) -> list[str]:
-        """Return the differences of tables and statements under public presence."""
-        issues: list[str] = []
-        with contextlib.suppress(*_READ_ERRORS):
-            issues.extend(file_comparison.check_columns(table, self.manifest))
-            if issues:
-                return issues
-            issues.extend(file_comparison.check_places(table, self.manifest))
-            if issues:
-                return issues
-            with np.errstate(all="ignore"):  # hostile numbers may be of any size
-                self._numbers(table, issues)
-            return issues
-        return [*issues, "the tables and manifest.json cannot be compared."]
-
-    def _private_contents(self, table: pa.Table) -> list[str]:
-        """Return the differences of tables and statements under private presence."""
-        with contextlib.suppress(*_READ_ERRORS), np.errstate(all="ignore"):
-            issues = [*presence_checks.check_presence_table(table, self.manifest)]
-            if issues:
-                return issues
-            issues += presence_checks.check_presence_losses(self.manifest)
-            issues += presence_checks.check_presence_numbers(table, self.manifest)
-            issues += self._spellings(table)
-            issues += file_comparison.compare_readme(self.folder, table, self.manifest)
-            issues += file_comparison.compare_metadata(self.folder, table, self.manifest)
-            self.table = table
-            return issues
-        return ["the tables and manifest.json cannot be compared."]
-
-    def _distribution_contents(self, table: pa.Table) -> list[str]:
-        """Return the differences of tables and statements with quantiles and shares."""
-        with contextlib.suppress(*_READ_ERRORS), np.errstate(all="ignore"):
-            issues = [*distribution_checks.check_distribution_columns(table, self.manifest)]
-            issues += [] if issues else file_comparison.check_places(table, self.manifest)
-            if issues:
-                return issues
-            issues += distribution_checks.check_distribution_losses(table, self.manifest)
-            issues += distribution_checks.check_distribution_numbers(table, self.manifest)
-            issues += self._spellings(table)
-            issues += file_comparison.compare_readme(self.folder, table, self.manifest)
-            issues += file_comparison.compare_metadata(self.folder, table, self.manifest)
-            self.table = table
-            return issues
-        return ["the tables and manifest.json cannot be compared."]
 
     def _spellings(self, table: pa.Table) -> Iterator[str]:
         """Yield where CSV and GeoJSON differ from the table."""
@@ -370,19 +320,38 @@ class _FolderCheck:
             except _READ_ERRORS:
                 yield f"cells.{compared.__name__} cannot be read."
 
-    def _numbers(self, table: pa.Table, issues: list[str]) -> None:
-        issues.extend(self._spellings(table))
-        tell_share(FOLDER_CHECK, 0.75)
-        stated = ReleaseStatements.from_release(self.manifest, table)
-        issues.extend(file_comparison.check_numbers(table, stated))
-        issues.extend(file_comparison.check_cut_off(table, self.manifest))
-        issues.extend(accuracy_checks.check_accuracy(table, self.manifest))
-        tell_share(FOLDER_CHECK, 0.8)
-        issues.extend(loss_checks.find_problems(stated, square_checks.check_squares))
-        tell_share(FOLDER_CHECK, 0.9)
-        issues.extend(file_comparison.compare_readme(self.folder, table, self.manifest))
-        issues.extend(file_comparison.compare_metadata(self.folder, table, self.manifest))
-        self.stated, self.table = stated, table
+
+class _Kind(NamedTuple):
+    """What is checked of a kind of release: its schema first, then its table, then its numbers."""
+
+    schema: Callable[[], Json]
+    check_table: Callable[[pa.Table, Json], Iterator[str]]
+    check_numbers: Callable[[pa.Table, Json], Iterator[str]]
+    describe: Callable[[Json, pa.Table], tuple[tuple[str, ...], tuple[str, ...]]]
+
+
+def _kind_of(manifest: Json) -> _Kind:
+    """Return the checks of a release, by what its manifest says it is."""
+    if manifest.get("model") == MODEL:
+        return _Kind(
+            presence_schema,
+            presence_checks.check_presence_table,
+            presence_checks.check_presence,
+            lambda manifest, _: presence_checks.describe_presence(manifest),
+        )
+    if manifest.get("kind") == KIND:
+        return _Kind(
+            distribution_schema,
+            distribution_checks.check_distribution_table,
+            distribution_checks.check_distribution,
+            lambda manifest, _: distribution_checks.describe_distribution(manifest),
+        )
+    return _Kind(
+        schema,
+        moment_checks.check_moment_table,
+        moment_checks.check_moments,
+        moment_checks.describe_moments,
+    )
 
 
 def _check_manifest(manifest: Json) -> Iterator[str]:
@@ -403,20 +372,19 @@ def _check_manifest(manifest: Json) -> Iterator[str]:
         return
     from jsonschema import Draft202012Validator  # noqa: PLC0415  only checking needs it
 
-    is_private = manifest.get("model") == MODEL
-    is_distribution = manifest.get("kind") == KIND
-    rules = schema()
-    if is_private or is_distribution:
-        rules = presence_schema() if is_private else distribution_schema()
-    errors = Draft202012Validator(rules).iter_errors(manifest)
-    for error in itertools.islice(errors, MAX_PROBLEMS):
+    rules = _kind_of(manifest).schema()
+    errors = [*itertools.islice(Draft202012Validator(rules).iter_errors(manifest), MAX_PROBLEMS)]
+    for error in errors:
         place = "/".join(map(str, error.absolute_path)) or "its top"
         yield f"manifest.json breaks its schema at {place} ({error.validator})."
-    if not is_private and not manifest.get("cells"):
+    # What the schema does not promise to be there is not looked at.
+    if errors:
+        return
+    if manifest.get("model") != MODEL and not manifest.get("cells"):
         yield "manifest.json has no cells."
         return
     yield from column_totals.check_together(manifest)
-    if is_distribution:
+    if manifest.get("kind") == KIND:
         # After the schema alone: what it composes must be there, and nothing else.
         yield from distribution_checks.check_statements(manifest)
 
@@ -437,41 +405,3 @@ def _has_more_parts(value: Any, limit: int) -> bool:  # noqa: ANN401  JSON
         elif isinstance(item, list):
             waiting.extend(itertools.islice(item, limit + 1))
     return count > limit
-
-
-def _describe_recomputed(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield the figures that were recomputed and agree, in words."""
-    if stated.delta:
-        yield from square_checks.describe_squares(stated)
-        return
-    recomputed, losses = recomputed_losses.recompute_losses(stated), stated.manifest["losses"]
-    unit = stated.manifest["guarantee"]["privacy_unit"]
-    together = losses["units"] * losses["mean"]
-    yield (
-        f"sum of the losses of {losses['units']:,} {unit}s: {recomputed.total} by scales, biases "
-        f"and bounds, {together:.6g} as stated"
-    )
-    yield (
-        f"loss of the most exposed {unit}: {recomputed.largest} by scales, bounds and counts, "
-        f"{losses['max']:.6g} as stated"
-    )
-
-
-def _describe_unknown(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield the figures that could not be recomputed, in words."""
-    unit = stated.manifest["guarantee"]["privacy_unit"]
-    yield (
-        f"the loss of each {unit}: the folder does not say who reported where, only how many, so "
-        "the largest one is known within limits"
-    )
-    if stated.delta:
-        yield "the exact sum of the squares of mu: they depend on who shares a cell with whom"
-    else:
-        total = recomputed_losses.recompute_losses(stated).total
-        if not math.isclose(total.low, total.high, rel_tol=recomputed_losses.TOLERANCE):
-            yield "the exact sum of the losses: variances or further steps leave limits"
-    if not stated.has_no_range or stated.manifest["smoothing"]:
-        yield "ends, grades, errors and counts that a model or a private interval leaves open"
-    yield "the content of report.html: only its checksum was compared"
-    if not file_comparison.is_same_version(stated.manifest):
-        yield "the words of README.txt: another version of hexveil wrote them"

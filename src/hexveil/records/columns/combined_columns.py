@@ -144,6 +144,7 @@ def _common_facts(facts: AnyFacts) -> Iterator[tuple[str, object]]:
     else:
         yield "their cells (the grid)", facts.cells.grid
     yield "the privacy unit", facts.privacy_unit
+    yield "what their ids name (id_space)", facts.id_space
     if facts.privacy_unit == "user":
         return
     if isinstance(facts, DeclaredFacts):

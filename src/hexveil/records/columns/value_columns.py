@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
+from hexveil.base.items import items_of
 
 if TYPE_CHECKING:
     from hexveil.base.rational import Number
@@ -43,11 +44,8 @@ def value_columns(
     >>> [c.bounds for c in value_columns(("a", "b"), {"a": (0, 1), "b": (0, 9)}, "0.1", None)]
     [(0, 1), (0, 9)]
     """
-    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
-        # Whatever it is, `RecordColumns` judges it.
-        names: list[Any] = [value]
-    else:
-        names = list(value)
+    # Whatever they are, `RecordColumns` judges them.
+    names = items_of(value) or [value]
     if len(set(map(str, names))) < len(names):
         raise InputError(f"value names a column twice; name each once, got {names!r}.")
     declared = {"bounds": bounds, "quantum": quantum, "value_unit": value_unit}

@@ -57,6 +57,9 @@ class JsonDocument(Protocol):
     def written_as_float(self, path: Path) -> str:
         """Return the expression of whether a number with a point or exponent is at a path."""
 
+    def written_as_boolean(self, path: Path) -> str:
+        """Return the expression of whether true or false is at a path, not as text."""
+
     def scalar(self, path: Path) -> str:
         """Return the expression of the text at a path; null where an object or list is."""
 
@@ -82,6 +85,10 @@ class JsonFields:
     def written_as_float(self, path: Path) -> str:
         """Return the column that says whether a number with a point or exponent is at a path."""
         return self._derive(f"{self(path)}_is_float", _written_as_float, path)
+
+    def written_as_boolean(self, path: Path) -> str:
+        """Return the column that says whether true or false is at a path, not as text."""
+        return self._derive(f"{self(path)}_is_boolean", _written_as_boolean, path)
 
     def scalar(self, path: Path) -> str:
         """Return the column that has the text at a path, null where an object or list is."""
@@ -127,6 +134,10 @@ class JsonColumn:
         """Return the expression of whether a number with a point or exponent is at a path."""
         return _written_as_float(self.document, path, self(path))
 
+    def written_as_boolean(self, path: Path) -> str:
+        """Return the expression of whether true or false is at a path, not as text."""
+        return _written_as_boolean(self.document, path, self(path))
+
     def scalar(self, path: Path) -> str:
         """Return the expression of the text at a path; null where an object or list is."""
         return _scalar(self.document, path, self(path))
@@ -138,6 +149,14 @@ def _written_as_float(document: str, path: Path, value: str) -> str:
         f"CASE WHEN TRY_CAST({value} AS DOUBLE) IS NULL THEN false "
         f"WHEN regexp_full_match({value}, '-?[0-9]+') THEN false "
         f"ELSE coalesce(json_type({document}, {_json_path(path)}) = 'DOUBLE', false) END"
+    )
+
+
+def _written_as_boolean(document: str, path: Path, value: str) -> str:
+    return (
+        f"CASE WHEN {value} IN ('true', 'false') "
+        f"THEN coalesce(json_type({document}, {_json_path(path)}) = 'BOOLEAN', false) "
+        "ELSE false END"
     )
 
 
@@ -180,7 +199,7 @@ def json_of(ref: ColumnRef, document: JsonDocument | None) -> tuple[JsonDocument
 
 def name_text(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
     """Return the text of a label; empty text counts as none."""
-    if ref.kind.name in ("struct", "list"):
+    if ref.kind.name in ("struct", "list", "map"):
         raise InputError(f"{role}: the column {ref.column!r} is nested; name a field inside it.")
     nested = json_of(ref, document)
     name = text(ref, document) if nested is None else nested[0].scalar(nested[1])

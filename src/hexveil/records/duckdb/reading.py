@@ -29,7 +29,7 @@ from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
 from hexveil.records.progress import show_progress
 from hexveil.records.select import refuse_no_cell, selection_counts
 from hexveil.records.sources.source_files import MemoryTable
-from hexveil.records.units import refuse_single_records
+from hexveil.records.units import refuse_single_records, warn_of_similar_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -132,6 +132,7 @@ def _fetch_pairs(
     if not isinstance(pairs, BlockedPairs) and rules.bins is not None:
         bins = aggregation.to_pair_bins(stored.fetch_bins(pairs), pairs)
     units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
+    warn_of_similar_ids(units.users, request.columns.user)
     counts = rule_counts(request, left_out, repeats)
     return _FetchedPairs(request, pairs, bins, units, cells, counts, everything)
 
@@ -189,6 +190,7 @@ def public_metadata(
         rules={**counts, **selection_counts(everything, len(cells), occupancy.n_records)},
         identity=request.identity(label),
         bins=request.rules.bins,
+        id_space=request.id_space,
     )
 
 

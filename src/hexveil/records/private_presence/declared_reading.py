@@ -8,15 +8,17 @@ a file is opened.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from hexveil.base.errors import InputError
+from hexveil.base.items import items_of
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_facts import DeclaredFacts
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.statistic_terms import distribution_terms
-from hexveil.records.read_request import Rules
+from hexveil.records.read_request import SUMS_USER, Rules
 from hexveil.records.select import Select
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def terms_of(statistics: Sequence[str] | str, *, is_private: bool) -> tuple[Term
     InputError
         If a statistic is none, or none of private presence.
     """
-    names = (statistics,) if isinstance(statistics, str) else tuple(statistics)
+    names = items_of(statistics)
     if not is_private:
         return distribution_terms(statistics)
     if wrong := {"variance", "sd"} & set(names):
@@ -85,7 +87,8 @@ def declare_facts(request: ReadRequest) -> DeclaredFacts:
     InputError
         If the request lacks a declaration, or has a choice of cells by their records.
     """
-    return facts_of(request.rules, request.columns.value, request.value_unit, _identity(request))
+    facts = facts_of(request.rules, request.columns.value, request.value_unit, _identity(request))
+    return replace(facts, id_space=request.id_space)
 
 
 def facts_of(
@@ -115,6 +118,7 @@ def facts_of(
         days=rules.select.days,
         identity=identity,
         bins=rules.bins,
+        id_space=rules.id_space or SUMS_USER,
     )
 
 

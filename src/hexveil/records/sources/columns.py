@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 TypeName = Literal[
-    "text", "number", "boolean", "time", "naive time", "date", "json", "struct", "list", "other"
+    "text",
+    "number",
+    "boolean",
+    "time",
+    "naive time",
+    "date",
+    "json",
+    "struct",
+    "list",
+    "map",
+    "other",
 ]
 VALUE_MEMBERS = ("value", "object", "@value")
 """Members that hold the value of an NGSI-LD property, of a relationship, and of a typed value."""
@@ -32,6 +42,7 @@ class ColumnType:
     Attributes
     ----------
     name : str
+        "map" stands for unions as well.
     fields : mapping of str to ColumnType
         Of a struct, or of JSON objects as far as they were looked at.
     element : ColumnType or None

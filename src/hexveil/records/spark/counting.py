@@ -26,7 +26,7 @@ from hexveil.records.spark.blocks import BINS
 from hexveil.records.spark.counted_records import CountedRecords
 from hexveil.records.spark.frames import collect, from_arrow, map_batches
 from hexveil.records.spark.source_rows import open_records
-from hexveil.records.units import refuse_single_records
+from hexveil.records.units import refuse_single_records, warn_of_similar_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -338,7 +338,9 @@ def _number_units(
     """Make the table of units in the order of their ids' bytes, then days; return them."""
     session.register("units_of_tasks", collect(of_units.select(*grouping.unit)))
     aggregation.number_units(session, "SELECT * FROM units_of_tasks", grouping)
-    return aggregation.to_units(aggregation.numbered_units(session), request.rules.privacy_unit)
+    units = aggregation.to_units(aggregation.numbered_units(session), request.rules.privacy_unit)
+    warn_of_similar_ids(units.users, request.columns.user)
+    return units
 
 
 def _number_pairs(

@@ -40,6 +40,7 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
     dialect: str,
     statistics: Sequence[str] | str = (),
     protect: Protect = "values",
+    id_space: str | None = None,
 ) -> str:
     """Return the SQL that makes the table of `from_sums` from a table of records.
 
@@ -65,6 +66,7 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
         With quantiles, shares or histograms among them the table has a row per bin as well.
     protect : "values" or "presence"
         Privacy model of the data set that `from_sums` makes.
+    id_space : str, optional
 
     Raises
     ------
@@ -87,6 +89,7 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
         repeats,
         timezone,
         terms=terms_of(statistics, is_private=is_private),
+        id_space=id_space,
     )
     request = ReadRequest(RecordColumns(user, value, lat, lon, location, time), rules)
     return SumsQuery(source, request, is_private=is_private).render(dialect)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from hexveil.base.errors import InputError
+from hexveil.records.units import WHOLE_WITH_ZEROS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,6 +54,10 @@ class Dialect:
         Whether the column `{x}` holds decimals whose text may end in zeros; empty where none does.
     trimmed : str
         The text `{t}` of a decimal without zeros that end its fraction.
+    matches : str
+        Whether the text `{t}` fits a pattern.
+    boolean : str
+        Whether the column `{x}` holds true and false, which are no ids.
     by_bytes : str
         What makes text sort by its bytes.
     value : str
@@ -80,6 +85,8 @@ class Dialect:
     integral: str
     decimals: str
     trimmed: str
+    matches: str
+    boolean: str
     by_bytes: str = ""
     value: str = "CAST({x} AS {double})"
     total: str = "SUM({k})"
@@ -100,18 +107,21 @@ class Dialect:
     def id_kind(self, x: str) -> str:
         """Return the expression of the kind of id in a column, by its type.
 
-        Of a float the whole number below which its whole numbers are exact, 0 of a decimal, and
-        null of all others.
+        Of a float the whole number below which its whole numbers are exact, 0 of a decimal, -1 of
+        true and false, and null of all others.
         """
         kinds = [f"WHEN {test.format(x=x)} THEN {2**bits}" for bits, test in self.floats.items()]
         kinds += [f"WHEN {self.decimals.format(x=x)} THEN 0"] * bool(self.decimals)
+        kinds.append(f"WHEN {self.boolean.format(x=x)} THEN -1")
         return "\n  ".join(("CASE", *kinds, "END"))
 
     def user_id(self, text: str, kind: str) -> str:
         """Return the canonical text of an id (see `records.units`) from its text and kind.
 
-        A float that names no vehicle exactly is null, since a query cannot refuse it.
+        A float that names no vehicle exactly is null, and so are true and false, since a query
+        cannot refuse them.
         """
+        whole = self.matches.format(t=text, pattern=self.literal(f"^{WHOLE_WITH_ZEROS}$"))
         number = self.parsed.format(t=text)
         integer = self.integral.format(x=number)
         return "\n  ".join(
@@ -120,6 +130,10 @@ class Dialect:
                 f"  THEN CASE WHEN {number} = {integer}",
                 f"  THEN CAST({integer} AS {self.text}) END END",
                 f"WHEN {kind} = 0 THEN {self.trimmed.format(t=text)}",
+                f"WHEN {kind} < 0 THEN NULL",
+                # Text that went through a column of floats or decimals.
+                f"WHEN {whole}",
+                f"  THEN COALESCE(NULLIF(REGEXP_REPLACE({text}, '[.]0+$', ''), '-0'), '0')",
                 f"ELSE NULLIF({text}, '') END",
             )
         )
@@ -170,6 +184,8 @@ DIALECTS: dict[DialectName, Dialect] = {
         integral="TRY_CAST({x} AS BIGINT)",
         decimals="typeof({x}) LIKE 'DECIMAL%'",
         trimmed="CASE WHEN contains({t}, '.') THEN rtrim(rtrim({t}, '0'), '.') ELSE {t} END",
+        matches="regexp_matches({t}, {pattern})",
+        boolean="typeof({x}) = 'BOOLEAN'",
     ),
     "postgres": Dialect(
         double="double precision",
@@ -209,6 +225,8 @@ DIALECTS: dict[DialectName, Dialect] = {
             "      AND ({x} > 1e300 OR {x} < -1e300) THEN SIGN({x}) * 1e300\n    "
             "ELSE {x} END AS {double})"
         ),
+        matches="{t} ~ {pattern}",
+        boolean="pg_typeof({x}) = 'boolean'::regtype",
     ),
     "bigquery": Dialect(
         double="FLOAT64",
@@ -235,6 +253,8 @@ DIALECTS: dict[DialectName, Dialect] = {
         decimals="",  # their text never ends in such zeros
         trimmed="{t}",
         total="SUM(CAST({k} AS NUMERIC))",
+        matches="REGEXP_CONTAINS({t}, {pattern})",
+        boolean="FORMAT('%T', {x}) IN ('true', 'false')",
     ),
     "spark": Dialect(
         double="DOUBLE",
@@ -265,6 +285,9 @@ DIALECTS: dict[DialectName, Dialect] = {
             "THEN rtrim('.', rtrim('0', {t})) ELSE {t} END"
         ),
         total="SUM(CAST({k} AS DECIMAL(18, 0)))",
+        # Here a pattern's end is before a line break that ends the text, too.
+        matches="{t} RLIKE {pattern} AND translate({t}, '-.0123456789', '') = ''",
+        boolean="typeof({x}) = 'boolean'",
     ),
 }
 

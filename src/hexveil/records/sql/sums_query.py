@@ -325,7 +325,7 @@ class _Writer:
         if columns.location is not None:
             yield f"{columns.location!r} must be a list of numbers, longitude first."
         yield f"{columns.user!r} may be text or numbers: 7, 7.0 and 7.00 are one user; floats that"
-        yield "are not whole, or not exact, are none; text is taken letter by letter."
+        yield 'are not whole, or not exact, are none; of text "7.0" is "7", the rest is as it is.'
         if "." in columns.describe():
             yield "A name with dots is taken as one column's: give nested fields a name in a view."
         if self._decimals is not None:
@@ -339,6 +339,8 @@ class _Writer:
         """Return the arguments of `from_sums` that depend on the privacy model, as Python."""
         select, terms = self._rules.select, [term.text for term in self._rules.terms]
         asked = f", statistics={terms!r}" if terms else ""
+        # An account takes sums and records of the same ids.
+        asked += f", id_space={self._query.request.id_space!r}"
         if self._query.is_private:
             dates = "" if select.dates is None else f", dates={select.dates!r}"
             return f'protect="presence"{dates}{asked}'

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.model.statistic_terms import Histogram, column_names
+from hexveil.model.statistic_terms import column_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,8 +63,8 @@ def histogram_of(table: pa.Table, view: ManifestView, cell: str) -> CellHistogra
     InputError
         If the release has no histogram or no such cell, or publishes nothing for the cell.
     """
-    names = column_names(Histogram())
-    if f"{names[0]}_low" not in table.column_names:
+    names = [] if view.histogram is None else column_names(view.histogram)
+    if not names or f"{names[0]}_low" not in table.column_names:
         raise InputError('this release has no histogram; ask for "histogram" in its statistics.')
     cells = table["cell"].to_pylist()
     if cell not in cells:

@@ -57,6 +57,8 @@ class ShapeMap(ReadOnlyArrays):
         Weight of the units in the cell and its 95 % interval.
     estimate, low, high : ndarray of float, shape (n_cells, n_columns)
         Statistics and their 95 % intervals, in their own units.
+    weight_noisy : ndarray of float, shape (n_cells,)
+        Sum of the noisy bins, which may be negative: sums over cells are unbiased.
     """
 
     is_open: NDArray[np.bool_]
@@ -66,6 +68,7 @@ class ShapeMap(ReadOnlyArrays):
     estimate: Floats
     low: Floats
     high: Floats
+    weight_noisy: Floats
 
 
 def decode_shapes(
@@ -90,7 +93,7 @@ def decode_shapes(
     least = None if threshold is None else threshold / PARTS
     ends = weight_interval(weight, law, bins.shape[1], least)
     shown = (np.where(is_open, one, np.nan) for one in (np.maximum(weight, 0.0), *ends))
-    return ShapeMap(is_open, *shown, *columns)
+    return ShapeMap(is_open, *shown, *columns, np.where(is_open, weight, np.nan))
 
 
 def fit_cells(

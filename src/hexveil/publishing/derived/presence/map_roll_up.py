@@ -13,6 +13,8 @@ from hexveil.publishing.derived.presence.open_cell_averages import (
     add_units,
     add_weights,
     average_open_cells,
+    most_per_unit,
+    with_cut,
 )
 from hexveil.publishing.derived.presence.open_cells import (
     USERS,
@@ -21,6 +23,7 @@ from hexveil.publishing.derived.presence.open_cells import (
     unit_numbers,
 )
 from hexveil.publishing.derived.presence.statistic_names import column_of
+from hexveil.publishing.presence.presence_manifest import GAUSSIAN
 from hexveil.report.manifest_view import is_share, noun
 
 if TYPE_CHECKING:
@@ -93,11 +96,25 @@ def roll_up_map(source: ReleaseSource, column: str, group: Ints) -> RolledUpMap:
     InputError
         If the statistic was not released.
     """
+    units = source.manifest["plan"]["fleet"]["units"]
     if column == USERS:
-        scale = published_noise(source.manifest, COUNT_MAP).scale / PARTS
-        return RolledUpMap(column, add_units(unit_numbers(source), scale, group), None)
+        law = published_noise(source.manifest, COUNT_MAP)
+        numbers = unit_numbers(source)
+        most = units * most_per_unit(group, law, _cell_cap(source))
+        if f"{USERS}_noisy" not in source.table.column_names:
+            numbers = with_cut(numbers, law.scale / PARTS, group)
+        return RolledUpMap(column, add_units(numbers, law.scale / PARTS, group, most=most), None)
     cells = open_cells(source, column)
-    return RolledUpMap(column, average_open_cells(cells, group), add_weights(cells, group))
+    most = units * most_per_unit(group, cells.noise)
+    return RolledUpMap(column, average_open_cells(cells, group), add_weights(cells, group, most))
+
+
+def _cell_cap(source: ReleaseSource) -> float:
+    """Return in how many cells a unit counts fully, by the sensitivity of their stage."""
+    stages = source.manifest["plan"]["stages"]
+    stage = next(one for one in stages if one["stage"] == COUNT_MAP)
+    cap = stage["sensitivity"] / PARTS
+    return float(cap**2 if stage["noise"] == GAUSSIAN else cap)
 
 
 def _adds_up(statistic: str) -> bool:

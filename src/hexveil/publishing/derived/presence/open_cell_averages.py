@@ -1,42 +1,40 @@
 """Averages over the open cells of a map with private presence, weighted by noisy weights.
 
-Symbols, of cell c: θ its average, w its weight, m and r its centre and radius, W = w + X + Y its
-noisy weight, y = m + r D / W its published average, with X and Y the noise of both halves. The
-number estimated is M = Σ w θ / Σ w over the open cells of a group, by Σ W y / Σ W. Since
-Σ w (θ - M) = 0, the estimate is off by exactly
+Symbols, of cell c: θ its average, w its weight, m its centre, r the radius, W = w + X + Y its noisy
+weight, D = A - B its noisy balance, X and Y the noise of both halves, s² the variance of X + Y. The
+number estimated is M = Σ w θ / Σ w over the n open cells of a group, by Σ (m W + r D) / Σ W: a
+ratio of sums that are unbiased, since neither W is cut at 0 nor D / W clipped.
 
-    Σ W (y - θ) / Σ W  +  Σ (W - w) (θ - M) / Σ W.
+**Noise.** Σ (m W + r D) - M Σ W is noise alone, Σ (m - M)(X + Y) + r (X - Y), of variance
+s² Σ ((m - M)² + r²). The M for which it is within its 95 % bound are the interval (Fieller, 1954),
+the roots of a quadratic; all of the bounds where noise leaves Σ W open.
 
-**Noise.** W (y - θ) = r (X - Y) - (θ - m)(X + Y) is linear in the noise, without any bias, and so
-is (W - w)(θ - M): both average out, as sums of independent numbers. Together they are
-r (X - Y) + (m - M)(X + Y), so both parts have a covariance of -s² (θ - m)(θ - M), s the deviation
-of X + Y. It is left out: it is negative wherever a centre m lies between the cell and the map's
-average, as a common centre does, and centres that were drawn towards it.
+**Weighting and clipping** are modelled as in a cell (`presence_decoding`): a group is a cell of
+weight Σ w. Clipping is taken to be off everywhere alike, weighting to average out. An end at a
+bound of the values tells that they may lie at any distance: what it adds is bias, in proportion to
+the weight that is surely there, and all of it where the ratio of the group itself is at its end.
 
-**Parts of an interval.** A folder has intervals and no radius. The half width of an interval is
-that of the noise, r q b / W (`presence_decoding`), of weighting, 1.96 r · 0.3 / √w, and of
-clipping, 1.96 r · 0.1, as the root of their squared sum, so their ratios are known. The first two
-average out. Clipping is taken to be off everywhere alike: its part is averaged, and joins as one
-number of its own. An end at a bound of the values tells that they may lie at any distance: what it
-adds is bias, and averaged in full.
+**Opening.** Of a cell near the threshold noise made W too large: then all of W less the lower end
+of its interval is bias, in the direction of m - M.
 
-**Weights.** θ - M is taken from the published numbers, whose noise only makes it larger. Of a cell
-near the threshold noise made W too large: then all of W less the lower end of its interval is
-bias, with the sign of y - M.
-
-**Shares.** They come from one model of all cells, whose errors cells have in common: intervals are
-averaged in full, and hold more often than they say.
+**Distributions** come from one model of all cells, whose errors cells have in common: intervals are
+averaged in full, and hold more often than they say. So are those of maps of versions that published
+weights cut at 0 and no sums: what was cut adds to Σ W, and is bias.
 
 **Numbers of units** add up: a unit counts in each of its cells. Their noise is a sum of independent
-numbers, with an exact bound; a number that is published as 0 in place of a negative one raises the
-sum by E (X + n)⁻ = b exp(-n/b) / 2 at most, which is bias.
+numbers, with an exact bound; a number that an earlier version published as 0 in place of a negative
+one raises the sum by E (X + n)⁻ = b exp(-n/b) / 2 at most, which is bias.
+
+**Bounds.** Over n cells together a unit weighs at most 1, or counts at most min(n, k), k its cap on
+cells; under Gaussian noise, which limits squares, √n and min(n, √(k n)). So many times the declared
+units is the most that a group holds.
 
 Post-processing of released numbers and public facts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,7 +45,9 @@ from hexveil.mechanisms.presence.map_noise import GaussianMapNoise
 from hexveil.mechanisms.presence.presence_decoding import (
     CLIPPING,
     GAUSSIAN_CLIPPING,
+    MISS,
     NORMAL_95,
+    SATURATION,
     WEIGHTING,
     noise_quantile95,
 )
@@ -57,13 +57,16 @@ from hexveil.publishing.derived.laplace_sums import sum_bound
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.publishing.derived.presence.open_cells import OpenCells
+    from hexveil.mechanisms.presence.map_noise import MapNoise
+    from hexveil.publishing.derived.presence.open_cells import CellSums, OpenCells
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
 MIDDLE_RATIO = 0.5
-"""Ratio z at which the noise of an average is taken: between -1 and 1 its bound varies by 1.5."""
+"""Ratio z at which the noise of an average is taken: over deviations its bound varies by 3 %."""
+CUT = 0.4
+"""E Z⁻ of noise Z, over its deviation, at most: 1 / √(2π) of normal noise, 3 / 8 of two Laplace."""
 _SLACK = 1e-9
 
 
@@ -91,54 +94,135 @@ def average_open_cells(cells: OpenCells, group: Ints) -> CellNumbers:
     group : ndarray of int64, shape (n_cells,)
         Group of each cell, from 0 to n_groups - 1; each has a cell.
     """
-    # Of a grid that was declared to be in use, noise can leave a group without weight.
-    weight = np.maximum(cells.weight, np.finfo(np.float64).tiny)
-    share = weight / np.bincount(group, weight)[group]
-
-    def averaged(column: Floats) -> Floats:
-        return _add(group, share * column)
-
-    def joined(column: Floats) -> Floats:
-        return np.sqrt(_add(group, column**2))
-
-    number = averaged(cells.number)
-    parts = _shape_parts(cells) if cells.has_shapes else _parts(cells)
-    shift = (cells.number - number[group]) * share / weight
-    margin, is_raised = _weight_margins(cells)
-    moved = joined(np.where(is_raised, 0.0, shift * margin))
-    raised = np.where(is_raised, shift * (cells.weight - cells.weight_low), 0.0)
-    own = joined(share * parts.own)
-    noise_low, noise_high = (
-        np.sqrt(own**2 + averaged(common) ** 2 + moved**2)
-        for common in (parts.common_low, parts.common_high)
+    if cells.sums is None:
+        return _average_intervals(cells, group)
+    averaged = _average_sums(cells, cells.sums, group)
+    # A lone cell keeps its interval.
+    alone = np.bincount(group) == 1
+    own = (cells.number, cells.number - cells.low, cells.high - cells.number)
+    parts = (averaged.number, averaged.noise_low, averaged.noise_high)
+    zero = np.zeros_like(averaged.number)
+    return CellNumbers(
+        *(np.where(alone, _add(group, one), part) for one, part in zip(own, parts, strict=True)),
+        *(np.where(alone, zero, part) for part in (averaged.bias_low, averaged.bias_high)),
+        averaged.scale,
+        "model",
     )
-    too_high, too_low = (_add(group, np.maximum(sign * raised, 0.0)) for sign in (1.0, -1.0))
+
+
+def _average_sums(cells: OpenCells, sums: CellSums, group: Ints) -> CellNumbers:
+    """Return the averages of groups by their sums, each group as a cell of its own."""
+    n, radius, (least, largest) = np.bincount(group), sums.radius, cells.limits
+    deviation = cells.noise.sum_deviation / PARTS
+    noisy, weight = _add(group, cells.weight_noisy), add_weights(cells, group)
+    divisor = np.maximum(noisy, deviation * np.sqrt(n))
+    centre = _add(group, sums.centre) / n
+    # Around the centre of the group, so that no digits cancel.
+    offset = sums.centre - centre[group]
+    total = _add(group, offset * cells.weight_noisy + radius * sums.balance)
+    middle = np.clip(total / divisor, least - centre, largest - centre)
+    low, high = _fieller(
+        noisy, total, _noise_bound(cells.noise) ** 2, n, _add(group, offset**2) + n * radius**2
+    )
+    clipping = GAUSSIAN_CLIPPING if isinstance(cells.noise, GaussianMapNoise) else CLIPPING
+    model = NORMAL_95 * radius * np.sqrt(WEIGHTING**2 / np.maximum(weight.low, 1.0) + clipping**2)
+    below, above = (np.hypot(np.maximum(one, 0.0), model) for one in (middle - low, high - middle))
+    ratio = _add(group, sums.balance) / divisor
+    number = centre + middle
+    sure = np.minimum(cells.weight_low, np.maximum(cells.weight_noisy, 0.0)) / divisor[group]
+    excess = _excess(cells) * (offset - middle[group]) / divisor[group]
+    slack = _SLACK * (largest - least)
+    far_low = sure * np.where(cells.low <= least + slack, cells.number - least, 0.0)
+    far_high = sure * np.where(cells.high >= largest - slack, largest - cells.number, 0.0)
     return CellNumbers(
         number,
-        noise_low,
-        noise_high,
-        averaged(parts.far_low) + too_high,
-        averaged(parts.far_high) + too_low,
+        np.where(ratio - below / radius <= -SATURATION, np.maximum(number - least, 0.0), below),
+        np.where(ratio + above / radius >= SATURATION, np.maximum(largest - number, 0.0), above),
+        _add(group, far_low + np.maximum(excess, 0.0)),
+        _add(group, far_high + np.maximum(-excess, 0.0)),
         np.full_like(number, np.nan),
         "model",
     )
 
 
-def add_weights(cells: OpenCells, group: Ints) -> GroupWeights:
+def _fieller(
+    weight: Floats, total: Floats, square: float, n: Ints, spread: Floats
+) -> tuple[Floats, Floats]:
+    """Return the M with (total - M weight)² at most square (spread + n M²): all, where it is."""
+    leading = weight**2 - square * n
+    root = np.sqrt(np.maximum(square * (n * total**2 + spread * leading), 0.0))
+    # Of negative weight no average follows, however clearly it is.
+    is_open = (leading <= 0.0) | (weight <= 0.0)
+    safe = np.where(is_open, 1.0, leading)
+    return (
+        np.where(is_open, -np.inf, (total * weight - root) / safe),
+        np.where(is_open, np.inf, (total * weight + root) / safe),
+    )
+
+
+def _noise_bound(law: MapNoise) -> float:
+    """Return the 95 % bound of noise of a variance of one, times the deviation of X + Y."""
+    quantile = float(noise_quantile95(np.array([MIDDLE_RATIO]), law)[0])
+    return quantile * law.scale / PARTS / float(np.sqrt(1.0 + MIDDLE_RATIO**2))
+
+
+def _average_intervals(cells: OpenCells, group: Ints) -> CellNumbers:
+    """Return the averages of groups by intervals that are taken to err everywhere alike."""
+    deviation = cells.noise.number_deviation * np.sqrt(cells.terms) / PARTS
+    least = deviation * np.sqrt(np.bincount(group))
+    share = cells.weight_noisy / np.maximum(_add(group, cells.weight_noisy), least)[group]
+    # What noise took below 0 has no interval of its own.
+    positive = np.maximum(cells.weight_noisy, np.finfo(np.float64).tiny)
+    positive = positive / _add(group, positive)[group]
+    middle = _add(group, positive * cells.number)
+    number = middle + _add(group, share * (cells.number - middle[group]))
+    number = np.clip(number, *cells.limits)
+    shift = (cells.number - number[group]) / np.maximum(_add(group, cells.weight_noisy), least)[
+        group
+    ]
+    excess = _excess(cells)
+    moved = np.sqrt(_add(group, np.where(excess > 0.0, 0.0, shift * _margin(cells)) ** 2))
+    below, above = (
+        np.hypot(_add(group, positive * one), moved)
+        for one in (cells.number - cells.low, cells.high - cells.number)
+    )
+    too_high, too_low = (
+        _add(group, np.maximum(sign * shift * excess, 0.0)) for sign in (1.0, -1.0)
+    )
+    unknown = np.full_like(number, np.nan)
+    return CellNumbers(number, below, above, too_high, too_low, unknown, "model")
+
+
+def add_weights(cells: OpenCells, group: Ints, most: Floats | float = np.inf) -> GroupWeights:
     """Return the weight of each group of open cells.
 
     The root of the squared sum of the cells' bounds is never below the bound of the sum, as sums of
     more numbers have lighter tails.
+
+    Parameters
+    ----------
+    cells : OpenCells
+    group : ndarray of int64, shape (n_cells,)
+    most : ndarray of float, shape (n_groups,), optional
+        The most that the declared units weigh there; not used where they weigh more for sure.
     """
-    margin, is_raised = _weight_margins(cells)
-    weight = _add(group, cells.weight)
-    around = np.sqrt(_add(group, margin**2))
-    raised = np.where(is_raised, cells.weight - cells.weight_low, 0.0)
-    low = weight - around - _add(group, raised)
-    return GroupWeights(weight, np.maximum(low, 0.0), weight + around)
+    weight, around = _add(group, cells.weight_noisy), _margin(cells) * np.sqrt(np.bincount(group))
+    low = np.maximum(weight - around - _add(group, _excess(cells)), 0.0)
+    most = np.where(low > most, np.inf, most)
+    weight, high = (np.clip(one, 0.0, most) for one in (weight, weight + around))
+    return GroupWeights(weight, low, high)
 
 
-def add_units(numbers: CellNumbers, scale: float, group: Ints) -> CellNumbers:
+def most_per_unit(group: Ints, law: MapNoise, cap: float = 1.0) -> Floats:
+    """Return the most that one unit weighs, or counts, in each group of cells together."""
+    n = np.bincount(group)
+    most = np.sqrt(cap * n) if isinstance(law, GaussianMapNoise) else np.full(n.size, cap)
+    return np.asarray(np.minimum(most, n))
+
+
+def add_units(
+    numbers: CellNumbers, scale: float, group: Ints, *, most: Floats | float = np.inf
+) -> CellNumbers:
     """Return the numbers of units of each group of open cells; see the module.
 
     Parameters
@@ -148,6 +232,8 @@ def add_units(numbers: CellNumbers, scale: float, group: Ints) -> CellNumbers:
     scale : float
         Of the noise of each.
     group : ndarray of int64, shape (n_cells,)
+    most : ndarray of float, shape (n_groups,), optional
+        The most that the declared units count there.
     """
     counts = np.bincount(group)
     if numbers.is_gaussian:
@@ -155,13 +241,14 @@ def add_units(numbers: CellNumbers, scale: float, group: Ints) -> CellNumbers:
     else:
         bounds = {int(n): sum_bound(np.full(n, scale)) for n in set(counts.tolist())}
         noise = np.array([bounds[int(n)] for n in counts])
-    least = np.maximum(numbers.number - numbers.noise_low, 0.0)
-    at_zero = np.where(counts[group] > 1, scale / 2.0 * np.exp(-least / scale), 0.0)
+    total, bias = _add(group, numbers.number), _add(group, numbers.bias_low)
+    most = np.where(total - noise - bias > most, np.inf, most)
+    number, high = np.minimum(total, most), np.minimum(total + noise, most)
     return CellNumbers(
-        _add(group, numbers.number),
-        noise,
-        noise,
-        _add(group, numbers.bias_low + at_zero),
+        number,
+        noise + number - total,
+        high - number,
+        bias,
         _add(group, numbers.bias_high),
         np.where((counts == 1) & (not numbers.is_gaussian), scale, np.nan),
         "proven",
@@ -169,48 +256,27 @@ def add_units(numbers: CellNumbers, scale: float, group: Ints) -> CellNumbers:
     )
 
 
+def with_cut(numbers: CellNumbers, scale: float, group: Ints) -> CellNumbers:
+    """Return numbers of units with what an earlier version cut at 0 as bias; see the module."""
+    least = np.maximum(numbers.number - numbers.noise_low, 0.0)
+    at_zero = np.where(np.bincount(group)[group] > 1, scale / 2.0 * np.exp(-least / scale), 0.0)
+    return replace(numbers, bias_low=numbers.bias_low + at_zero)
+
+
 def _add(group: Ints, column: Floats) -> Floats:
     return np.asarray(np.bincount(group, column), dtype=np.float64)
 
 
-@dataclass(frozen=True, eq=False)
-class _ErrorParts:
-    """Parts of the error of cells: their own, what they have in common, what lies far off."""
-
-    own: Floats
-    common_low: Floats
-    common_high: Floats
-    far_low: Floats
-    far_high: Floats
+def _margin(cells: OpenCells) -> float:
+    """Return the 95 % bound of the noise of a weight."""
+    return cells.noise.scale / PARTS * cells.noise.total_quantile(cells.terms, MISS / 2.0)
 
 
-def _parts(cells: OpenCells) -> _ErrorParts:
-    """Return the parts of averages by sums of both signs."""
-    law = cells.noise
-    weight = np.maximum(cells.weight, law.sum_deviation / PARTS)
-    quantile = float(noise_quantile95(np.array([MIDDLE_RATIO]), law)[0])
-    noise = quantile * law.scale / PARTS / weight
-    weighting = NORMAL_95 * WEIGHTING / np.sqrt(np.maximum(cells.weight_low, 1.0))
-    clipping = GAUSSIAN_CLIPPING if isinstance(law, GaussianMapNoise) else CLIPPING
-    common = NORMAL_95 * clipping
-    whole = np.sqrt(noise**2 + weighting**2 + common**2)
-    below, above = cells.number - cells.low, cells.high - cells.number
-    slack = _SLACK * (cells.limits[1] - cells.limits[0])
-    is_inside = [cells.low > cells.limits[0] + slack, cells.high < cells.limits[1] - slack]
-    inside = np.maximum(np.where(is_inside[0], below, 0.0), np.where(is_inside[1], above, 0.0))
-    half = np.where(is_inside[0] | is_inside[1], inside, np.maximum(below, above))
-    far_low, far_high = (np.maximum(of - half, 0.0) for of in (below, above))
-    own, shared = half * np.hypot(noise, weighting) / whole, half * common / whole
-    return _ErrorParts(own, shared, shared, far_low, far_high)
-
-
-def _shape_parts(cells: OpenCells) -> _ErrorParts:
-    """Return the parts of statistics of distributions: all of them in common."""
-    zero = np.zeros_like(cells.number)
-    return _ErrorParts(zero, cells.number - cells.low, cells.high - cells.number, zero, zero)
-
-
-def _weight_margins(cells: OpenCells) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the bound of the noise of each weight, and whether the opening raised it."""
-    margin = cells.weight_high - cells.weight
-    return margin, cells.weight - cells.weight_low > margin * (1.0 + _SLACK)
+def _excess(cells: OpenCells) -> Floats:
+    """Return by how much the opening, or a cut at 0, raised each weight, at most; 0 elsewhere."""
+    above = cells.weight_noisy - cells.weight_low
+    excess = np.where(above > _margin(cells) * (1.0 + 1e-3), above, 0.0)
+    if cells.is_cut:
+        deviation = cells.noise.number_deviation * np.sqrt(cells.terms) / PARTS
+        excess = np.where(cells.weight_low > 0.0, excess, np.maximum(excess, CUT * deviation))
+    return np.asarray(excess)

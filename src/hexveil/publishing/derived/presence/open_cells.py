@@ -13,8 +13,9 @@ scale, T the noisy weight or number of units from which a cell is open.
   the largest of three, which is one for the union of the three hypotheses (intersection-union;
   Berger, Technometrics 24, 1982).
 - **Numbers of units.** N = n + X with a law that is known, so bounds of differences are exact. N is
-  published as 0 where it is below, which brings no number of units further from its own. Where the
-  cell was opened by this very number, N is known to have reached T: the lower end is the n with
+  taken as it was drawn, also below 0; a version that did not publish that cut it at 0, which brings
+  no number of units further from its own, but a sum of n of them (`add_units`). Where the cell was
+  opened by this very number, N is known to have reached T: the lower end is the n with
   P(n + X >= N | n + X >= T) = 2.5 %, and if that is below the bound of the noise, all of the
   distance is counted as bias.
 """
@@ -53,6 +54,22 @@ _SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
+class CellSums(ReadOnlyArrays):
+    """What averages of open cells are made of, in value units: m + r D / W.
+
+    Attributes
+    ----------
+    centre, balance : ndarray of float, shape (n_cells,)
+        m and the noisy D, which is in units of weight.
+    radius : float
+    """
+
+    centre: Floats
+    balance: Floats
+    radius: float
+
+
+@dataclass(frozen=True, eq=False)
 class OpenCells(ReadOnlyArrays):
     """A statistic in the open cells of a map, with the weights of the cells.
 
@@ -60,25 +77,30 @@ class OpenCells(ReadOnlyArrays):
     ----------
     number, low, high : ndarray of float, shape (n_cells,)
         Published number and its 95 percent interval.
-    weight, weight_low, weight_high : ndarray of float, shape (n_cells,)
-        Noisy weight of the units there, and its 95 percent interval.
+    weight_noisy, weight_low : ndarray of float, shape (n_cells,)
+        Noisy weight of the units there, and the lower end of its 95 percent interval.
     limits : tuple of float
         Least and largest value of the statistic.
     noise : LaplaceMapNoise or GaussianMapNoise
         Of each number that a weight is made of, in parts.
-    has_shapes : bool
-        Whether numbers are those of a model of distributions.
+    terms : int
+        Noisy numbers that a weight is the sum of.
+    sums : CellSums or None
+        None of numbers by a model of distributions, and of versions that did not publish sums.
+    is_cut : bool
+        Whether noisy weights below 0 are given as 0, as earlier versions published them.
     """
 
     number: Floats
     low: Floats
     high: Floats
-    weight: Floats
+    weight_noisy: Floats
     weight_low: Floats
-    weight_high: Floats
     limits: tuple[float, float]
     noise: MapNoise
-    has_shapes: bool
+    terms: int
+    sums: CellSums | None = None
+    is_cut: bool = False
 
 
 def open_cells(source: ReleaseSource, column: str) -> OpenCells:
@@ -98,18 +120,38 @@ def open_cells(source: ReleaseSource, column: str) -> OpenCells:
     """
     _check_released(source, column)
     number, low, high = (_column(source, f"{column}{end}") for end in ENDS)
-    weight, weight_low, weight_high = (_column(source, f"weight{end}") for end in ENDS)
     return OpenCells(
         number,
         low,
         high,
-        weight,
-        weight_low,
-        weight_high,
+        uncut(source, "weight"),
+        _column(source, "weight_low"),
         limits_of_statistic(ManifestView.from_manifest(source.manifest), column),
         published_noise(source.manifest),
-        has_shapes(source.statistics),
+        _terms(source),
+        _sums(source),
+        is_cut="weight_noisy" not in source.table.column_names,
     )
+
+
+def uncut(source: ReleaseSource, name: str) -> Floats:
+    """Return a column of noisy numbers; of an earlier version's those that it cut at 0."""
+    noisy = f"{name}_noisy"
+    return _column(source, noisy if noisy in source.table.column_names else name)
+
+
+def _sums(source: ReleaseSource) -> CellSums | None:
+    """Return what the averages of a map are made of, where it was published."""
+    if "balance_noisy" not in source.table.column_names:
+        return None
+    view = ManifestView.from_manifest(source.manifest)
+    radius = source.manifest["plan"]["radius"] / PARTS * (view.upper - view.lower)
+    return CellSums(_column(source, "mean_centre"), _column(source, "balance_noisy"), radius)
+
+
+def _terms(source: ReleaseSource) -> int:
+    """Return how many noisy numbers a weight is the sum of."""
+    return int(source.manifest["plan"]["bins"]) if has_shapes(source.statistics) else WEIGHT_NUMBERS
 
 
 def map_numbers(source: ReleaseSource, column: str) -> CellNumbers:
@@ -131,7 +173,7 @@ def map_numbers(source: ReleaseSource, column: str) -> CellNumbers:
 def unit_numbers(source: ReleaseSource) -> CellNumbers:
     """Return the numbers of units of open cells, with the parts of their error."""
     _check_released(source, USERS)
-    units, law = _column(source, USERS), published_noise(source.manifest, COUNT_MAP)
+    units, law = uncut(source, USERS), published_noise(source.manifest, COUNT_MAP)
     is_gaussian, scale = isinstance(law, GaussianMapNoise), law.scale / PARTS
     noise = np.full_like(units, (NORMAL if is_gaussian else LAPLACE).limit95 * scale)
     zero, opened = np.zeros_like(units), source.manifest["plan"]["open_from"]
@@ -159,7 +201,7 @@ def empty_chances(source: ReleaseSource, column: str) -> Floats:
     plan = source.manifest["plan"]
     if column == USERS:
         return np.zeros(source.table.num_rows)
-    terms = plan["bins"] if has_shapes(source.statistics) else WEIGHT_NUMBERS
+    terms = _terms(source)
     law, opened = published_noise(source.manifest), plan["open_from"]
     unit = law.scale / PARTS
     seen = law.total_tails(terms, _column(source, "weight") / unit)

@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from hexveil.publishing.columns.column_description import (
     render_whole_metadata,
     statements_of_whole,
 )
-from hexveil.publishing.columns.column_folder import FILES, file_names
+from hexveil.publishing.columns.column_folder import FILES, file_names, render_columns_page
 from hexveil.publishing.columns.column_manifest import KIND, columns_schema
 from hexveil.publishing.columns.column_table import column_prefixes, join_columns
 from hexveil.publishing.columns.column_texts import render_columns_readme
@@ -39,6 +40,7 @@ from hexveil.publishing.verification.columns.column_totals import (
 )
 from hexveil.publishing.verification.files import file_comparison, untrusted_files
 from hexveil.publishing.verification.files.checked_files import CheckedFiles, read_json
+from hexveil.publishing.verification.files.page_comparison import compare_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -240,13 +242,17 @@ def _check_whole(
 def _compare_descriptions(
     folder: Path, manifest: Json, columns: Mapping[str, CheckedColumn], joined: pa.Table
 ) -> Iterator[str]:
-    """Yield descriptions for portals that do not agree with the columns."""
+    """Yield if page and descriptions for portals do not agree with the columns."""
     folders = [entry["folder"] for entry in manifest["columns"]]
     names = frozenset(path.name for path in folder.iterdir() if path.is_file())
-    expected = render_whole_metadata(
-        joined,
-        statements_of_whole(manifest, [column_check.manifest for column_check in columns.values()]),
-        names,
-        {name: file_names(folder / name) for name in folders},
-    )
+    statements = statements_of_whole(manifest, [check.manifest for check in columns.values()])
+    files = {name: file_names(folder / name) for name in folders}
+    expected = render_whole_metadata(joined, statements, names, files)
     yield from file_comparison.compare_descriptions(folder, names, expected, "the columns say")
+    shown = {
+        name: (file_comparison.as_released(check.table), check.manifest)
+        for name, check in zip(folders, columns.values(), strict=True)
+        if check.table is not None
+    }
+    page = partial(render_columns_page, joined, statements, shown, expected, names)
+    yield from compare_page(folder, page)

@@ -1,18 +1,18 @@
 """Comparison of a release's files: every value of each against the Parquet table.
 
 CSV and GeoJSON are made of the table anew and compared, as text first, then value by value, since
-another version of a library may write the same number with other digits. README.txt and the
-descriptions for portals are made anew from table and manifest, as this version of hexveil would; of
-a release by another version their words are not compared. Of the table itself: its columns against
-each other and against the manifest.
+another version of a library may write the same number with other digits. README.txt, the page and
+the descriptions for portals are made anew from table and manifest, as this version of hexveil
+would; of a release by another version their words are not compared. Of the table itself: its
+columns against each other and against the manifest.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import io
-import json
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,10 +28,11 @@ from hexveil.publishing.catalogue.folder_files import TILES
 from hexveil.publishing.estimates.quality_grades import grade
 from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, POSTERIOR, STATISTICS
 from hexveil.publishing.estimates.table import cells_cut_off
+from hexveil.publishing.folder import render_page
 from hexveil.publishing.readme import render_readme
 from hexveil.publishing.verification.files import untrusted_files
+from hexveil.publishing.verification.files.page_comparison import compare_page
 from hexveil.report.manifest_view import RANGE
-from hexveil.report.page import structured_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,21 +61,29 @@ MAX_SPELLING_FACTOR = 4
 
 
 def compare_csv(folder: Path, table: pa.Table) -> Iterator[str]:
-    """Yield if cells.csv does not hold the table's rows."""
-    guarded = csv_safety.escape_formulas(round_to_intervals(without_geometry(table)))
-    expected = io.BytesIO()
-    pa.csv.write_csv(guarded, expected)
+    """Yield if cells.csv does not hold the table's rows, rounded to their intervals."""
     content = untrusted_files.read_content(folder / "cells.csv")
+    # Earlier versions wrote all digits.
+    if not any(_is_csv(content, shown) for shown in _shown_tables(table)):
+        yield "cells.csv and cells.parquet do not have the same rows."
+
+
+def _shown_tables(table: pa.Table) -> Iterator[pa.Table]:
+    """Yield the table as this version writes it for people, then with all digits."""
+    bare = without_geometry(table)
+    yield round_to_intervals(bare)
+    yield bare
+
+
+def _is_csv(content: bytes, table: pa.Table) -> bool:
+    guarded, expected = csv_safety.escape_formulas(table), io.BytesIO()
+    pa.csv.write_csv(guarded, expected)
     # Bytes first: parsing is slower, and only needed for another spelling.
     if content == expected.getvalue():
-        return
+        return True
     head = expected.getvalue().partition(b"\n")[0]
-    if (
-        len(content) > MAX_SPELLING_FACTOR * expected.tell()
-        or not content.startswith(head)
-        or not _has_rows(content, guarded)
-    ):
-        yield "cells.csv and cells.parquet do not have the same rows."
+    is_alike = len(content) <= MAX_SPELLING_FACTOR * expected.tell() and content.startswith(head)
+    return is_alike and _has_rows(content, guarded)
 
 
 def _has_rows(content: bytes, expected: pa.Table) -> bool:
@@ -93,7 +102,8 @@ def _has_rows(content: bytes, expected: pa.Table) -> bool:
 def compare_geojson(folder: Path, table: pa.Table) -> Iterator[str]:
     """Yield if cells.geojson does not hold the table's cells, or is there for labels."""
     path = folder / "cells.geojson"
-    expected = geometry.geojson(round_to_intervals(without_geometry(table)))
+    tables = _shown_tables(table)
+    expected = geometry.geojson(next(tables))
     if not path.exists():
         if expected is not None and len(expected) <= untrusted_files.LIMITS[path.name]:
             yield "cells.geojson is missing."
@@ -104,8 +114,9 @@ def compare_geojson(folder: Path, table: pa.Table) -> Iterator[str]:
     content = untrusted_files.read_content(path)
     if content == expected:
         return
-    if len(content) > MAX_SPELLING_FACTOR * len(expected) or not _is_equal_json(
-        untrusted_files.parse_json(content), untrusted_files.parse_json(expected)
+    if len(content) > MAX_SPELLING_FACTOR * len(expected) or not any(
+        _is_equal_json(untrusted_files.parse_json(content), untrusted_files.parse_json(spelled))
+        for spelled in (expected, geometry.geojson(next(tables)) or b"{}")
     ):
         yield "cells.geojson and cells.parquet do not have the same cells."
 
@@ -145,18 +156,20 @@ def compare_readme(folder: Path, table: pa.Table, manifest: Json) -> Iterator[st
 
 
 def compare_metadata(folder: Path, table: pa.Table, manifest: Json) -> Iterator[str]:
-    """Yield descriptions for portals that do not agree with table and manifest, as README.txt."""
+    """Yield if page and descriptions for portals do not agree with both, as README.txt."""
     if not is_same_version(manifest):
         return
     names = frozenset(path.name for path in folder.iterdir())
-    expected = metadata_files.render_metadata(without_geometry(table), manifest, names)
+    table = as_released(table)
+    expected = metadata_files.render_metadata(table, manifest, names)
     yield from compare_descriptions(folder, names, expected, "manifest.json and cells.parquet say")
+    yield from compare_page(folder, partial(render_page, table, manifest, expected, names))
 
 
 def compare_descriptions(
     folder: Path, names: frozenset[str], expected: Mapping[str, bytes], source: str
 ) -> Iterator[str]:
-    """Yield descriptions that are not as expected, and a page that does not hold its own.
+    """Yield descriptions that are not as expected.
 
     Parameters
     ----------
@@ -176,11 +189,6 @@ def compare_descriptions(
             yield f"{name} is missing."
         else:
             yield f"{name} is not what {source}."
-    description = json.loads(expected[metadata_files.SCHEMA_ORG])
-    page = untrusted_files.read_content(folder / "report.html")
-    # Search engines read this part of the page; the rest is for people.
-    if structured_data(description).encode() not in page:
-        yield f"report.html does not hold the description in {metadata_files.SCHEMA_ORG}."
 
 
 def is_same_version(manifest: Json) -> bool:

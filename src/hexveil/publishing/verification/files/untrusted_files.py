@@ -217,8 +217,10 @@ PRIVATE_PRESENCE = {
     **{
         f"{name}{end}": pa.float64()
         for name in ("mean", "weight", "users")
-        for end in ("", "_low", "_high")
+        for end in ("", "_low", "_high", "_noisy")
     },
+    "balance_noisy": pa.float64(),
+    "mean_centre": pa.float64(),
 }
 """Columns of releases with private presence that are no texts."""
 _STATISTICS = ("mean_", "variance_", "sd_")

@@ -55,6 +55,8 @@ _KINDS: dict[str, TypeName] = {
     "timestamp with time zone": "time",
     "timestamptz_ns": "time",
     "decimal": "number",
+    "map": "map",
+    "union": "map",
     "null": "number",  # a column that is declared to hold nothing
 }
 _FLOAT_BITS = {"float": 24, "double": 53}

@@ -43,6 +43,7 @@ from hexveil.records.duckdb.validation import used_columns, validate_records
 from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.sources.columns import ColumnType
 from hexveil.records.sources.source_files import ZSTD
+from hexveil.records.units import canonical_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -323,7 +324,7 @@ class _CodedRecords:
 
     def _number_users(self) -> NDArray[np.int32]:
         """Create the table of users in the order of their bytes; return each text's number."""
-        encoded = pa.chunked_array(self._texts, pa.string()).dictionary_encode()
+        encoded = canonical_texts(pa.chunked_array(self._texts, pa.string())).dictionary_encode()
         self._texts = []
         names = encoded.chunk(0).dictionary
         order = to_numpy(pc.sort_indices(names))

@@ -1,0 +1,120 @@
+"""Columns of a map with private presence, made again of its noisy numbers by the release's functions.
+
+Folders of earlier versions have no uncut numbers: there intervals of weights are made of those that
+were published, wherever they are above 0, and averages are not made again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+from hexveil.mechanisms.presence.count_map import decode_counts
+from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
+from hexveil.mechanisms.presence.presence_decoding import decode_map
+from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
+from hexveil.publishing.presence.presence_manifest import GAUSSIAN
+from hexveil.publishing.presence.presence_table import (
+    OPEN,
+    SMOOTHED,
+    USERS,
+    count_columns,
+    mean_columns,
+)
+from hexveil.publishing.presence.shape_table import has_shapes
+from hexveil.publishing.verification import shape_checks
+from hexveil.publishing.verification.files.file_comparison import TOLERANCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Json = dict[str, Any]
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+
+def check_decoded(table: pa.Table, numbers: dict[str, Floats], manifest: Json) -> Iterator[str]:
+    """Yield columns that the functions of a release do not make of the noisy numbers."""
+    plan, law = manifest["plan"], published_law(manifest)
+    is_open = np.array(table[OPEN].to_pylist(), dtype=bool)
+    threshold = None if plan["open_from"] is None else round(plan["open_from"] * PARTS)
+    if plan["statistics"] == [USERS]:
+        yield from compare_columns(
+            table, count_columns(decode_counts(in_parts(numbers, USERS), law, is_open)), USERS
+        )
+        return
+    weight = in_parts(numbers, "weight")
+    if has_shapes(plan["statistics"]):
+        uncut = weight / PARTS
+        ends = weight_interval(uncut, law, plan["bins"], plan["open_from"])
+        names = ("weight", "weight_low", "weight_high")
+        columns = dict(zip(names, (np.maximum(uncut, 0.0), *ends), strict=True))
+        yield from compare_columns(
+            table,
+            {
+                name: pa.array(np.where(is_open, one, np.nan), from_pandas=True)
+                for name, one in columns.items()
+            },
+            "weight",
+        )
+        return
+    lattice = shape_checks.lattice_of(manifest)
+    position = (numbers.get("mean_centre", weight) - float(lattice.lower)) / float(lattice.span)
+    window = CellWindow(
+        is_open.astype(np.int64), _whole(position * PARTS), plan.get("radius", PARTS)
+    )
+    upper = (weight + in_parts(numbers, "balance")) // 2
+    noisy = np.concatenate([upper, weight - upper])
+    columns = mean_columns(lattice, decode_map(window, noisy, law, threshold))
+    # It borrows from cells whose noisy numbers are not published.
+    del columns[SMOOTHED]
+    if "balance_noisy" not in numbers:
+        columns = {name: one for name, one in columns.items() if name.startswith("weight")}
+    yield from compare_columns(table, columns, "weight")
+
+
+def in_parts(numbers: dict[str, Floats], name: str) -> Ints:
+    """Return noisy numbers in parts; of earlier versions those cut at 0, or zeros."""
+    cut = numbers.get(name, np.zeros(1))
+    return _whole(numbers.get(f"{name}_noisy", cut) * PARTS)
+
+
+def _whole(numbers: Floats) -> Ints:
+    """Return whole numbers that stay so in every sum; 0 for those of closed cells."""
+    return np.rint(np.clip(np.nan_to_num(numbers), -(2.0**60), 2.0**60)).astype(np.int64)
+
+
+def compare_columns(table: pa.Table, expected: dict[str, pa.Array], counted: str) -> Iterator[str]:
+    """Yield columns that are not those expected; where noise was cut at 0, none of an interval."""
+    is_cut = f"{counted}_noisy" not in table.column_names
+    known = np.ones(table.num_rows, dtype=bool)
+    if is_cut:
+        known = np.asarray(table[counted].to_numpy(), dtype=np.float64) > 0.0
+    for name, column in expected.items():
+        if name not in table.column_names:
+            continue
+        if pa.types.is_string(column.type):
+            same = is_cut or column.to_pylist() == table[name].to_pylist()
+        else:
+            stated, made = (
+                np.asarray(one.to_numpy(zero_copy_only=False), dtype=np.float64)[known]
+                for one in (table[name].combine_chunks(), column)
+            )
+            same = np.allclose(stated, made, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+        if not same:
+            yield f"{name} does not follow from the noisy numbers of the cells."
+
+
+def published_law(manifest: Json) -> MapNoise:
+    """Return the noise of the published map, by the manifest."""
+    return law_of(manifest["plan"]["stages"][-1]["noise"], manifest["plan"]["scale"])
+
+
+def law_of(noise: str, scale: float) -> MapNoise:
+    """Return the noise of a map by its name in a manifest."""
+    return GaussianMapNoise(scale) if noise == GAUSSIAN else LaplaceMapNoise(scale)

@@ -1,0 +1,144 @@
+"""Checks of figures that a manifest states twice, or that follow from others where values are kept.
+
+The bounds are those of every cell, and the ends of a private range lie on the lattice; the epsilon
+that was requested is that of the plan, and with the bounds it makes the noise floor; counts of
+users and records add up to those stated, and records to what the rules left; the gap is that of the
+lower bound.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.accounting.gaussian_composition import calibrated_square
+from hexveil.accounting.noise_floor import gaussian_noise_floor, noise_floor
+from hexveil.base.rational import decimal_text
+from hexveil.publishing.manifest import epsilon_text, occupancy_section
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    Json = dict[str, Any]
+
+TOLERANCE = 1e-9
+KEPT = {"cells before selection", "cells left out by selection", "records left"}
+"""Counts of rules that are of no records which were left out."""
+EXCLUSIVE = (
+    *("without ", "outside the ", "unparsable", "with an id that is no exact"),
+    *("repeats of a user and time", "values that mean no reading"),
+)
+"""Beginnings of the names of counts of records that one rule each left out."""
+
+
+def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield if counts of users and records are not those stated, or those of the rules."""
+    users, records = (table[name].to_numpy() for name in ("users", "records"))
+    stated = manifest.get("occupancy")
+    if stated is not None and stated != occupancy_section(users, records):
+        yield "occupancy is not the sum of users and records over the cells."
+    if (users < 1).any() or (records < users).any():
+        yield "a cell has fewer records than users, or no users."
+    rules = manifest["rules"]
+    first = next(iter(rules), None)
+    if first != "records read" or not rules.keys() >= KEPT:
+        return
+    if rules["records left"] != int(records.sum()):
+        yield "rules/records left is not the sum of the records of the cells."
+    left_out = {name: n for name, n in rules.items() if name not in KEPT and name != first}
+    known = sum(n for name, n in left_out.items() if name.startswith(EXCLUSIVE))
+    # Counts that this version does not know may be of records that were kept.
+    most = rules[first] - known
+    least = most - sum(left_out.values()) + known
+    if rules["cells left out by selection"]:
+        least = 0
+    if not least <= rules["records left"] <= most:
+        yield "the counts of rules do not add up to the records read."
+    n_cells = rules["cells before selection"] - rules["cells left out by selection"]
+    if n_cells != table.num_rows:
+        yield "the counts of cells in rules are not those of the table."
+
+
+def check_plan_facts(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield bounds, requests and figures of a plan of moments that do not follow from others."""
+    yield from _check_bounds(manifest)
+    yield from _check_requested(manifest)
+    yield from _check_support(table, manifest)
+    yield from _check_gap(manifest)
+
+
+def _check_bounds(manifest: Json) -> Iterator[str]:
+    """Yield if the bounds are not those of the cells, or a range is off their lattice."""
+    lower, upper, quantum = (
+        Fraction(manifest["bounds"][name]) for name in ("lower", "upper", "quantum")
+    )
+    cells = manifest["cells"]
+    ends = np.array([(cell["lower"], cell["upper"]) for cell in cells])
+    if not lower < upper or quantum <= 0:
+        yield "bounds are no range, or have no quantum."
+        return
+    if (ends != (float(lower), float(upper))).any():
+        yield "bounds are not those of the cells."
+    on_lattice = [upper]
+    for step in manifest["plan"]["privacy_steps"]:
+        if step["step"] == "clipping_range" and step.get("lower") is not None:
+            on_lattice += [
+                Fraction(step[end]).limit_denominator(10**12) for end in ("lower", "upper")
+            ]
+    for number in on_lattice:
+        steps = (number - lower) / quantum
+        if abs(steps - round(steps)) > TOLERANCE * max(abs(steps), 1):
+            yield "a bound or an end of a private range is no multiple of the quantum."
+            return
+
+
+def _check_requested(manifest: Json) -> Iterator[str]:
+    """Yield if the epsilon that was requested is not that of the plan's request."""
+    guarantee, stated = manifest["guarantee"], manifest["plan"]["request"]["epsilon"]
+    # Of targets, what they cost.
+    requested = Fraction(guarantee["epsilon_spent"] if stated is None else stated)
+    if guarantee["epsilon_requested"] not in (decimal_text(requested), epsilon_text(requested)):
+        yield "guarantee/epsilon_requested is not that of the request."
+
+
+def _check_support(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield if the noise floor, or the number of useful cells, is not that of the cells."""
+    plan, bounds, delta = manifest["plan"], manifest["bounds"], manifest["guarantee"].get("delta")
+    epsilon = Fraction(manifest["guarantee"]["epsilon_requested"])
+    width = float(Fraction(bounds["upper"]) - Fraction(bounds["lower"]))
+    sizes = width, table.num_rows, manifest["losses"]["units"]
+    floor = 0.0
+    if delta:
+        floor = gaussian_noise_floor(*sizes, float(calibrated_square(epsilon, Fraction(delta))))
+    elif epsilon:
+        floor = noise_floor(*sizes, float(epsilon))
+    if not math.isclose(plan["noise_floor"], floor, rel_tol=TOLERANCE):
+        yield "plan/noise_floor is not that of bounds, cells, units and epsilon."
+    primary = next(
+        (name for name in ("mean", "variance") if f"{name}_error" in table.column_names), None
+    )
+    if primary is not None:
+        errors = table[f"{primary}_error"].to_numpy()
+        if plan["cells_better_than_constant"] != int((errors < plan["baseline_error"]).sum()):
+            yield "plan/cells_better_than_constant is not the number of such cells."
+
+
+def _check_gap(manifest: Json) -> Iterator[str]:
+    """Yield if the gap is not that of the lower bound."""
+    plan = manifest["plan"]
+    lower, gap = plan["lower_bound"], plan["gap"]
+    if (lower is None) != (gap is None):
+        yield "plan/gap and plan/lower_bound do not belong together."
+        return
+    key = {"mean error": "mean_error", "max error": "max_error"}.get(plan["certifies"] or "")
+    value = plan[key] if key else manifest["losses"]["max"]
+    if lower is None or isinstance(value, dict):
+        return
+    expected = (value - lower) / value if value else 0.0
+    if not math.isclose(gap, expected, rel_tol=1e-6, abs_tol=TOLERANCE):
+        yield "plan/gap is not that of plan/lower_bound."

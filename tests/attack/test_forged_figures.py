@@ -1,0 +1,285 @@
+"""Forged folders of every kind: no field ends in a traceback, and which figures nobody can check.
+
+A forger of a figure writes everything anew that follows from it: texts, page, descriptions for
+portals and receipt. What is found then was compared with something else.
+"""
+
+import copy
+import json
+import random
+import re
+import shutil
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from attack import folder_kinds
+from hexveil.base.errors import InputError
+from hexveil.cli.commands.verify_command import lines
+from hexveil.publishing import folder as folders
+from hexveil.publishing import receipt
+from hexveil.publishing.archive.archive import open_archive
+from hexveil.publishing.archive.current_release import CurrentRelease
+from hexveil.publishing.verification import verify
+from hexveil.publishing.verification.archive_checks import ArchiveVerdict, check_archive
+from hexveil.publishing.verification.files.file_comparison import as_released
+
+QUICK = ("squares", "distribution", "columns", "presence")
+"""Kinds of folders that a usual run makes."""
+RETYPED = ("deleted", None, "x", [], {}, 0, True, -1.5)
+FREE = {
+    # What was declared, or is said of records that are not in the folder.
+    "plan.fleet.*", "plan.request.*", "plan.weights.*", "plan.baseline_error",
+    "plan.components.stages.bins", "rules.*", "ledger.entry", "guarantee.delta",
+    # What was predicted before the release; of several statistics also what an optimizer proves.
+    "plan.prediction.*", "plan.gap", "plan.lower_bound", "plan.expected_error.*",
+    "scores.plan.mean_error", "scores.plan.max_error",
+    # Losses of single units, of which the folder has sums.
+    "guarantee.l0_epsilon", "losses.*", "cells.noised.contribution_cap", "plan.privacy_steps.*",
+    "cells.scores.noised.*",
+    # What private steps found, and what a model makes of noisy numbers.
+    "accuracy.between_cells", "smoothing.*", "bounds.*", "cells.noised.centre",
+}  # fmt: skip
+"""Figures of a manifest that nothing else determines; those of parts as those of the whole."""
+FREE_COLUMNS = {
+    "mean_estimate", "mean_low", "mean_high", "mean_smoothed",
+    "variance_low", "variance_high", "variance_smoothed",
+}  # fmt: skip
+"""Columns that follow from a model or from weights of users that no folder has."""
+FREE_SHAPES = re.compile(r"(mean|p\d+|share_\w+|histogram_\d\d)(_low|_high|_estimate|_error)?")
+"""Likewise of distributions, whose statistics agree with each other."""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Return a folder in which those of each kind are made when they are asked for."""
+    return tmp_path_factory.mktemp("kinds")
+
+
+def folder_of(home, kind):
+    """Return the folder of a kind."""
+    return home / kind if (home / kind).exists() else folder_kinds.make(home, kind)
+
+
+def kinds(quick=QUICK):
+    """Return all kinds, of which a usual run takes a few."""
+    return [
+        kind if kind in quick else pytest.param(kind, marks=pytest.mark.slow)
+        for kind in folder_kinds.KINDS
+    ]
+
+
+# ---- fields ----
+
+
+def paths(value, at=()):
+    """Yield the place of every field of JSON; of lists those of the first two."""
+    if isinstance(value, dict | list):
+        for key in [*value] if isinstance(value, dict) else range(min(len(value), 2)):
+            yield (*at, key)
+            yield from paths(value[key], (*at, key))
+
+
+def put(content, path, change):
+    """Return JSON with one field exchanged, or without it."""
+    content = copy.deepcopy(content)
+    inner = content
+    for key in path[:-1]:
+        inner = inner[key]
+    if change == "deleted":
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = change
+    return content
+
+
+def seal(root):
+    """Write all receipts anew, those of folders inside first."""
+    for path in sorted(root.rglob(receipt.NAME), key=lambda path: -len(path.parts)):
+        sealed = json.loads(path.read_text("utf-8"))
+        manifest = json.loads((path.parent / "manifest.json").read_text("utf-8"))
+        for name in ("dataset", "request", "ledger"):
+            said = manifest.get(name) if isinstance(manifest, dict) else None
+            sealed[name] = (
+                said.get("name") if name == "dataset" and isinstance(said, dict) else said
+            )
+        sealed["files"] = {
+            name: receipt.file_digest(path.parent / name) for name in sealed["files"]
+        }
+        path.write_text(json.dumps(sealed), "utf-8")
+
+
+def mutants(folder, chance, most):
+    """Yield so many changes of fields of JSON files: the file, the place and what is put there."""
+    for file in sorted(folder.rglob("*.json")):
+        content = json.loads(file.read_text("utf-8"))
+        cases = [(path, change) for path in paths(content) for change in RETYPED]
+        for path, change in cases if most is None else chance.sample(cases, most):
+            yield file.relative_to(folder), put(content, path, change), (path, change)
+
+
+def check(place):
+    """Return the problems of a folder or an archive, as the command says them."""
+    try:
+        if not (place / "manifest.json").exists():
+            return check_archive(place).problems
+        verdict = verify.check_folder(place)
+        assert all(line.isprintable() for line in lines(place, verdict))
+    except InputError as error:
+        return (str(error),)
+    return verdict.problems
+
+
+def try_all(folder, copied, most):
+    """Check every mutant of a folder; what was not found is what `FREE` allows, or no number."""
+    chance = random.Random(str(folder.name))  # noqa: S311  a repeatable attack
+    for file, content, (path, change) in mutants(folder, chance, most):
+        place = copied / "copy"
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(folder, place)
+        (place / file).write_text(json.dumps(content), "utf-8")
+        if file.name != receipt.NAME:
+            seal(place)
+        try:
+            problems = check(place)
+        except Exception as error:
+            raise AssertionError((folder.name, str(file), path, change)) from error
+        # What is missing, or of another type, is found wherever it is not optional.
+        if file.name == receipt.NAME and path[0] in ("dataset", "request", "ledger", "files"):
+            assert problems, (str(file), path, change)
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_no_field_of_a_folder_ends_in_a_traceback(home, kind, tmp_path):
+    """Fields that are missing or of another type are told in a sentence, in every JSON file."""
+    try_all(folder_of(home, kind), tmp_path, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", folder_kinds.KINDS)
+def test_every_field_of_a_folder_ends_in_a_sentence(home, kind, tmp_path):
+    """Likewise every field, deleted and retyped."""
+    try_all(folder_of(home, kind), tmp_path, None)
+
+
+def test_no_field_of_an_archive_ends_in_a_traceback(home, tmp_path):
+    """Pointers and catalogues of an archive, and the manifests of its releases."""
+    folder = folder_of(home, "delta")
+    place = open_archive(str(tmp_path / "archive"), "buses")
+    request = json.loads((folder / receipt.NAME).read_text("utf-8"))["request"]
+    pointer = CurrentRelease.of_day("2024-01-30", request)
+    place.write_release(pointer, lambda target: shutil.copytree(folder, target))
+    place.set_current(pointer)
+    place.update_catalogue()
+    assert check_archive(tmp_path / "archive") == ArchiveVerdict((), 1)
+    try_all(tmp_path / "archive", tmp_path, 2)
+
+
+# ---- figures ----
+
+
+def numbers(value, at=()):
+    """Yield the place of every number in JSON, and of every text that is one."""
+    if isinstance(value, dict | list):
+        for key in [*value] if isinstance(value, dict) else range(len(value)):
+            yield from numbers(value[key], (*at, key))
+    elif not isinstance(value, bool) and forged(value) != value:
+        yield at
+
+
+def forged(value):
+    """Return another number; what is none as it is."""
+    if isinstance(value, str):
+        try:
+            exact = Fraction(value)
+        except (ValueError, ZeroDivisionError):
+            return value
+        return str(int(exact) + 1) if exact.denominator == 1 else f"{float(exact) * 1.01:.15f}"
+    if isinstance(value, int):
+        return value + 1
+    return value * 1.01 + 1e-4 if isinstance(value, float) else value
+
+
+def forgeries(folder):
+    """Yield each forged figure by name, with the table and the manifest that state it."""
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    table, seen = as_released(pq.read_table(folder / "cells.parquet")), set()
+    for path in numbers(manifest):
+        name = ".".join(key for key in path if isinstance(key, str))
+        if name not in seen and path[0] not in ("schema_version", "software", "dataset"):
+            seen.add(name)
+            inner = manifest
+            for key in path:
+                inner = inner[key]
+            yield name, table, put(manifest, path, forged(inner))
+    for index, field in enumerate(table.schema):
+        values = table[field.name].to_pylist()
+        at = next((at for at, value in enumerate(values) if value is not None), 0)
+        if pa.types.is_floating(field.type) or pa.types.is_integer(field.type):
+            values[at] = forged(values[at])
+            yield field.name, table.set_column(index, field, pa.array(values, field.type)), manifest
+
+
+def found(table, manifest, place):
+    """Return whether a forged release is refused, when it is written or when it is checked."""
+    shutil.rmtree(place, ignore_errors=True)
+    try:
+        folders.write(table, manifest, place)
+    except (ArithmeticError, LookupError, TypeError, ValueError, InputError):
+        return True
+    return bool(check(place))
+
+
+def is_free(name):
+    """Return whether a figure is one of those that nothing determines."""
+    name = re.sub(r"^(moments|scores)\\.", "", name).replace("cells.moments.", "cells.")
+    parts = name.split(".")
+    wild = {".".join((*parts[:end], "*")) for end in range(1, len(parts))}
+    if "." not in name:
+        return name in FREE_COLUMNS or FREE_SHAPES.fullmatch(name) is not None
+    return name in FREE or bool(wild & FREE)
+
+
+@pytest.mark.parametrize("kind", kinds(("squares", "presence")))
+def test_a_forged_figure_is_found_or_named(home, kind, tmp_path):
+    """Every number of manifest and table that passes is one of those that the docs name."""
+    folder = folder_of(home, kind)
+    if "columns" in kind:
+        folder = next(path for path in sorted(folder.iterdir()) if path.is_dir())
+    passed = {
+        name
+        for name, table, manifest in forgeries(folder)
+        if not is_free(name) and not found(table, manifest, tmp_path / "forged")
+    }
+    assert not passed
+
+
+def test_anything_appended_to_a_page_is_found(home, tmp_path):
+    """Markup before, after and inside of the page, with a receipt that fits."""
+    for kind in ("squares", "presence", "columns"):
+        source = folder_of(home, kind)
+        page = (source / "report.html").read_text("utf-8")
+        for forgery in (
+            f"{page}<p>99 km/h</p>",
+            f"<!-- x -->{page}",
+            page.replace("</h1>", "</h1><p>Certified.</p>", 1),
+            page.replace('"columns":', '"columns": ', 1),
+        ):
+            place = tmp_path / "copy"
+            shutil.rmtree(place, ignore_errors=True)
+            shutil.copytree(source, place)
+            (place / "report.html").write_text(forgery, "utf-8")
+            seal(place)
+            assert forgery != page
+            assert any("report.html is not what" in one for one in check(place))
+
+
+def test_the_docs_name_what_cannot_be_found():
+    """The list of the guarantees is that of this test."""
+    text = (Path(__file__).parents[2] / "docs/understand/guarantees.md").read_text("utf-8")
+    section = text.partition("## What a folder cannot show")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([a-z_.*0-9]+)`", section.partition("### Figures")[2]))
+    assert named == FREE | FREE_COLUMNS

@@ -1,0 +1,120 @@
+"""Losses that are exact fractions add up exactly: three thirds fit a budget of 1."""
+
+import math
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+
+import hexveil as hv
+from examples import examples
+from hexveil.base.errors import BudgetError, InputError
+from hexveil.ledger.unit_losses import hash_losses
+from ledger.books import Place
+
+PART = Fraction(1, 10**12)
+FRACTIONS = st.fractions(min_value=Fraction(1, 50), max_value=1, max_denominator=90)
+
+
+def reserve(book, number, loss, ids=(b"a",), rest=0.0):
+    """Book the loss for one unit, and less for all others."""
+    losses = np.array([math.nextafter(float(loss), math.inf)] + [rest] * (len(ids) - 1))
+    hashed = hash_losses(list(ids), losses, book.key, max_loss=loss)
+    name = f"request {number}"
+    return book.reserve(name, hashed, privacy_unit="user", facts={}, plan=name.encode())
+
+
+def open_book(budget, **options):
+    """Return a new ledger in memory."""
+    return Place("memory://").open(budget=budget, **options)
+
+
+@examples(200)
+@given(st.lists(FRACTIONS, min_size=1, max_size=8), st.integers(-1, 1))
+@example([Fraction(1, 3)] * 3, 0)
+@example([Fraction(1, 6), Fraction(1, 3), Fraction(1, 2)], 0)
+@example([Fraction(1, 7)] * 7, 0)
+@example([Fraction(1, 3)], 0)
+def test_fractions_fit_exactly_when_their_sum_does(losses, below):
+    """The last one is booked if and only if the exact sum is within the budget."""
+    budget = sum(losses) + below * Fraction(1, 10**15)
+    book = open_book(budget)
+    for number, loss in enumerate(losses[:-1]):
+        reserve(book, number, loss)
+    if below < 0:
+        with pytest.raises(BudgetError):
+            reserve(book, "last", losses[-1])
+    else:
+        reserve(book, "last", losses[-1])
+        assert sum(losses) <= book.spent + PART
+        assert book.spent <= max(budget, sum(losses)) + len(losses) * PART
+    assert not book.verify().problems
+
+
+def test_losses_that_are_no_fractions_still_round_up():
+    """Of a unit below the exact bound the rounded loss counts, and no rest is given away."""
+    book = open_book(1)
+    for number in range(3):
+        reserve(book, number, Fraction(1, 3), (b"a", b"b"), 1 / 3 - 1e-6)
+    assert book.spent == 1
+    with pytest.raises(BudgetError):
+        reserve(book, 3, Fraction(1, 10**12), (b"a", b"b"))
+    with pytest.raises(BudgetError):
+        reserve(book, 4, Fraction(1, 10**5), (b"b",))
+    reserve(book, 5, Fraction(1, 10**6), (b"b",))
+    assert not book.verify().problems
+
+
+def test_a_booking_that_was_fitted_is_given_back_whole_and_resumed():
+    """What is returned is what was charged; a draw goes on for the same units alone."""
+    book = open_book(1)
+    for number in range(3):
+        reserve(book, number, Fraction(1, 3))
+    assert reserve(book, 2, Fraction(1, 3)).state == "reserved"
+    with pytest.raises(InputError, match="for other vehicles"):
+        reserve(book, 2, Fraction(1, 3), (b"c",))
+    book.cancel("request 2")
+    assert 0 <= book.spent - Fraction(2, 3) <= 2 * PART
+    reserve(book, 3, Fraction(1, 3))
+    book.set_budget(2)
+    for number in range(4, 7):
+        reserve(book, number, Fraction(1, 3))
+    with pytest.raises(BudgetError):
+        reserve(book, 7, PART)
+    assert (book.spent, book.verify().problems) == (2, ())
+
+
+def test_windows_fill_exactly_as_well():
+    """A budget that is refilled, and the loss since the account began beside it."""
+    book = open_book("1/3", window="month")
+    reserve(book, 0, Fraction(1, 3))
+    assert abs(book.spend().lifetime - Fraction(1, 3)) <= PART
+    with pytest.raises(BudgetError):
+        reserve(book, 1, Fraction(1, 10**9))
+    assert not book.verify().problems
+
+
+@pytest.mark.parametrize("model", ["values", "presence"])
+def test_three_releases_of_a_third_fit_a_budget_of_one(model, tmp_path):
+    """Both models; a fourth does not."""
+    rows = {"bus": [f"b{k // 4}" for k in range(160)], "v": [9.0] * 160, "ward": ["x"] * 160}
+    values = {"values": ["x"]} if model == "presence" else {}
+    dataset = hv.read(
+        pa.table(rows), user="bus", value="v", bounds=(0, 60), protect=model,
+        cells=hv.Labels("ward", **values),
+    )  # fmt: skip
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=1)
+    options = {"fleet": 40} if model == "presence" else {"advise": False}
+
+    def release(edition):
+        plan = hv.plan(dataset, epsilon="1/3", edition=edition, **options)
+        return hv.release(dataset, plan, ledger=book, accept_noise=True)
+
+    spent = sum(release(edition).epsilon for edition in "abc")
+    assert 1 - Fraction(1, 10**9) <= spent <= 1
+    with pytest.raises(BudgetError):
+        release("d")
+    assert not book.verify().problems

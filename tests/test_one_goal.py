@@ -1,0 +1,291 @@
+"""No order, container, hash seed or spelling of an argument makes two requests of one goal."""
+
+import os
+import subprocess
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import InputError
+from hexveil.config.arguments import presence_arguments, read_arguments
+from hexveil.config.loading import load
+from hexveil.planning.goal import mechanism_text
+from hexveil.publishing.manifest import fingerprint, request_of
+from hexveil.publishing.presence.presence_publication import presence_request
+from hexveil.publishing.presence.request_identity import request_name
+
+HOURS = [0, 1, 2]
+TABLE = pa.table(
+    {
+        "bus": [f"b{k // 4}" for k in range(160)],
+        "ward": [("9", "10")[k % 2] for k in range(160)],
+        "v": [float(k % 60) for k in range(160)],
+        "w": [float(k % 7) for k in range(160)],
+        "at": [f"2026-11-20T0{k % 3}:10:00Z" for k in range(160)],
+        "lat": [52.2 + k % 2 for k in range(160)],
+        "lon": [21.0] * 160,
+    }
+)
+READ = {"user": "bus", "value": "v", "bounds": (0, 60), "cells": hv.Labels("ward"),
+        "time": "at", "timezone": "UTC"}  # fmt: skip
+PLACED = {"lat": "lat", "lon": "lon"}
+
+
+def series(items):
+    """Return a column of pandas, where it is there."""
+    return pytest.importorskip("pandas").Series(items)
+
+
+def request_for(read=None, plan=None):
+    """Return the name of the request that a reading and a plan make, by declarations alone.
+
+    Presence is private, so that nothing is read: arguments mean the same in both models.
+    """
+    cells = hv.Labels("ward", values=["9", "10"])
+    facts = hv.declare(**READ | {"protect": "presence", "cells": cells} | (read or {}))
+    plan = {"epsilon": "1", "fleet": 4000, "advise": False} | (plan or {})
+    return request_name(presence_request("buses", hv.plan(facts, **plan)))
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    """Return the records with public presence."""
+    return hv.read(TABLE, **READ, statistics=SHAPED)
+
+
+def planned(dataset, **plan):
+    """Return the name of a request for records as they were read."""
+    made = hv.plan(dataset, **{"epsilon": "1", "advise": False} | plan)
+    return fingerprint(request_of("buses", dataset.public, made))
+
+
+SHAPED = ("p50", "share<10", "mean", "histogram")
+HEXAGONS = ["871f53c93ffffff", "871f53cb2ffffff"]
+FREE = {
+    "hours": (HOURS, lambda one: ({"select": hv.Select(hours=one)}, {})),
+    "drop_values": ([-1, 60, 70], lambda one: ({"select": hv.Select(drop_values=one)}, {})),
+    "statistics": (["mean", "users"], lambda one: ({}, {"statistics": one})),
+    "shapes": ([*SHAPED, "users"], lambda one: ({"statistics": one}, {"statistics": one})),
+    "values": (["9", "10", "x"], lambda one: ({"cells": hv.Labels("ward", values=one)}, {})),
+    "value columns": (
+        ["v", "w"], lambda one: ({"value": one, "bounds": {"v": (0, 60), "w": (0, 7)}}, {}),
+    ),
+    "area": (HEXAGONS, lambda one: ({**PLACED, "cells": hv.Cells(7, None, "UTC", area=one)}, {})),
+}  # fmt: skip
+"""Arguments whose items have no order."""
+
+
+def shuffled(items):
+    """Return the items in every container, and in other orders."""
+    back = items[::-1]
+    keys = dict.fromkeys(back).keys()
+    return [back, tuple(back), set(items), frozenset(back), np.array(back), keys, iter(back)]
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_items_without_an_order_are_one_request(name):
+    """In every container and order."""
+    items, arguments = FREE[name]
+    first = request_for(*arguments(items))
+    for one in shuffled(items):
+        if isinstance(one, type(iter([]))) and name in ("shapes", "value columns"):
+            continue  # more than one function reads it, and it can be read once
+        assert request_for(*arguments(one)) == first, one
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_columns_of_pandas_are_one_request_with_lists(name):
+    """Where pandas is there."""
+    items, arguments = FREE[name]
+    assert request_for(*arguments(series(items[::-1]))) == request_for(*arguments(items))
+
+
+@pytest.mark.parametrize("asked", [["mean", "variance", "sd"], SHAPED])
+def test_statistics_of_public_presence_are_one_request_in_every_order(dataset, asked):
+    """Moments, and distributions with a mean."""
+    first = planned(dataset, statistics=asked)
+    assert {
+        planned(dataset, statistics=one) for one in (asked[::-1], {*asked}, np.array(asked))
+    } == {first}
+
+
+ORDERED = {
+    "bounds": ([0, 60], lambda one: ({"bounds": one}, {})),
+    "dates": (["2026-11-20", "2026-11-21"], lambda one: ({"select": hv.Select(dates=one)}, {})),
+    "box": ([20, 51.0, 22, 54], lambda one: ({**PLACED, "select": hv.Select(box=one)}, {})),
+}
+"""Arguments whose items have one."""
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_items_with_an_order_are_one_request_in_every_container(name):
+    """A set is refused where it would have to be read in some order of its own."""
+    items, arguments = ORDERED[name]
+    first = request_for(*arguments(items))
+    assert {request_for(*arguments(one)) for one in (tuple(items), np.array(items))} == {first}
+    if name != "dates":  # two days are the first and the last, whichever comes first
+        with pytest.raises(InputError, match=f"{name} must be"):
+            request_for(*arguments(set(items)))
+    assert request_for(*arguments(series(items))) == first
+
+
+SPELLED = {
+    "epsilon": (["0.5", ".50", Fraction(1, 2), Decimal("0.50"), 0.5, "1/2", "5e-1"], {}),
+    "split": (["0.5", 0.50, Fraction(1, 2)],
+              {"method": "per-cell", "statistics": ("mean", "variance")}),
+    "mechanism": (["Levy(gamma=0.20, split=0.5)", hv.Levy("0.2", split=Fraction(1, 2)), "Levy"],
+                  {"method": "per-cell"}),
+    "target_error": (["6", 6.0, "10%", {"mean": "10.0%"}, {"9": 6, "10": "6"}, [6, 6], (6, "6.0"),
+                      np.array([6, 6])], {"epsilon": None}),
+    "weights": ([{"moments": 1, "distribution": "2"}, {"distribution": 2.0, "moments": "1.0"},
+                 {"distribution": 2}], {"statistics": ("mean", "p50")}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_numbers_are_one_request_in_every_spelling(dataset, name):
+    """Of a plan: text, fractions, decimals, doubles, mappings in any order."""
+    spelled, base = SPELLED[name]
+    assert len({planned(dataset, **base | {name: one}) for one in spelled}) == 1
+
+
+def test_declarations_are_one_request_in_every_spelling():
+    """The fleet and the cap on users."""
+    spelled = [{"fleet": 40}, {"fleet": hv.FleetDeclaration(40)}]
+    assert len({request_for({}, one) for one in spelled}) == 1
+    assert len({request_for({}, {"user_cap": cap}) for cap in (200, "200")}) == 1
+
+
+def test_cells_and_readings_are_one_request_in_every_spelling():
+    """Lengths of slots, quanta and bounds as text or number, and a version that is a number."""
+    grids = [hv.Cells(7, text, "UTC") for text in ("1h", "60min", " 01h ")]
+    assert len(set(map(repr, grids))) == 1
+    readings = [
+        {"quantum": "0.5", "version": "7"},
+        {"quantum": 0.50, "version": 7, "bounds": ("0.0", "6e1")},
+        {"quantum": Fraction(1, 2), "version": "7", "bounds": np.array([0.0, 60.0])},
+    ]
+    assert len({request_for(one) for one in readings}) == 1
+
+
+def test_declared_values_of_labels_are_taken_as_they_say():
+    """A mapping is by column; a text, another column and a set of lists are refused."""
+    assert hv.Labels("ward", values={"ward": ["x", "y"]}).values == (("x", "y"),)
+    several = hv.Labels("ward", "hour", values={"hour": {8, 10, 9}, "ward": ("b", "a")})
+    assert several.values == (("a", "b"), ("8", "9", "10"))
+    assert several == hv.Labels("ward", "hour", values=[["b", "a"], range(8, 11)])
+    for wrong, said in (
+        ("xy", "one text"),
+        ({"word": ["x"]}, "it names 'word'"),
+        ({"ward": "xy"}, "a list per column"),
+        ({("x",), ("y",)}, "a list per column"),
+        ([["x"], ["y"]], "a list per column"),
+        ([[]], "is empty"),
+        ([], "is empty"),
+    ):
+        with pytest.raises(InputError, match=said):
+            hv.Labels("ward", values=wrong)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ('values = ["10", "9"]', ""),
+        ('values = [["9", "10"]]', ""),
+        ('values = { ward = ["10", "9"] }', ""),
+        ('values = "9,10"', r"\[cells\] values must be a list"),
+        ('values = { ward = "9" }', r"\[cells\] values must have a list for each label"),
+        ('values = { word = ["9"] }', "it names 'word'"),
+    ],
+)
+def test_a_run_file_says_the_same_of_values(written, said, tmp_path):
+    """As Python does; one option writes them as one text."""
+    (tmp_path / "r.toml").write_text(
+        f'source = "x"\n[columns]\nuser = "bus"\nvalue = "v"\n[values]\nbounds = [0, 60]\n'
+        f'[privacy]\nprotect = "presence"\n[cells]\nlabels = ["ward"]\n{written}\n'
+    )
+    if said:
+        with pytest.raises(InputError, match=said):
+            read_arguments(load(f"{tmp_path}/r.toml"), hv.read)
+        return
+    made = read_arguments(load(f"{tmp_path}/r.toml"), hv.read)
+    assert made["cells"] == hv.Labels("ward", values=["9", "10"])
+
+
+RUN = """
+source = "x"
+[columns]
+user = "bus"
+value = {value}
+time = "at"
+[values]
+bounds = {bounds}
+[privacy]
+protect = "presence"
+fleet = 4000
+[cells]
+labels = ["ward"]
+timezone = "UTC"
+values = {wards}
+[select]
+hours = {hours}
+drop_values = {codes}
+[plan]
+epsilon = {epsilon}
+statistics = {statistics}
+"""
+WRITTEN = [
+    {"value": '"v"', "bounds": "[0, 60]", "hours": '"0-2"', "codes": "[-1, 70]", "epsilon": "0.5",
+     "statistics": '["mean", "users"]', "wards": '["9", "10"]'},
+    {"value": '["v"]', "bounds": '"0,60.0"', "hours": "[2, 1, 0]", "codes": '"70,-1.0"',
+     "epsilon": '"1/2"', "statistics": '"users,mean"', "wards": '{ ward = ["10", "9"] }'},
+]  # fmt: skip
+
+
+def test_a_run_file_is_one_request_in_every_spelling(tmp_path):
+    """Lists, texts, numbers: the same request as each other's, and as that of Python."""
+    names = set()
+    for fields in WRITTEN:
+        (tmp_path / "r.toml").write_text(RUN.format(**fields))
+        run = load(f"{tmp_path}/r.toml")
+        plan = presence_arguments(run)
+        names.add(request_for(read_arguments(run, hv.read), plan))
+    chosen = hv.Select(hours={0, 1, 2}, drop_values=(70, -1))
+    plan = {"epsilon": 0.5, "statistics": {"users", "mean"}, "fleet": 4000}
+    names.add(request_for({"select": chosen}, plan))
+    assert len(names) == 1
+
+
+def test_hash_seeds_make_no_other_request(tmp_path):
+    """A set has another order under each of them."""
+    code = (
+        "import test_one_goal as t\n"
+        "for items, read in t.FREE.values(): print(t.request_for(*read(set(items))))"
+    )
+    made = set()
+    for seed in ("1", "2"):
+        paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": paths}
+        ran = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path,
+            env=environment,
+        )  # fmt: skip
+        made.add(ran.stdout)
+    assert len(made) == 1
+
+
+def test_priors_are_one_goal_in_every_spelling():
+    """Whole numbers and doubles, lists and tuples, also inside of one another."""
+    spelled = [
+        hv.Auto(prior=hv.PerUser(hv.Uniform(low, 65)), candidates=box([hv.AKMV(split=half)]))
+        for low, box, half in ((0, list, "0.5"), (0.0, tuple, 0.5), (0, tuple, Fraction(1, 2)))
+    ]
+    assert len(set(map(mechanism_text, spelled))) == 1
+    narrow = [hv.Foresight(spreads=box([one, 0.5])) for box in (list, tuple) for one in (1, 1.0)]
+    assert len(set(map(mechanism_text, narrow))) == 1

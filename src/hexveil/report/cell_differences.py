@@ -28,7 +28,7 @@ Post-processing of released numbers: it costs no privacy.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,28 +104,24 @@ class ComparableNumbers(ReadOnlyArrays):
 
     def at_rows(self, rows: NDArray[np.int64]) -> ComparableNumbers:
         """Return the numbers of other rows; -1 is a cell without numbers."""
-        padded = (
+        number, below, above, bias = (
             np.append(numbers, np.nan)[rows]
             for numbers in (self.number, self.below, self.above, self.bias)
         )
-        return ComparableNumbers(
-            *padded, np.append(self.is_used, False)[rows], self.largest, self.adds_noise
-        )
+        is_used = np.append(self.is_used, False)[rows]
+        return replace(self, number=number, below=below, above=above, bias=bias, is_used=is_used)
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[Any] | None]:
         """Return the columns that the page's script computes differences from."""
-        has_bias, all_used = bool(np.nansum(self.bias)), bool(self.is_used.all())
-        columns = {"number": self.number, "below": self.below, "above": self.above}
-        columns |= {"bias": self.bias} if has_bias else {}
-        listed = {
+        numbers = {"number": self.number, "below": self.below, "above": self.above}
+        has_bias = bool(np.nansum(self.bias))
+        columns: dict[str, list[Any] | None] = {
             name: [float(one) if np.isfinite(one) else None for one in column]
-            for name, column in columns.items()
+            for name, column in (numbers | {"bias": self.bias}).items()
         }
-        return (
-            listed
-            | ({"bias": None} if not has_bias else {})
-            | {"used": None if all_used else self.is_used.astype(int).tolist()}
-        )
+        # What all cells have in common is left out, also for the statistic chosen before.
+        used = None if self.is_used.all() else self.is_used.astype(int).tolist()
+        return columns | ({} if has_bias else {"bias": None}) | {"used": used}
 
     def rule(self) -> dict[str, Any]:
         """Return what the page's script needs of the rule beside the columns."""

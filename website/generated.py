@@ -209,7 +209,9 @@ def field_table(section: str) -> str:
         if where == section:
             extra = info.json_schema_extra
             default = extra.get("library") if isinstance(extra, dict) else None
-            text = f"{info.description} Default: {default}." if default else str(info.description)
+            # A mark by itself would be read as the end of the sentence.
+            shown = default if re.search(r"\w", default or "") else f'"{default}"'
+            text = f"{info.description} Default: {shown}." if default else str(info.description)
             rows.append((f"`{name}`", f"`{option(section, name)}`", cell(text)))
     return table("field | option | meaning", rows)
 

@@ -102,8 +102,8 @@ Losses = Annotated[
 Gamma = Annotated[
     int | None,
     typer.Option(
-        help="COMP: largest counts are multiplied by 1 + gamma. \\[default: the figure's; 0 for "
-        "own counts]",
+        help="COMP: the largest count of each cell is multiplied by 1 + gamma; 0 leaves own counts "
+        "as they are. \\[default: 3, 6, 9 in figures 3 to 5 and 6 to 8; 0 in 1 and 2]",
         metavar="NUMBER",
     ),
 ]

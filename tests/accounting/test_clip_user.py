@@ -63,10 +63,14 @@ def judged(errors, targets):
     return max(e / t if 0 < t < math.inf else 0 for e, t in zip(errors, targets, strict=True))
 
 
-def algorithm_1(table, span, epsilon, bound=None, targets=None, unfinished="undo", choose=min):
+def algorithm_1(
+    table, span, epsilon, *, bound=None, targets=None, unfinished="undo", choose=min,
+    exempt="smallest",
+):  # fmt: skip
     """Return kept counts, users down and cells across, K and (degree, treated, finished).
 
-    `choose=max` is line 11 as eq. (14) prints it.
+    `exempt="none"` is Algorithm 1, "smallest" as the paper runs it. `choose=max` is line 11 as
+    eq. (14) prints it.
     """
     table, span, epsilon = np.asarray(table).tolist(), Fraction(span), Fraction(epsilon)
     users, cells = range(len(table)), range(len(table[0]))
@@ -78,7 +82,7 @@ def algorithm_1(table, span, epsilon, bound=None, targets=None, unfinished="undo
 
     initial = [error(g) for g in cells]
     limit = 1 if targets else max(initial) if bound is None else bound
-    exempt = min(cells, key=lambda g: initial[g])
+    untouched = min(cells, key=lambda g: initial[g]) if exempt == "smallest" else None
     stages, halt = [], False
     while not halt:
         before = [list(row) for row in gamma]
@@ -88,7 +92,7 @@ def algorithm_1(table, span, epsilon, bound=None, targets=None, unfinished="undo
         for u in stage:
             after = {}
             for g in cells:
-                if gamma[u][g] and g != exempt:
+                if gamma[u][g] and g != untouched:
                     held, gamma[u][g] = gamma[u][g], 0
                     after[g] = error(g)
                     gamma[u][g] = held
@@ -125,14 +129,17 @@ def agree(occupancy, done, expected):
     st.sampled_from([None, 1, 3, 10, 100]),
     st.sampled_from(["undo", "keep"]),
     st.sampled_from([1, 2, 24]),
+    st.sampled_from(["smallest", "none"]),
 )
-def test_it_is_algorithm_1(occupancy, epsilon, bound, unfinished, wide):
+def test_it_is_algorithm_1(occupancy, epsilon, bound, unfinished, wide, exempt):
     """ERRATA 1 and 2: the same pairs, K and stages as a literal transcription, any bound."""
     table = dense(occupancy, occupancy.n)
-    expected = algorithm_1(table, 3, epsilon, bound=bound, unfinished=unfinished)
+    options = {"bound": bound, "exempt": exempt}
+    expected = algorithm_1(table, 3, epsilon, unfinished=unfinished, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(suppression_stages, "WIDE", wide)
-        done = theory.clip_user(occupancy, 3, epsilon, bound=bound, unfinished_stage=unfinished)
+        done = theory.clip_user(occupancy, 3, epsilon, unfinished_stage=unfinished, **options)
+    assert (done.exempt is None) == (exempt == "none")
     agree(occupancy, done, expected)
 
 
@@ -331,6 +338,7 @@ def test_a_stage_reports_degree_users_and_suppressions():
         ),
         ({"error": "both"}, 'error must be "sum" or "separate"'),
         ({"unfinished_stage": "drop"}, 'unfinished_stage must be "undo" or "keep"'),
+        ({"exempt": "largest"}, 'exempt must be "smallest" or "none"'),
         ({"epsilon": 0}, "epsilon must be positive"),
         ({"span": -1}, "span must be positive"),
     ],

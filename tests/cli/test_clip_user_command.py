@@ -90,6 +90,31 @@ def test_it_is_released_and_verified(buses, call, form):
     assert float(ledger.spent) == pytest.approx(spent, rel=1e-9)
 
 
+def test_algorithm_1_exempts_no_cell(buses, call):
+    """The paper's experiments leave one cell as it is; plan, folder and run file say which rule."""
+    usual, printed = (
+        " ".join(call("plan", "run.toml", *PRINTED, "2", "--no-grids", *more).out.split())
+        for more in ((), ("--exempt", "none"))
+    )
+    assert "Nobody is suppressed in the cell of smallest error beforehand" in usual
+    assert "No cell is exempt, as in Algorithm 1." in printed
+    for form in ((*PRINTED, "0.5"), (*BOTH, "--epsilon", "1")):
+        out = f"map-{len(form)}"
+        options = ("--exempt", "none", "--accept-noise", "--out", out)
+        said = call("release", "run.toml", *form, *options)
+        assert said.code == 0, said.err
+        assert call("verify", out).code == 0
+        manifest = json.loads((buses / out / "manifest.json").read_text())
+        assert manifest["plan"]["request"]["exempt"] == "none"
+
+
+def test_an_epsilon_beside_the_printed_form_is_refused(buses, call):
+    """The message has what to give in its place."""
+    said = call("plan", "run.toml", *BOTH, "--clip-user", "printed", "--epsilon", "3")
+    assert said.code == 2
+    assert "leave out epsilon=3 and give cell_epsilon=1" in " ".join(said.err.split())
+
+
 def test_the_comparison_has_both_forms_at_one_price(buses, call):
     """At a price between two exact losses of the printed form, too; its loss per cell is named."""
     options = ("--statistics", "mean,variance", "--epsilon", "4", "--compare")

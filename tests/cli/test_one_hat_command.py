@@ -79,11 +79,25 @@ def test_what_levy_found_privately_is_in_its_folder(hat, call):
     assert 0 < found["scale"] <= mean["scale"] * (1 + 1e-6)
     assert mean["bias"] == 65
     text = " ".join((hat / "map" / "README.txt").read_text("utf-8").split())
-    assert "the mean absolute error that a public prior predicts" in text
+    assert "mean absolute error that a public prior of the values predicts" in text
     assert call("dossier", "map", "--out", "dossier.md").code == 0
     text = " ".join((hat / "dossier.md").read_text("utf-8").split())
     assert "Stage “middle” (a private choice of" in text
     assert "predictions from a public prior" in text
+
+
+def test_errors_of_a_mechanism_with_a_proven_bias_are_called_predicted_too(hat, call):
+    """By the same prior as LEVY's, in plan, dossier and page; the worst case has its own words."""
+    by = ("--epsilon", "2", "--method", "per-cell", "--mechanism", "ArrayAveraging()")
+    text = " ".join(call("plan", *HAT, *by).out.split())
+    assert "The expected error is a prediction, for users whose values are uniform" in text
+    assert "Its worst case over all values is" in text
+    assert call("release", *HAT, *by, *LEDGER, "--out", "map").code == 0
+    (mean,) = manifest_of(hat / "map")["cells"][0]["noised"]
+    assert mean["bias"] < mean["bound95"] <= 65
+    assert call("dossier", "map", "--out", "dossier.md").code == 0
+    assert "(predicted bias and" in " ".join((hat / "dossier.md").read_text("utf-8").split())
+    assert "(predicted bias + expected noise)" in (hat / "map/report.html").read_text("utf-8")
 
 
 def test_a_run_file_names_the_mechanism(here, call):

@@ -48,6 +48,8 @@ def test_the_registry_has_every_mechanism():
     [
         hv.Levy(gamma=0.05, cap=7),
         hv.Levy(gamma="1/3", split="0.25"),
+        hv.Levy(interval="unclamped", arrays="full"),
+        hv.OptArrayAveraging("minimax_std"),
         hv.FixedQuantile(0.25, 0.75, split="0.3"),
         hv.ArrayAveraging(grouping="wrap_around", cap="sqrt"),
         hv.AKMV(split="1/3", candidates=9),

@@ -295,9 +295,10 @@ def test_a_run_over_blocks_is_that_over_pairs_at_hand(error, occupancy, fetched,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(heavy_users, "FETCHED_PAIRS", fetched)
         patch.setattr(heavy_users, "GROWTH", 1)
-        for unfinished in ("undo", "keep"):
+        for unfinished, exempt in (("undo", "smallest"), ("keep", "none")):
+            options = {"unfinished_stage": unfinished, "exempt": exempt}
             here, there = (
-                theory.clip_user(one, 5, "0.2", error=error, unfinished_stage=unfinished)
+                theory.clip_user(one, 5, "0.2", error=error, **options)
                 for one in (occupancy, distributed(occupancy, room))
             )
             assert (there.stages, there.degradation) == (here.stages, here.degradation)

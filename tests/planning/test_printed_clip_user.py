@@ -73,14 +73,17 @@ def best_cap(suppressed, counts, span, epsilon):
     return min(errors, key=lambda cap: (errors[cap], cap))
 
 
-def agree_step_by_step(occupancy, epsilon, unfinished, span=3):
+def agree_step_by_step(occupancy, epsilon, unfinished, span=3, exempt="smallest"):
     """Compare a plan with Algorithm 1 and section V-B.3, transcribed in exact numbers.
 
     Its stages, K, pairs, caps and errors, cell by cell.
     """
-    plan = printed(occupancy, epsilon, bounds=(0, span), unfinished_stage=unfinished)
+    options = {"unfinished_stage": unfinished, "exempt": exempt}
+    plan = printed(occupancy, epsilon, bounds=(0, span), **options)
     table = dense(occupancy, occupancy.n)
-    gamma, degradation, stages = algorithm_1(table, span, epsilon, unfinished=unfinished)
+    gamma, degradation, stages = algorithm_1(
+        table, span, epsilon, unfinished=unfinished, exempt=exempt
+    )
     run = printed_suppression(SuppressionSource(occupancy), span, plan.request)
     assert [(s.degree, s.suppressed, s.finished) for s in run.stages] == stages
     assert plan.l0_epsilon == degradation * Fraction(epsilon)
@@ -100,11 +103,14 @@ def agree_step_by_step(occupancy, epsilon, unfinished, span=3):
 
 @examples(40)
 @given(
-    occupancies(users=6, cells=4), st.sampled_from(["0.1", "1", "10"]), st.sampled_from(UNFINISHED)
+    occupancies(users=6, cells=4),
+    st.sampled_from(["0.1", "1", "10"]),
+    st.sampled_from(UNFINISHED),
+    st.sampled_from(["smallest", "none"]),
 )
-def test_the_plan_is_algorithm_1_and_its_best_caps(occupancy, epsilon, unfinished):
+def test_the_plan_is_algorithm_1_and_its_best_caps(occupancy, epsilon, unfinished, exempt):
     """Stages, pairs, K, caps and errors are those of a literal transcription in exact numbers."""
-    agree_step_by_step(occupancy, epsilon, unfinished)
+    agree_step_by_step(occupancy, epsilon, unfinished, exempt=exempt)
 
 
 def tables(users, cells, largest):
@@ -234,7 +240,7 @@ def test_a_cap_keeps_a_part_of_a_users_samples_as_its_mean():
 def test_it_is_saved_loaded_and_kept_by_a_ledger(tmp_path):
     """A folder and the ledger's bytes bring back the very plan."""
     facts = facts_of(HEAVY)
-    plan = hv.plan(facts, **PRINTED, cell_epsilon="0.5", unfinished_stage="undo")
+    plan = hv.plan(facts, **PRINTED, cell_epsilon="0.5", unfinished_stage="undo", exempt="none")
     loaded = Plan.load(plan.save(tmp_path / "plan"))
     for other in (loaded, decode(encode(plan), plan)):
         assert goal(other) == goal(plan)
@@ -242,15 +248,18 @@ def test_it_is_saved_loaded_and_kept_by_a_ledger(tmp_path):
         assert other.epsilon == plan.epsilon
         assert other.l0_epsilon == plan.l0_epsilon
         assert other.request.cell_epsilon == Fraction(1, 2)
+        assert other.request.exempt == "none"
         assert encode(other) == encode(plan)
 
 
 def test_options_are_other_goals():
     """The stage that was halted, and the loss per cell, tell requests apart."""
     occupancy = hv.Occupancy.from_dense(HEAVY)
-    options = ({}, {"unfinished_stage": "undo"}, {"cell_epsilon": 2})
+    options = ({}, {"unfinished_stage": "undo"}, {"cell_epsilon": 2}, {"exempt": "none"})
     texts = [str(goal(printed(occupancy, **option))) for option in options]
-    assert len(set(texts)) == 3
+    assert len(set(texts)) == 4
+    usual = goal(printed(occupancy, exempt="smallest"))
+    assert str(usual) == texts[0]
 
 
 def test_the_improved_form_at_the_printed_ones_exact_loss():
@@ -283,8 +292,21 @@ def test_the_loss_per_cell_that_spends_epsilon(occupancy, epsilon):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cell_epsilon": None, "epsilon": 1}, "needs cell_epsilon"),
-        ({"epsilon": 1}, "takes the place of epsilon"),
+        ({"cell_epsilon": None}, "needs the loss of one cell, such as cell_epsilon=1"),
+        ({"cell_epsilon": None, "epsilon": 3}, "leave out epsilon=3 and give cell_epsilon=1"),
+        ({"epsilon": 3, "cell_epsilon": 2}, "leave out epsilon=3 and give cell_epsilon=2"),
+        ({"exempt": "largest"}, "must be one of smallest, none"),
+        (
+            {
+                "clip_user": "improved",
+                "cell_epsilon": None,
+                "epsilon": 1,
+                "exempt": "none",
+                "method": "joint",
+                "error": None,
+            },
+            'exempt goes with method "clip-user"',
+        ),
         ({"method": "joint"}, "goes with method"),
         ({"error": "separate"}, "adds their errors"),
         ({"statistics": ("mean",)}, "adds their errors"),

@@ -21,6 +21,9 @@ MECHANISMS = (
     "ArrayAveraging()",
     'ArrayAveraging("wrap_around", "sqrt")',
     "OptArrayAveraging()",
+    'OptArrayAveraging(objective="minimax_std")',
+    'OptArrayAveraging(objective="surrogate_printed")',
+    'Levy(gamma=0.2, cap=9, interval="unclamped", arrays="full")',
     "Levy(gamma=0.2)",
     "FixedQuantile(candidates=32)",
     "OptimizedQuantile(candidates=32)",
@@ -259,16 +262,33 @@ def test_smoothing_is_refused_before_anything_is_spent(book):
     assert released(dataset, plan, book).replayed is False
 
 
-def test_unproven_errors_are_named_so():
-    """A proven error is a worst case; where none is, the bias is the width of the bounds."""
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_error_is_predicted_and_every_bias_is_a_worst_case(mechanism, tmp_path, book):
+    """One prior for all mechanisms; bias and bound hold for all values, and fit the bounds."""
     dataset = fleet()
-    arrays = planned(dataset, "ArrayAveraging()").error_models["mean"]
-    assert arrays.proven.all()
-    assert np.allclose(arrays.error, arrays.bias + arrays.scale, rtol=1e-12)
-    levy = planned(dataset, "Levy(gamma=0.2)").error_models["mean"]
-    assert not levy.proven.any()
-    assert (levy.bias == 60).all()
-    assert ((levy.error > 0) & (levy.error < 30)).all()
+    plan = planned(dataset, mechanism)
+    model = plan.error_models["mean"]
+    assert np.allclose(model.error, 60 * plan.allocation.clipping.predicted_error, rtol=1e-12)
+    assert (model.error <= model.worst_case_error * (1 + 1e-9)).all()
+    assert (model.bias[~model.proven] == 60).all()
+    assert (model.bound95 <= 60).all()
+    shown = released(dataset, plan, book)
+    (stated,) = shown.manifest["accuracy"]
+    assert stated["basis"] == "prediction"
+    assert stated["typical_error"] == pytest.approx(model.error.mean())
+    shown.write(tmp_path / "folder")
+    assert "worst-case bias + expected noise" not in (tmp_path / "folder/report.html").read_text()
+
+
+def test_a_worst_case_makes_no_map_too_fine():
+    """A grid is judged by the prediction, not by arrays' bias when values are as bad as can be."""
+    counts = np.random.default_rng(4).integers(1, 30, (400, 3))
+    dataset = dataset_of(counts, 30 * hv.Occupancy.from_dense(counts).n)
+    plan = planned(dataset, "ArrayAveraging()", epsilon=3)
+    model = plan.error_models["mean"]
+    assert model.worst_case_error.mean() > plan.baseline_error > 5 * model.error.mean()
+    assert plan.support.beats_constant
+    assert (model.graded_bound == np.minimum(model.error * np.log(20), model.bound95)).all()
 
 
 def test_forged_stages_of_a_folder_are_found(book, tmp_path):

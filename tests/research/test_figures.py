@@ -50,12 +50,22 @@ def test_figure_5_of_iot_is_that_of_the_counts():
 
 
 def test_figure_3_of_comp_is_that_of_the_counts():
-    """K of CLIP-USER on the cells that were given, and with heavier users where asked for."""
-    for gamma, occupancy in ((None, CITY), (2, runs.with_heavy_hitters(CITY, 2))):
+    """K of CLIP-USER on the cells that were given, with the figure's gamma or another."""
+    for gamma, used in ((None, 3), (2, 2), (0, 0)):
         setting = figure_setting(counts=CITY, gamma=gamma, **SMALL)
-        line = outcomes(["comp:fig3"], setting)["comp:fig3"].panels[0].lines[1]
-        expected = theory.clip_user(occupancy, 65, 1).degradation
-        assert line.y[-1] == expected
+        (panel,) = outcomes(["comp:fig3"], setting)["comp:fig3"].panels
+        expected = theory.clip_user(runs.with_heavy_hitters(CITY, used), 65, 1).degradation
+        assert panel.lines[1].y[-1] == expected
+        assert panel.title.endswith(f"gamma = {used}" if used else "as they are")
+
+
+def test_figures_3_to_5_of_own_counts_differ():
+    """Their gamma is 3, 6 and 9, as in the paper: three figures, not one drawn three times."""
+    names = ["comp:fig3", "comp:fig4", "comp:fig5"]
+    made = outcomes(names, figure_setting(counts=CITY, **SMALL))
+    drawn = [made[name].panels[0] for name in names]
+    assert [panel.title[-9:] for panel in drawn] == ["gamma = 3", "gamma = 6", "gamma = 9"]
+    assert len({tuple(line.y.sum() for line in panel.lines) for panel in drawn}) == 3
 
 
 def test_counts_of_one_cell_take_the_place_of_geometric_ones():

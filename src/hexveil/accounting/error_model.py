@@ -303,15 +303,17 @@ class TwoStageErrorModel(WeightedMeanErrorModel):
 class CellMechanismErrorModel(ErrorModel):
     """A mean that a mechanism of one cell publishes; its unit is the width of the bounds.
 
-    Where no bias below the width of the bounds is proven, the bias is that width: estimates before
-    noise and means both lie within the bounds.
+    Its error is predicted by one public prior, whatever the mechanism, so that errors compare. The
+    worst case is in bias and bound: where no bias below the width of the bounds is proven, the bias
+    is that width, since estimates before noise and means both lie within the bounds. Published
+    numbers are projected to the bounds, so that the bound is at most their width, too.
 
     Attributes
     ----------
     reads_values : ndarray of bool, shape (n_cells,)
         Whether a stage reads each cell's values, with Laplace noise or by a private choice alone.
     proven : ndarray of bool, shape (n_cells,)
-        Whether the planning error is a worst case; it is predicted by a public prior otherwise.
+        Whether a bias below the width of the bounds may be proven.
     max_bias, predicted_error, error_bound95 : ndarray of float, shape (n_cells,)
         For bounds of width 1.
     """
@@ -334,27 +336,29 @@ class CellMechanismErrorModel(ErrorModel):
 
     @property
     def error(self) -> Floats:
-        """Planning error of each cell: worst-case bias plus expected |noise|, or predicted."""
-        worst = self.max_bias + self.noise
-        return np.asarray(self.unit * np.where(self.proven, worst, self.predicted_error))
+        """Mean absolute error of each cell that the prior predicts."""
+        return np.asarray(self.unit * self.predicted_error)
+
+    @property
+    def worst_case_error(self) -> Floats:
+        """Worst-case bias plus expected |noise| of each cell."""
+        return np.asarray(self.bias + self.expected_noise)
 
     @property
     def bound95(self) -> Floats:
         """Error of each cell not exceeded with probability 95 percent, whatever the values."""
-        return np.asarray(self.unit * self.error_bound95)
+        return np.asarray(self.unit * np.minimum(self.error_bound95, 1.0))
 
     @property
     def graded_bound(self) -> Floats:
-        """Bound by which each cell's quality is graded: where none is proven, a prediction."""
-        return prediction_or_bound(self.unit, self.bias, self.error, self.bound95)
+        """Bound by which each cell's quality is graded."""
+        return predicted_bound(self.error, self.bound95)
 
 
-def prediction_or_bound(width: Floats, bias: Floats, error: Floats, bound95: Floats) -> Floats:
-    """Return the 95% bound of each cell, or where its bias is all of the width, a predicted one.
+def predicted_bound(error: Floats, bound95: Floats) -> Floats:
+    """Return the 95% bound of each cell by its predicted error, if that is below the proven one.
 
-    A bound that holds for all values says nothing where half of them may lie at either end. The
-    prediction is of a mean absolute error; as that of Laplace noise it is exceeded ln 20 times with
-    probability 5 percent.
+    A bound that holds for all values says little of likely ones. The prediction is of a mean
+    absolute error; as that of Laplace noise it is exceeded ln 20 times with probability 5 percent.
     """
-    # Manifests state both as decimal text of doubles: exact comparisons would be of roundings.
-    return np.where(bias >= width * (1.0 - 2.0**-40), error * LN20, bound95)
+    return np.minimum(error * LN20, bound95)

@@ -233,7 +233,7 @@ def _top(
         typer.echo(context.get_help())
 
 
-def _warn(message: Warning | str, *_: object) -> None:
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
     """Show a warning of the library as a line of the command's."""
     from hexveil.publishing.markup import clean  # noqa: PLC0415  where there is a warning
 
@@ -245,7 +245,7 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, Failure | None]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("always", module="hexveil", category=UserWarning)
-            warnings.showwarning = _warn
+            warnings.showwarning = _warn  # type: ignore[assignment]  # where it was is not shown
             # Not standalone: the parser would print errors and exit with codes of its own.
             code = app(arguments, prog_name="hexveil", standalone_mode=False)
     except HexveilError as error:

@@ -42,6 +42,7 @@ SHAPES = (
     (field_types.ObjectiveName, "TEXT"),
     (field_types.ClipUserName, "TEXT"),
     (field_types.UnfinishedStageName, "TEXT"),
+    (field_types.ExemptName, "TEXT"),
     (field_types.ErrorMode, "TEXT"),
     (field_types.LatePolicy, "TEXT"),
     (field_types.RangeMode, "TEXT"),

@@ -268,23 +268,32 @@ LIMITS = ("epsilon", "target_error", "cell_epsilon")
 """Fields of [plan] of which a run has one."""
 
 
-def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
-    """Return the keyword arguments of `plan`.
-
-    Invalid prices, targets, splits and statistics are refused here, before records are read.
-    """
-    fields = run.plan.explicit_fields()
-    limits = fields.keys() & {*LIMITS}
+def _check_limits(limits: set[str]) -> None:
+    """Refuse [plan] without a limit, or with two of them."""
     if not limits:
         raise InputError(
             "epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
             "target_error (in [plan], or --target-error): the largest errors."
+        )
+    if {"epsilon", "cell_epsilon"} <= limits:
+        raise InputError(
+            'clip_user "printed" takes cell_epsilon in place of epsilon, which follows from it: '
+            "delete epsilon from [plan], or leave out --epsilon."
         )
     if len(limits) > 1:
         raise InputError(
             f"{' and '.join(sorted(limits))} (in [plan], or as options) cannot be combined: set "
             "the price, which determines the errors, or the errors, which determine the price."
         )
+
+
+def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
+    """Return the keyword arguments of `plan`.
+
+    Invalid prices, targets, splits and statistics are refused here, before records are read.
+    """
+    fields = run.plan.explicit_fields()
+    _check_limits(fields.keys() & {*LIMITS})
     if "cell_epsilon" in fields:
         to_positive_fraction(fields["cell_epsilon"], "cell_epsilon")
     if "epsilon" in fields:

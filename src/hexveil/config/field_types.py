@@ -12,7 +12,14 @@ from pydantic import BeforeValidator
 
 from hexveil.model.statistic_terms import Estimator
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode
-from hexveil.planning.request import ClipUserForm, ErrorKind, Method, Objective, UnfinishedStage
+from hexveil.planning.request import (
+    ClipUserForm,
+    ErrorKind,
+    ExemptCell,
+    Method,
+    Objective,
+    UnfinishedStage,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -259,6 +266,7 @@ MethodName = Annotated[str, BeforeValidator(_one_of(get_args(Method)))]
 ObjectiveName = Annotated[str, BeforeValidator(_one_of(get_args(Objective)))]
 ClipUserName = Annotated[str, BeforeValidator(_one_of(get_args(ClipUserForm)))]
 UnfinishedStageName = Annotated[str, BeforeValidator(_one_of(get_args(UnfinishedStage)))]
+ExemptName = Annotated[str, BeforeValidator(_one_of(get_args(ExemptCell)))]
 ErrorMode = Annotated[str, BeforeValidator(_one_of(get_args(ErrorKind)))]
 RangeMode = Annotated[str, BeforeValidator(_one_of(get_args(ClippingRangeMode)))]
 LatePolicy = Annotated[str, BeforeValidator(_one_of(("keep", "revise")))]

@@ -21,6 +21,7 @@ from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotati
     ErrorMode,
     EstimatorName,
     Exact,
+    ExemptName,
     Goals,
     Integer,
     LatePolicy,
@@ -252,6 +253,10 @@ class Planning(Section):
     )
     unfinished_stage: UnfinishedStageName | None = _field(
         'Suppressions of the stage that was halted: "keep" or "undo", for clip_user "printed".'
+    )
+    exempt: ExemptName | None = _field(
+        'Cell in which the method "clip-user" suppresses nobody: that of the "smallest" error '
+        'beforehand, as in the paper\'s experiments (default), or "none", as in its Algorithm 1.'
     )
     edition: Text | None = _field(
         "A name of your choice: the same goal under another edition is another request, planned "

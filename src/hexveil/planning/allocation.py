@@ -81,7 +81,7 @@ class CellMechanisms(ReadOnlyArrays):
     cells : PerCellAllocation or DistributedCells
         Stages of all cells, built from counts, bounds and the loss of a cell; never stored.
     predicted_error : ndarray of float, shape (n_cells,)
-        Mean absolute error by a public prior, for bounds of width 1; used where none is proven.
+        Mean absolute error by a public prior, for bounds of width 1.
     released : tuple of ReleasedRange or None
         Outcomes of each cell's private choices, in value units; empty before a release.
     """

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hexveil.planning.request import (
         ClipUserForm,
         ErrorKind,
+        ExemptCell,
         Method,
         Objective,
         UnfinishedStage,
@@ -144,6 +145,7 @@ def plan(
     clip_user: ClipUserForm = ...,
     cell_epsilon: Number | None = ...,
     unfinished_stage: UnfinishedStage | None = ...,
+    exempt: ExemptCell | None = ...,
     edition: str | None = ...,
     baseline_error: Number | Mapping[str, Number] | None = ...,
     advise: bool = ...,
@@ -173,6 +175,7 @@ def plan(
     clip_user: ClipUserForm = ...,
     cell_epsilon: Number | None = ...,
     unfinished_stage: UnfinishedStage | None = ...,
+    exempt: ExemptCell | None = ...,
     edition: str | None = ...,
     baseline_error: Number | Mapping[str, Number] | None = ...,
     advise: bool = ...,
@@ -208,6 +211,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     clip_user: ClipUserForm = "improved",
     cell_epsilon: Number | None = None,
     unfinished_stage: UnfinishedStage | None = None,
+    exempt: ExemptCell | None = None,
     edition: str | None = None,
     baseline_error: Number | Mapping[str, Number] | None = None,
     advise: bool = True,
@@ -296,6 +300,10 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     unfinished_stage : "keep" or "undo", optional
         For `clip_user="printed"`: whether the suppressions of the stage that was halted stay, as
         printed, or are undone. Default "keep".
+    exempt : "smallest" or "none", optional
+        For method "clip-user": whether nobody is suppressed in the cell of smallest initial error,
+        as in COMP's experiments, or every cell is treated alike, as in its Algorithm 1. Default
+        "smallest".
     edition : str, optional
         A name of your own. The same goal asked again gets the plan that was booked first; under
         another edition it is another request, which is planned anew and paid again.
@@ -340,7 +348,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     """
     options = MomentOptions(
         target_error, bounds, method, mechanism, objective, error, split, clipping_range,
-        range_share, clip_user, cell_epsilon, unfinished_stage, delta,
+        range_share, clip_user, cell_epsilon, unfinished_stage, exempt, delta,
     )  # fmt: skip
     declared = _declared_side(source)
     options, baseline_error = _of_column(source, options, baseline_error)

@@ -70,10 +70,11 @@ def goal(plan: Plan | DistributionPlan | ColumnPlans) -> dict[str, str]:
 
 
 def printed_options(request: Request) -> dict[str, str]:
-    """Return the options of CLIP-USER as printed; other requests have no such fields."""
+    """Return the options of CLIP-USER that are not the usual ones; others have no such fields."""
+    exempt = {} if request.exempt == "smallest" else {"exempt": request.exempt}
     if request.cell_epsilon is None:
-        return {}
-    return {
+        return exempt
+    return exempt | {
         "clip_user": request.clip_user,
         "cell_epsilon": decimal_text(request.cell_epsilon),
         "unfinished_stage": request.unfinished_stage,

@@ -199,7 +199,9 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
         targets = None if error == "sum" else _initial_errors(problem, cell_loss)
         if targets == (math.inf, math.inf):  # only variances of one record
             return allocate_independently(occupancy, span, request, cell_loss)
-        suppression = suppress_users(source, width, cell_loss, error=error, targets=targets)
+        suppression = suppress_users(
+            source, width, cell_loss, error=error, targets=targets, exempt=request.exempt
+        )
         allocation = allocate_independently(
             occupancy, span, request, cell_loss, suppression.suppressed
         )

@@ -29,6 +29,7 @@ Objective = Literal["max", "mean"]
 ErrorKind = Literal["separate", "sum"]
 ClipUserForm = Literal["improved", "printed"]
 UnfinishedStage = Literal["keep", "undo"]
+ExemptCell = Literal["smallest", "none"]
 
 PURE = Fraction(0)
 """δ of a pure promise."""
@@ -91,6 +92,8 @@ class Request(ReadOnlyArrays):
         The loss of one cell, for the printed form.
     unfinished_stage : "keep" or "undo"
         What becomes of suppressions in the stage that was halted, in the printed form.
+    exempt : "smallest" or "none"
+        Whether CLIP-USER leaves the cell of smallest initial error as it is, in either form.
     delta : Fraction
         δ of an approximate promise with Gaussian noise; 0 for a pure one.
     edition : str or None
@@ -112,6 +115,7 @@ class Request(ReadOnlyArrays):
     clip_user: ClipUserForm = "improved"
     cell_epsilon: Fraction | None = None
     unfinished_stage: UnfinishedStage = "keep"
+    exempt: ExemptCell = "smallest"
     delta: Fraction = PURE
 
     @property

@@ -285,6 +285,7 @@ def _request(request: Request) -> dict[str, Any]:
         "error": request.error,
         "split": None if request.split is None else decimal_text(request.split),
         **printed_options(request),
+        **({"exempt": request.exempt} if request.method == "clip-user" else {}),
     }
 
 

@@ -110,12 +110,13 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     error, largest = view.planned_error, view.planned("max_error")
     baseline = view.manifest["plan"].get("baseline_error")
     strategy = clipping_text.get_strategy(view.steps)
+    # A planned error is a bound where bias is worst-case; a prediction in ranges and in stages.
+    has_stages = clipping_text.get_step(view.steps, "cell_stages") is not None
+    usual = "predicted" if has_stages or strategy else "bound"
     return {
         "planned_error": "" if error is None else view.amount_up(error),
         "largest_error": "" if largest is None else view.amount_up(largest),
-        # A planned error is a bound where bias is worst-case, and a prediction under a private
-        # range.
-        "error_model": {None: "bound", "cell_residuals": "declipped"}.get(strategy, "predicted"),
+        "error_model": "declipped" if strategy == "cell_residuals" else usual,
         "lower_bound_text": f"{view.lower:g}",
         "upper_bound_text": with_unit(f"{view.upper:g}", view.value_unit),
         "median_bound": view.amount_up(float(np.median(bound))),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,42 @@ MANY = 24
 RESERVED = 4
 """Lines of ours with a colour of their own, at most."""
 OURS = "hexveil: "
+BLUE, VERMILION, GREEN, PURPLE, BLACK, SKY, ORANGE = range(7)
+"""Places among the colours; the first two are ours in every figure."""
+DASHES = (
+    *figure_style.DASHES,
+    *((0, pattern) for pattern in (
+        (8, 2, 1, 1.5, 1, 2), (10, 3), (4, 1.5, 4, 1.5, 1, 1.5), (3, 3, 1, 3), (1, 3), (7, 1.2),
+    )),
+)  # fmt: skip
+"""As many as there are markers: no two lines of a panel have the same."""
+ALGORITHMS = {
+    "Foresight": (BLUE, 0),
+    "joint plan": (BLUE, 0),
+    "exact cap": (BLUE, 0),
+    "Auto": (VERMILION, 1),
+    "exact, CLIP-USER": (VERMILION, 1),
+    "exact, nothing cut": (GREEN, 8),
+    "BASELINE": (BLACK, 2),
+    "plain Laplace": (BLACK, 2),
+    "cells counted": (BLACK, 2),
+    "before": (BLACK, 2),
+    "WRAPAROUND": (BLACK, 2),
+    "ARRAY-AVERAGING": (GREEN, 3),
+    "BESTFIT": (GREEN, 3),
+    "OPT-ARRAY-AVERAGING": (GREEN, 7),
+    "LEVY": (PURPLE, 4),
+    "FIXEDQUANTILE": (SKY, 5),
+    "OPTIMIZEDQUANTILE": (ORANGE, 6),
+    "ε-DEPENDENTQUANTILE": (ORANGE, 6),
+    "AKMV": (ORANGE, 6),
+    "CLIP-USER": (ORANGE, 6),
+    "CLIP-USER and caps": (ORANGE, 6),
+    "optimal clipping": (PURPLE, 9),
+    "OPT-worst-case": (PURPLE, 9),
+}
+"""Colour, and place among markers and dashes, that an algorithm has in every figure. What follows
+its name after a comma tells forms of it apart: they share the colour."""
 GREY = "0.45"
 
 
@@ -91,16 +126,56 @@ def _names(panel: Panel) -> tuple[str, ...]:
 
 def _looks(outcome: Outcome) -> dict[str, figure_style.Look]:
     """Return a look for each name, the same in all panels; ours have colours of their own."""
-    drawn = [line for panel in outcome.panels for line in panel.lines if line.whose != "reference"]
-    looks = dict(
-        zip(dict.fromkeys(line.name for line in drawn), figure_style.looks(), strict=False)
-    )
-    ours = list(dict.fromkeys(line.name for line in drawn if line.whose == "ours"))[:RESERVED]
-    theirs = [name for name in looks if name not in ours]
-    # The papers' lines share the colours that are not ours, and differ in marker and dashes.
-    shared = itertools.cycle(figure_style.COLOURS[len(ours) :])
-    colours = [*zip(ours, figure_style.COLOURS, strict=False), *zip(theirs, shared, strict=False)]
-    return {name: looks[name]._replace(colour=colour) for name, colour in colours}
+    colours, marks = _colours(outcome), _marks(outcome)
+    return {
+        name: figure_style.Look(
+            figure_style.COLOURS[colour], figure_style.MARKERS[marks[name]], DASHES[marks[name]]
+        )
+        for name, colour in colours.items()
+    }
+
+
+def _drawn(panel: Panel) -> list[Line]:
+    return [line for line in panel.lines if line.whose != "reference"]
+
+
+def _algorithm(name: str) -> tuple[int, int] | None:
+    """Return what `ALGORITHMS` has for a line's name, which may go on after a comma."""
+    parts = name.split(", ")
+    heads = (", ".join(parts[:size]) for size in range(len(parts), 0, -1))
+    return next((ALGORITHMS[head] for head in heads if head in ALGORITHMS), None)
+
+
+def _colours(outcome: Outcome) -> dict[str, int]:
+    """Return the place of each name's colour; what has none yet never takes one of ours."""
+    whose = {line.name: line.whose for panel in outcome.panels for line in _drawn(panel)}
+    colours = {name: known[0] for name in whose if (known := _algorithm(name)) is not None}
+    ours = [name for name, owner in whose.items() if owner == "ours" and name not in colours]
+    everywhere = range(len(figure_style.COLOURS))
+    free = [colour for colour in everywhere if colour not in colours.values()] or [*everywhere]
+    colours |= dict(zip(ours[:RESERVED], free, strict=False))
+    taken = {colours[name] for name, owner in whose.items() if owner == "ours" and name in colours}
+    # The papers' other lines share the colours that are left, and differ in marker and dashes.
+    left = [colour for colour in everywhere if colour not in taken]
+    left = [colour for colour in left if colour not in colours.values()] or left
+    others = [name for name in whose if name not in colours]
+    return colours | {name: left[place % len(left)] for place, name in enumerate(others)}
+
+
+def _marks(outcome: Outcome) -> dict[str, int]:
+    """Return the place of each name's marker and dashes; no two of a panel have the same."""
+    marks: dict[str, int] = {}
+    panels = [[line.name for line in _drawn(panel)] for panel in outcome.panels]
+    names = dict.fromkeys(name for panel in panels for name in panel)
+    # Algorithms by themselves first, so that their other forms make way for them.
+    for name in sorted(names, key=lambda name: (name not in ALGORITHMS, _algorithm(name) is None)):
+        beside = {other for panel in panels if name in panel for other in panel}
+        taken = {marks[other] for other in beside if other in marks}
+        known = _algorithm(name)
+        wanted = 0 if known is None else known[1]
+        places = [(wanted + step) % len(DASHES) for step in range(len(DASHES))]
+        marks[name] = next((place for place in places if place not in taken), wanted)
+    return marks
 
 
 def _panel(axes: Axes, panel: Panel, looks: dict[str, figure_style.Look]) -> None:

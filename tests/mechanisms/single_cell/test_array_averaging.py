@@ -119,7 +119,7 @@ def test_the_surrogate_takes_the_better_whole_number():
         assert plan.worst_case_error == min(side.worst_case_error for side in sides)
 
 
-@pytest.mark.parametrize("objective", ["minimax", "surrogate"])
+@pytest.mark.parametrize("objective", ["minimax", "minimax_std", "surrogate", "surrogate_printed"])
 def test_opt_array_averaging_is_best_fit_with_that_cap(objective, published):
     """OptArrayAveraging is ArrayAveraging under BESTFIT with the cap of its objective."""
     facts = {"bounds": (0, 65), "epsilon": 1}
@@ -141,10 +141,10 @@ def test_a_cap_below_the_smallest_count_weighs_users_alike():
     ("make", "message"),
     [
         (lambda: hv.ArrayAveraging("worst_fit"), 'grouping must be "best_fit" or "wrap_around"'),
-        (lambda: hv.ArrayAveraging(cap="mean"), "one of median, sqrt, minimax, surrogate, exact"),
+        (lambda: hv.ArrayAveraging(cap="mean"), "one of median, sqrt, minimax, minimax_std, surr"),
         (lambda: hv.ArrayAveraging(cap=0), "cap must be a whole number of at least 1, got 0"),
         (lambda: hv.ArrayAveraging("wrap_around", "exact"), 'is the best for grouping "best_fit"'),
-        (lambda: hv.OptArrayAveraging("mean"), 'objective must be "minimax" or "surrogate"'),
+        (lambda: hv.OptArrayAveraging("mean"), "objective must be one of minimax, minimax_std"),
         (
             lambda: hv.ArrayAveraging("wrap_around", 9).plan([2, 1], bounds=(0, 8), epsilon=1),
             "no array is filled; use a cap of at most 2",

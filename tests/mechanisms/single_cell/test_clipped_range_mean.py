@@ -250,6 +250,8 @@ def test_levy_states_the_noise_of_the_widest_range(span, grouping):
         (lambda: hv.Levy(gamma=0), "gamma must be above 0 and at most 1, got 0"),
         (lambda: hv.Levy(gamma="1.5"), "gamma must be above 0 and at most 1, got 1.5"),
         (lambda: hv.Levy(split=1), "split must lie between 0 and 1, got 1"),
+        (lambda: hv.Levy(interval="free"), 'interval must be "clamped" or "unclamped"'),
+        (lambda: hv.Levy(arrays="all"), 'arrays must be "used" or "full"'),
         (lambda: hv.Levy(cap="mean"), "cap must be a whole number or one of"),
         (lambda: hv.FixedQuantile(0.9, 0.1), "quantiles must run from the lower to the higher"),
         (lambda: hv.FixedQuantile(-0.1, 0.5), "within 0 and 1, got -0.1 and 0.5"),

@@ -162,3 +162,45 @@ def test_lines_show_on_dark_pages():
         bright = lightness("#" + "".join(f"{part:02x}" for part in seen))
         # Ground of the dark scheme, as it is drawn.
         assert (bright + 0.05) / (lightness("#0b0c0d") + 0.05) >= 3, colour
+
+
+def drawn_looks(*panels):
+    """Return colour and dashes of each line by panel, of lines of these names."""
+    made = []
+    for names in panels:
+        ours = ("Foresight", "Auto", "joint plan, same loss", "optimal clipping")
+        made.append(tuple(line(n, X, 1 / X, whose="ours" if n in ours else "paper") for n in names))
+    looks = []
+    for axes in drawing.draw("", outcome(*made)).axes:
+        lines_ = [each for each in axes.get_lines() if not each.get_label().startswith("_")]
+        named = [each.get_label().removeprefix("hexveil: ").replace("\n", " ") for each in lines_]
+        styles = [(each.get_color(), each.get_marker(), str(each._dash_pattern)) for each in lines_]
+        looks.append(dict(zip(named, styles, strict=True)))
+    return looks
+
+
+RW = (
+    "BASELINE", "ARRAY-AVERAGING", "LEVY", "FIXEDQUANTILE", "ε-DEPENDENTQUANTILE",
+    "OPT-ARRAY-AVERAGING, eq. (4)", "OPT-ARRAY-AVERAGING, Lemma VI.2", "Foresight", "Auto",
+)  # fmt: skip
+CHOICES = ("LEVY, printed", "LEVY, permute-and-flip", "FIXEDQUANTILE, printed")
+
+
+def test_no_two_lines_of_a_panel_have_the_same_dashes_or_marker():
+    """Nine algorithms in a panel of RW, and the forms of three of them in the next."""
+    for looks in drawn_looks(RW, CHOICES):
+        for part in (1, 2):
+            assert len({look[part] for look in looks.values()}) == len(looks)
+
+
+def test_an_algorithm_has_one_colour_in_all_figures():
+    """Whatever stands beside it; its forms share the colour, and names of one algorithm do."""
+    (rw, choices), (iot,) = drawn_looks(RW, CHOICES), drawn_looks(("OPTIMIZEDQUANTILE", "LEVY"))
+    assert rw["LEVY"] == iot["LEVY"]
+    assert rw["ε-DEPENDENTQUANTILE"] == iot["OPTIMIZEDQUANTILE"]
+    assert {choices[n][0] for n in CHOICES[:2]} == {rw["LEVY"][0]}
+    (wc,), (caps,) = drawn_looks(("AKMV", "OPT-worst-case")), drawn_looks(("optimal clipping",))
+    # Dashes are drawn in widths of the line, and ours are heavier.
+    assert wc["OPT-worst-case"][:2] == caps["optimal clipping"][:2]
+    comp = [drawn_looks((name, "cells counted, G₁ε"))[0] for name in ("joint plan, same loss", "x")]
+    assert comp[0]["cells counted, G₁ε"] == comp[1]["cells counted, G₁ε"]

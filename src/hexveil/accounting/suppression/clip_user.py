@@ -13,11 +13,13 @@ What is implemented where the paper leaves room:
   only the branch N > 2m*, which is not private for a user of more than half a cell (ERRATA 4).
 - Line 11 takes the least error (eq. (14) prints arg max); line 6 means the users of most cells;
   from the second stage on what was suppressed stays so, and the bias is against the original m.
-- One cell is left as it is: that of *smallest* initial error, arg min over cells of eq. (12). The
-  paper says so of its experiments (section VI-A.3) and ERRATA 2 confirms it; the cell of largest
-  error, which sets E, may be suppressed in if that lowers its error or leaves it within E.
-  So a user whose cells are used up but for that one halts the run, and K is at least 1.
-- A cell keeps its last user: Theorems IV.1 and IV.2 assume that some sample contributes.
+- Algorithm 1 exempts no cell (`exempt="none"`). In the paper's experiments (section VI-A.3) the
+  cell of *smallest* initial error, arg min over cells of eq. (12), is left as it is, and so it is
+  unless asked otherwise; the cell of largest error, which sets E, may be suppressed in if that
+  lowers its error or leaves it within E. So a user whose cells are used up but for the exempt one
+  halts the run.
+- A cell keeps its last user: Theorems IV.1 and IV.2 assume that some sample contributes. So K is
+  at least 1.
 - Errors that agree to a relative 1e-12 count as equal, as they would in exact numbers, both
   between cells (the lower number is taken) and against E.
 - With separate targets the two errors are compared as shares of their targets: a cell's error is
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 
 ErrorKind = Literal["sum", "separate"]
 Unfinished = Literal["undo", "keep"]
+Exempt = Literal["smallest", "none"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +74,8 @@ class Suppression:
         How the two were judged.
     bound : float or tuple of float
         E, or the targets of mean and variance.
-    exempt : int
-        The cell of smallest initial error, in which nobody was suppressed.
+    exempt : int or None
+        The cell of smallest initial error, in which nobody was suppressed; None without one.
     stages : tuple of Stage
     """
 
@@ -83,7 +86,7 @@ class Suppression:
     variance_errors: Floats
     error: ErrorKind
     bound: float | tuple[float, float]
-    exempt: int
+    exempt: int | None
     stages: tuple[SuppressionStage, ...]
 
     @property
@@ -113,7 +116,7 @@ class Suppression:
         return float(errors.max())
 
 
-def clip_user(
+def clip_user(  # noqa: PLR0913  a public door: keyword-only
     occupancy: Occupancy,
     span: float,
     epsilon: Number,
@@ -122,6 +125,7 @@ def clip_user(
     error: ErrorKind = "sum",
     targets: tuple[float, float] | None = None,
     unfinished_stage: Unfinished = "undo",
+    exempt: Exempt = "smallest",
 ) -> Suppression:
     """Users suppressed in cells, stage by stage, while no cell's error exceeds E.
 
@@ -147,6 +151,9 @@ def clip_user(
         does not matter; by default the largest initial ones over cells.
     unfinished_stage : {"undo", "keep"}
         What becomes of suppressions in the stage that was halted. They do not lower K.
+    exempt : {"smallest", "none"}
+        Whether nobody is suppressed in the cell of smallest initial error, as in the paper's
+        experiments, or every cell is treated alike, as in Algorithm 1.
 
     Returns
     -------
@@ -176,10 +183,11 @@ def clip_user(
         error=error,
         targets=targets,
         unfinished_stage=unfinished_stage,
+        exempt=exempt,
     )
 
 
-def suppress_users(
+def suppress_users(  # noqa: PLR0913  that of `clip_user`
     source: SuppressionSource,
     span: float,
     epsilon: Number,
@@ -188,11 +196,12 @@ def suppress_users(
     error: ErrorKind = "sum",
     targets: tuple[float, float] | None = None,
     unfinished_stage: Unfinished = "undo",
+    exempt: Exempt = "smallest",
 ) -> Suppression:
     """Run CLIP-USER on counts that several runs share; arguments as in `clip_user`."""
     cell_loss = float(to_positive_fraction(epsilon, "epsilon"))
     width = float(to_positive_fraction(span, "span"))
-    _check_words(error, unfinished_stage)
+    _check_words(error, unfinished_stage, exempt)
     occupancy = source.occupancy
     if not occupancy.n_pairs:
         raise InputError("the occupancy is empty: CLIP-USER needs at least one cell.")
@@ -201,9 +210,9 @@ def suppress_users(
     limits = _limits(cell_error.parts(*whole), error, bound, targets)
     shares = limits if isinstance(limits, tuple) else None
     measure = CellError.of(width, cell_loss, shares)
-    exempt = _exempt(measure.errors(*whole))
+    untouched = _exempt(measure.errors(*whole)) if exempt == "smallest" else None
     limit = 1.0 if isinstance(limits, tuple) else limits
-    counts, rows, stages = _run(source, measure, limit, exempt)
+    counts, rows, stages = _run(source, measure, limit, untouched)
     undone = stages[-1].suppressed if unfinished_stage == "undo" else 0
     gone = np.array(rows[: len(rows) - undone], dtype=np.int64)
     remaining = counts.n.copy()
@@ -219,7 +228,7 @@ def suppress_users(
         *errors,
         error,
         limits,
-        exempt,
+        untouched,
         stages,
     )
 
@@ -232,7 +241,7 @@ def initial_errors(occupancy: Occupancy, span: float, epsilon: Number) -> tuple[
 
 
 def _run(
-    source: SuppressionSource, measure: CellError, limit: float, exempt: int
+    source: SuppressionSource, measure: CellError, limit: float, exempt: int | None
 ) -> tuple[SuppressionCounts, list[int], tuple[SuppressionStage, ...]]:
     """Return the counts of a whole run, its suppressed pairs in order, and its stages."""
     counts, least = source.first()
@@ -251,10 +260,11 @@ def _most_cells_below(occupancy: Occupancy, stages: tuple[SuppressionStage, ...]
     return int(cells.max(where=cells < stages[-1].degree, initial=0))
 
 
-def _check_words(error: str, unfinished_stage: str) -> None:
+def _check_words(error: str, unfinished_stage: str, exempt: str) -> None:
     for name, word, choices in (
         ("error", error, get_args(ErrorKind)),
         ("unfinished_stage", unfinished_stage, get_args(Unfinished)),
+        ("exempt", exempt, get_args(Exempt)),
     ):
         if word not in choices:
             raise InputError(f'{name} must be "{choices[0]}" or "{choices[1]}", got {word!r}.')

@@ -187,18 +187,18 @@ class SuppressionRun:
     """One execution: remaining records per user, and the suppressed pairs in order."""
 
     def __init__(
-        self, occupancy: SuppressionCounts, measure: CellError, limit: float, exempt: int
+        self, occupancy: SuppressionCounts, measure: CellError, limit: float, exempt: int | None
     ) -> None:
         self._occupancy, self._cells = occupancy, RemainingCounts(occupancy)
         by_user = np.argsort(occupancy.user, kind="stable")
-        self._pair = by_user[occupancy.cell[by_user] != exempt]
+        self._pair = by_user[occupancy.cell[by_user] != (-1 if exempt is None else exempt)]
         self._cell, self._n = occupancy.cell[self._pair], occupancy.n[self._pair]
         self._user = occupancy.user[self._pair]
         self._rules = self._cells, measure, limit * (1.0 + TIE)
         self.suppressed: list[int] = []
 
     def stages(self, least: int = 1) -> Iterator[SuppressionStage]:
-        """Run and report the stages until one halts: at the latest, users of the exempt cell.
+        """Run and report the stages until one halts: at the latest, the last users of cells.
 
         Parameters
         ----------

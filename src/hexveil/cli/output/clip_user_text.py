@@ -41,6 +41,7 @@ def clip_user_json(plan: Plan) -> dict[str, Any]:
     return {
         "cell_epsilon": _cell_epsilon(plan),
         "unfinished_stage": plan.request.unfinished_stage,
+        "exempt": plan.request.exempt,
         "degradation": run.degradation,
         "paper_epsilon": float(plan.l0_epsilon),
         "exact_epsilon": float(plan.epsilon),
@@ -66,7 +67,13 @@ def _stages_text(plan: Plan, run: Suppression) -> str:
         stages = [*stages[:half], "...", *stages[-half:]]
     fate = "stay" if plan.request.unfinished_stage == "keep" else "are undone"
     last = f" Suppressions of the halted stage {fate}." if run.stages[-1].suppressed else ""
-    return f"{'; '.join(stages)}.{last}"
+    untouched = (
+        "No cell is exempt, as in Algorithm 1."
+        if run.exempt is None
+        else "Nobody is suppressed in the cell of smallest error beforehand, as in the paper's "
+        'experiments; exempt = "none" is Algorithm 1 as printed.'
+    )
+    return f"{'; '.join(stages)}.{last} {untouched}"
 
 
 def _stage_text(stage: SuppressionStage) -> str:

@@ -28,7 +28,8 @@ def measure(plan: Plan, unit: str) -> str:
         name = formatting.unit_of(names[0], unit)
         error = f"planning error{' in ' if name else ''}{name}"
         predicted = isinstance(plan.allocation.clipping, CellMechanisms)
-        return error + (f" (predicted where {plan.mechanism} has none proven)" if predicted else "")
+        how = f" (for {plan.mechanism} a prediction, for the others a worst case)"
+        return error + (how if predicted else "")
     if plan.request.error == "sum":
         return "planning error of the mean plus that of the variance"
     over = "larger" if plan.request.objective == "max" else "average"

@@ -6,6 +6,7 @@ from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hexveil.accounting.error_model import CellMechanismErrorModel
 from hexveil.cli.output import formatting
 from hexveil.planning.allocation import CellMechanisms
 from hexveil.planning.cell_mechanisms import names_of_cells
@@ -27,22 +28,24 @@ def mechanism_lines(plan: Plan) -> list[str]:
         f"{stage['stage']} at {formatting.price(float(Fraction(stage['epsilon'])))}"
         for stage in step["stages"]
     )
-    n_cells, n_proven = plan.occupancy.n_cells, int(cells.figures.proven.sum())
-    if n_proven == n_cells:
-        certainty = "The expected error is a proven worst case."
-    else:
-        where = "" if not n_proven else f" in {n_cells - n_proven:,} cells"
-        certainty = (
-            f"The expected error is a prediction{where}, for users whose values are uniform over "
-            "an unknown range within the bounds, not a bound."
-        )
     price = formatting.price(float(cells.cell_epsilon))
-    loss = f", each cell by itself at epsilon {price}" if n_cells > 1 else ""
+    loss = f", each cell by itself at epsilon {price}" if plan.occupancy.n_cells > 1 else ""
     return formatting.wrapped(
         "Mechanism",
         f"{plan.mechanism}{loss}.{_selected(plan)} Stages and the most that each costs a "
-        f"user: {stages}. {certainty}",
+        f"user: {stages}. The expected error is a prediction, for users whose values are uniform "
+        f"over an unknown range within the bounds, not a bound. {_worst_case(plan)}",
     )
+
+
+def _worst_case(plan: Plan) -> str:
+    """Return the worst case of the error, on average over cells, where one is proven."""
+    model = plan.error_models["mean"]
+    if not isinstance(model, CellMechanismErrorModel) or not model.proven.all():
+        return "No bias below the width of the bounds is proven."
+    unit = plan.facts.value_unit if plan.facts is not None else ""
+    worst = formatting.measured(float(model.worst_case_error.mean()), unit)
+    return f"Its worst case over all values is {worst} on average over cells."
 
 
 def _selected(plan: Plan) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -42,10 +42,12 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Ints, PrivateSums
 
 GroupingRule = Literal["best_fit", "wrap_around"]
-CapRule = Literal["median", "sqrt", "minimax", "surrogate", "exact"]
+CapRule = Literal[
+    "median", "sqrt", "minimax", "minimax_std", "surrogate", "surrogate_printed", "exact"
+]
 
 GROUPINGS = {"best_fit": best_fit, "wrap_around": wrap_around}
-CAPS = ("median", "sqrt", "minimax", "surrogate", "exact")
+CAPS = get_args(CapRule)
 MAX_EXACT_CAP = 10_000
 """The largest count up to which "exact" tries every cap; beyond it tries the counts only."""
 GRAIN = 2**10
@@ -76,9 +78,11 @@ def group_users(
     epsilon : Fraction
         The cell's loss.
     grouping : {"best_fit", "wrap_around"}
-    cap : {"median", "sqrt", "minimax", "surrogate", "exact"} or int
-        "surrogate" takes the better of the rule's floor and ceiling, by worst-case error;
-        "exact" tries the counts only if one is above 10,000, which would take minutes.
+    cap : str or int
+        A rule of `CapRule`: "minimax_std" counts the noise by its standard deviation, as RW eq. (4)
+        does; "surrogate_printed" is the rule of Lemma VI.2 as printed (ERRATA 6). "surrogate" takes
+        the better of the rule's floor and ceiling, by worst-case error; "exact" tries
+        the counts only if one is above 10,000, which would take minutes.
 
     Raises
     ------
@@ -92,8 +96,12 @@ def group_users(
         real_cap = surrogate_cap(counts)
         options = [place(counts, c) for c in sorted({math.floor(real_cap), math.ceil(real_cap)})]
         return min(options, key=lambda g: linear_error(g.weights, counts, 1.0, epsilon))
-    if cap == "minimax":
-        return place(counts, minimax_cap(counts, epsilon))
+    if cap == "surrogate_printed":  # a count, so that it is whole
+        return place(counts, int(surrogate_cap(counts, rule="printed")))
+    if cap in ("minimax", "minimax_std"):
+        return place(
+            counts, minimax_cap(counts, epsilon, "std" if cap == "minimax_std" else "mean")
+        )
     if cap == "exact":
         among: Literal["all", "counts"] = "all" if counts.max() <= MAX_EXACT_CAP else "counts"
         return place(counts, exact_cap(counts, epsilon, among=among))

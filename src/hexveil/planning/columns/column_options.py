@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hexveil.model.statistic_terms import Estimator
     from hexveil.planning.columns.column_plan import SingleColumnPlan
 
-OF_ONE_COLUMN = ("bounds", "error", "cell_epsilon", "clip_user", "unfinished_stage")
+OF_ONE_COLUMN = ("bounds", "error", "cell_epsilon", "clip_user", "unfinished_stage", "exempt")
 """Options in the units of one column, or of the printed CLIP-USER, which has an ε of its own."""
 
 

@@ -137,7 +137,9 @@ def _planned(plan: Plan, mechanism: CellMechanism) -> Plan:
 def _figures(plan: Plan) -> MechanismRow:
     model, cell_epsilon = plan.error_models["mean"], plan.cell_epsilon
     assert cell_epsilon is not None  # noqa: S101  every cell is planned at one loss
-    is_proven = not isinstance(model, CellMechanismErrorModel) or bool(model.proven.all())
+    has_stages = isinstance(model, CellMechanismErrorModel)
+    is_proven = not has_stages or bool(model.proven.all())
+    worst_case = model.worst_case_error if has_stages else model.error
     cells_of_user = int(plan.occupancy.cells_per_user.max())
     predicted = _predicted_errors(plan)
     return MechanismRow(
@@ -147,7 +149,7 @@ def _figures(plan: Plan) -> MechanismRow:
         cell_epsilon=float(cell_epsilon),
         gain=float(cell_epsilon * cells_of_user / plan.requested_epsilon),
         predicted_error=None if predicted is None else float((plan.span * predicted).mean()),
-        proven_error=float(model.error.mean()) if is_proven else None,
+        proven_error=float(worst_case.mean()) if is_proven else None,
     )
 
 

@@ -17,6 +17,7 @@ from hexveil.planning.methods import METHODS
 from hexveil.planning.request import (
     ClipUserForm,
     ErrorKind,
+    ExemptCell,
     Method,
     Objective,
     Request,
@@ -51,6 +52,7 @@ class MomentOptions:
     clip_user: ClipUserForm = "improved"
     cell_epsilon: Number | None = None
     unfinished_stage: UnfinishedStage | None = None
+    exempt: ExemptCell | None = None
     delta: Number | None = None
 
     def given(self) -> tuple[str, ...]:
@@ -104,12 +106,17 @@ class MomentOptions:
                 range_share=_share(self.range_share, self.clipping_range),
                 edition=check_edition(edition),
                 delta=to_delta(self.delta),
-                **_form_of_clip_user(self.clip_user, self.cell_epsilon, self.unfinished_stage),
+                exempt=self.exempt or "smallest",
+                **_form_of_clip_user(
+                    self.clip_user, (epsilon, self.cell_epsilon), self.unfinished_stage
+                ),
             ),
             epsilon,
             self.target_error,
             cells,
         )
+        if self.exempt is not None and self.method != "clip-user":
+            raise InputError(f'exempt goes with method "clip-user", not with {self.method!r}.')
         _check_words(request, mechanism)
         # After the words: "auto" must not hide an unknown one.
         request = _with_interval(request, self.bounds)
@@ -172,6 +179,7 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | CellMechanism
         ("method", request.method, METHODS),
         ("clip_user", request.clip_user, get_args(ClipUserForm)),
         ("unfinished_stage", request.unfinished_stage, get_args(UnfinishedStage)),
+        ("exempt", request.exempt, get_args(ExemptCell)),
         ("objective", request.objective, get_args(Objective)),
         ("error", request.error, get_args(ErrorKind)),
         ("clipping_range", request.clipping_range, get_args(ClippingRangeMode)),
@@ -215,13 +223,23 @@ def _check_cell_mechanism(request: Request) -> None:
 
 
 def _form_of_clip_user(
-    form: ClipUserForm, cell_epsilon: Number | None, unfinished_stage: UnfinishedStage | None
+    form: ClipUserForm,
+    losses: tuple[Number | None, Number | None],
+    unfinished_stage: UnfinishedStage | None,
 ) -> _ClipUserFields:
     """Return the fields of a form of CLIP-USER; refuse those of the other form."""
+    epsilon, cell_epsilon = losses
     is_printed = form == "printed"
+    if is_printed and epsilon is not None:
+        given = 1 if cell_epsilon is None else cell_epsilon
+        raise InputError(
+            'clip_user="printed" takes the loss of one cell in place of epsilon, which follows '
+            f"from it: leave out epsilon={epsilon} and give cell_epsilon={given}."
+        )
     if is_printed != (cell_epsilon is not None):
         raise InputError(
-            'clip_user="printed" needs cell_epsilon, the loss of one cell, and nothing else has it.'
+            'clip_user="printed" needs the loss of one cell, such as cell_epsilon=1, and nothing '
+            "else has it."
         )
     if unfinished_stage is not None and not is_printed:
         raise InputError('unfinished_stage goes with clip_user="printed".')

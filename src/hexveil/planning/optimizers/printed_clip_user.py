@@ -47,7 +47,11 @@ def printed_suppression(source: SuppressionSource, span: float, request: Request
     """Return the stages of CLIP-USER, and K, for a request of the printed form."""
     assert request.cell_epsilon is not None  # noqa: S101  checked with the request
     return suppress_users(
-        source, span, request.cell_epsilon, unfinished_stage=request.unfinished_stage
+        source,
+        span,
+        request.cell_epsilon,
+        unfinished_stage=request.unfinished_stage,
+        exempt=request.exempt,
     )
 
 

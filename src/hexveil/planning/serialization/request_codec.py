@@ -13,6 +13,7 @@ from hexveil.planning.request import (
     PURE,
     ClipUserForm,
     ErrorKind,
+    ExemptCell,
     Method,
     Objective,
     Request,
@@ -57,6 +58,8 @@ def request_words(request: Request) -> Words:
         "clip_user": request.clip_user,
         "cell_epsilon": optional(decimal_text, request.cell_epsilon),
         "unfinished_stage": request.unfinished_stage,
+        # Plans without these options keep the words that they had before there were any.
+        **({} if request.exempt == "smallest" else {"exempt": request.exempt}),
         **({"delta": decimal_text(request.delta)} if request.delta else {}),
     }
 
@@ -96,6 +99,7 @@ def request_from(words: Words, targets: Mapping[str, NDArray[np.float64]]) -> Re
         clip_user=one_of(words.get("clip_user", "improved"), get_args(ClipUserForm)),
         cell_epsilon=optional(positive, words.get("cell_epsilon")),
         unfinished_stage=one_of(words.get("unfinished_stage", "keep"), get_args(UnfinishedStage)),
+        exempt=one_of(words.get("exempt", "smallest"), get_args(ExemptCell)),
         delta=optional(positive, words.get("delta")) or PURE,
     )
     if request.delta:

@@ -68,8 +68,7 @@ def template_values(facts: ReleaseFacts) -> dict[str, Any]:
             manifest["accuracy"], dataset["value_unit"], lambda n, unit: with_unit(f"{n:.3g}", unit)
         ),
         "posterior": any(one["basis"] == "posterior" for one in manifest["accuracy"]),
-        "staged": clipping_text.get_step(manifest["plan"]["privacy_steps"], "cell_stages")
-        is not None,
+        "staged": _has_cell_stages(manifest),
         "has_unproven_bias": _has_unproven_bias(manifest),
         "largest_bias": with_unit(format_rounded_up(facts.largest_bias), dataset["value_unit"]),
         "cells_left_out": manifest["rules"].get("cells left out by selection", 0),
@@ -156,11 +155,14 @@ def planning_errors(facts: ReleaseFacts) -> list[dict[str, Any]]:
     return [_error(names[0], mean, largest, facts)]
 
 
+def _has_cell_stages(manifest: dict[str, Any]) -> bool:
+    """Return whether a mechanism of one cell published every cell, with predicted errors."""
+    return clipping_text.get_step(manifest["plan"]["privacy_steps"], "cell_stages") is not None
+
+
 def _has_unproven_bias(manifest: dict[str, Any]) -> bool:
     """Return whether a cell's mechanism has no bias proven below the width of its bounds."""
-    if clipping_text.get_step(manifest["plan"]["privacy_steps"], "cell_stages") is None:
-        return False
-    return any(
+    return _has_cell_stages(manifest) and any(
         entry["bias"] >= cell["upper"] - cell["lower"]
         for cell in manifest["cells"]
         for entry in cell["noised"]
@@ -174,8 +176,8 @@ def _error(name: str, mean: float, largest: float, facts: ReleaseFacts) -> dict[
     strategy = clipping_text.get_strategy(facts.manifest["plan"]["privacy_steps"])
     return {
         "statistic": noun(name),
-        # Under a private range a bias is predicted by a model; otherwise it is a bound.
-        "predicted": strategy is not None or _has_unproven_bias(facts.manifest),
+        # Under a private range and in stages of cells errors are predicted; else they are bounds.
+        "predicted": strategy is not None or _has_cell_stages(facts.manifest),
         "mean": with_unit(format_rounded_up(mean), unit),
         "max": with_unit(format_rounded_up(largest), unit),
     }

@@ -1,4 +1,4 @@
-"""Columns of a map with private presence, made again of its noisy numbers by the release's functions.
+"""Columns of a map with private presence, made again of its noisy numbers as a release does.
 
 Folders of earlier versions have no uncut numbers: there intervals of weights are made of those that
 were published, wherever they are above 0, and averages are not made again.

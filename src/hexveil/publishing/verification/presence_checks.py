@@ -15,7 +15,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import round_up
@@ -63,6 +62,7 @@ from hexveil.report.promise import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     Json = dict[str, Any]

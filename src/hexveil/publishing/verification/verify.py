@@ -1,11 +1,9 @@
 """Verification of a release folder from the folder alone, for those who receive one.
 
-Checked: that its files are regular ones of plausible sizes (untrusted_files.py); the manifest by
-its schema; the receipt's checksums, with no file missing or added; that receipt and manifest are of
-one release; that CSV, GeoJSON, README.txt and the descriptions for portals agree with the Parquet
-table, and the table with the manifest (file_comparison.py); that the stated losses follow from
-scales, biases, bounds and counts as far as these determine them (recomputed_losses.py); and the
-holder's signature, if there is one (signing.py).
+In this order: limits of files (untrusted_files.py), the manifest by its schema, the receipt, the
+holder's signature (signing.py); then the table and the losses of its kind (`_Kind`), recomputed as
+far as the folder determines them; then every file that is made of table and manifest, written again
+and compared (file_comparison.py).
 Not checked, because a folder cannot show it: that the noise was drawn, and that the ledger has the
 release (its holder can check the receipt's chain hash).
 """
@@ -224,13 +222,8 @@ class _FolderCheck:
 
     def __init__(self, folder: Path, names: set[str], key: signing.VerificationKey | None) -> None:
         self.folder, self.names = folder, names
-        self.files = CheckedFiles(
-            folder,
-            names,
-            key,
-            required=frozenset(REQUIRED_FILES),
-            known=frozenset(KNOWN_FILES),
-        )
+        required, known = frozenset(REQUIRED_FILES), frozenset(KNOWN_FILES)
+        self.files = CheckedFiles(folder, names, key, required=required, known=known)
         self.manifest: Json = {}
         self.table: pa.Table | None = None
 
@@ -270,13 +263,13 @@ class _FolderCheck:
     def _contents(self) -> list[str]:
         """Return the differences of tables and statements from each other."""
         tell_share(FOLDER_CHECK, 0.45)
-        name, issues = "cells.parquet", []
+        issues: list[str] = []
         try:
             table = self._read_table()
         except untrusted_files.ImplausibleError as error:
-            return [f"{name} {error}."]
+            return [f"cells.parquet {error}."]
         except _READ_ERRORS:
-            return [f"{name} cannot be read."]
+            return ["cells.parquet cannot be read."]
         # Hostile numbers may be of any size.
         with contextlib.suppress(*_READ_ERRORS), np.errstate(all="ignore"):
             for problem in self._differences(table):

@@ -99,7 +99,7 @@ def drawn_from(setting: Setting, gamma: int) -> str:
     if data is None:
         return f"gamma = {gamma}, q = {0.01 if setting.q is None else setting.q:g}"
     source = f"counts drawn from {data.name}" if data.occupancy.n_cells == 1 else data.name
-    return f"{source}, gamma = {gamma}" if gamma else source
+    return f"{source}, {f'gamma = {gamma}' if gamma else 'as they are'}"
 
 
 def lower_loss(place: str, gamma: int, runs: Runs) -> Claim:

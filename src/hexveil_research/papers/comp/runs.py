@@ -199,8 +199,8 @@ def seeds(setting: Setting) -> range:
 def occupancy_of(setting: Setting, gamma: int, seed: int) -> Occupancy:
     """Return a draw of the synthetic setting, or the counts of other data.
 
-    Counts of several cells stay as they are; counts of one cell take the place of the geometric
-    ones, drawn with replacement.
+    The largest count of each cell is multiplied by 1 + gamma. Counts of one cell take the place of
+    the geometric ones, drawn with replacement.
     """
     q = 0.01 if setting.q is None else setting.q
     data = setting.data
@@ -226,10 +226,8 @@ def with_heavy_hitters(occupancy: Occupancy, gamma: int) -> Occupancy:
 
 
 def shown_gamma(setting: Setting, usual: int) -> int:
-    """Return gamma: the given one, or the figure's; counts of other data stay as they are."""
-    if setting.gamma is not None:
-        return setting.gamma
-    return usual if setting.data is None else 0
+    """Return gamma: the given one, or the figure's; 0 leaves counts of other data as they are."""
+    return usual if setting.gamma is None else setting.gamma
 
 
 def synthetic_runs(setting: Setting, gamma: int) -> tuple[tuple[Run, ...], ...]:

@@ -1,7 +1,7 @@
 """RW: figures 1 and 2 and its claims.
 
-`variants` has the mechanisms that RW defines otherwise than IOT (ERRATA 15), `rw_figures` the
-figures, judged by the rules of IOT's, `rw_claims` the lemmas and remarks, most of them tried by
+`rw_figures` has the figures, judged by the rules of IOT's, with the forms of mechanisms that RW
+defines otherwise than IOT (ERRATA 15); `rw_claims` the lemmas and remarks, most of them tried by
 IOT's checks.
 """
 

@@ -1,7 +1,7 @@
 """RW's studies: figure 1, figure 2 with its two panels, and the claims without a figure.
 
 Source: RW section IV-B and appendix E, figures 1, 2a and 2b. RW's LEVY and OPT-ARRAY-AVERAGING are
-in `variants` (ERRATA 15); its ε-DEPENDENTQUANTILE is IOT's OPTIMIZEDQUANTILE. Cells, ε and what
+options of ours (ERRATA 15); its ε-DEPENDENTQUANTILE is IOT's OPTIMIZEDQUANTILE. Cells, ε and what
 counts as a difference are those of IOT's figures (`iot.iot_cells`, `iot.figure_claims`).
 A further panel of each has the exponential mechanism as printed beside permute-and-flip.
 RW describes OPT-ARRAY-AVERAGING and does not plot it; here it is in all axes.
@@ -22,6 +22,7 @@ from hexveil.mechanisms import (
     FixedQuantile,
     Foresight,
     Levy,
+    OptArrayAveraging,
     OptimizedQuantile,
 )
 from hexveil_research.papers import itms
@@ -40,7 +41,6 @@ from hexveil_research.papers.iot.iot_cells import (
     seeds,
 )
 from hexveil_research.papers.rw.rw_claims import of_rw, stated
-from hexveil_research.papers.rw.variants import FreeLevy, Optimised
 from hexveil_research.papers.simultaneous_tests import everywhere, judge, opposite
 from hexveil_research.papers.study import Claim, Outcome, Panel, Study
 
@@ -60,14 +60,14 @@ if TYPE_CHECKING:
 LIKE = "cell like ITMS"
 CLIPPING: dict[str, CellMechanism] = {
     "ARRAY-AVERAGING": ArrayAveraging(),
-    "LEVY": FreeLevy(),
+    "LEVY": Levy(interval="unclamped", arrays="full"),
     "FIXEDQUANTILE": FixedQuantile(),
     "ε-DEPENDENTQUANTILE": OptimizedQuantile(),
 }
 """The algorithms that RW plots beside BASELINE, by its names."""
 OPTIMISED: dict[str, CellMechanism] = {
-    "OPT-ARRAY-AVERAGING, eq. (4)": Optimised(),
-    "OPT-ARRAY-AVERAGING, Lemma VI.2": Optimised("Lemma VI.2"),
+    "OPT-ARRAY-AVERAGING, eq. (4)": OptArrayAveraging("minimax_std"),
+    "OPT-ARRAY-AVERAGING, Lemma VI.2": OptArrayAveraging("surrogate_printed"),
 }
 OURS: dict[str, CellMechanism] = {"Foresight": Foresight(), "Auto": Auto()}
 

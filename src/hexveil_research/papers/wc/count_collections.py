@@ -111,6 +111,14 @@ class ThresholdCurve:
         low, high = np.maximum(self.error - reach, 0), self.error + reach
         return line(name, self.x, self.error, low=low, high=high, whose=whose)
 
+    def larger(self, other: ThresholdCurve) -> ThresholdCurve:
+        """Return the larger of both at each ε, with its own standard error."""
+        mine = self.error >= other.error
+        error = np.where(mine, self.error, other.error)
+        return ThresholdCurve(
+            error, np.where(mine, self.standard_error, other.standard_error), self.x
+        )
+
     def below(self, rival: ThresholdCurve, factor: float = 1.0) -> Margins:
         """Return by how much it lies below `factor` times another, at each ε."""
         # Both errors count in full: draws that both have in common are not credited.

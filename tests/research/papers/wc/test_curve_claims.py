@@ -68,7 +68,7 @@ def test_claims_of_the_worst_case_can_fail(curves):
     """Errors that are not much lower, that rise, or exceed their bound turn the verdicts."""
 
     def verdicts(optimal, akmv):
-        found = curve_claims.worst_case_claims(optimal, akmv, curves)
+        found = curve_claims.worst_case_claims(optimal, akmv, curves, curves)
         return [claim.holds for claim in found[:4]]
 
     low, high, rising = curve(FALLING / 3, 0), curve(FALLING), curve(40 * X)

@@ -110,9 +110,11 @@ class ArrayAveraging(CellMechanism):
     ----------
     grouping : {"best_fit", "wrap_around"}
         BESTFIT keeps a user's samples together; WRAPAROUND fills every array (IOT section III-A).
-    cap : {"median", "sqrt", "minimax", "surrogate", "exact"} or int
-        Length of an array: IOT's median, eq. (9) and eq. (15), Lemma VI.2 as in ERRATA 6, the
-        least worst-case error of BESTFIT, or a number of samples.
+    cap : str or int
+        Length of an array: "median" (IOT), "sqrt" (IOT eq. (9)), "minimax" (IOT eq. (15)),
+        "minimax_std" (RW eq. (4): noise by its standard deviation), "surrogate" (Lemma VI.2 as in
+        ERRATA 6), "surrogate_printed" (its rule as printed), "exact" (the least worst-case error of
+        BESTFIT), or a number of samples.
 
     Raises
     ------

@@ -1,16 +1,17 @@
 """OPT-ARRAY-AVERAGING: BESTFIT arrays of the length that a worst-case error recommends.
 
-Source: IOT and RW section VI. "minimax" minimises IOT eq. (15), which takes arrays as full;
-"surrogate" its convex stand-in of Lemma VI.2, minimised as in ERRATA 6 and rounded to the whole
-number of smaller error.
+Source: IOT and RW section VI. "minimax" minimises IOT eq. (15), which takes arrays as full, and
+"minimax_std" RW eq. (4), where noise counts by its standard deviation (ERRATA 15); "surrogate"
+minimises its convex stand-in of Lemma VI.2 as in ERRATA 6, rounded to the whole number of smaller
+error, and "surrogate_printed" is the lemma's rule as printed, which misses that minimum.
 Neighbours, integers, sensitivity, loss and bias: those of `array_averaging`. The cap is computed
-from public counts and ε, so it costs nothing.
+from public counts and ε, so it costs nothing: a rule that misses its minimum costs accuracy alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 
+Objective = Literal["minimax", "minimax_std", "surrogate", "surrogate_printed"]
+
 
 @dataclass(frozen=True, repr=False)
 class OptArrayAveraging(CellMechanism):
@@ -28,8 +31,9 @@ class OptArrayAveraging(CellMechanism):
 
     Parameters
     ----------
-    objective : {"minimax", "surrogate"}
-        Error that the cap minimises.
+    objective : {"minimax", "minimax_std", "surrogate", "surrogate_printed"}
+        Error that the cap minimises: IOT eq. (15), RW eq. (4), Lemma VI.2; or the rule that
+        Lemma VI.2 prints.
 
     Raises
     ------
@@ -45,11 +49,12 @@ class OptArrayAveraging(CellMechanism):
 
     shown_always = ("objective",)
 
-    objective: Literal["minimax", "surrogate"] = "minimax"
+    objective: Objective = "minimax"
 
     def __post_init__(self) -> None:
-        if self.objective not in {"minimax", "surrogate"}:
-            raise InputError(f'objective must be "minimax" or "surrogate", got {self.objective!r}.')
+        if self.objective not in get_args(Objective):
+            known = ", ".join(get_args(Objective))
+            raise InputError(f"objective must be one of {known}; got {self.objective!r}.")
 
     def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ArrayAverage:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""

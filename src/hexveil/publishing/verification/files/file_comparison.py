@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from hexveil.accounting.error_model import prediction_or_bound
+from hexveil.accounting.error_model import predicted_bound
 from hexveil.base import csv_safety, hexagons
 from hexveil.publishing import geometry, places
 from hexveil.publishing.carried_digits import round_to_intervals
@@ -159,7 +159,8 @@ def compare_metadata(folder: Path, table: pa.Table, manifest: Json) -> Iterator[
     """Yield if page and descriptions for portals do not agree with both, as README.txt."""
     if not is_same_version(manifest):
         return
-    names = frozenset(path.name for path in folder.iterdir())
+    # What was added is no release's, and was named already.
+    names = frozenset(path.name for path in folder.iterdir()) & untrusted_files.LIMITS.keys()
     table = as_released(table)
     expected = metadata_files.render_metadata(table, manifest, names)
     yield from compare_descriptions(folder, names, expected, "manifest.json and cells.parquet say")
@@ -349,10 +350,10 @@ def is_on_grid(noisy: Floats, statistic: StatedStatistic) -> bool:
 
 
 def _graded_bound(stated: ReleaseStatements, statistic: StatedStatistic, error: Floats) -> Floats:
-    """Return the bound by which cells are graded: predicted where a mechanism has none proven."""
+    """Return the bound by which cells are graded: by a prediction where mechanisms have one."""
     if not stated.has_cell_stages:
         return statistic.bound95
-    return prediction_or_bound(stated.span, statistic.bias, error, statistic.bound95)
+    return predicted_bound(error, statistic.bound95)
 
 
 def _check_derived(

@@ -81,7 +81,7 @@ attack: $(STAMP)  ## attacks in their long form, properties with all examples: h
 	$(TESTS) --hypothesis-profile=full -m "$(ALONE)" tests
 	HEXVEIL_ATTACK=1 $(TESTS) --hypothesis-profile=full tests/attack tests/ledger/test_race.py tests/research/audit \
 		tests/publishing/test_coverage.py tests/research/papers/test_paper_gallery.py \
-		tests/records/duckdb/test_typed_columns.py tests/test_site.py
+		tests/records/duckdb/test_typed_fields.py tests/test_site.py
 
 mutate: $(STAMP)  ## small faults in modules that MUTATED names: which tests notice?
 	cd tests && ../$(BIN)/python -m mutation $(MUTATED)

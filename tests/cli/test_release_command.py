@@ -175,3 +175,17 @@ def test_a_process_of_its_own_says_the_same(here, spawn):
     assert done.code == 2
     assert done.err == "hexveil: epsilon must be positive and finite, got 0.\n"
     assert spawn("release", "run.toml", "--out", "c", "--epsilon", "1.9", cwd=here).code == 3
+
+
+def test_a_release_says_that_it_opens_an_account(here, call):
+    """With its budget; a second release does not, and a name much like it is refused."""
+    said = call("release", "run.toml")
+    assert "Account            opened 'buses' with a new budget: epsilon" in said.out
+    again = call("release", "run.toml", "--out", "again")
+    assert "opened" not in again.out
+    other = call("release", "run.toml", "--out", "other", "--dataset", "Buses")
+    assert other.code == 2
+    assert "--accept-similar-name" in other.err
+    assert not (here / "other").exists()
+    accepted = ("--dataset", "Buses", "--accept-similar-name", "--edition", "2")
+    assert "opened 'Buses'" in call("release", "run.toml", "--out", "other", *accepted).out

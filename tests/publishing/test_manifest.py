@@ -107,7 +107,8 @@ def test_the_schema_is_strict(city):
         at(said, path)["true_mean"] = 1.0
         with pytest.raises(jsonschema.ValidationError):
             check(said)
-        for key in at(whole, path):
+        # Folders of earlier versions have no sums of users and records.
+        for key in [key for key in at(whole, path) if key != "occupancy"]:
             said = copy.deepcopy(whole)
             del at(said, path)[key]
             with pytest.raises(jsonschema.ValidationError):

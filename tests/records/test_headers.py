@@ -41,6 +41,27 @@ def test_usual_names_above_numbers_are_names(names):
     assert looks_like_header(names, ROWS)
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "sensor_id;sensor_type;location;lat;lon;timestamp;P1;durP1;ratioP1;P2;durP2;ratioP2",
+        "GPS Time, Device Time, Longitude, Latitude,Term Fuel Trim Bank 1,Altitude (m), G(x)",
+        ",vehicle_id,lat,lon,time,speed,note,note",
+        "vehicle_id;lat;lon;time;speed;",
+    ],
+)
+def test_numbers_and_gaps_beside_four_usual_names_are_names(header, tmp_path):
+    """As loggers, pandas and spreadsheets write them; not where fewer names are usual."""
+    mark = ";" if ";" in header else ","
+    n_fields = header.count(mark) + 1
+    path = tmp_path / "one.csv"
+    path.write_text(f"{header}\n{mark.join(['7'] * n_fields)}\n")
+    assert has_header(str(path))
+    names = header.split(mark)
+    assert not looks_like_header([*names, "KA01AB1234"], [["7"] * (n_fields + 1)])
+    assert not looks_like_header(["speed", "time", *names[5:]], [["7"] * (n_fields - 3)])
+
+
 @pytest.mark.parametrize("odd", [*IDS, "", " ", "bus", "Bus"])
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_one_odd_field_leaves_doubt(odd, at):

@@ -107,7 +107,9 @@ def read_table(source, grid, rule, **more):
         "quantum": rule.get("quantum", "0.001"),
         "privacy_unit": rule.get("privacy_unit", "user"),
         "repeats": rule.get("repeats", "drop"),
-        "select": Select(**{k: rule[k] for k in chosen if k in rule}),
+        "select": Select(
+            accept_value_dependent_counts=True, **{k: rule[k] for k in chosen if k in rule}
+        ),
         "max_bad_rows": 1,
     }
     return read(source, **(arguments | more))
@@ -717,7 +719,8 @@ def test_input_larger_than_memory_reads_the_same(tmp_path):
 
 def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
     """No line on either stream, not even at exit, and no file but the scratch folder's note."""
-    pq.write_table(arrow(GOOD), tmp_path / "r.parquet")
+    # Ids that are one number in two spellings would be warned of.
+    pq.write_table(arrow([row for row in GOOD if row[1] != "007"]), tmp_path / "r.parquet")
     code = (
         "from hexveil.records import read; from hexveil.model.cells import Cells;"
         "from hexveil.records.select import Select;"

@@ -128,7 +128,7 @@ def facts_of(dataset):
 def asked(grid, given_options, given_select):
     """Return the arguments shared by reading and the query."""
     zone = {"timezone": WARSAW} if isinstance(grid, Labels) else {}
-    select = Select(min_users=1, **given_select)
+    select = Select(min_users=1, accept_value_dependent_counts=True, **given_select)
     return {**COLUMNS, **given_options, **zone, "cells": grid, "select": select}
 
 

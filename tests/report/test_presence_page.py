@@ -32,11 +32,11 @@ def page_of(cells, n_closed, statistics=()):
         decoded = shapes_of(is_open, share, wide)
     else:
         numbers = [share, share - wide, share + wide, 50 * share, 40 * share, 60 * share]
-        sums = (50 * share, 10 * share, share)
+        sums = (50 * share, 10 * share, share, wide / 2)
         shown, uncut = (
             [np.where(is_open, one, np.nan) for one in part] for part in (numbers, sums)
         )
-        decoded = PresenceMap(is_open, *shown, share, *uncut)
+        decoded = PresenceMap(is_open, *shown, share, *uncut, float(share[is_open].std()))
     table = released_table(plan.request, decoded, "speed", "km/h")
     manifest = {
         "model": "presence",
@@ -72,6 +72,7 @@ def shapes_of(is_open, share, wide):
     return ShapeMap(
         is_open, *(closed * one for one in weights),
         *(closed[:, None] * one for one in (estimate, *ends)), 50 * closed * share,
+        closed[:, None] * half / 2, estimate.std(axis=0),
     )  # fmt: skip
 
 

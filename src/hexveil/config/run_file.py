@@ -197,6 +197,18 @@ class Format(Section):
         'Columns of the files of a folder: "same", or "common" to read those that all files have.',
         "same",
     )
+    encoding: Text | None = _field(
+        'Encoding of delimited text, such as "latin-1" or "utf-16", if not UTF-8.'
+    )
+    quoted_newlines: Switch | None = _field(
+        "Whether quoted fields of delimited text hold line ends; not under private presence."
+    )
+    max_line: Integer | None = _field(
+        "Bytes of the longest line of delimited text; longer ones count as unparsable.", "1000000"
+    )
+    max_unpacking: Integer | None = _field(
+        "How many times its size a packed file of delimited text may unpack to.", "200"
+    )
 
 
 class Planning(Section):

@@ -104,6 +104,7 @@ _LINES: Mapping[tuple[str, str], Entry] = {
     ("format", "unit_suffix"): Entry('"m/s"'),
     ("format", "record_path"): Entry('"results"'),
     ("format", "file_columns"): Entry('"common"'),
+    ("format", "encoding"): Entry('"latin-1"'),
     ("plan", "epsilon"): Entry(
         "1",
         "The probability of any outcome differs by a factor of at most e^epsilon: 2.72 at 1, 149 "

@@ -289,6 +289,11 @@ def equal_edges(n_bins: int, span_quanta: int) -> Ints:
     return np.array(sorted(ends), dtype=np.int64)
 
 
+def half_bin(lattice: ValueLattice) -> float:
+    """Return half the width of a bin that no threshold divides, in value units."""
+    return float(lattice.quantum) * max(lattice.span_quanta / FINE_BINS, 1.0) / 2.0
+
+
 def fine_bins(lattice: ValueLattice, terms: Sequence[Term]) -> FineBins:
     """Return bins of equal width, divided at thresholds and at the ends of a histogram.
 

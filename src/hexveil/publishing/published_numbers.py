@@ -63,6 +63,26 @@ class Release:
         """Names of the columns."""
         return list(self.table.column_names)
 
+    @property
+    def no_better_than_constant(self) -> tuple[str, ...]:
+        """Statistics for which one number for all cells would do as well, by their columns.
+
+        The manifest's `beats_constant`: the typical error is nearly as large as what one number
+        would miss, by how much the cells differ according to the noisy numbers.
+        """
+        return tuple(
+            statement["statistic"]
+            for statement in self.manifest.get("accuracy") or ()
+            if statement.get("beats_constant") is False
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence for each of these statistics, as in README.txt."""
+        from hexveil.report.accuracy_text import describe_one_number  # noqa: PLC0415  as in plot
+
+        return tuple(describe_one_number(self.manifest))
+
     def __len__(self) -> int:
         return int(self.table.num_rows)
 

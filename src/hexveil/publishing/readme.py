@@ -60,6 +60,7 @@ def render_readme(
         "accuracy": accuracy_text.describe_accuracy(
             manifest["accuracy"], dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
         ),
+        "one_number": accuracy_text.describe_one_number(manifest),
         "posterior": "mean_estimate" in table.column_names,
         "contributing": _contributing_records(table, manifest),
         "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], cells),
@@ -97,6 +98,7 @@ def _render_presence(
         "open_cells": sum(table["is_open"].to_pylist()),
         "has_weights": has_weights,
         "has_shapes": "bins" in plan,
+        "one_number": accuracy_text.describe_one_number(manifest),
         "guarantee": manifest["guarantee"],
         "plan": plan,
         "grid": manifest["grid"],
@@ -132,6 +134,7 @@ def _render_distribution(
         "accuracy": accuracy_text.describe_accuracy(
             stated, dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
         ),
+        "one_number": accuracy_text.describe_one_number(manifest),
         "quantum": manifest["bounds"]["quantum"],
         "hexagons": "hexagon" in table.column_names,
         "mapped": mapped,

@@ -197,7 +197,7 @@ def fetch_columns(
         columns = _columns(session, relation, cell, places, by_bin=by_bin)
         select_list = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
         table = session.arrow(f"SELECT {select_list} FROM ({relation.query})")
-        return table, relation.skipped(session)
+        return table, relation.skipped()
 
 
 def _columns(

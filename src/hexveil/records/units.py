@@ -102,19 +102,6 @@ class Units:
         return [names[int(day)] for day in self.days]
 
 
-def canonical_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return ids of text in their canonical text.
-
-    Examples
-    --------
-    >>> canonical_texts(pa.chunked_array([["7.0", "-0.00", "007.0", "7.5"]])).to_pylist()
-    ['7', '0', '007.0', '7.5']
-    """
-    whole = pc.match_substring_regex(texts, f"^{WHOLE_WITH_ZEROS}$")
-    number = pc.replace_substring_regex(texts, r"^-?(0)?[.]0+$|[.]0+$", r"\1")
-    return pc.if_else(whole, number, texts)
-
-
 def split_unit_ids(users: pa.Array, unit: Unit) -> Units:
     """Split ids of user-days or user-weeks into users and days, as the query of sums writes them.
 

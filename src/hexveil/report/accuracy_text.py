@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hexveil.report.clipping_text import CUT_OFF
-from hexveil.report.manifest_view import noun, unit_of_statistic
+from hexveil.report.manifest_view import noun, unit_of_statistic, with_unit
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ GRADES = {"good": "good", "caution": "caution", "cut_off": CUT_OFF, "noise": "no
 """Quality grades by their keys in a manifest."""
 GOOD_DEVIATIONS, CAUTION_DEVIATIONS = 1.0, 1.75
 """Largest half width of the interval of a good cell, and of a caution: deviations between cells."""
+MEAN_ABS_NORMAL = 0.7979
+"""Mean absolute value of a normal variable of deviation 1."""
 _TEMPLATE = "accuracy.txt"
 
 
@@ -51,6 +53,41 @@ def describe_accuracy(
         Formats a number with a unit.
     """
     return [_describe(statement, value_unit, amount) for statement in statements]
+
+
+def describe_one_number(manifest: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each statistic whose map says no more than one number for all cells.
+
+    Bins of a histogram are named together.
+
+    Parameters
+    ----------
+    manifest : mapping
+        Of one value column, under either privacy model; without `accuracy` there is none.
+    """
+    bins, texts = 0, []
+    for statement in manifest.get("accuracy") or ():
+        name = statement["statistic"]
+        if statement.get("beats_constant") is not False:
+            continue
+        if name.startswith("histogram_"):
+            bins += 1
+            continue
+        unit = unit_of_statistic(name, manifest["dataset"]["value_unit"])
+        error, missed = (
+            with_unit(f"{number:.2g}", unit)
+            for number in (
+                statement["typical_error"], MEAN_ABS_NORMAL * statement["between_cells"]
+            )
+        )  # fmt: skip
+        texts.append(
+            render_sentence(
+                _TEMPLATE, "one_number", statistic=noun(name), error=error, missed=missed
+            )
+        )
+    if bins:
+        texts.append(render_sentence(_TEMPLATE, "one_histogram", bins=bins))
+    return texts
 
 
 def _describe(statement: Statement, value_unit: str, amount: FormatAmount) -> str:

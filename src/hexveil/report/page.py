@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from hexveil.base.errors import InputError
 from hexveil.report import legend, page_text
+from hexveil.report.accuracy_text import describe_one_number
 from hexveil.report.content_security_policy import policy
 from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView
@@ -120,6 +121,7 @@ def frame_values(
         "origin": origin,
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
+        "one_number": describe_one_number(manifest),
         "description": structured_data(description) if description else "",
         "chart": chart,
         "marks": marks,

@@ -40,6 +40,7 @@ from hexveil.publishing.derived.presence.open_cells import (
     unit_numbers,
 )
 from hexveil.publishing.derived.release_source import ReleaseSource
+from hexveil.publishing.presence.map_accuracy import map_accuracy
 from hexveil.publishing.presence.presence_manifest import presence_manifest
 from hexveil.publishing.presence.presence_publication import booked_stages
 from hexveil.publishing.presence.presence_table import UNCUT, decode_outputs, released_table
@@ -302,8 +303,10 @@ def released(dataset, plan, name, seed):
     meter = booked.shares.meter(booked.stages.losses() * (1.0 + 1e-9))
     noise = SimulatedNoise(np.random.default_rng(seed), 1)
     outputs = execute(booked.stages, PresenceSums(dataset.pairs), noise, MemoryJournal(), meter)
-    table = released_table(plan.request, decode_outputs(plan.request, outputs), "speed", "km/h")
-    manifest = presence_manifest("cars", plan, outputs, name[:1] * 64, None)
+    decoded = decode_outputs(plan.request, outputs)
+    table = released_table(plan.request, decoded, "speed", "km/h")
+    accuracy = map_accuracy(plan.request, decoded)
+    manifest = presence_manifest("cars", plan, outputs, name[:1] * 64, None, accuracy)
     return Release(table, manifest, plan.epsilon, replayed=False)
 
 

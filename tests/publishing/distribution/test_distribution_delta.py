@@ -152,8 +152,9 @@ def test_a_saved_plan_keeps_its_delta(dataset, estimator, tmp_path):
 
 def test_a_plan_says_what_a_delta_would_gain(dataset):
     """In one sentence, where it has none; and a δ that reveals a unit is refused."""
-    pure = hv.plan(dataset, epsilon=2, **asked("bins"))
+    pure = hv.plan(dataset, epsilon=2, **asked("bins"), advise=False)
     assert "instead of" in describe_gain_of_delta(pure)
-    assert describe_gain_of_delta(hv.plan(dataset, epsilon=2, delta=DELTA, **asked("bins"))) is None
+    with_delta = hv.plan(dataset, epsilon=2, delta=DELTA, **asked("bins"), advise=False)
+    assert describe_gain_of_delta(with_delta) is None
     with pytest.raises(InputError, match="not below 1 / 150 units"):
         hv.plan(dataset, epsilon=2, delta="0.01", statistics="p50")

@@ -466,7 +466,7 @@ def test_labels_that_clash_with_columns_are_refused(book):
     )
     options = {"user": "bus", "value": "speed", "bounds": (0, 80), "statistics": "p50"}
     found = hv.read(table, **options, cells=hv.Labels("p50_low"))
-    plan = hv.plan(found, statistics="p50", epsilon=1)
+    plan = hv.plan(found, statistics="p50", epsilon=1, advise=False)
     with pytest.raises(InputError, match="has the name of a column of this release"):
         hv.release(found, plan, ledger=book, accept_noise=True)
 

@@ -16,7 +16,7 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence import presence_design
 from hexveil.publishing import folder as folders
 from hexveil.publishing.dossier.dossier import dossier
-from hexveil.publishing.presence.presence_table import grade_counts, grade_means
+from hexveil.publishing.presence.presence_table import grade_counts, grade_estimates
 from hexveil.publishing.presence.request_identity import identify, mechanism_constants
 from hexveil.publishing.verification.presence_checks import (
     check_presence_numbers,
@@ -357,10 +357,9 @@ def test_grades_follow_from_intervals():
     """Without differences between cells every average is noise; closed cells are closed."""
     is_open = np.array([True, True, True, False])
     mean = np.array([30.0, 30.0, 30.0, np.nan])
-    equal = grade_means(mean - 1, mean + 1, mean, 100.0, is_open)
+    equal = grade_estimates(mean - 1, mean + 1, 0.0, 100.0, is_open)
     assert equal == ["noise", "noise", "noise", "closed"]
-    apart = np.array([10.0, 30.0, 50.0, np.nan])
-    assert grade_means(apart - 1, apart + 1, apart, 100.0, is_open)[:3] == ["good"] * 3
+    assert grade_estimates(mean - 1, mean + 1, 20.0, 100.0, is_open)[:3] == ["good"] * 3
     units = np.array([100.0, 10.0, 1.0, np.nan])
     assert grade_counts(units - 8, units + 8, units, is_open) == [
         *("good", "caution", "noise", "closed"),

@@ -26,7 +26,6 @@ from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sources import cache
 
-pytestmark = pytest.mark.filterwarnings("ignore::hexveil.records.units.SimilarIdsWarning")
 WARD = {"value": "v", "bounds": (0, 65), "cells": Labels("w"), "max_bad_rows": 1}
 SAFE = 2.0**53
 KINDS = {

@@ -57,7 +57,8 @@ def demo(*, city: InCity = False, as_json: AsJson = False) -> None:
         return
     about = formatting.wrapped(*SHOW.about)
     spent = formatting.wrapped("Ledger", formatting.spent(book.spend()))
-    lines = [*about, *price_lines(plan, dataset.public), *findings, *spent]
+    warnings = formatting.warning_lines(published.warnings)
+    lines = [*about, *price_lines(plan, dataset.public), *findings, *warnings, *spent]
     typer.echo("\n".join([*lines, *files_lines(run, SHOW, written)]))
 
 

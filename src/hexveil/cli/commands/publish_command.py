@@ -305,7 +305,7 @@ def _published(
     message = f"{target.path} at {cost}; {formatting.spent(book.spend())}"
     if book.opened:
         message += f" The account {book.account.name!r} was opened: {budget_words(book.account)}."
-    return Outcome(day, "published", message, price)
+    return Outcome(day, "published", " ".join([message, *published.warnings]), price)
 
 
 def keep_published(day: str, place: Archive, pointer: CurrentRelease, price: float) -> Outcome:

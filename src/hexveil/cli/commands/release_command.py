@@ -176,6 +176,7 @@ def release_json(
     """Return the release and the spending as JSON data."""
     return shared_steps.plan_json(plan) | {
         "replayed": published.replayed,
+        "no_better_than_constant": list(published.no_better_than_constant),
         "ledger": spend_json(spend),
         "files": [str(shared_steps.resolve_path(run, path)) for path in written],
     }
@@ -194,6 +195,7 @@ def end_lines(
         summary = f"{price} was booked before any noise was drawn."
     names = ", ".join(path.name for path in written)
     return [
+        *formatting.warning_lines(published.warnings),
         *formatting.wrapped("Ledger", f"{summary} In total: {formatting.spent(spend)}"),
         *formatting.wrapped(
             "Written", f"{shared_steps.resolve_path(run, written[0].parent)}: {names}"

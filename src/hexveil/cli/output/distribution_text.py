@@ -74,11 +74,13 @@ def map_lines(plan: DistributionPlan, warning: str | None) -> list[str]:
         for name, error in errors.items()
     ]
     parts.append(f"a share of records: {share:.2g} on average, by a stated prior")
+    compared = formatting.compared_errors(plan.statistic_errors, unit)
     statistics = ", ".join(map(noun, plan.statistics))
     lines = [
         *formatting.wrapped("Statistics", f"{statistics}."),
         *formatting.wrapped("Measured by", f"{_FORMS[plan.estimator]}."),
         *formatting.wrapped("Expected error", f"{'; '.join(parts)}."),
+        *formatting.wrapped("Beside one number", compared),
     ]
     gain = describe_gain_of_delta(plan)
     if gain is not None:

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, OneCell
+from hexveil.report.manifest_view import unit_of_statistic
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexveil.ledger import Spend
     from hexveil.model.cells import Labels
+    from hexveil.planning.feasibility.utility_test import StatisticError
 
 
 _MAX_WIDTH = 100
@@ -122,6 +126,23 @@ def terminal_width() -> int:
     # Without a terminal, as in a log of a scheduler, lines have the largest width.
     columns = shutil.get_terminal_size((_MAX_WIDTH, 24)).columns
     return min(max(columns, _MIN_WIDTH), _MAX_WIDTH)
+
+
+def compared_errors(errors: Sequence[StatisticError], unit: str) -> str:
+    """Return the predicted error of each statistic beside that of one number for all cells."""
+    parts = []
+    for one in errors:
+        own = unit_of_statistic(one.statistic, unit)
+        parts.append(
+            f"{one.plural} off by {measured(one.error, own)}, one number for all cells by "
+            f"{measured(one.baseline_error, own)}"
+        )
+    return f"{'; '.join(parts)}."
+
+
+def warning_lines(warnings: Sequence[str]) -> list[str]:
+    """Return a labelled paragraph for each warning of a release."""
+    return [line for text in warnings for line in wrapped("Warning", text)]
 
 
 def wrapped(label: str, text: str, indent: int = 19) -> list[str]:

@@ -173,6 +173,7 @@ def release_json(
     return declared_steps.plan_json(plan) | {
         "replayed": published.replayed,
         "open_cells": _open_cells(published),
+        "no_better_than_constant": list(published.no_better_than_constant),
         "ledger": spend_json(spend),
         "files": [str(shared_steps.resolve_path(run, path)) for path in written],
     }
@@ -196,6 +197,7 @@ def end_lines(
     names = ", ".join(path.name for path in written)
     return [
         *formatting.wrapped("Released", f"{opened}."),
+        *formatting.warning_lines(published.warnings),
         *formatting.wrapped("Ledger", f"{summary} In total: {formatting.spent(spend)}"),
         *formatting.wrapped(
             "Written", f"{shared_steps.resolve_path(run, written[0].parent)}: {names}"

@@ -206,7 +206,7 @@ def _map_lines(
     else:
         named, error, shares = "averages", prediction.mean_error, ""
         low, high = prediction.mean_error_low, prediction.mean_error_high
-    return formatting.wrapped(
+    lines = formatting.wrapped(
         ON_PAPER,
         f"{about}{named} of open cells are expected to be off by {error:.2g}{measure} "
         f"({low:.2g} to {high:.2g}, by how values "
@@ -216,6 +216,10 @@ def _map_lines(
         f"{prediction.open_cells:,.0f} cells are expected to be open, with "
         f"{prediction.open_traffic:.0%} of the traffic.",
     )
+    if isinstance(prediction, ShapePrediction):
+        compared = formatting.compared_errors(plan.statistic_errors, plan.facts.value_unit)
+        lines += formatting.wrapped("Beside one number", about + compared)
+    return lines
 
 
 def plan_json(plan: DeclaredPlan) -> dict[str, Any]:

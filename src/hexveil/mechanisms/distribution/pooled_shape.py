@@ -14,6 +14,7 @@ Source: `binned_stage`; the density is a penalised fit by least squares, post-pr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ WIDE_SHARE = Fraction(2, 5)
 REFINED_FROM = 250
 """Units times ε from which bins are placed twice."""
 FEW_UNITS = 100
+MEAN_ABS_NORMAL, TAKEN_OVER = 0.7979, 1.0 / 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +103,17 @@ class PooledShape(ReadOnlyArrays):
         )
 
     @property
+    def level_error(self) -> float:
+        """Expected absolute error that cells take over, of the share below the middle bin.
+
+        Of that by the noise a part: smoothing takes some away, and the cells' own numbers correct.
+        """
+        law = self.law.part(1 - WIDE_SHARE) if self.is_refined else self.law
+        n_bins = N_NARROW if self.is_refined else self._n_wide
+        noise = MEAN_ABS_NORMAL * law.deviation * math.sqrt(n_bins) / 2
+        return TAKEN_OVER * noise / self.occupancy.n_users
+
+    @property
     def _n_wide(self) -> int:
         if self.is_refined:
             return N_WIDE
@@ -119,11 +132,21 @@ class PooledShape(ReadOnlyArrays):
         middle = cdf - np.diff(cdf, prepend=0.0) / 2.0
         return np.minimum((middle * N_NARROW).astype(np.int64), N_NARROW - 1)
 
+    def measured_place(self, outputs: Outputs) -> Ints:
+        """Return the bin of each fine bin in the last release."""
+        return self._narrow_place(outputs) if self.is_refined else self._wide_place()
+
     def shares(self, outputs: Outputs) -> Floats:
         """Return the share of each fine bin: positive, with the sum 1. Post-processing."""
         if self.is_refined:
             return self._by_place(outputs[NARROW][0], self._narrow_place(outputs), 1 - WIDE_SHARE)
         return self._smooth(outputs[WIDE][0], self._wide_place())
+
+    def even_shares(self, outputs: Outputs) -> Floats:
+        """Return the same without a smooth law: even within the bins that were measured."""
+        if self.is_refined:
+            return self.shares(outputs)
+        return self._by_place(outputs[WIDE][0], self._wide_place(), Fraction(1))
 
     def _by_place(self, noisy: Ints, place: Ints, share: Fraction) -> Floats:
         """Return shares of fine bins from those of their bins, even within a bin."""

@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.mechanisms.distribution.tilted_shapes import quantiles
-from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, half_bin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import Floats
+    from hexveil.mechanisms.contract import Floats, Ints
     from hexveil.model.fine_bins import FineBins
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.model.statistic_terms import Term
 
 MEAN = "mean"
+MEAN_ABS_NORMAL = 0.7979
+ATOM = 3.0
+"""Density of an end bin, in those of its neighbour, from which its values are at the bound."""
+MIN_BINS = 4
+"""Fine bins from which on one of them is narrow enough to be read as a bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +61,43 @@ class ShapeStatistics:
         return np.array([False, *shares] if self.has_mean else shares)
 
     @property
+    def is_quantile(self) -> NDArray[np.bool_]:
+        """Which columns are quantiles; shape (n_columns,)."""
+        own = [isinstance(term, Quantile) for term in self.terms for _ in column_names(term)]
+        return np.array([False, *own] if self.has_mean else own)
+
+    @property
     def limits(self) -> Floats:
         """Least and largest value of each column, shape (n_columns, 2)."""
         bounds = (float(self.lattice.lower), float(self.lattice.upper))
         return np.where(self.is_share[:, None], (0.0, 1.0), bounds)
+
+    def to_bin_ends(self, low: Floats, high: Floats, place: Ints) -> tuple[Floats, Floats]:
+        """Return intervals of which those of quantiles reach to the ends of bins.
+
+        Nothing is measured of where values lie within a bin: all may be one number.
+
+        Parameters
+        ----------
+        low, high : ndarray of float, shape (n_cells, n_columns)
+        place : ndarray of int64, shape (n_fine_bins,)
+            Bin of each fine bin in the finest measurement of the pooled shape, rising.
+        """
+        lower, quantum = float(self.lattice.lower), float(self.lattice.quantum)
+        last = np.append(np.flatnonzero(np.diff(place)), place.size - 1)
+        ends = lower + quantum * self.bins.ends[last]
+        starts = lower + quantum * self.bins.starts[np.append(0, last[:-1] + 1)]
+        first_bin = np.minimum(np.searchsorted(ends, low, side="right"), ends.size - 1)
+        last_bin = np.minimum(np.searchsorted(ends, high, side="left"), ends.size - 1)
+        return (
+            np.where(self.is_quantile, np.minimum(starts[first_bin], low), low),
+            np.where(self.is_quantile, np.maximum(ends[last_bin], high), high),
+        )
+
+    @property
+    def half_bins(self) -> Floats:
+        """Half the width of a fine bin in columns of quantiles, 0 in others; (n_columns,)."""
+        return np.where(self.is_quantile, half_bin(self.lattice), 0.0)
 
     def of(self, shares: Floats) -> Floats:
         """Return the statistics of distributions, shape (..., n_columns).
@@ -70,13 +108,21 @@ class ShapeStatistics:
         """
         lower, quantum = float(self.lattice.lower), float(self.lattice.quantum)
         starts, ends = self.bins.starts, self.bins.ends
+        at_lower, at_upper = self._atoms(shares)
         columns: list[Floats] = []
         if self.has_mean:
-            columns.append(lower + quantum * (shares @ ((starts + ends) / 2.0)))
+            half = (ends - starts) / 2.0
+            mean = shares @ (starts + half) + (
+                at_upper * shares[..., -1] * half[-1] - at_lower * shares[..., 0] * half[0]
+            )
+            columns.append(lower + quantum * mean)
         for term in self.terms:
             match term:
                 case Quantile(level):
-                    columns.append(lower + quantum * quantiles(shares, float(level), starts, ends))
+                    inside = quantiles(shares, float(level), starts, ends)
+                    inside = np.where(at_lower & (inside <= ends[0]), 0.0, inside)
+                    inside = np.where(at_upper & (inside >= starts[-1]), ends[-1], inside)
+                    columns.append(lower + quantum * inside)
                 case Share():
                     above = shares[..., self.bins.above(term.edge(self.lattice))].sum(axis=-1)
                     columns.append(above if term.is_above else 1.0 - above)
@@ -86,3 +132,27 @@ class ShapeStatistics:
                     gather[np.arange(self.bins.n_bins), place] = 1.0
                     columns += list(np.moveaxis(shares @ gather, -1, 0))
         return np.stack(columns, axis=-1)
+
+    def _atoms(self, shares: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether each distribution's end bins hold values at the bounds themselves."""
+        if self.bins.n_bins < MIN_BINS:
+            none = np.zeros(shares.shape[:-1], dtype=bool)
+            return none, none
+        density = shares / (self.bins.ends - self.bins.starts)
+        at_lower = density[..., 0] > ATOM * density[..., 1]
+        return at_lower, density[..., -1] > ATOM * density[..., -2]
+
+
+def between_cells(estimates: Floats, errors: Floats) -> Floats:
+    """Return the standard deviation between cells, of each statistic.
+
+    The law of total variance: the variance of the estimates, and the mean variance of what is not
+    known of each cell.
+
+    Parameters
+    ----------
+    estimates, errors : ndarray of float, shape (n_cells, ...)
+        Expected absolute errors are those of the model of cells, not widened for intervals.
+    """
+    unknown = np.mean((errors / MEAN_ABS_NORMAL) ** 2, axis=0)
+    return np.asarray(np.sqrt(estimates.var(axis=0) + unknown))

@@ -35,6 +35,7 @@ import numpy as np
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 from hexveil.mechanisms.presence.map_noise import UNIT_LAPLACE, GaussianMapNoise, MapNoise
+from hexveil.mechanisms.presence.map_refinement import variance_between
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,10 +44,13 @@ if TYPE_CHECKING:
 
 MISS = 0.05
 """Probability that an interval does not cover."""
-NORMAL_95 = 1.96
+NORMAL_95, MEAN_ABS_NORMAL = 1.96, 0.7979
 WEIGHTING, CLIPPING = 0.3, 0.1
 GAUSSIAN_CLIPPING = 0.15
 """Under Gaussian noise, where weights limited in squares are less like those of records."""
+MODEL_SHARE = 0.4
+"""Part of these deviations that is expected: intervals allow for more."""
+TINY = 1e-3
 SATURATION = 0.95
 """Ratio from which an interval extends to the bound."""
 N_RATIOS = 801
@@ -73,6 +77,10 @@ class PresenceMap(ReadOnlyArrays):
         A + B and A - B, neither cut at 0 nor clipped: sums over cells are unbiased.
     centre : ndarray of float, shape (n_cells,)
         Centre of the clipping range, as a share of the span: with a balance of 0 the average.
+    error : ndarray of float, shape (n_cells,)
+        Expected absolute error of each average, as a share of the span.
+    between : float
+        Standard deviation of averages between open cells, as a share of the span.
     """
 
     is_open: NDArray[np.bool_]
@@ -86,6 +94,8 @@ class PresenceMap(ReadOnlyArrays):
     weight_noisy: Floats
     balance_noisy: Floats
     centre: Floats
+    error: Floats
+    between: float
 
 
 def decode_map(
@@ -133,21 +143,56 @@ def decode_map(
     if levels is None:
         levels = np.where(is_open, window.centres + window.radius * ratio, window.centres)
     smoothed = np.clip(levels / PARTS, 0.0, 1.0)
-    shown = [*(np.where(is_open, column, np.nan) for column in columns), smoothed]
+    model = MODEL_SHARE * _model_deviation(weight_low, clipping)
+    noise = law.sum_deviation / PARTS * np.sqrt(1.0 + ratio**2)
+    noise /= np.maximum(weight, law.sum_deviation / PARTS)
+    error = window.radius / PARTS * MEAN_ABS_NORMAL * np.hypot(noise, model)
     uncut = (weight, difference, window.centres / PARTS)
-    return PresenceMap(is_open, *shown, *(np.where(is_open, column, np.nan) for column in uncut))
+    opened, hidden = (
+        [np.where(is_open, column, np.nan) for column in group]
+        for group in (columns, (*uncut, error))
+    )
+    between = deviation_between(window, (weight, difference), law, is_open)
+    return PresenceMap(is_open, *opened, smoothed, *hidden, between)
+
+
+def deviation_between(
+    window: CellWindow, noisy: tuple[Floats, Floats], law: MapNoise, is_open: NDArray[np.bool_]
+) -> float:
+    """Return the standard deviation of averages between open cells, as a share of the span.
+
+    From noisy numbers and their noise, by the method of moments: with W and D those of a cell, m
+    and r its centre and radius and θ the common average, m + r D / W has the noise of
+    r D + (m - θ) W, over W. No ratio is cut at the ends of the range, or noise would count twice.
+    """
+    weight, difference = (number[is_open] for number in noisy)
+    centre, radius = window.centres[is_open] / PARTS, window.radius / PARTS
+    if weight.size < 2 or weight.sum() <= 0:
+        return 0.0
+    total = radius * difference + centre * weight
+    common = np.clip(total.sum() / weight.sum(), 0.0, 1.0)
+    deviation = law.sum_deviation / PARTS
+    # A weight of nothing says nothing: of either sign, its variance is large.
+    divisor = np.where(np.abs(weight) < TINY * deviation, TINY * deviation, weight)
+    variance = (deviation / divisor) ** 2 * (radius**2 + (centre - common) ** 2)
+    return float(np.sqrt(variance_between(total / divisor, variance)))
 
 
 def _widened(
     ratio: Floats, weight: Floats, ends: tuple[Floats, Floats], clipping: float
 ) -> tuple[Floats, Floats]:
     """Return intervals of the ratio, widened for weights and clipping; infinite at saturation."""
-    model = NORMAL_95 * np.sqrt(WEIGHTING**2 / np.maximum(weight, 1.0) + clipping**2)
+    model = NORMAL_95 * _model_deviation(weight, clipping)
     low = ratio - np.hypot(np.maximum(ratio - ends[0], 0.0), model)
     high = ratio + np.hypot(np.maximum(ends[1] - ratio, 0.0), model)
     low[low <= -SATURATION] = -np.inf
     high[high >= SATURATION] = np.inf
     return low, high
+
+
+def _model_deviation(weight: Floats, clipping: float) -> Floats:
+    """Return the deviation of a ratio by weights that are not records', and by clipping."""
+    return np.asarray(np.sqrt(WEIGHTING**2 / np.maximum(weight, 1.0) + clipping**2))
 
 
 def lowest_weights(noisy: Floats, threshold: float, law: MapNoise = UNIT_LAPLACE) -> Floats:

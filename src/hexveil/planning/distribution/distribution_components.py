@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,6 +13,7 @@ from hexveil.mechanisms.distribution.fine_bin_scores import GRAIN
 from hexveil.model.public_metadata import ValueLattice
 
 if TYPE_CHECKING:
+    from hexveil.mechanisms.distribution.pooled_shape import PooledShape
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.model.statistic_terms import Share
     from hexveil.planning.distribution.cell_prices import PricedCells
@@ -75,6 +77,16 @@ def score_metadata(facts: PublicMetadata) -> PublicMetadata:
     return replace(
         facts, lattice=SCORE_LATTICE, value="score", value_unit="", recount=None, bins=None
     )
+
+
+def predicted_level_error(component: DistributionComponent, pooled: PooledShape | None) -> float:
+    """Return the predicted error of the cumulative share at a quantile, on average over cells.
+
+    Beside the cell's own error that of the pooled shape, by which quantiles are read off: of its
+    bins half lie below the middle.
+    """
+    own = predicted_share_error(component)
+    return own if pooled is None else math.hypot(own, pooled.level_error)
 
 
 def predicted_share_error(component: DistributionComponent) -> float:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.accounting.noise_floor import PRIOR_SHARE
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
@@ -37,9 +38,11 @@ from hexveil.planning.distribution.distribution_components import (
     DistributionComponent,
     IndicatorPlan,
     RankPlan,
+    predicted_level_error,
     predicted_share_error,
 )
 from hexveil.planning.distribution.parts_booking import PartsBooking
+from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
 from hexveil.planning.moments.public_source import public_side
 
 if TYPE_CHECKING:
@@ -158,13 +161,37 @@ class DistributionPlan(PartsBooking):
     @property
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None for a useful one."""
-        error = self.expected_error["share"]
-        if error < USELESS_ERROR:
-            return None
-        return (
-            f"shares of records are predicted to be off by {error:.2f} on average, as much as "
-            "cells differ; ask for larger cells or more epsilon."
-        )
+        for one in self.statistic_errors:
+            if not one.beats_constant:
+                return (
+                    f"{one.plural} are predicted to be off by {one.error:.3g} on average, as much "
+                    f"as one number for all cells ({one.baseline_error:.3g}); ask for larger cells "
+                    "or more epsilon."
+                )
+        return None
+
+    @property
+    def statistic_errors(self) -> tuple[StatisticError, ...]:
+        """Predicted error of each statistic, and that of one number for all cells."""
+        judged: list[StatisticError] = []
+        if self.moment_plan is not None:
+            name = self.moment_plan.primary_statistic.name
+            support = self.moment_plan.support
+            judged.append(StatisticError(name, support.mean_error, support.baseline_error))
+        median = float(self.facts.lattice.span) / PRIOR_SHARE
+        shares = predicted_share_error(self.component)
+        levels = predicted_level_error(self.component, self._pooled_shape)
+        return (*judged, *shape_errors(self.terms, shares, levels, USELESS_ERROR, median))
+
+    @property
+    def _pooled_shape(self) -> PooledShape | None:
+        """The pooled shape; None where none is measured."""
+        match self.component:
+            case IndicatorPlan():
+                return None
+            case RankPlan(_, epsilon) | BinPlan(_, epsilon, _):
+                assert self.facts.bins is not None  # noqa: S101  see plan_distribution
+                return PooledShape(self.occupancy, self.facts.bins.edges, epsilon, self.delta)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -246,6 +273,7 @@ class DistributionPlan(PartsBooking):
             "weights": {name: float(weight) for name, weight in sorted(self.weights.items())},
             "components": self.component_epsilons(),
             "expected_error": self.expected_error,
+            "statistic_errors": [one.to_json() for one in self.statistic_errors],
             "refusal": self.refusal,
         }
 

@@ -13,21 +13,100 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from hexveil.accounting.noise_floor import PRIOR_SHARE, gaussian_noise_floor
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction, to_positive_fraction
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, term_of
 from hexveil.theory import noise_floor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.model.occupancy import Occupancy
+    from hexveil.model.statistic_terms import Term
 
     Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class StatisticError:
+    """Predicted error of one statistic, by public priors, and that of one number for all cells.
+
+    Attributes
+    ----------
+    statistic : str
+        As it was asked for: "mean", "p85", "share<10".
+    error, baseline_error : float
+        On average over cells, in units of the statistic.
+    """
+
+    statistic: str
+    error: float
+    baseline_error: float
+
+    @property
+    def beats_constant(self) -> bool:
+        """Whether the map is predicted to say more than one number for all cells."""
+        return self.error < self.baseline_error
+
+    @property
+    def plural(self) -> str:
+        """The statistic of many cells, in words."""
+        match term_of(self.statistic):
+            case Quantile(level):
+                return "medians" if level == Fraction(1, 2) else f"{self.statistic} values"
+            case Share():
+                return f"shares ({self.statistic})"
+            case Histogram():
+                return "shares in bins of the histogram"
+        return "averages" if self.statistic == "mean" else f"{self.statistic}s"
+
+    def to_json(self) -> dict[str, str | float | bool]:
+        """Return the same as JSON data."""
+        return {
+            "statistic": self.statistic,
+            "expected_error": self.error,
+            "baseline_error": self.baseline_error,
+            "beats_constant": self.beats_constant,
+        }
+
+
+def shape_errors(
+    terms: Sequence[Term], shares: float, levels: float, baseline: float, median_baseline: float
+) -> tuple[StatisticError, ...]:
+    """Return the predicted errors of quantiles, shares and histograms, each beside its baseline.
+
+    A quantile of values near a normal law is off in proportion to a cumulative share, and so are
+    cells: the error of both grows by one factor where the law is thin.
+
+    Parameters
+    ----------
+    terms : sequence of Quantile, Share and Histogram
+    shares, levels : float
+        Predicted errors of shares of records, and of the cumulative share at a quantile.
+    baseline : float
+        What one share for all cells misses.
+    median_baseline : float
+        What one median for all cells misses, in value units.
+    """
+    made = []
+    for term in terms:
+        if isinstance(term, Quantile):
+            normal = NormalDist()
+            thin = normal.pdf(0.0) / normal.pdf(normal.inv_cdf(float(term.level)))
+            missed = thin * median_baseline
+            made.append(StatisticError(term.text, missed * levels / baseline, missed))
+        else:
+            made.append(StatisticError(term.text, shares, baseline))
+    return tuple(made)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from hexveil.mechanisms.presence.presence_design import (
     UserCap,
 )
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
+from hexveil.planning.feasibility.utility_test import StatisticError
 from hexveil.planning.presence.counted_request import (
     USERS,
     AnyRequest,
@@ -31,11 +32,13 @@ from hexveil.planning.presence.counted_request import (
     weights_of,
 )
 from hexveil.planning.presence.delta_gain import DeltaGain, gain_of_delta
+from hexveil.planning.presence.presence_prediction import PresencePrediction
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
     UnitCountRequest,
 )
+from hexveil.planning.presence.shape_prediction import ShapePrediction
 from hexveil.planning.presence.shape_request import ShapeRequest
 
 if TYPE_CHECKING:
@@ -46,7 +49,6 @@ if TYPE_CHECKING:
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.model.fine_bins import FineBins
     from hexveil.planning.presence.presence_prediction import Prediction
-    from hexveil.planning.presence.shape_prediction import ShapePrediction
 
     AnyPrediction: TypeAlias = Prediction | ShapePrediction | CountedPrediction
 
@@ -107,6 +109,18 @@ class PresencePlan:
         """The sentence that refuses a map with nothing to say; None for a useful one."""
         return self.prediction.refusal
 
+    @property
+    def statistic_errors(self) -> tuple[StatisticError, ...]:
+        """Predicted error of each statistic, and that of one number for all cells."""
+        predicted = self.prediction
+        of_map = predicted.statistics if isinstance(predicted, CountedPrediction) else predicted
+        match of_map:
+            case ShapePrediction():
+                return of_map.statistic_errors
+            case PresencePrediction():
+                return (StatisticError(MEAN, of_map.mean_error, of_map.baseline_error),)
+        return ()
+
     def figures(self) -> dict[str, float]:
         """Return the numbers of the prediction by name."""
         predicted = self.prediction
@@ -141,6 +155,7 @@ class PresencePlan:
                 "cells_per_unit": fleet.cells_per_unit,
             },
             "prediction": self.figures(),
+            "statistic_errors": [one.to_json() for one in self.statistic_errors],
             "refusal": self.refusal,
             "with_delta": self._gain_json(),
         }

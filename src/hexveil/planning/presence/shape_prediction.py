@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.rational import to_positive_fraction
+from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
 from hexveil.planning.presence.presence_prediction import (
     BASELINE_SHARE,
     HIGH_SPREAD,
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from hexveil.planning.presence.presence_request import PresenceRequest, UnitCountRequest
 
 RANK_SPREAD, RANK_FLOOR = 0.12, 0.02
+AS_WELL = 0.93
+"""Part of what one share for all cells misses from which on a prediction says no more."""
 SLOPE = math.sqrt(2.0 * math.pi)
 """Spreads per unit of cumulative share at the middle of a normal law."""
 
@@ -69,6 +73,8 @@ class ShapePrediction:
         Error of one constant for all cells, in value units.
     quantile_error_low, quantile_error_high : float
         Range of `quantile_error`.
+    statistic_errors : tuple of StatisticError
+        Predicted error of each statistic, and that of one number for all cells.
     """
 
     quantile_error: float
@@ -80,11 +86,16 @@ class ShapePrediction:
     baseline_error: float
     quantile_error_low: float
     quantile_error_high: float
+    statistic_errors: tuple[StatisticError, ...]
 
     @property
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None for a useful map."""
-        return grid_refusal("medians", self.quantile_error, self.baseline_error, self.open_traffic)
+        refusals = (
+            grid_refusal(one.plural, one.error, one.baseline_error, self.open_traffic)
+            for one in self.statistic_errors
+        )
+        return next((text for text in refusals if text is not None), None)
 
 
 def predict_request(
@@ -128,7 +139,28 @@ def predict_shapes(request: ShapeRequest, baseline_error: Number | None = None) 
         baseline_error=baseline,
         quantile_error_low=SLOPE * rank * LOW_SPREAD * span / MODEL_FACTOR,
         quantile_error_high=SLOPE * rank * HIGH_SPREAD * span * MODEL_FACTOR,
+        statistic_errors=_statistic_errors(request, rank, baseline_error),
     )
+
+
+def _statistic_errors(
+    request: ShapeRequest, rank: float, baseline_error: Number | None
+) -> tuple[StatisticError, ...]:
+    """Return the predicted error of each statistic, from that of cumulative shares.
+
+    Estimates are shrunk to what all cells have in common, so that they are never off by more than
+    one number: nearly as much is as much.
+    """
+    missed = AS_WELL * MEAN_ABS_NORMAL * RANK_SPREAD
+    spread = SLOPE * SPREAD_SHARE * float(request.lattice.span)
+    median = missed * spread
+    levels = rank
+    if baseline_error is not None:
+        # What one number misses was declared, in value units.
+        median = float(to_positive_fraction(baseline_error, "baseline_error"))
+        levels = rank * spread * missed / median
+    mean = (StatisticError(MEAN, levels / missed * median, median),) if request.has_mean else ()
+    return (*mean, *shape_errors(request.terms, rank, levels, missed, median))
 
 
 def _rank_errors(request: ShapeRequest, noise: Floats, share: Floats) -> Floats:

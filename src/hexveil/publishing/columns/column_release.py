@@ -55,6 +55,24 @@ class ColumnReleases(Release):
         table = join_columns({column: release.table for column, release in releases.items()})
         return cls(table, manifest, plan.epsilon, replayed, releases=releases)
 
+    @property
+    def no_better_than_constant(self) -> tuple[str, ...]:
+        """The same of every value column, its name before each: "pm25_mean"."""
+        return tuple(
+            f"{column}_{statistic}"
+            for column, release in self.releases.items()
+            for statistic in release.no_better_than_constant
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence for each of these statistics, after its value column."""
+        return tuple(
+            f"{column}: {text}"
+            for column, release in self.releases.items()
+            for text in release.warnings
+        )
+
     def plot(
         self, column: str | None = None, *, slot: str | None = None, ax: Axes | None = None
     ) -> Axes:

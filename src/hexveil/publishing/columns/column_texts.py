@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.columns.column_description import statements_of_whole
 from hexveil.publishing.markup import document
-from hexveil.report.accuracy_text import describe_accuracy
+from hexveil.report.accuracy_text import describe_accuracy, describe_one_number
 from hexveil.report.manifest_view import format_heading, format_rounded_up
 from hexveil.report.origin import describe_origin
 from hexveil.report.promise import delta_in_words
@@ -100,9 +100,13 @@ def _range_text(target: Json, value_unit: str) -> str:
 def _column(stated: Json, column_manifest: Json) -> Json:
     """Return the facts about a value column, with its numbers formatted."""
     # Bins of a histogram each have their own statement, which is too many for a text.
-    all_accuracy = column_manifest.get("accuracy", ())
-    accuracy = [entry for entry in all_accuracy if not entry["statistic"].startswith("histogram_")]
-    texts = describe_accuracy(
+    is_private = column_manifest.get("model") == "presence"
+    accuracy = [
+        entry
+        for entry in column_manifest.get("accuracy", ())
+        if not is_private and not entry["statistic"].startswith("histogram_")
+    ]
+    texts = describe_one_number(column_manifest) + describe_accuracy(
         accuracy, stated["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
     )
     return {

@@ -19,6 +19,7 @@ import numpy as np
 
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.fine_bin_scores import PooledRankScores
+from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
 from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
 from hexveil.mechanisms.distribution.tilted_shapes import (
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import Outputs
+    from hexveil.mechanisms.contract import Ints, Outputs
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.plan import Plan
     from hexveil.smoothing.random_effects import RandomEffect
@@ -104,19 +105,34 @@ def decode_distribution(
     if isinstance(plan.component, IndicatorPlan):
         share = _scores(plan, plan.component.plan, outputs)
         return {plan.component.share.column: share}
-    shares, fit = fit_tilts(plan, outputs)
-    return _statistics(plan, shares, fit, means)
+    return _statistics(plan, fit_tilts(plan, outputs), means)
 
 
-def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> tuple[Floats, TiltFit]:
+@dataclass(frozen=True, eq=False)
+class _CellShapes:
+    """The released shape, the bin of each fine bin that it was measured by, and cells' tilts."""
+
+    shares: Floats
+    even: Floats
+    place: Ints
+    fit: TiltFit
+    inflation: float
+
+
+def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> _CellShapes:
     """Return the released shape, and the tilt of each cell."""
     allocation = plan.allocation()
     if isinstance(plan.component, RankPlan):
         component = allocation.component(SCORES)
         assert isinstance(component.scores, PooledRankScores)  # noqa: S101  see DistributionPlan
+        shape = component.scores.shape
+        assert isinstance(shape.plan, PooledShape)  # noqa: S101  see DistributionPlan
         shares = component.scores.shares(outputs)
         ranks = component.scores.points.ranks(shares)
-        return shares, _rank_tilts(shares, ranks, _scores(plan, plan.component.plan, outputs))
+        fit = _rank_tilts(shares, ranks, _scores(plan, plan.component.plan, outputs))
+        own, pooled = shape.outputs(outputs), shape.plan
+        even, place = pooled.even_shares(own), pooled.measured_place(own)
+        return _CellShapes(shares, even, place, fit, RANK_INFLATION)
     component = allocation.component(SHAPE)
     binned, own = component.plan, component.outputs(outputs)
     assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPlan
@@ -126,7 +142,9 @@ def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> tuple[Floats, TiltFit
     groups = plan.facts.cells.groupings()
     fit = fit_bins(shares, binned.noisy_bins(own), binned.place(own), weight, variance, groups)
     inflation = GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
-    return shares, TiltFit(fit.alpha, inflation * fit.covariance)
+    place = binned.shape.measured_place(own)
+    fit = TiltFit(fit.alpha, inflation * fit.covariance)
+    return _CellShapes(shares, binned.shape.even_shares(own), place, fit, inflation)
 
 
 def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates) -> TiltFit:
@@ -209,8 +227,9 @@ def _with_means(plan: DistributionPlan, shares: Floats, target: Floats) -> Float
 
 
 def _statistics(
-    plan: DistributionPlan, shares: Floats, fit: TiltFit, mean: CellEstimates | None
+    plan: DistributionPlan, shapes: _CellShapes, mean: CellEstimates | None
 ) -> dict[str, CellEstimates]:
+    shares, fit, statistics = shapes.shares, shapes.fit, _measured_statistics(plan)
     # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
     normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, fit.alpha.shape[1]))
     chunks = [
@@ -219,9 +238,19 @@ def _statistics(
         for rows in (slice(begin, begin + CELLS_AT_ONCE),)
     ]
     middle, low, high, error = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+    # Intervals are inflated, expected errors are not.
+    error = np.hypot(error / shapes.inflation**0.5, statistics.half_bins)
     _widen_shares(plan, low, high)
-    # A middle outside its own draws' interval would be no estimate of it.
-    low, high = np.minimum(low, middle), np.maximum(high, middle)
+    # A middle outside its own draws' interval would be no estimate of it; of few units the smooth
+    # law of the pooled shape hides single numbers that many records share.
+    even_terms = legendre_terms(shapes.even, fit.alpha.shape[1])
+    other = statistics.of(tilt(shapes.even, even_terms, fit.alpha))
+    inner = np.where(statistics.is_quantile, other, middle)
+    low, high = (
+        np.minimum(low, np.minimum(middle, inner)),
+        np.maximum(high, np.maximum(middle, inner)),
+    )
+    low, high = statistics.to_bin_ends(low, high, shapes.place)
     columns = [name for term in plan.terms for name in column_names(term)]
     return {
         name: CellEstimates(middle[:, i], low[:, i], high[:, i], error[:, i])
@@ -247,7 +276,8 @@ def _chunk(
         # few vehicles, and intervals of half the variance held too rarely on the tuning sets.
         middle = _with_means(plan, middle, target)
         drawn = _with_means(plan, drawn, own_drawn + target - own)
-    estimate, estimates = _measured(plan, middle), _measured(plan, drawn)
+    statistics = _measured_statistics(plan)
+    estimate, estimates = statistics.of(middle), statistics.of(drawn)
     low, high = np.quantile(estimates, (0.025, 0.975), axis=0)
     return estimate, low, high, np.abs(estimates - estimate).mean(axis=0)
 
@@ -276,8 +306,8 @@ def _widen_shares(plan: DistributionPlan, low: Floats, high: Floats) -> None:
     high[:, is_share] = np.minimum(high[:, is_share] + SHARE_ALLOWANCE, 1.0)
 
 
-def _measured(plan: DistributionPlan, shares: Floats) -> Floats:
-    """Return all statistics of distributions over fine bins, shape (..., n_columns)."""
+def _measured_statistics(plan: DistributionPlan) -> ShapeStatistics:
+    """Return all statistics of distributions over fine bins."""
     bins, lattice = plan.facts.bins, plan.facts.lattice
     assert bins is not None  # noqa: S101  see plan_distribution
-    return ShapeStatistics(bins, lattice, plan.terms).of(shares)
+    return ShapeStatistics(bins, lattice, plan.terms)

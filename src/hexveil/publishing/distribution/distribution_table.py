@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names
+from hexveil.mechanisms.distribution.shape_statistics import between_cells
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, half_bin
 from hexveil.planning.distribution.distribution_components import BinPlan, IndicatorPlan, RankPlan
 from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES
 from hexveil.planning.release_allocation import with_outputs
@@ -27,7 +28,7 @@ from hexveil.publishing.distribution.distribution_decoding import (
 from hexveil.publishing.estimates.accuracy import count_grades, typical_error
 from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.estimates.quality_grades import (
-    deviation_of_estimates,
+    beats_constant,
     grade,
     grade_against_map,
 )
@@ -110,8 +111,9 @@ def decode_release(plan: DistributionPlan, outputs: Outputs) -> DecodedDistribut
     accuracy = [] if moments is None else list(moments.accuracy)
     for term, estimates in _by_term(plan, decode_distribution(plan, outputs, means)):
         width = float(plan.facts.lattice.span) if isinstance(term, Quantile) else 1.0
+        half = half_bin(plan.facts.lattice) if isinstance(term, Quantile) else 0.0
         for prefix, subject, one in estimates:
-            between = deviation_of_estimates(one.estimate, one.low, one.high)
+            between = deviation_of_estimates(one.estimate, one.error, half)
             columns = {name: pa.array(getattr(one, name)) for name in KEYS[:-1]}
             columns["quality"] = pa.array(grade_estimates(one.low, one.high, between, width))
             for key in KEYS:
@@ -122,6 +124,23 @@ def decode_release(plan: DistributionPlan, outputs: Outputs) -> DecodedDistribut
                 table = table.append_column(field, columns[key])
             accuracy.append(estimate_accuracy(table, prefix, between))
     return DecodedDistribution(outputs, table, moments, _score_plan(plan, outputs), accuracy)
+
+
+def deviation_of_estimates(estimate: Floats, error: Floats, half: float) -> float | None:
+    """Return the standard deviation of true numbers between cells; None for a map of one cell.
+
+    Parameters
+    ----------
+    estimate, error : ndarray of float, shape (n_cells,)
+        Published estimates, and their expected absolute errors.
+    half : float
+        Half a bin, which is in the errors of quantiles.
+    """
+    if estimate.size == 1:
+        return None
+    # Where values lie within a bin is not known, and the same for all cells.
+    own = np.sqrt(np.maximum(error**2 - half**2, 0.0))
+    return float(between_cells(estimate, own))
 
 
 def grade_estimates(low: Floats, high: Floats, between: float | None, width: float) -> list[str]:
@@ -144,11 +163,13 @@ def grade_estimates(low: Floats, high: Floats, between: float | None, width: flo
 
 def estimate_accuracy(table: pa.Table, prefix: str, between: float | None) -> dict[str, Any]:
     """Return the manifest's statement on the accuracy of a prefix of columns."""
+    error = typical_error(table, prefix)
     return {
         "statistic": prefix,
-        "typical_error": typical_error(table, prefix),
+        "typical_error": error,
         "basis": "posterior",
         "between_cells": between,
+        "beats_constant": beats_constant(error, between),
         "graded_by": "bounds" if between is None else "map",
         "grades": count_grades(table, prefix),
         "assumption": describe_assumption("distribution"),

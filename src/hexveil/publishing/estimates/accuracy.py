@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.planning.allocation import CellMechanisms, WithinBounds
+from hexveil.publishing.estimates.quality_grades import beats_constant
 from hexveil.publishing.estimates.table import deviation_of
 from hexveil.report.accuracy_text import GRADES, describe_assumption
 
@@ -52,11 +53,13 @@ def _statement(
     in_range = not isinstance(plan.allocation.clipping, (WithinBounds, CellMechanisms))
     # A root is graded as its square, which may be compared with the map though it is not published.
     by_map = in_range and (between is not None or (name == "sd" and plan.occupancy.n_cells > 1))
+    error = typical_error(table, name)
     return {
         "statistic": name,
-        "typical_error": typical_error(table, name),
+        "typical_error": error,
         "basis": basis,
         "between_cells": between,
+        "beats_constant": beats_constant(error, between),
         "graded_by": "map" if by_map else "bounds",
         "grades": count_grades(table, name),
         "assumption": describe_assumption(basis),

@@ -9,7 +9,11 @@ from hexveil.planning.allocation import range_kind
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.cut_off import find_cut_off
-from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
+from hexveil.publishing.estimates.posterior_estimates import (
+    adopt_intervals,
+    best_estimates,
+    estimate_outputs,
+)
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
 from hexveil.publishing.estimates.table import build_table
 
@@ -67,9 +71,22 @@ def decode_moments(
     # Ranges and strategy that private stages released replace those that planning predicted.
     released = with_outputs(plan, allocation, outputs)
     values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
-    smoothed = smooth_release(released, facts, values) if smoothing else {}
-    cut_off = find_cut_off(released, allocation.numbers(outputs))
     posterior = moment_posterior(released, allocation, outputs, facts)
+    # Ranges of single cells borrow from the whole map already.
+    is_improved = (
+        posterior is not None
+        and facts.occupancy.n_cells > 1
+        and (range_kind(released.allocation.clipping) != "per-cell")
+    )
+    smoothed = {}
+    if smoothing or is_improved:
+        noisy = values if smoothing else {"mean": values["mean"]}
+        smoothed = smooth_release(released, facts, noisy)
+    if posterior is not None and is_improved:
+        posterior = best_estimates(posterior, smoothed["mean"])
+    if not smoothing:
+        smoothed = {}
+    cut_off = find_cut_off(released, allocation.numbers(outputs))
     if posterior is not None:
         cut_off["mean"] = posterior.cut_off
         if smoothed:

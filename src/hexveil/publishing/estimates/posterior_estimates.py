@@ -28,6 +28,7 @@ from hexveil.planning.allocation import PerCellRange, PrivateRange, TwoStageRang
 from hexveil.planning.clipping_range.private_range import PRIOR_SD
 from hexveil.planning.release_allocation import released_quantiles, released_strategy
 from hexveil.publishing.estimates.cut_off import CutOff
+from hexveil.report.accuracy_text import MEAN_ABS_NORMAL
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
 from hexveil.smoothing.clipping_model.clipped_posterior import fit, last_look
 from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
@@ -187,6 +188,22 @@ def estimate_means(
     design = CellDesign.of(plan.occupancy, interval.weight)
     return estimate_looks(
         [look], design, _spread(interval, quantiles, lower, span), (lower, lower + span), effects
+    )
+
+
+def best_estimates(posterior: PosteriorEstimates, smoothed: Smoothed) -> PosteriorEstimates:
+    """Return the estimates under one range for the map: smoothed ones, within the same intervals.
+
+    The posterior of a cell borrows from the law of user means alone, and smoothing from all cells:
+    it was nearer wherever noise is large, and as near elsewhere. Of the expected errors by both
+    models the smaller counts: the smoothed number is the estimate of both.
+    """
+    deviation = (smoothed.high - smoothed.low) / (2.0 * STANDARD_NORMAL.inv_cdf(0.975))
+    errors = posterior.expected_error, MEAN_ABS_NORMAL * deviation
+    return replace(
+        posterior,
+        estimate=np.clip(smoothed.estimate, posterior.low, posterior.high),
+        expected_error=min(errors, key=np.sum),
     )
 
 

@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.noise_law import LAPLACE
-from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
+from hexveil.mechanisms.presence.map_refinement import variance_between
+from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS, MEAN_ABS_NORMAL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
 GOOD, CAUTION = 10, 4
 """A bound within range/10 is good, within range/4 a caution; beyond, or a constant, is noise."""
 Z95 = 1.959964
-_BISECTIONS = 100
+AS_WELL = 0.9
+"""Part of the error of one number for all cells from which on a map says no more: estimates that
+borrow from all cells are never off by more than one number, so that only nearly as much shows."""
 
 
 def grade(bound: Floats, width: Floats, informative: Bools) -> list[str]:
@@ -73,26 +76,27 @@ def grade_against_map(
     return _name_grades(half_width, good, caution, informative)
 
 
-def deviation_of_estimates(estimate: Floats, low: Floats, high: Floats) -> float | None:
-    """Return the standard deviation of true numbers between cells, from a posterior of each.
+def beats_constant(typical_error: float | None, deviation: float | None) -> bool | None:
+    """Return whether a map says more than one number for all of its cells; None if not known.
 
-    The law of total variance: the variance of the estimates, and the mean variance of what is not
-    known of each number, read off its 95% interval.
+    One number misses normal averages by 0.8 of their deviation. A map that is off by nearly as much
+    says no more, even where planning assumed that cells differ by more.
 
-    Returns
-    -------
-    float or None
-        None for a map of one cell.
+    Parameters
+    ----------
+    typical_error : float or None
+        Mean over cells of the expected absolute error.
+    deviation : float or None
+        Standard deviation between cells, estimated from the noisy numbers.
 
     Examples
     --------
-    >>> deviation_of_estimates(np.array([1.0, 5.0]), np.array([1.0, 5.0]), np.array([1.0, 5.0]))
-    2.0
+    >>> beats_constant(0.96, 0.86), beats_constant(0.4, 0.86), beats_constant(None, 0.86)
+    (False, True, None)
     """
-    if estimate.size < 2:
+    if typical_error is None or deviation is None:
         return None
-    unknown = np.mean(((high - low) / (2.0 * Z95)) ** 2)
-    return float(np.sqrt(np.var(estimate) + unknown))
+    return typical_error < AS_WELL * MEAN_ABS_NORMAL * deviation
 
 
 def _name_grades(
@@ -117,9 +121,7 @@ def noise_variance(
 def deviation_between_cells(number: Floats, variance: Floats) -> float | None:
     """Return the standard deviation of true numbers between cells, by the method of moments.
 
-    It solves Σ (y - m)² / (v + d²) = n - 1 for d², with m the average weighted by 1 / (v + d²); 0
-    where noise alone explains more than the observed differences (Paule and Mandel 1982, J. Res.
-    Natl. Bur. Stand. 87, 377-385).
+    See `variance_between` (Paule and Mandel 1982, J. Res. Natl. Bur. Stand. 87, 377-385).
 
     Parameters
     ----------
@@ -142,17 +144,4 @@ def deviation_between_cells(number: Floats, variance: Floats) -> float | None:
     y, v = number[variance > 0], variance[variance > 0]
     if y.size < 2:
         return None
-
-    def excess(square: float) -> float:
-        weight = 1.0 / (v + square)
-        centre = np.sum(weight * y) / np.sum(weight)
-        return float(np.sum(weight * (y - centre) ** 2)) - (y.size - 1)
-
-    low, high = 0.0, float(np.sum((y - np.sum(y) / y.size) ** 2))
-    if excess(low) <= 0:
-        return 0.0
-    # The sum falls as the square grows, and is at most 1 at `high`.
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return float(np.sqrt(high))
+    return float(np.sqrt(variance_between(y, v)))

@@ -32,7 +32,7 @@ from hexveil.publishing.manifest import (
 from hexveil.publishing.presence.presence_table import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hexveil.mechanisms.contract import Stage
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
@@ -61,6 +61,7 @@ def presence_manifest(
     outputs: Outputs,
     request: str,
     ledger: Mapping[str, Any] | None,
+    accuracy: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Return the manifest as it is written to `manifest.json`.
 
@@ -75,6 +76,8 @@ def presence_manifest(
         Fingerprint of the request.
     ledger : mapping or None
         Position of the release in the ledger.
+    accuracy : sequence of mapping
+        An entry for each column of estimates (`map_accuracy`).
     """
     facts = plan.facts
     return {
@@ -91,6 +94,7 @@ def presence_manifest(
         },
         **presence_sections(facts),
         "plan": _plan(plan, outputs),
+        "accuracy": [dict(statement) for statement in accuracy],
         "request": request,
         "ledger": None if ledger is None else dict(ledger),
     }

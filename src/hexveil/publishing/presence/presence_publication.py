@@ -30,6 +30,7 @@ from hexveil.publishing.columns.column_table import check_prefixes
 from hexveil.publishing.ledger_journal import rows_of
 from hexveil.publishing.pinned_unit import unit_of
 from hexveil.publishing.places import with_places
+from hexveil.publishing.presence.map_accuracy import map_accuracy
 from hexveil.publishing.presence.presence_manifest import presence_manifest
 from hexveil.publishing.presence.presence_release import (
     BalanceKey,
@@ -149,7 +150,14 @@ def _decode_column(
     """Return the release of one value column, stored under the name of a request."""
     declared, decoded = plan.facts, decode_outputs(plan.request, outputs)
     table = released_table(plan.request, decoded, declared.value, declared.value_unit)
-    manifest = presence_manifest(book.dataset, plan, outputs, name, _position(book, name))
+    manifest = presence_manifest(
+        book.dataset,
+        plan,
+        outputs,
+        name,
+        _position(book, name),
+        map_accuracy(plan.request, decoded),
+    )
     return Release(with_places(table, manifest), manifest, plan.epsilon, replayed)
 
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence.count_map import UnitCountMap
 from hexveil.mechanisms.presence.counted_map import CountedMap
-from hexveil.mechanisms.presence.map_refinement import variance_between
 from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
 from hexveil.planning.presence.counted_request import CountedRequest
 from hexveil.planning.presence.presence_request import PresenceRequest
@@ -22,6 +21,8 @@ from hexveil.planning.presence.shape_request import ShapeRequest
 from hexveil.publishing.estimates.quality_grades import grade, grade_against_map
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.presence import shape_table
+from hexveil.publishing.presence.map_accuracy import map_accuracy, mean_accuracy, stated_deviations
+from hexveil.publishing.presence.shape_table import GRADE
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -64,11 +65,6 @@ CLOSED = "closed"
 GRADES = ("good", "caution", "noise", CLOSED)
 GOOD_SHARE, CAUTION_SHARE = 0.25, 1.0
 """Half width of the interval of a number of units, as a share of it, that is good or a caution."""
-NORMAL_95 = 1.96
-LEAST_WIDTH = 1e-9
-"""Share of the bounds below which an interval is taken to be that wide, when cells are compared."""
-MIN_COMPARED = 3
-"""Open cells from which on averages are graded against the differences between them."""
 _TEMPLATE = "presence/columns.txt"
 
 
@@ -181,29 +177,24 @@ def check_label_names(cells: CellTable) -> None:
         )
 
 
-def grade_means(
-    low: Floats, high: Floats, mean: Floats, span: float, is_open: NDArray[np.bool_]
+def grade_estimates(
+    low: Floats, high: Floats, between: float | None, span: float, is_open: NDArray[np.bool_]
 ) -> list[str]:
-    """Return the quality of averages, from released numbers alone; closed cells are closed.
+    """Return the quality of estimates, from released numbers alone; closed cells are closed.
 
-    Half of each interval is compared with the standard deviation between open cells, estimated
-    from their averages and intervals; with fewer than three, with the bounds.
+    Half of each interval is compared with the standard deviation between open cells that
+    manifest.json states; without one, with the bounds.
     """
     half = np.where(is_open, (high - low) / 2.0, np.inf)
-    rows = np.flatnonzero(is_open)
-    if rows.size < MIN_COMPARED:
+    if between is None:
         return _with_closed(grade(half, np.full(half.size, span), is_open), is_open)
-    # Without a difference between cells, no interval tells more than the map's average.
-    variances = (np.maximum(half[rows], LEAST_WIDTH * span) / NORMAL_95) ** 2
-    deviation = float(np.sqrt(variance_between(mean[rows], variances)))
-    ends = np.where(is_open, low, 0.0), np.where(is_open, high, np.inf)
-    grades = grade_against_map(ends, deviation, is_open)
-    return _with_closed(grades, is_open)
+    return _with_closed(grade_against_map((-half, half), between, is_open), is_open)
 
 
-def grade_shapes(
+def grade_columns(
     numbers: Mapping[str, Floats],
     limits: Mapping[str, tuple[float, float]],
+    between: Mapping[str, float | None],
     is_open: NDArray[np.bool_],
 ) -> dict[str, list[str]]:
     """Return the columns of grades of statistics of distributions: each one's, and the first's.
@@ -214,12 +205,16 @@ def grade_shapes(
         Columns of estimates and of their ends.
     limits : mapping of str to tuple of float
         Least and largest value of each statistic, the first one first.
+    between : mapping of str to float or None
+        Standard deviation of each statistic between cells, by the manifest.
     is_open : ndarray of bool, shape (n_cells,)
     """
     graded = {}
     for name, (smallest, largest) in limits.items():
-        low, middle, high = (numbers[f"{name}{end}"] for end in ("_low", "", "_high"))
-        graded[f"{name}_quality"] = grade_means(low, high, middle, largest - smallest, is_open)
+        low, high = numbers[f"{name}_low"], numbers[f"{name}_high"]
+        graded[f"{name}{GRADE}"] = grade_estimates(
+            low, high, between[name], largest - smallest, is_open
+        )
     return graded | {"quality": next(iter(graded.values()))}
 
 
@@ -241,7 +236,8 @@ def mean_columns(lattice: ValueLattice, decoded: PresenceMap) -> dict[str, pa.Ar
     lower, span = float(lattice.lower), float(lattice.span)
     shares = decoded.mean, decoded.mean_low, decoded.mean_high, decoded.smoothed
     mean, low, high, smoothed = (lower + span * share for share in shares)
-    grades = grade_means(low, high, mean, span, decoded.is_open)
+    between = mean_accuracy(lattice, decoded)["between_cells"]
+    grades = grade_estimates(low, high, between, span, decoded.is_open)
     return {
         "mean": _nullable(mean),
         "mean_low": _nullable(low),
@@ -262,7 +258,8 @@ def _shape_columns(request: ShapeRequest, decoded: ShapeMap) -> dict[str, pa.Arr
     numbers = shape_table.shape_numbers(request, decoded)
     limits = shape_table.limits_of(request.names, request.lattice)
     columns = {name: _nullable(column) for name, column in numbers.items()}
-    grades = grade_shapes(numbers, limits, decoded.is_open)
+    between = stated_deviations(map_accuracy(request, decoded))
+    grades = grade_columns(numbers, limits, between, decoded.is_open)
     columns |= {name: pa.array(column, type=pa.string()) for name, column in grades.items()}
     return {name: columns[name] for name in shape_table.shape_columns(request.names)}
 

@@ -84,6 +84,12 @@ def prefixes(statistics: Sequence[str]) -> tuple[str, ...]:
     return (*moments, *(name for term in terms for name in column_names(term)))
 
 
+def estimated_columns(statistics: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of estimates of a map: all but numbers of units."""
+    mapped = map_statistics(statistics)
+    return prefixes(mapped) if mapped else ()
+
+
 def shape_columns(statistics: Sequence[str]) -> tuple[str, ...]:
     """Return all columns of these statistics, after the cell and whether it is open."""
     numbers = (f"{name}{end}" for name in prefixes(statistics) for end in (*ENDS, GRADE))

@@ -13,7 +13,7 @@ import numpy as np
 
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.publishing.estimates.accuracy import count_grades, typical_error
-from hexveil.publishing.estimates.quality_grades import grade_against_map
+from hexveil.publishing.estimates.quality_grades import beats_constant, grade_against_map
 from hexveil.publishing.estimates.table import deviation_of
 from hexveil.report.clipping_text import CUT_OFF
 
@@ -62,6 +62,12 @@ def _check_statement(table: pa.Table, statement: Json, law: NoiseLaw) -> Iterato
         between, _moments(table, name, law), DEVIATION_TOLERANCE
     ):
         yield f"the deviation of {name} between cells is not that of its noisy numbers."
+    # Earlier versions do not state it.
+    if statement.get("beats_constant") not in (
+        None,
+        beats_constant(statement["typical_error"], between),
+    ):
+        yield f"accuracy/beats_constant of {name} is not that of its error and its deviation."
     if statement["graded_by"] == "map":
         yield from _check_grades(table, name, between)
 

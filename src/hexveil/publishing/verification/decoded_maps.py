@@ -6,6 +6,7 @@ were published, wherever they are above 0, and averages are not made again.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from hexveil.mechanisms.presence.count_map import decode_counts
 from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
 from hexveil.mechanisms.presence.presence_decoding import decode_map
 from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
+from hexveil.publishing.presence.map_accuracy import mean_accuracy
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN
 from hexveil.publishing.presence.presence_table import (
     OPEN,
@@ -26,6 +28,7 @@ from hexveil.publishing.presence.presence_table import (
 )
 from hexveil.publishing.presence.shape_table import has_shapes
 from hexveil.publishing.verification import shape_checks
+from hexveil.publishing.verification.accuracy_checks import DEVIATION_TOLERANCE
 from hexveil.publishing.verification.files.file_comparison import TOLERANCE
 
 if TYPE_CHECKING:
@@ -70,12 +73,29 @@ def check_decoded(table: pa.Table, numbers: dict[str, Floats], manifest: Json) -
     )
     upper = (weight + in_parts(numbers, "balance")) // 2
     noisy = np.concatenate([upper, weight - upper])
-    columns = mean_columns(lattice, decode_map(window, noisy, law, threshold))
+    decoded = decode_map(window, noisy, law, threshold)
+    columns = mean_columns(lattice, decoded)
     # It borrows from cells whose noisy numbers are not published.
     del columns[SMOOTHED]
     if "balance_noisy" not in numbers:
         columns = {name: one for name, one in columns.items() if name.startswith("weight")}
+    elif not _is_stated(manifest, mean_accuracy(lattice, decoded)):
+        yield "the accuracy of mean does not follow from the noisy numbers of the cells."
     yield from compare_columns(table, columns, "weight")
+
+
+def _is_stated(manifest: Json, expected: Json) -> bool:
+    """Return whether a manifest has this statement on accuracy, but for rounding; or none."""
+    for stated in manifest.get("accuracy", ())[:1]:
+        for name, number in expected.items():
+            is_number = isinstance(number, float) and isinstance(stated[name], float)
+            if not is_number and stated[name] != number:
+                return False
+            if is_number and not math.isclose(
+                stated[name], number, rel_tol=DEVIATION_TOLERANCE, abs_tol=TOLERANCE
+            ):
+                return False
+    return True
 
 
 def in_parts(numbers: dict[str, Floats], name: str) -> Ints:
@@ -84,7 +104,7 @@ def in_parts(numbers: dict[str, Floats], name: str) -> Ints:
     return _whole(numbers.get(f"{name}_noisy", cut) * PARTS)
 
 
-def _whole(numbers: Floats) -> Ints:
+def _whole(numbers: NDArray[Any]) -> Ints:
     """Return whole numbers that stay so in every sum; 0 for those of closed cells."""
     return np.rint(np.clip(np.nan_to_num(numbers), -(2.0**60), 2.0**60)).astype(np.int64)
 

@@ -19,21 +19,24 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.distribution.binned_map import CELL_BINS
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import (
     Histogram,
     Quantile,
     Share,
     column_names,
+    half_bin,
     parse_statistics,
 )
 from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, SHAPE
 from hexveil.publishing.distribution.distribution_manifest import nested_manifest
 from hexveil.publishing.distribution.distribution_table import (
     KEYS,
+    deviation_of_estimates,
     estimate_accuracy,
     grade_estimates,
 )
-from hexveil.publishing.estimates.quality_grades import deviation_of_estimates
+from hexveil.publishing.estimates.quality_grades import beats_constant
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.publishing.verification import distribution_squares as squares
 from hexveil.publishing.verification import loss_checks, stated_facts
@@ -254,14 +257,16 @@ def check_distribution_numbers(table: pa.Table, manifest: Json) -> Iterator[str]
     bounds = [float(Fraction(manifest["bounds"][end])) for end in ("lower", "upper")]
     by_prefix = iter(statements[len(own) :])
     for term in _terms(manifest):
-        limits = bounds if isinstance(term, Quantile) else [0.0, 1.0]
+        limits, half = ([0.0, 1.0], 0.0)
+        if isinstance(term, Quantile):
+            limits, half = bounds, half_bin(ValueLattice.of(bounds, manifest["bounds"]["quantum"]))
         for prefix in column_names(term):
-            yield from _check_column(table, prefix, limits, next(by_prefix))
+            yield from _check_column(table, prefix, limits, half, next(by_prefix))
     yield from _check_agreement(table, manifest)
 
 
 def _check_column(
-    table: pa.Table, prefix: str, limits: list[float], statement: Json
+    table: pa.Table, prefix: str, limits: list[float], half: float, statement: Json
 ) -> Iterator[str]:
     """Yield if an estimate, its interval, its grade or its accuracy contradict each other."""
     low, middle, high = (_column(table, f"{prefix}_{key}") for key in ("low", "estimate", "high"))
@@ -271,13 +276,22 @@ def _check_column(
         yield f"{prefix}_low, {prefix}_estimate and {prefix}_high are no interval in its range."
     if (_column(table, f"{prefix}_error") < 0).any():
         yield f"{prefix}_error is negative."
-    between = deviation_of_estimates(middle, low, high)
+    # Earlier versions estimated the deviation by intervals, and stated no more than that.
+    stated, is_earlier = statement["between_cells"], "beats_constant" not in statement
+    errors = _column(table, f"{prefix}_error")
+    between = stated if is_earlier else deviation_of_estimates(middle, errors, half)
     expected = estimate_accuracy(table, prefix, between)
-    # By the stated deviation: rounding must not turn a grade.
-    grades = grade_estimates(low, high, statement["between_cells"], limits[1] - limits[0])
+    del expected["beats_constant"]
+    # By stated numbers: rounding must not turn a grade or a statement.
+    grades = grade_estimates(low, high, stated, limits[1] - limits[0])
     numbers = ("typical_error", "between_cells")
-    if any(not _is_same(statement[key], expected[key]) for key in numbers) or any(
-        statement[key] != expected[key] for key in expected if key not in numbers
+    beats = is_earlier or statement["beats_constant"] == beats_constant(
+        statement["typical_error"], stated
+    )
+    if (
+        not beats
+        or any(not _is_same(statement[key], expected[key]) for key in numbers)
+        or any(statement[key] != expected[key] for key in expected if key not in numbers)
     ):
         yield f"the accuracy of {prefix} is not that of the cells."
     elif grades != table[f"{prefix}_quality"].to_pylist():

@@ -24,7 +24,9 @@ from hexveil.mechanisms.presence.map_noise import GaussianMapNoise
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
 from hexveil.mechanisms.presence.shapes.shape_allocation import CELL_BINS
 from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.publishing.estimates.quality_grades import beats_constant
 from hexveil.publishing.places import PLACE
+from hexveil.publishing.presence.map_accuracy import MIN_COMPARED, stated_deviations
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_losses
 from hexveil.publishing.presence.presence_table import (
     OPEN,
@@ -35,9 +37,9 @@ from hexveil.publishing.presence.presence_table import (
     columns_of,
     count_columns,
     grade_counts,
-    grade_means,
+    grade_estimates,
 )
-from hexveil.publishing.presence.shape_table import has_shapes
+from hexveil.publishing.presence.shape_table import estimated_columns, has_shapes
 from hexveil.publishing.verification import shape_checks
 from hexveil.publishing.verification.decoded_maps import (
     check_decoded,
@@ -137,7 +139,11 @@ def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     counted = "users" if plan["statistics"] == [USERS] else "weight"
     yield from _check_opening(numbers[counted], is_open, manifest)
     yield from check_decoded(table, numbers, manifest)
-    yield from _check_grades(table, numbers, is_open, manifest)
+    # Earlier versions stated no accuracy, and graded by intervals.
+    faults = tuple(_accuracy_faults(is_open, manifest)) if "accuracy" in manifest else ()
+    yield from faults
+    if not faults and "accuracy" in manifest:
+        yield from _check_grades(table, numbers, is_open, manifest)
     if "cell_cap" in plan:
         yield from _check_counts_beside(table, numbers, is_open, manifest)
     if has_shapes(plan["statistics"]):
@@ -288,6 +294,20 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
         yield "a cell is open below open_from."
 
 
+def _accuracy_faults(is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
+    """Yield statements on accuracy that contradict the cells or themselves."""
+    stated = [one["statistic"] for one in manifest["accuracy"]]
+    if stated != list(estimated_columns(manifest["plan"]["statistics"])):
+        yield "the accuracy in manifest.json is not that of the statistics of the plan."
+        return
+    for one in manifest["accuracy"]:
+        error, between = one["typical_error"], one["between_cells"]
+        if one["beats_constant"] != beats_constant(error, between):
+            yield "accuracy/beats_constant is not that of the error and the deviation."
+        if (error is None) == is_open.any() or (between is None) != (is_open.sum() < MIN_COMPARED):
+            yield "the accuracy in manifest.json is not that of so many open cells."
+
+
 def _check_grades(
     table: pa.Table, numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
 ) -> Iterator[str]:
@@ -301,7 +321,8 @@ def _check_grades(
         bounds = manifest["bounds"]
         span = float(Fraction(bounds["upper"]) - Fraction(bounds["lower"]))
         ends = numbers["mean_low"], numbers["mean_high"]
-        grades = grade_means(*ends, numbers["mean"], span, is_open)
+        between = stated_deviations(manifest["accuracy"])["mean"]
+        grades = grade_estimates(*ends, between, span, is_open)
     else:
         ends = numbers["users_low"], numbers["users_high"]
         grades = grade_counts(*ends, numbers["users"], is_open)

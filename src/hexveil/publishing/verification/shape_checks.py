@@ -16,7 +16,8 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, parse_statistics
-from hexveil.publishing.presence.presence_table import grade_shapes
+from hexveil.publishing.presence.map_accuracy import stated_deviations
+from hexveil.publishing.presence.presence_table import grade_columns
 from hexveil.publishing.presence.shape_table import has_shapes, limits_of, map_statistics
 from hexveil.publishing.verification.files.file_comparison import TOLERANCE
 
@@ -64,7 +65,7 @@ def shape_grades(
 ) -> dict[str, list[str]]:
     """Return the columns of grades of cells, by the intervals of each statistic."""
     limits = limits_of(map_statistics(manifest["plan"]["statistics"]), lattice_of(manifest))
-    return grade_shapes(numbers, limits, is_open)
+    return grade_columns(numbers, limits, stated_deviations(manifest["accuracy"]), is_open)
 
 
 def check_shapes(

@@ -92,7 +92,7 @@ def _check_bounds(manifest: Json) -> Iterator[str]:
             ]
     for number in on_lattice:
         steps = (number - lower) / quantum
-        if abs(steps - round(steps)) > TOLERANCE * max(abs(steps), 1):
+        if abs(steps - round(steps)) > TOLERANCE * (1 + abs(steps)):
             yield "a bound or an end of a private range is no multiple of the quantum."
             return
 

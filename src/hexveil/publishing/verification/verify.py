@@ -337,7 +337,10 @@ def _kind_of(manifest: Json) -> _Kind:
             distribution_schema,
             distribution_checks.check_distribution_table,
             distribution_checks.check_distribution,
-            lambda manifest, _: distribution_checks.describe_distribution(manifest),
+            lambda manifest, _: (
+                distribution_checks.describe_distribution(manifest),
+                distribution_checks.UNKNOWN,
+            ),
         )
     return _Kind(
         schema,

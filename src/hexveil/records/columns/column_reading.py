@@ -39,7 +39,7 @@ def read_column(
     from hexveil.records.duckdb.reading import read_dataset  # noqa: PLC0415  the engine
 
     files = resolve_source(source, unpack=False)
-    # Delimited text is checked as it is read, and files of a cache that are new.
+    # Of a cache, only files that are new.
     if cache is None:
         _check_compressed(files)
     return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
@@ -82,6 +82,6 @@ def read_value_columns(
 
 
 def _check_compressed(files: object) -> None:
-    if isinstance(files, Files) and files.kind != "csv":
+    if isinstance(files, Files):
         for path in files.paths:
             check_compressed(path, files.paths)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.work_share import QUERY, READING, steps_of_work
 from hexveil.records.duckdb import aggregation
-from hexveil.records.duckdb.packing.coded_records import pack_text
 from hexveil.records.duckdb.packing.packed_records import pack
 from hexveil.records.duckdb.pair_store import PackedPairStore, PairTable
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords, validate_records
@@ -59,19 +58,13 @@ class CountResult:
 def count_source(session: Session, relation: Relation, request: ReadRequest) -> CountResult:
     """Count all records of a source, in one pass."""
     relation.load_files()
-    coded = pack_text(session, relation, request)
-    if coded is None:
-        # Of text alone: the engine parses it into a table.
-        with steps_of_work(READING, 0.0, 0.5, QUERY):
-            records, rules = validate_records(session, relation, request, parse=True), request.rules
-        keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, records.places)
-        counts = count_records(session, records, keys, request)
-    else:
-        # Of the text itself, which is read again only to explain a refusal.
-        records = validate_records(session, relation, request)
-        counts = _pair_counts(PackedPairStore(session, coded.keys, coded.pairs), coded.repeats)
-    # Lines that the CSV reader skipped are known only once they were scanned.
-    malformed = counts.left_out.get(UNPARSABLE, 0) + relation.skipped(session)
+    # Of text alone: it is parsed into a table.
+    with steps_of_work(READING, 0.0, 0.5, QUERY):
+        records, rules = validate_records(session, relation, request, parse=True), request.rules
+    keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, records.places)
+    counts = count_records(session, records, keys, request)
+    # Malformed lines are known only once they were scanned.
+    malformed = counts.left_out.get(UNPARSABLE, 0) + relation.skipped()
     left_out = counts.left_out | {UNPARSABLE: malformed}
     return CountResult(request, records, replace(counts, left_out=left_out))
 

@@ -124,6 +124,8 @@ _NOTHING = {
 
 
 def _hint(session: Session, source: ValidatedRecords, request: ReadRequest, worst: int) -> str:
+    if worst == UNPARSABLE:
+        return "" if source.text is None else source.text.hint()
     if worst == NO_VALUE:
         return _value_hint(session, source, request)
     if worst == NO_TIME:

@@ -6,26 +6,29 @@ Names of columns are shown only where they cannot be records themselves.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from hexveil.base.errors import ColumnError, InputError
 from hexveil.base.work_share import COUNTING, QUERY, READING, steps_of_work
-from hexveil.records.duckdb.expressions import literal
 from hexveil.records.duckdb.formats.json_documents import document_schema
+from hexveil.records.duckdb.formats.typed_fields import TypedFields
 from hexveil.records.sources.columns import (
     ColumnRef,
+    ColumnType,
     Schema,
     all_names,
     resolve,
     resolve_location,
 )
-from hexveil.records.sources.headers import MARKS, FirstLine, is_confirmed
+from hexveil.records.sources.headers import MARKS, is_confirmed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from hexveil.records.duckdb.formats.delimited_text import TextSource
     from hexveil.records.duckdb.session import Session
+    from hexveil.records.sources.record_format import RecordFormat
 
 T = TypeVar("T")
 
@@ -50,8 +53,8 @@ class Relation:
         What the columns hold.
     documents : bool
         Whether each row is one JSON document.
-    skips : bool
-        Whether malformed lines are missing from the rows; `skipped` then counts them.
+    text : TextSource or None
+        The files of delimited text, whose malformed lines are missing from the rows.
     select_files : function, or None
         The SELECT of the rows of some of the files, by their paths; None for a table.
     respelled : frozenset of str
@@ -60,9 +63,6 @@ class Relation:
     configured : collection of str
         Names of the configured columns. The names in a text file are shown only if some of
         these are among them.
-    headers : tuple of (str, FirstLine)
-        Path and first line of each file of delimited text; a file that is listed twice is twice
-        in it.
     one_schema : bool
         Whether all files declare the same columns in the same order: Parquet files alone.
     load : function, or None
@@ -73,11 +73,10 @@ class Relation:
     query: str
     schema: Schema
     documents: bool = False
-    skips: bool = False
+    text: TextSource | None = None
     select_files: Callable[[Sequence[str]], str] | None = None
     respelled: frozenset[str] = frozenset()
     configured: Collection[str] = ()
-    headers: tuple[tuple[str, FirstLine], ...] = ()
     one_schema: bool = False
     load: Callable[[Sequence[str] | None], None] | None = None
 
@@ -87,23 +86,22 @@ class Relation:
             with steps_of_work(READING, 0.0, 0.5, QUERY), steps_of_work(COUNTING, 0.0, 0.5, QUERY):
                 self.load(paths)
 
-    def skipped(self, session: Session, paths: Sequence[str] | None = None) -> int:
-        """Return how many malformed lines the scans so far skipped, each counted once.
+    def skipped(self, paths: Sequence[str] | None = None) -> int:
+        """Return how many malformed lines the last scans skipped, of all files or of some."""
+        return 0 if self.text is None else self.text.skipped(paths)
 
-        Of all files, or of some.
+    def in_types(self, used: Sequence[tuple[str, ColumnRef]], written: RecordFormat) -> Relation:
+        """Return delimited text with typed columns beside those of numbers and times.
+
+        What is read from a table by now stays as it is.
         """
-        # Files that were read without the engine's reader have no malformed line.
-        if not self.skips or not session.has_table("reject_errors"):
-            return 0
-        selected = "" if paths is None else ", ".join(literal(path) for path in paths)
-        query = (
-            # Distinct: each scan of a file reports its bad lines anew, and a line may have several
-            # errors.
-            "SELECT count(DISTINCT (s.file_path, e.line)) FROM reject_errors e "
-            "JOIN reject_scans s USING (scan_id, file_id)"
-            + (f" WHERE s.file_path IN ({selected})" if selected else "")
-        )
-        return int(str(session.rows(query)[0][0]))
+        if self.text is None or self.query != self.text.query():
+            return self
+        fields = TypedFields.of_roles(used, written)
+        names = fields.numbers if fields.time is None else {*fields.numbers, fields.time}
+        columns = tuple(dict.fromkeys(ref.column for _, ref in used))
+        schema = self.schema | {name: ColumnType("text", typed=True) for name in names}
+        return replace(self, query=self.text.query(columns, fields), schema=schema)
 
     def find(self, session: Session, role: str, name: str) -> ColumnRef:
         """Return where a configured column is found."""
@@ -157,7 +155,7 @@ class Relation:
         confirmed = is_confirmed(names, self.configured)
         if not self.documents:
             # Parquet and tables declare their columns: their names are never records.
-            typed = not self.skips
+            typed = self.text is None
             hint = None if typed or confirmed else _unconfirmed_hint(len(names))
             return missing if hint is None else ColumnError(role, column, (), hint)
         closest = _closest_key(column, names) if confirmed else ()
@@ -170,7 +168,7 @@ def _unconfirmed_hint(number: int) -> str:
     marks = " ".join(repr(mark) for mark in MARKS)
     return (
         f"{count} found, whose names are not shown, for the first line may be a record; check that "
-        f"it is a header, separated by one of {marks}."
+        f"it is a header, separated by one of {marks} or by spaces."
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import duckdb
 import numpy as np
@@ -59,6 +59,16 @@ def memory_size(memory: str) -> float:
     return float(match[1]) * 1000 ** ("KMGT".index(match[2][0].upper()) + 1) if match else 0.0
 
 
+class RecordStream(Protocol):
+    """A stream of records by Arrow's interface: how much is read, and why it ended early."""
+
+    failure: InputError | None
+    share: float
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a new stream."""
+
+
 class Session:
     """PRIVATE. A connection for one reading, to be used in a `with` statement.
 
@@ -89,6 +99,7 @@ class Session:
             self._close = opened.pop_all().close
         self._pixels: dict[int, PixelLookup] = {}
         self._functions: set[str] = set()
+        self._streams: list[RecordStream] = []
         self.sortable = int(self.memory * SORTABLE_PER_BYTE)
         """Integers that may be sorted in memory at once."""
 
@@ -109,6 +120,11 @@ class Session:
     def register(self, name: str, table: pa.Table | pa.RecordBatchReader) -> None:
         """Give a table in memory a name in queries."""
         self._translate_errors(lambda: self._connection.register(name, table))
+
+    def register_stream(self, name: str, stream: RecordStream) -> None:
+        """Give a stream of records a name in queries, each of which reads it anew."""
+        self._translate_errors(lambda: self._connection.register(name, stream))
+        self._streams.append(stream)
 
     def forget(self, name: str) -> None:
         """Remove the name of a table in memory, which frees it."""
@@ -195,13 +211,24 @@ class Session:
 
     def _translate_errors(self, work: Callable[[], T]) -> T:
         """Run work of the engine: failures translated, interruptions immediate."""
-        return _translate_errors(
-            lambda: interruptible_queries.run(
-                work,
-                self._connection.interrupt,
-                self._connection.query_progress if self._tells_share else None,
+        try:
+            return _translate_errors(
+                lambda: interruptible_queries.run(
+                    work,
+                    self._connection.interrupt,
+                    self._percent_done if self._tells_share else None,
+                )
             )
-        )
+        except HexveilError as error:
+            # What a stream says of its files is known here alone: the engine has it as text.
+            failure = next((one.failure for one in self._streams if one.failure), error)
+        raise failure
+
+    def _percent_done(self) -> float:
+        """Return how much of a query is done; below 0 where nobody knows."""
+        # Of a stream the engine does not know how long it is.
+        read = (100.0 * stream.share for stream in self._streams[-1:])
+        return max(self._connection.query_progress(), *read, -1.0)
 
     def _execute(self, query: str) -> duckdb.DuckDBPyConnection:
         return self._translate_errors(lambda: self._connection.execute(query))

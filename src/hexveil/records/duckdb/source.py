@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.expressions import file_list, literal, select_without
 from hexveil.records.duckdb.formats.column_types import check_names, typed_schema
+from hexveil.records.duckdb.formats.delimited_text import TextFile, TextSource
 from hexveil.records.duckdb.formats.json_documents import (
     document_schema,
     merge_schemas,
@@ -23,8 +23,8 @@ from hexveil.records.duckdb.formats.parquet_files import open_parquet
 from hexveil.records.duckdb.formats.vehicle_positions import SCHEMA, PositionTable
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.sources.columns import ColumnType, Schema
-from hexveil.records.sources.common_columns import uncommon_columns
-from hexveil.records.sources.headers import FirstLine, first_line
+from hexveil.records.sources.common_columns import uncommon_columns, used_names
+from hexveil.records.sources.headers import duplicates, first_line
 from hexveil.records.sources.record_format import PLAIN
 from hexveil.records.sources.source_files import (
     Files,
@@ -90,7 +90,7 @@ def open_source(
     if isinstance(source, MemoryTable):
         return _open_table(session, source.data)
     if source.kind == "csv":
-        return _open_csv(source, configured, record_format)
+        return _open_csv(session, source, configured, record_format)
     if source.kind == "json":
         return _open_json(session, source, configured, record_format)
     if source.kind == "gtfs-realtime":
@@ -106,52 +106,32 @@ def _open_table(session: Session, table: pa.Table) -> Relation:
 
 
 def _open_csv(
-    source: Files, configured: Collection[str], record_format: RecordFormat | None
+    session: Session,
+    source: Files,
+    configured: Collection[str],
+    record_format: RecordFormat | None,
 ) -> Relation:
-    headers = [_header(path, source.paths) for path in source.paths]
-    columns = [dict.fromkeys(sorted(header.fields), "text") for header in headers]
+    declared = record_format or PLAIN
+    headers = {p: first_line(p, source.paths, declared) for p in dict.fromkeys(source.paths)}
+    # What stands in two columns of one name that nobody asks for is nobody's concern.
+    twice = {path: duplicates(header.fields) for path, header in headers.items()}
+    names = [
+        [name for name in headers[path].fields if name and name not in twice[path]]
+        for path in source.paths
+    ]
+    columns = [dict.fromkeys(sorted(file_names), "text") for file_names in names]
     uncommon = uncommon_columns(source, columns, configured, record_format)
-    # One scan per header, as the columns of a scan are told by position.
-    layouts: dict[FirstLine, list[str]] = {}
-    for path, header in zip(source.paths, headers, strict=True):
-        layouts.setdefault(header, []).append(path)
-
-    def select_files(paths: Sequence[str]) -> str:
-        selected = [(header, [p for p in alike if p in paths]) for header, alike in layouts.items()]
-        return " UNION ALL BY NAME ".join(
-            _csv_scan(h, alike, uncommon.intersection(h.fields)) for h, alike in selected if alike
-        )
-
-    names = (name for header in headers for name in header.fields if name not in uncommon)
-    schema: Schema = {name: ColumnType("text") for name in names}
+    schema: Schema = {
+        name: ColumnType("text") for one in names for name in one if name not in uncommon
+    }
+    for path in source.paths:
+        used = used_names([name for name in headers[path].fields if name], configured)
+        check_names(partial(safe_path, path, source.paths), used, show_names=False)
+    files = tuple(TextFile(path, headers[path], declared) for path in source.paths)
+    text = TextSource(session, files, tuple(used_names(schema, configured)))
     return Relation(
-        select_files(source.paths),
-        schema,
-        skips=True,
-        select_files=select_files,
-        configured=configured,
-        headers=tuple(zip(source.paths, headers, strict=True)),
+        text.query(), schema, text=text, select_files=text.select, configured=configured
     )
-
-
-def _csv_scan(header: FirstLine, paths: Sequence[str], excluded: Collection[str] = ()) -> str:
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.fields)
-    return (
-        f"{select_without(excluded)} FROM "
-        f"read_csv({file_list(paths)}, columns={{{columns}}}, auto_detect=false, "
-        f"""header=true, delim={literal(header.mark)}, quote='"', escape='"', """
-        # Every bad line is stored, to be counted; a limit would count some and drop the rest
-        # unseen.
-        "hive_partitioning=false, null_padding=false, ignore_errors=true, store_rejects=true, "
-        "rejects_limit=0)"
-    )
-
-
-def _header(path: str, among: Sequence[str]) -> FirstLine:
-    """Return the separator and the column names of a CSV file, from its first line alone."""
-    header = first_line(path, among)
-    check_names(partial(safe_path, path, among), header.fields, show_names=False)
-    return header
 
 
 def _open_json(

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
 from hexveil.records.duckdb.canonical_ids import canonical_id
-from hexveil.records.duckdb.delimited.parsed_records import create_parsed, declarations
 from hexveil.records.duckdb.expressions import (
     Instant,
     JsonFields,
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from hexveil.model.public_metadata import ValueLattice
+    from hexveil.records.duckdb.formats.delimited_text import TextSource
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
     from hexveil.records.read_request import ReadRequest
@@ -99,6 +99,8 @@ class ValidatedRecords:
     twins : tuple of str
         Columns of `query` and `raw`, of whole numbers whose text is the user or a label:
         `whole_user_id`, `whole_raw_label0` and so on.
+    text : TextSource or None
+        The files of delimited text, which know why lines are malformed.
     """
 
     query: str
@@ -111,6 +113,7 @@ class ValidatedRecords:
     twins: tuple[str, ...] = ()
     naive: bool = False
     clocked: str = ""
+    text: TextSource | None = None
 
 
 def validate_records(
@@ -133,18 +136,11 @@ def validate_records(
         If a configured column is missing or of a type that cannot be used.
     """
     raw = _RawColumns(session, relation, request)
-    columnar = not (relation.documents or relation.skips)
+    columnar = not (relation.documents or relation.text)
     if parse and not columnar:
-        if relation.headers:
-            create_parsed(
-                session,
-                relation,
-                PARSED,
-                declarations(raw.used, request),
-                lambda typed: _RawColumns(session, typed, request).parsed,
-            )
-        else:
-            session.run(f"CREATE OR REPLACE TEMP TABLE {PARSED} AS {raw.parsed}")
+        if relation.text is not None:
+            raw = _RawColumns(session, relation.in_types(raw.used, request.format), request)
+        session.run(f"CREATE OR REPLACE TEMP TABLE {PARSED} AS {raw.parsed}")
         raw.parsed, columnar = f"SELECT * FROM {PARSED}", True
     timed = request.columns.time is not None
     local = timed and request.rules.clock is not None
@@ -161,7 +157,7 @@ def validate_records(
     names = tuple(f"place{i}" for i in range(len(places)))
     return ValidatedRecords(
         query, raw.parsed, names, timed, local, bool(raw.labels), columnar, raw.twins, naive,
-        raw.query,
+        raw.query, relation.text,
     )  # fmt: skip
 
 
@@ -189,7 +185,7 @@ def scan_once(session: Session, relation: Relation, requests: Sequence[ReadReque
         As `validate_records`.
     """
     relation.load_files()
-    if not (relation.documents or relation.skips):
+    if not (relation.documents or relation.text):
         return relation
     columns = "*"
     if not relation.documents:
@@ -198,8 +194,7 @@ def scan_once(session: Session, relation: Relation, requests: Sequence[ReadReque
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {SCANNED} AS SELECT {columns} FROM ({relation.query})"
     )
-    # Without first lines: the rows are text by now, and no file is read again.
-    return replace(relation, query=f"SELECT * FROM {SCANNED}", headers=(), load=None)
+    return replace(relation, query=f"SELECT * FROM {SCANNED}", load=None)
 
 
 def key_column(name: str, twins: Collection[str]) -> str:

@@ -40,7 +40,7 @@ from hexveil.records.sources.versions import Versions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-FORMAT = 3
+FORMAT = 4
 """To be raised whenever equal queries make other tables, or a head has other fields."""
 HEAD, TABLE = ".entry", ".pairs"
 CACHE_CHANGED = "the cache folder was changed by somebody else while it was read; run again."

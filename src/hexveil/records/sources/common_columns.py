@@ -9,7 +9,7 @@ from hexveil.records.sources.headers import is_confirmed
 from hexveil.records.sources.source_files import Files, safe_path
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from hexveil.records.sources.record_format import RecordFormat
 
@@ -60,17 +60,29 @@ def uncommon_columns(
 
 
 def _used(columns: Columns, configured: Collection[str]) -> Columns:
-    """Return the columns of a file that are configured, or that contain or split one that is."""
-    return {
-        column: kind
-        for column, kind in columns.items()
+    """Return the columns of a file that are used."""
+    used = used_names(columns, configured)
+    return {column: kind for column, kind in columns.items() if column in used}
+
+
+def used_names(columns: Iterable[str], configured: Collection[str]) -> list[str]:
+    """Return the columns that are configured, or that contain or split one that is.
+
+    Examples
+    --------
+    >>> used_names(["bus", "line", "at/coordinates/0"], {"bus", "at"})
+    ['bus', 'at/coordinates/0']
+    """
+    return [
+        column
+        for column in columns
         if any(
             name == column
             or name.startswith(f"{column}.")
             or column.startswith((f"{name}/", f"{name}."))
             for name in configured
         )
-    }
+    ]
 
 
 def _different(

@@ -7,29 +7,38 @@ columns are among them, or they look like a header by the strict rule of `looks_
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import gzip
-import io
+import codecs
 import re
+from collections import Counter
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.records.sources.source_files import ZSTD, first_bytes, safe_path
+from hexveil.records.sources.record_format import PLAIN
+from hexveil.records.sources.source_files import read_bytes, safe_path
+from hexveil.records.sources.text_lines import (
+    SPACE,
+    as_text,
+    next_line,
+    single_spaces,
+    split_line,
+    whole_lines,
+)
 from hexveil.records.sources.vocabulary import is_known_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from hexveil.records.sources.record_format import RecordFormat
+
 MARKS = ",;\t|"
 """Separators of columns; the one that a first line has most of is taken."""
 MIN_KNOWN_NAMES = 2
 """Known names that a header must contain: a single one could stand in a record by chance."""
-_FIRST_BYTES = 1 << 20
-"""Bytes of a file packed by Zstandard in which its first lines are."""
+MANY_KNOWN_NAMES = 4
+"""Known names beside which names may hold small numbers, or be there twice."""
+FIRST_BYTES = 1 << 20
+"""Bytes of a file in which its first lines are."""
 _ROWS = 20
 """Rows below the first line that are compared with it."""
 
@@ -41,6 +50,8 @@ _DATUM = re.compile(
 """A number or a time as text."""
 _NAME = re.compile(r"[^\W\d]+([ ./:-][^\W\d]+)*( ?\([^\W\d]+(/[^\W\d]+)?\))?")
 """Words without digits, with an optional unit in brackets."""
+_NUMBERED_NAME = re.compile(r"(?!(\D*\d){3})[^\W\d]\w*([ ./:-]+\w+)*( ?\([^()]{0,12}\))?")
+"""Words with two digits at most: an id, or its end, could be one of more."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,6 +96,7 @@ def looks_like_header(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> b
 
     The strict rule: the fields are distinct words without digits (but for known names such as
     PM2.5), at least two of them are known names, and some column below holds only numbers or times.
+    Beside four known names a word may have two digits, a name be there twice, or be missing.
 
     Examples
     --------
@@ -94,11 +106,19 @@ def looks_like_header(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> b
     False
     >>> looks_like_header(["bus", "line", "driver"], [["kr7731", "north", "Ann"]])
     False
+    >>> looks_like_header(["id", "lat", "lon", "timestamp", "durP1"], [["7", "1", "2", "3", "4"]])
+    True
     """
-    # A record may well repeat a text, a header cannot.
+    n_known = len({name.casefold() for name in fields if is_known_name(name)})
+    # A record may well repeat a text, a header seldom.
     distinct = len({name.casefold() for name in fields}) == len(fields)
-    n_known = sum(map(is_known_name, fields))
     worded = all(is_known_name(name) or _NAME.fullmatch(name) for name in fields)
+    if n_known >= MANY_KNOWN_NAMES:
+        distinct = True
+        worded = all(
+            not name or is_known_name(name) or _NUMBERED_NAME.fullmatch(name)
+            for name in map(str.strip, fields)
+        )
     if not distinct or not worded or n_known < MIN_KNOWN_NAMES or looks_like_record(fields):
         return False
     # Malformed lines are no evidence for or against.
@@ -112,62 +132,97 @@ def _holds_data(column: Sequence[str]) -> bool:
     return bool(filled) and all(_DATUM.fullmatch(field) for field in filled)
 
 
-def first_line(path: str, among: Sequence[str] = ()) -> FirstLine:
-    """Return the separator and the fields of a CSV file's first line.
+def first_line(
+    path: str, among: Sequence[str] = (), record_format: RecordFormat = PLAIN
+) -> FirstLine:
+    """Return the separator and the fields of a CSV file's first line; some may be empty.
 
     `among` are all files of the source, for messages.
 
     Raises
     ------
     InputError
-        If it cannot be read, or does not name every column.
+        If it cannot be read, or names no column.
     """
-    parsed = _lines(path, 1)
-    if parsed is None or not parsed[1] or not parsed[1][0] or not all(parsed[1][0]):
-        raise _unnamed(safe_path(path, among), None if parsed is None else parsed[1])
-    return FirstLine(parsed[0], tuple(parsed[1][0]))
-
-
-def _unnamed(label: str, lines: Sequence[Sequence[str]] | None) -> InputError:
-    """Return the error of a file without column names in its first line."""
-    if lines is None:
-        return InputError(f"source: {label} is not a readable CSV file in UTF-8.")
+    mark, lines = _lines(path, 1, among, record_format)
+    label = safe_path(path, among)
     if not lines or not any(lines[0]):
-        return InputError(f"source: the file {label} has no line of column names.")
-    return InputError(f"source: the first line of {label} must name every column.")
+        raise InputError(f"source: the file {label} has no line of column names.")
+    fields = _decoded(lines[0])
+    if fields is None:
+        raise InputError(
+            f"source: the first line of {label} is not in UTF-8; if it is in Latin-1, add "
+            'encoding = "latin-1" (in [format], or --encoding latin-1).'
+        )
+    return FirstLine(mark, fields)
 
 
-def has_header(path: str) -> bool:
+def _decoded(fields: Sequence[bytes]) -> tuple[str, ...] | None:
+    """Return fields as text; None if one is not UTF-8."""
+    try:
+        return tuple(field.decode() for field in fields)
+    except UnicodeDecodeError:
+        return None
+
+
+def has_header(path: str, record_format: RecordFormat = PLAIN) -> bool:
     """Return whether the first line of a CSV file passes `looks_like_header`."""
-    parsed = _lines(path, 1 + _ROWS)
-    return parsed is not None and bool(parsed[1]) and looks_like_header(parsed[1][0], parsed[1][1:])
+    _, lines = _lines(path, 1 + _ROWS, (path,), record_format)
+    texts = [[field.decode(errors="replace") for field in line] for line in lines]
+    return bool(texts) and looks_like_header(texts[0], texts[1:])
 
 
-def _lines(path: str, number: int) -> tuple[str, list[list[str]]] | None:
-    """Return the separator and the fields of the first lines; None if the first is not text.
+def duplicates(fields: Iterable[str]) -> frozenset[str]:
+    """Return the names that several fields of a first line have, and that of none.
 
-    The error is not kept, not even as the context of ours: one about letters holds the records.
+    Examples
+    --------
+    >>> sorted(duplicates(["", "bus", "speed", "speed"]))
+    ['', 'speed']
     """
-    with (
-        contextlib.suppress(OSError, EOFError, UnicodeEncodeError, csv.Error),
-        _opened(path) as packed,
-        # More than these lines is decoded at once, and records may be malformed: they are counted.
-        io.TextIOWrapper(packed, "utf-8-sig", "surrogateescape", newline="") as text,
-    ):
-        header = text.readline()
-        # Of equal counts the first of MARKS; a line without any is a single column.
-        mark = max(MARKS, key=header.count)
-        text.seek(0)
-        lines = list(islice(csv.reader(text, delimiter=mark), number))
-        "".join(lines[0] if lines else ()).encode()  # fails if the line itself is not UTF-8
-        return mark, lines
-    return None
+    return frozenset(name for name, n in Counter(fields).items() if n > 1 or not name)
 
 
-def _opened(path: str) -> IO[bytes] | gzip.GzipFile:
-    if path.lower().endswith(ZSTD):
-        # Its reader cannot go back to the first line.
-        return io.BytesIO(first_bytes(path, _FIRST_BYTES))
-    if path.lower().endswith(".gz"):
-        return gzip.GzipFile(path)
-    return Path(path).open("rb")
+def _lines(
+    path: str, number: int, among: Sequence[str], record_format: RecordFormat
+) -> tuple[str, list[list[bytes]]]:
+    """Return the separator and the fields of the first lines, as they are split as records."""
+    data = read_bytes(path, among, FIRST_BYTES)
+    if record_format.encoding is None and _is_utf16(data):
+        raise InputError(
+            f"source: the file {safe_path(path, among)} seems to be in UTF-16; add encoding = "
+            '"utf-16" (in [format], or --encoding utf-16).'
+        )
+    text = b"".join(as_text([data], record_format)).removeprefix(codecs.BOM_UTF8)
+    quoted = record_format.quoted_newlines
+    blocks = whole_lines([text], FIRST_BYTES, quoted_newlines=quoted)
+    found: list[bytes] = []
+    for block, _ in blocks:
+        rest = block
+        # One by one, as a line end in quotes may end none.
+        while rest and len(found) < number:
+            line, rest = next_line(rest, quoted_newlines=quoted)
+            found += [line] if line else []
+    if not found:
+        return ",", []
+    mark = _separator(found[0])
+    if mark == SPACE:
+        found = [single_spaces(line).strip(b" ") for line in found]
+    # Quotes within fields tell of a first line that is none, which is refused by its fields.
+    return mark, [split_line(line, mark) or line.split(mark.encode()) for line in found]
+
+
+def _separator(header: bytes) -> str:
+    """Return the separator of a first line: what it has most of outside of quotes."""
+    outside = re.sub(rb'"[^"]*"', b"", header).decode("latin-1")
+    # Of equal counts the first of MARKS; a line without any is a single column.
+    mark = max(MARKS, key=outside.count)
+    return SPACE if mark not in outside and SPACE in outside.strip() else mark
+
+
+def _is_utf16(data: bytes) -> bool:
+    """Return whether a first line is in UTF-16: with its mark, or every other byte is zero."""
+    # Of the first line alone: what is in a record must not refuse a reading.
+    line = re.split(rb"[\r\n]", data, maxsplit=1)[0]
+    zeros = max(line[::2].count(0), line[1::2].count(0))
+    return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or zeros * 3 > len(line) > 1

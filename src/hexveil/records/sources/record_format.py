@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -14,6 +15,10 @@ FileColumns = Literal["same", "common"]
 _DIRECTIVES = frozenset("dmyYHIMSfpbBjz%")
 _DIRECTIVE = re.compile(r"%-?(.?)")
 _MAX_STEPS = 8
+_ENCODING = re.compile(r"utf-8(-sig)?|utf-16(-[bl]e)?|iso8859-\d+|cp125\d|koi8-[ru]")
+"""Encodings of which each letter is its own: but for UTF-16, a byte changes no other letter."""
+MIN_LINE, _LARGEST_NUMBER = 1_000, 10**9
+"""Bytes of a line that every limit allows."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,17 @@ class RecordFormat:
     file_columns : "same" or "common"
         Whether all files of a folder must have the same columns, or only the columns that all of
         them have are read. Columns that are used must be in all files either way.
+    encoding : str, optional
+        Encoding of delimited text, such as "latin-1", "windows-1252" or "utf-16"; by default
+        UTF-8. A record with a field that is no text in it counts as unparsable.
+    quoted_newlines : bool
+        Whether a line of delimited text may end within quotes and go on. Then an unbalanced quote
+        can take the records behind it along, up to `max_line` bytes: not for private presence.
+    max_line : int
+        Bytes of the longest line of delimited text; longer ones count as unparsable.
+    max_unpacking : int
+        How many times its size a packed file of delimited text may unpack to (100 MB are always
+        allowed); a file that exceeds it is refused.
 
     Raises
     ------
@@ -54,8 +70,13 @@ class RecordFormat:
     unit_suffix: str | None = None
     record_path: str | None = None
     file_columns: FileColumns = "same"
+    encoding: str | None = None
+    quoted_newlines: bool = False
+    max_line: int = 1_000_000
+    max_unpacking: int = 200
 
     def __post_init__(self) -> None:
+        self._check_text()
         if self.decimal not in (".", ","):
             raise InputError(f'decimal must be "." or ",", got {self.decimal!r}.')
         if self.file_columns not in get_args(FileColumns):
@@ -77,6 +98,26 @@ class RecordFormat:
                 f'"results" or "data.vehicles", got {self.record_path!r}.'
             )
 
+    def _check_text(self) -> None:
+        """Refuse fields about delimited text that are none; give each encoding its one name."""
+        if self.encoding is not None:
+            object.__setattr__(self, "encoding", _encoding_name(self.encoding))
+        if not isinstance(self.quoted_newlines, bool):
+            raise InputError(
+                f"quoted_newlines must be true or false, got {self.quoted_newlines!r}."
+            )
+        for name, least in (("max_line", MIN_LINE), ("max_unpacking", 1)):
+            number = getattr(self, name)
+            if (
+                isinstance(number, bool)
+                or not isinstance(number, int)
+                or not (least <= number < _LARGEST_NUMBER)
+            ):
+                raise InputError(
+                    f"{name} must be a whole number of at least {least}, and below "
+                    f"{_LARGEST_NUMBER}, got {number!r}."
+                )
+
     @property
     def record_steps(self) -> tuple[str, ...]:
         """Keys from a document to its records; none where each document is a record."""
@@ -91,8 +132,28 @@ class RecordFormat:
         """Return the declared fields as one line of text, injectively; "" where none is."""
         usual = RecordFormat.__dataclass_fields__
         return join_pairs(
-            {name: text for name, text in vars(self).items() if text != usual[name].default}
+            {
+                name: str(value)
+                for name, value in vars(self).items()
+                # What refuses a file makes no other records of it.
+                if value != usual[name].default and name != "max_unpacking"
+            }
         )
+
+
+def _encoding_name(encoding: object) -> str | None:
+    """Return the one name of an encoding, None for UTF-8; refuse what is none."""
+    if isinstance(encoding, str):
+        try:
+            name = codecs.lookup(encoding).name
+        except (LookupError, ValueError):
+            name = ""
+        if _ENCODING.fullmatch(name):
+            return None if name.startswith("utf-8") else name
+    raise InputError(
+        'encoding must be that of text, such as "latin-1", "windows-1252" or "utf-16", got '
+        f"{encoding!r}."
+    )
 
 
 def _directives(time_format: str) -> list[str]:

@@ -91,7 +91,7 @@ def inspect_schema(
         if isinstance(resolved, Files) and resolved.kind == "csv" and not trusted:
             # Each file by itself: the second day's export may lack the header of the first.
             for path in resolved.paths:
-                _refuse_doubtful(path, resolved.paths, known_columns)
+                _refuse_doubtful(path, resolved.paths, known_columns, record_format)
         feed = isinstance(resolved, Files) and resolved.kind == "gtfs-realtime"
         # The schema of a feed names its id, and columns that nobody asked for are not decoded.
         constant_ids = frozenset() if feed else _constant_ids(session, opened)
@@ -112,14 +112,18 @@ def _constant_ids(session: Session, relation: Relation) -> frozenset[str]:
     texts = (text(ref, document) for ref in refs.values())
     # Two rows at least: a single record is of one vehicle, whatever its columns are.
     tests = ", ".join(f"min({one}) = max({one}) AND count({one}) > 1" for one in texts)
-    row = session.rows(f"SELECT {tests} FROM ({relation.query})")[0]
+    columns = sorted({ref.column for ref in refs.values()})
+    query = relation.query if relation.text is None else relation.text.query(columns)
+    row = session.rows(f"SELECT {tests} FROM ({query})")[0]
     return frozenset(name for name, constant in zip(refs, row, strict=True) if constant)
 
 
-def _refuse_doubtful(path: str, among: Sequence[str], known_columns: Collection[str]) -> None:
+def _refuse_doubtful(
+    path: str, among: Sequence[str], known_columns: Collection[str], record_format: RecordFormat
+) -> None:
     """Refuse a CSV file if its first line may be a record."""
-    fields = first_line(path, among).fields
-    if not is_confirmed(fields, known_columns) and not has_header(path):
+    fields = first_line(path, among, record_format).fields
+    if not is_confirmed(fields, known_columns) and not has_header(path, record_format):
         label = safe_path(path, among)
         raise InputError(
             f"source: the first line of {label} may be a record, so none of it is shown "

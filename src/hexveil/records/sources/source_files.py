@@ -34,6 +34,7 @@ _SUFFIXES: dict[str, FileKind] = {
     ".pq": "parquet",
     ".csv": "csv",
     ".tsv": "csv",
+    ".txt": "csv",
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
@@ -43,6 +44,8 @@ _SUFFIXES: dict[str, FileKind] = {
 }
 _SHARED_SUFFIXES = (".pbf", ".bin")
 """Endings that other programs use, too: in a folder of other records these are no records."""
+_NOTES = (".txt", ".txt.gz", ".txt.zst")
+"""Endings of delimited text that notes have, too: in a folder of other records these are none."""
 MEMORY_NAME = "in-memory table"
 FRAME_NAME = "Spark DataFrame"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -284,6 +287,7 @@ def _matching_files(name: str) -> list[str]:
                 f"source: the folder {name!r} holds no Parquet, CSV or JSON file, and no GTFS-"
                 "Realtime feed; name the folder or file that does."
             )
+        paths = [p for p in paths if not p.lower().endswith(_NOTES)] or paths
         records = [p for p in paths if not p.lower().removesuffix(".gz").endswith(_SHARED_SUFFIXES)]
         others = any(_kind(Path(p)) != "gtfs-realtime" for p in records)
         return sorted(records if others else paths)
@@ -329,8 +333,8 @@ def _files(label: str, paths: list[str], *, enumerated: bool, unpack: bool) -> F
         if kind is None:
             raise InputError(
                 f"source: {safe_path(path, paths)} is not a kind of file that is read; use "
-                ".parquet, .csv, .csv.gz, .csv.zst, .json, .jsonl or .ndjson, or .pb for "
-                "GTFS-Realtime."
+                ".parquet, .csv, .tsv or .txt (also .csv.gz, .csv.zst), .json, .jsonl or .ndjson, "
+                "or .pb for GTFS-Realtime."
             )
         kinds.add(kind)
         _check_name(path)
@@ -362,10 +366,11 @@ def _check_filled(path: str, among: Sequence[str]) -> None:
 def check_compressed(path: str, among: Sequence[str]) -> None:
     """Refuse a packed file that is damaged.
 
-    Engines unpack without comparing checksums, so that a damaged file could become other records.
+    Engines unpack without comparing checksums, so that a damaged file could become other records;
+    delimited text is checked as it is read.
     `among` are all files of the source, for the message.
     """
-    if path.lower().endswith((".gz", ZSTD)):
+    if is_packed(path) and _kind(Path(path)) != "csv":
         _open_safely(path, among, lambda: _decompress(path))
 
 
@@ -396,11 +401,16 @@ def read_bytes(path: str, among: Sequence[str], size: int) -> bytes:
 
 def first_bytes(path: str, size: int) -> bytes:
     """Return the first bytes of a file, unpacked if its name says that it is packed."""
-    if path.lower().endswith((".gz", ZSTD)):
+    if is_packed(path):
         with open_packed(path) as compressed:
             return compressed.read(size) or b""
     with Path(path).open("rb") as file:
         return file.read(size)
+
+
+def is_packed(path: str) -> bool:
+    """Return whether a file is packed by its name."""
+    return path.lower().endswith((".gz", ZSTD))
 
 
 def open_packed(path: str) -> gzip.GzipFile | pa.NativeFile:

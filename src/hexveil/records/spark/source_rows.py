@@ -138,21 +138,17 @@ def _open_files(
     records = validate_records(
         session, replace(relation, query=f"SELECT * FROM {RECORDS}"), request
     )
-    scans = [_scan(session, relation, path) for path in source.paths]
+    scans = [_scan(relation, path) for path in source.paths]
     rows = from_arrow(spark, pa.table({"scan": pa.array(scans, pa.string())}))
     rows = rows.repartition(len(scans))
-    task_input = TaskInput("files", memory, relation.skips)
+    task_input = TaskInput("files", memory, relation.text is not None)
     by_file = ScanRows(rows, dict(zip(source.paths, scans, strict=True)))
     return TaskRecords(rows, task_input, records, len(scans), relation, by_file, relation)
 
 
-def _scan(session: Session, relation: Relation, path: str) -> str:
-    """Return the query of one file, with the columns that it lacks and others have."""
+def _scan(relation: Relation, path: str) -> str:
+    """Return the query of a file of documents, or how one of text is read."""
+    if relation.text is not None:
+        return relation.text.stream([path]).pack()
     assert relation.select_files is not None  # noqa: S101  every relation of files has parts
-    scan = relation.select_files([path])
-    if relation.documents:
-        return scan
-    types = session.types(scan)
-    missing = [name for name in relation.schema if name not in types]
-    nulls = "".join(f", CAST(NULL AS VARCHAR) AS {identifier(name)}" for name in missing)
-    return f"SELECT *{nulls} FROM ({scan})"
+    return relation.select_files([path])

@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.records.bin_number import bin_number
 from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.formats.delimited_text import TextStream
 from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
-from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
 
@@ -59,13 +59,13 @@ class TaskInput:
         open a file each, in a column `scan`.
     memory : str
         What DuckDB may use in a task.
-    skips : bool
-        Whether malformed lines are missing from the records, and counted apart.
+    is_text : bool
+        Whether files are delimited text: in place of a query stands how one is read.
     """
 
     feed: Feed
     memory: str
-    skips: bool = False
+    is_text: bool = False
 
 
 @dataclass(frozen=True)
@@ -261,29 +261,34 @@ def _run_query(
 ) -> Batches:
     """Yield the result of a query on a task's records, with the columns of `schema` if given."""
     with _Session(task_input.memory) as session:
-        query, n_scans = statement(session), 0
-        for _ in _feed(session, task_input, batches):
+        query, malformed = statement(session), 0
+        for stream in _feed(session, task_input, batches):
             for batch in session.stream(query):
                 yield batch if schema is None else _conform(batch, schema)
-            n_scans += 1
-        if task_input.skips and n_scans:
-            # After all scans, which fill the engine's table of rejected lines.
-            skipped = Relation("", {}, skips=True).skipped(session)
-            yield from _reject_rows(schema or _REASONS, {UNPARSABLE: skipped})
+            malformed += 0 if stream is None else sum(stream.found.malformed.values())
+        yield from _reject_rows(schema or _REASONS, {UNPARSABLE: malformed})
 
 
 _REASONS = pa.schema([("reject_reason", pa.int32()), ("n", pa.int64()), ("note", pa.string())])
 
 
-def _feed(session: Session, task_input: TaskInput, batches: Batches) -> Iterator[None]:
-    """Make the task's records available to the session, one input after another."""
+def _feed(session: Session, task_input: TaskInput, batches: Batches) -> Iterator[TextStream | None]:
+    """Make the task's records available to the session, one input after another.
+
+    Of delimited text the stream is yielded, which counts malformed lines.
+    """
     if task_input.feed == "files":
         for batch in batches:
             for scan in batch["scan"].to_pylist():
-                session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {scan}")
-                yield
+                if task_input.is_text:
+                    stream = TextStream.unpack(scan, session.memory)
+                    session.register_stream(RECORDS, stream)
+                    yield stream
+                else:
+                    session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {scan}")
+                    yield None
     elif _register(session, batches if task_input.feed == "columns" else _unpack_tables(batches)):
-        yield
+        yield None
 
 
 def _register(session: Session, batches: Batches) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.report import page_text
+from hexveil.report.accuracy_text import describe_one_number
 from hexveil.report.cell_differences import ComparableNumbers
 from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView, format_rounded_up
@@ -155,6 +156,11 @@ def render_columns(
     chart = draw(page_columns[0].table, leading_view)
     origin = describe_origin(table, manifest)
     values |= frame_values(origin, manifest, data, chart, context, description, files)
+    values["one_number"] = [
+        f"{column}: {text}"
+        for column, (_, own) in columns.items()
+        for text in describe_one_number(own)
+    ]
     return render_template("report.html", values)
 
 

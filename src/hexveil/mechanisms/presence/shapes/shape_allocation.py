@@ -192,6 +192,12 @@ class ShapeAllocation:
         )
         return np.asarray(outputs[name][0][n_bins:])
 
+    def measured_place(self, outputs: Outputs) -> Ints:
+        """Return the bin of each fine bin in the finest release of the pooled shape."""
+        if self.form.n_narrow:
+            return np.asarray(outputs[WIDE_BINS][0][self.form.n_wide :])
+        return self._density.wide_place(self.form.n_wide)
+
     def noisy_bins(self, outputs: Outputs) -> Floats:
         """Return the noisy weights of bins in use, in units; shape (n_cells, n_used)."""
         noisy = outputs[CELL_BINS][0].reshape(-1, self.n_bins)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.distribution.shape_statistics import between_cells
 from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
 from hexveil.mechanisms.distribution.tilted_shapes import TiltFit, legendre_terms, tilt
 from hexveil.mechanisms.presence.contribution import PARTS
@@ -59,6 +60,10 @@ class ShapeMap(ReadOnlyArrays):
         Statistics and their 95 % intervals, in their own units.
     weight_noisy : ndarray of float, shape (n_cells,)
         Sum of the noisy bins, which may be negative: sums over cells are unbiased.
+    error : ndarray of float, shape (n_cells, n_columns)
+        Expected absolute errors, with half a fine bin in those of quantiles.
+    between : ndarray of float, shape (n_columns,)
+        Standard deviation of each statistic between open cells; NaN without any.
     """
 
     is_open: NDArray[np.bool_]
@@ -69,6 +74,8 @@ class ShapeMap(ReadOnlyArrays):
     low: Floats
     high: Floats
     weight_noisy: Floats
+    error: Floats
+    between: Floats
 
 
 def decode_shapes(
@@ -83,17 +90,19 @@ def decode_shapes(
     is_open, threshold = plan.prices(outputs) > 0, plan.threshold(bins.shape[1])
     if threshold is not None:
         is_open &= np.rint(weight * PARTS) >= threshold
-    columns = np.full((3, weight.size, len(statistics.columns)), np.nan)
+    columns = np.full((4, weight.size, len(statistics.columns)), np.nan)
+    between = np.full(len(statistics.columns), np.nan)
     if is_open.any():
         shares = plan.pooled_shares(outputs)
         own = [group[is_open] for group in groups]
         noise = law.number_deviation / PARTS
         fit = fit_cells(shares, bins[is_open], plan.cell_place(outputs), noise, own)
-        columns[:, is_open] = _with_intervals(shares, fit, statistics)
+        place = plan.measured_place(outputs)
+        columns[:, is_open], between = _with_intervals(shares, fit, statistics, place)
     least = None if threshold is None else threshold / PARTS
     ends = weight_interval(weight, law, bins.shape[1], least)
-    shown = (np.where(is_open, one, np.nan) for one in (np.maximum(weight, 0.0), *ends))
-    return ShapeMap(is_open, *shown, *columns, np.where(is_open, weight, np.nan))
+    shown = [np.where(is_open, one, np.nan) for one in (np.maximum(weight, 0.0), *ends, weight)]
+    return ShapeMap(is_open, *shown[:3], *columns[:3], shown[3], columns[3], between)
 
 
 def fit_cells(
@@ -158,8 +167,10 @@ def _lowest(noisy: Floats, threshold: float, n_bins: int, law: MapNoise) -> Floa
     return np.asarray(low)
 
 
-def _with_intervals(shares: Floats, fit: TiltFit, statistics: ShapeStatistics) -> Floats:
-    """Return estimates, lower and upper ends, shape (3, n_cells, n_columns)."""
+def _with_intervals(
+    shares: Floats, fit: TiltFit, statistics: ShapeStatistics, place: Ints
+) -> tuple[Floats, Floats]:
+    """Return estimates, ends and errors, shape (4, n_cells, n_columns); and spreads of cells."""
     terms = legendre_terms(shares, fit.alpha.shape[1])
     # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
     normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, terms.shape[1]))
@@ -169,11 +180,15 @@ def _with_intervals(shares: Floats, fit: TiltFit, statistics: ShapeStatistics) -
         around = np.einsum("ckl,dl->dck", np.linalg.cholesky(own.covariance), normal)
         middle = statistics.of(tilt(shares, terms, own.alpha))
         drawn = statistics.of(tilt(shares, terms, own.alpha + around))
-        chunks.append(np.stack([middle, *np.quantile(drawn, (MISS / 2, 1 - MISS / 2), axis=0)]))
-    middle, low, high = np.concatenate(chunks, axis=1)
+        ends = np.quantile(drawn, (MISS / 2, 1 - MISS / 2), axis=0)
+        chunks.append(np.stack([middle, *ends, np.abs(drawn - middle).mean(axis=0)]))
+    middle, low, high, error = np.concatenate(chunks, axis=1)
+    # Intervals are inflated, expected errors are not.
+    error = error / INFLATION**0.5
+    between = between_cells(middle, error)
     least, largest = statistics.limits.T
     allowance = np.where(statistics.is_share, SHARE_ALLOWANCE, 0.0)
     # A middle outside its own draws' interval would be no estimate of it.
-    low = np.maximum(np.minimum(low, middle) - allowance, least)
-    high = np.minimum(np.maximum(high, middle) + allowance, largest)
-    return np.stack([middle, low, high])
+    low, high = statistics.to_bin_ends(np.minimum(low, middle), np.maximum(high, middle), place)
+    low, high = np.maximum(low - allowance, least), np.minimum(high + allowance, largest)
+    return np.stack([middle, low, high, np.hypot(error, statistics.half_bins)]), between

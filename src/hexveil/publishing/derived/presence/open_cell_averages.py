@@ -99,12 +99,16 @@ def average_open_cells(cells: OpenCells, group: Ints) -> CellNumbers:
     averaged = _average_sums(cells, cells.sums, group)
     # A lone cell keeps its interval.
     alone = np.bincount(group) == 1
-    own = (cells.number, cells.number - cells.low, cells.high - cells.number)
-    parts = (averaged.number, averaged.noise_low, averaged.noise_high)
-    zero = np.zeros_like(averaged.number)
+
+    def chosen(part: Floats, own: Floats | float = 0.0) -> Floats:
+        return np.where(alone, _add(group, np.broadcast_to(own, group.shape)), part)
+
     return CellNumbers(
-        *(np.where(alone, _add(group, one), part) for one, part in zip(own, parts, strict=True)),
-        *(np.where(alone, zero, part) for part in (averaged.bias_low, averaged.bias_high)),
+        chosen(averaged.number, cells.number),
+        chosen(averaged.noise_low, cells.number - cells.low),
+        chosen(averaged.noise_high, cells.high - cells.number),
+        chosen(averaged.bias_low),
+        chosen(averaged.bias_high),
         averaged.scale,
         "model",
     )

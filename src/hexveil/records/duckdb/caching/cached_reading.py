@@ -95,6 +95,9 @@ def has_mixed_columns(
     # Documents have no columns, and feeds all have the same.
     if len(paths) == 1 or select is None or source.kind not in ("parquet", "csv"):
         return False
+    if relation.text is not None:
+        used = relation.text.columns
+        return len({frozenset(used).intersection(f.header.fields) for f in relation.text.files}) > 1
     if relation.one_schema:
         return False
     types = session.types(relation.query)
@@ -229,7 +232,7 @@ class _CachedReading:
         self._show_records(paths)
         records = self._query.undated if records is None else records
         counts = count_records(self._session, records, self._query.grouping, self._request)
-        malformed = self._relation.skipped(self._session, paths)
+        malformed = self._relation.skipped(paths)
         left_out = counts.left_out | {UNPARSABLE: counts.left_out.get(UNPARSABLE, 0) + malformed}
         return replace(counts, left_out=left_out)
 

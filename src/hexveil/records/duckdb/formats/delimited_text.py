@@ -1,0 +1,362 @@
+"""Delimited text as a stream of Arrow that the engine reads, anew for each scan.
+
+Fields are text, byte for byte. A field that is used must be UTF-8, else its record is malformed.
+Of malformed lines nothing is kept but their number, of a file nothing but a few blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from hexveil.base.arrow_numbers import to_arrow
+from hexveil.base.errors import InputError
+from hexveil.records.duckdb.formats.typed_fields import TypedFields
+from hexveil.records.sources.headers import FIRST_BYTES, FirstLine
+from hexveil.records.sources.record_format import RecordFormat
+from hexveil.records.sources.source_files import unpacked_size
+from hexveil.records.sources.text_lines import (
+    decoded_text,
+    is_simple,
+    sort_lines,
+    split_line,
+    whole_lines,
+    without_header,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from hexveil.records.duckdb.session import Session
+
+    Columns = dict[str, pa.ChunkedArray]
+
+_LARGEST_BLOCK, _SMALLEST_BLOCK = 1 << 22, 1 << 19
+_BLOCKS_IN_MEMORY = 128
+"""Blocks that the memory limit has room for: of one there are several forms at once."""
+_NOTHING = "nothing"
+"""Column of a stream without any."""
+_PARSED_AT_ONCE = 1 << 20
+"""Bytes of a block that are parsed at once: what is made of them stays in a processor's memory."""
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file of delimited text, with all that tells how it is read."""
+
+    path: str
+    header: FirstLine
+    format: RecordFormat
+
+
+@dataclass
+class LineCounts:
+    """What scans found of lines that are malformed.
+
+    Attributes
+    ----------
+    malformed : dict of str to int
+        Lines of each file that the last scan left out, by its path.
+    undecoded, unbalanced : bool
+        Whether some were no text, or had a quote that does not end.
+    """
+
+    malformed: dict[str, int] = field(default_factory=dict)
+    undecoded: bool = False
+    unbalanced: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class TextSource:
+    """PRIVATE. Files of delimited text, for the queries of a session.
+
+    Attributes
+    ----------
+    session : Session
+    files : tuple of TextFile
+        A file that is listed twice is twice in it.
+    columns : tuple of str
+        The columns that are read.
+    """
+
+    session: Session
+    files: tuple[TextFile, ...]
+    columns: tuple[str, ...]
+    _found: LineCounts = field(default_factory=LineCounts)
+    _names: dict[object, str] = field(default_factory=dict)
+
+    def select(self, paths: Collection[str]) -> str:
+        """Return the SELECT of the records of some files."""
+        return self.query(paths=paths)
+
+    def query(
+        self,
+        columns: Sequence[str] | None = None,
+        typed: TypedFields | None = None,
+        paths: Collection[str] | None = None,
+    ) -> str:
+        """Return the SELECT of records, by default of all files and the columns that are used."""
+        key = None if paths is None else frozenset(paths), tuple(columns or ()), typed
+        if key not in self._names:
+            name = self._names[key] = f"delimited_text_{len(self._names)}"
+            self.session.register_stream(name, self.stream(paths, columns, typed))
+        return f"SELECT * FROM {self._names[key]}"
+
+    def stream(
+        self,
+        paths: Collection[str] | None = None,
+        columns: Sequence[str] | None = None,
+        typed: TypedFields | None = None,
+    ) -> TextStream:
+        """Return the records of some files as a stream; see `query`."""
+        chosen = [file for file in self.files if paths is None or file.path in paths]
+        names = self.columns if columns is None else columns
+        return TextStream(chosen, names, self.session.memory, typed, self._found)
+
+    def skipped(self, paths: Collection[str] | None = None) -> int:
+        """Return how many malformed lines the last scans of files found."""
+        listed = [file.path for file in self.files if paths is None or file.path in paths]
+        return sum(self._found.malformed.get(path, 0) for path in listed)
+
+    def hint(self) -> str:
+        """Return the declaration that malformed lines may lack; nothing of a line is shown."""
+        declared = self.files[0].format
+        if self._found.undecoded and declared.encoding is None:
+            return (
+                '; some are not in UTF-8: if the file is in Latin-1, add encoding = "latin-1" (in '
+                "[format], or --encoding latin-1)"
+            )
+        if self._found.unbalanced and not declared.quoted_newlines:
+            return (
+                "; some have a quote that does not end: if quoted texts hold line ends, add "
+                "quoted_newlines = true (in [format], or --quoted-newlines)"
+            )
+        return ""
+
+
+class TextStream:
+    """PRIVATE. Records of files, by the interface of Arrow's streams.
+
+    Parameters
+    ----------
+    files : sequence of TextFile
+    columns : sequence of str
+    memory : float
+        Bytes; a small memory makes small blocks.
+    typed : TypedFields, optional
+    found : LineCounts, optional
+        Where malformed lines are counted.
+
+    Attributes
+    ----------
+    failure : InputError or None
+        Why the last scan ended early.
+    share : float
+        How much of the files the scan that is going on has read, about.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[TextFile],
+        columns: Sequence[str],
+        memory: float,
+        typed: TypedFields | None = None,
+        found: LineCounts | None = None,
+    ) -> None:
+        self._files, self._columns, self._typed = files, columns, typed or TypedFields()
+        self.found = LineCounts() if found is None else found
+        texts = [(name, pa.string()) for name in columns]
+        # A row without any column is none.
+        self._schema = pa.schema([*(texts or [(_NOTHING, pa.string())]), *self._typed.fields()])
+        size = int(memory / _BLOCKS_IN_MEMORY)
+        self._block_size = min(max(size, _SMALLEST_BLOCK), _LARGEST_BLOCK)
+        self.failure: InputError | None = None
+        self.share = 0.0
+
+    def __repr__(self) -> str:
+        return "TextStream(private)"
+
+    def pack(self) -> str:
+        """Return how the files are read as text, for another process."""
+        return json.dumps([[asdict(file) for file in self._files], list(self._columns)])
+
+    @classmethod
+    def unpack(cls, packed: str, memory: float) -> Self:
+        """Return the stream of a packed one."""
+        files, columns = json.loads(packed)
+        headers = [FirstLine(f["header"]["mark"], tuple(f["header"]["fields"])) for f in files]
+        return cls(
+            [
+                TextFile(f["path"], header, RecordFormat(**f["format"]))
+                for f, header in zip(files, headers, strict=True)
+            ],
+            columns,
+            memory,
+        )
+
+    def __arrow_c_schema__(self) -> object:
+        """Return the schema, as Arrow's interface does."""
+        return self._schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a new stream, as Arrow's interface does."""
+        reader = pa.RecordBatchReader.from_batches(self._schema, self._watched())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _watched(self) -> Iterator[pa.RecordBatch]:
+        """Yield all records; note a failure, which the engine would pass on as text."""
+        self.failure = None
+        try:
+            for number, file in enumerate(self._files):
+                for part, batch in self._records(file):
+                    self.share = (number + part) / len(self._files)
+                    yield batch
+        except InputError as error:
+            self.failure = error
+            raise
+        finally:
+            self.share = 0.0
+
+    def _records(self, file: TextFile) -> Iterator[tuple[float, pa.RecordBatch]]:
+        """Yield the records of a file, each with the share that is read; count malformed lines."""
+        declared, n_malformed, n_read = file.format, 0, 0
+        size = max(unpacked_size(file.path), 1)
+        among = [one.path for one in self._files]
+        blocks = whole_lines(
+            decoded_text(file.path, among, declared, self._block_size),
+            # The first line may be as long as a reader of headers takes it.
+            max(declared.max_line, FIRST_BYTES),
+            quoted_newlines=declared.quoted_newlines,
+        )
+        parser = _BlockParser(file, self._columns, self._typed, self.found)
+        for text, n_long in without_header(blocks, quoted_newlines=declared.quoted_newlines):
+            columns, n_bad = parser.read(text) if text else ({}, 0)
+            n_malformed += n_long + n_bad
+            n_read += len(text)
+            if columns:
+                for batch in self._conformed(columns).to_batches():
+                    yield min(n_read / size, 1.0), batch
+        self.found.malformed[file.path] = n_malformed
+
+    def _conformed(self, columns: Columns) -> pa.Table:
+        """Return all columns of the schema; those that are not there are null."""
+        n_rows = len(next(iter(columns.values())))
+        arrays = [columns.get(one.name, pa.nulls(n_rows, one.type)) for one in self._schema]
+        return pa.table(arrays, schema=self._schema)
+
+
+class _BlockParser:
+    """PRIVATE. From blocks of lines of a file to columns."""
+
+    def __init__(
+        self, file: TextFile, names: Sequence[str], typed: TypedFields, found: LineCounts
+    ) -> None:
+        self._mark, self._format, self._typed = file.header.mark, file.format, typed
+        self._found = found
+        self._n_fields = len(file.header.fields)
+        fields = file.header.fields
+        # A file without any of the columns still has records.
+        places = {name: fields.index(name) for name in names if name in fields}
+        self._places = places or {_NOTHING: 0}
+
+    def read(self, text: bytes) -> tuple[Columns, int]:
+        """Return the columns of whole lines, and how many of these are malformed."""
+        if is_simple(text, self._mark, self._format):
+            # Mostly all lines are as they should be, and nothing has to be looked for.
+            with contextlib.suppress(pa.ArrowInvalid):
+                return self._of_simple(text), 0
+        lines = sort_lines(text, self._mark, self._n_fields, self._format)
+        table = self._parsed(lines.text, {}, pa.binary())
+        if lines.rows:
+            columns = zip(*lines.rows, strict=True)
+            found = [pa.array([one or None for one in column], pa.binary()) for column in columns]
+            rows = pa.table({name: found[place] for name, place in self._places.items()})
+            table = pa.concat_tables([table, rows])
+        texts, n_bad = _of_utf8(table)
+        self._found.undecoded |= n_bad > 0
+        self._found.unbalanced |= lines.unbalanced
+        typed = self._in_types(texts, self._first_fields(lines.text))
+        return typed if texts.num_rows else {}, lines.malformed + n_bad
+
+    def _of_simple(self, text: bytes) -> Columns:
+        first = self._first_fields(text)
+        kinds = {name: self._typed.wanted(name, first[name]) for name in self._places}
+        wanted = {name: kind for name, kind in kinds.items() if kind is not None}
+        with contextlib.suppress(pa.ArrowInvalid):
+            columns = self._in_types(self._parsed(text, wanted), first)
+            if not columns.keys() & wanted.keys():
+                return columns
+        # Some field is none of its type: text, where it still can be of its column's type.
+        return self._in_types(self._parsed(text, {}), first)
+
+    def _first_fields(self, text: bytes) -> Mapping[str, bytes]:
+        """Return the fields of the first line by column."""
+        end = text.find(b"\n")
+        fields = split_line(text[:end], self._mark, self._n_fields)
+        return {n: b"" if fields is None else fields[i] for n, i in self._places.items()}
+
+    def _in_types(self, table: pa.Table, first: Mapping[str, bytes]) -> Columns:
+        """Return columns, those with a declared type where all of their fields have it."""
+        columns: Columns = {}
+        for name in table.column_names:
+            typed = self._typed.typed(name, table[name], first[name])
+            columns |= typed or {name: table[name]}
+        return columns
+
+    def _parsed(
+        self, text: bytes, kinds: Mapping[str, pa.DataType], other: pa.DataType | None = None
+    ) -> pa.Table:
+        """Return the fields of lines as columns of types, by default of text in UTF-8."""
+        names = [f"{i}" for i in range(self._n_fields)]
+        types = {name: kinds.get(name, other or pa.string()) for name in self._places}
+        if not text:
+            return pa.schema(types.items()).empty_table()
+        table = csv.read_csv(
+            pa.BufferReader(text),
+            csv.ReadOptions(
+                column_names=names,
+                use_threads=False,
+                block_size=max(_PARSED_AT_ONCE, self._format.max_line + 1),
+            ),
+            csv.ParseOptions(
+                delimiter=self._mark,
+                quote_char='"' if b'"' in text else False,
+                newlines_in_values=self._format.quoted_newlines,
+            ),
+            csv.ConvertOptions(
+                check_utf8=not text.isascii(),
+                column_types={names[place]: types[n] for n, place in self._places.items()},
+                include_columns=[names[place] for place in self._places.values()],
+                null_values=[""],
+                strings_can_be_null=True,
+            ),
+        )
+        return table.rename_columns(list(self._places))
+
+
+def _of_utf8(table: pa.Table) -> tuple[pa.Table, int]:
+    """Return the rows of which every field is UTF-8, as text, and how many are not."""
+    invalid = np.zeros(table.num_rows, dtype=np.bool_)
+    for column in table.columns:
+        with contextlib.suppress(pa.ArrowInvalid):
+            column.cast(pa.string())
+            continue
+        invalid |= [not _is_utf8(one) for one in column.to_pylist()]
+    n_bad = int(np.count_nonzero(invalid))
+    if n_bad:
+        table = table.take(to_arrow(np.flatnonzero(~invalid)))
+    return table.cast(pa.schema([(name, pa.string()) for name in table.column_names])), n_bad
+
+
+def _is_utf8(text: bytes | None) -> bool:
+    try:
+        (text or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True

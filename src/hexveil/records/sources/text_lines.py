@@ -1,0 +1,331 @@
+"""Lines of delimited text, in blocks, whatever the bytes are.
+
+A line ends at a line feed or a return, in any mixture, and an empty line is none. Left out and
+counted are lines that are longer than the declared limit, have an unbalanced quote or another
+number of fields than the first. What a line is depends on its own bytes alone, unless quoted line
+ends are declared: so no record can refuse a reading or change what another one is.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.base.errors import InputError
+from hexveil.records.sources.source_files import is_packed, safe_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from io import FileIO
+
+    from numpy.typing import NDArray
+
+    from hexveil.records.sources.record_format import RecordFormat
+
+SPACE = " "
+_LINE_END, _QUOTE = 10, 34
+_ALWAYS_UNPACKED = 100 * 10**6
+"""Bytes to which every packed file may unpack."""
+_BYTE_ORDER_MARK = codecs.BOM_UTF8
+_QUOTED = re.compile(rb'"([^"]*(?:""[^"]*)*)"')
+_INVALID = "hexveil-invalid"
+# Half a letter, which is no UTF-8: the field counts as malformed, and decoding goes on behind it.
+codecs.register_error(_INVALID, lambda error: ("\ud800", error.end))  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, repr=False)
+class LineBlock:
+    """PRIVATE. Lines of a file.
+
+    Attributes
+    ----------
+    text : bytes
+        Whole lines of the right number of fields, in which quotes stand around whole fields.
+    rows : list of list of bytes
+        Fields of the lines with other quotes.
+    malformed : int
+        Lines that are left out.
+    unbalanced : bool
+        Whether a line has an odd number of quotes.
+    """
+
+    text: bytes
+    rows: list[list[bytes]]
+    malformed: int = 0
+    unbalanced: bool = False
+
+
+def decoded_text(
+    path: str, among: Sequence[str], record_format: RecordFormat, size: int
+) -> Iterator[bytes]:
+    """Return the text of a file, as of `as_text`, in blocks of about so many bytes.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged, or unpacks to more than is declared.
+    """
+    return as_text(_raw_blocks(path, among, record_format.max_unpacking, size), record_format)
+
+
+def as_text(blocks: Iterable[bytes], record_format: RecordFormat) -> Iterator[bytes]:
+    """Yield bytes as UTF-8 with line feeds alone, and invalid bytes where they are no text."""
+    decoder = None
+    if record_format.encoding is not None:
+        decoder = codecs.getincrementaldecoder(record_format.encoding)(_INVALID)
+    for data in blocks:
+        text = data if decoder is None else _encoded(decoder.decode(data))
+        yield text.replace(b"\r", b"\n") if b"\r" in text else text
+    if decoder is not None:
+        yield _encoded(decoder.decode(b"", final=True))
+
+
+def _encoded(text: str) -> bytes:
+    """Return text as UTF-8, with invalid bytes where it was no text."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _raw_blocks(path: str, among: Sequence[str], times: int, size: int) -> Iterator[bytes]:
+    """Yield the bytes of a file, unpacked."""
+    packed, n_read = is_packed(path), 0
+    with contextlib.suppress(OSError):
+        limit = max(_ALWAYS_UNPACKED, times * Path(path).stat().st_size)
+        with contextlib.closing(_opened(path)) as file:
+            while data := file.read(size):
+                n_read += len(data)
+                if packed and n_read > limit:
+                    break
+                yield data
+            else:
+                return
+        raise InputError(
+            f"source: the file {safe_path(path, among)} unpacks to more than {times} times its "
+            f"size; if it is what you expect, add max_unpacking = {10 * times} (in [format], or "
+            f"--max-unpacking {10 * times})."
+        )
+    raise InputError(
+        f"source: the file {safe_path(path, among)} cannot be opened or unpacked; it may be "
+        "damaged."
+    )
+
+
+def _opened(path: str) -> FileIO | pa.NativeFile:
+    if is_packed(path):
+        # Its reader compares checksums.
+        stream: pa.NativeFile = pa.input_stream(path, compression="detect")
+        return stream
+    return Path(path).open("rb", buffering=0)
+
+
+def whole_lines(
+    chunks: Iterable[bytes], max_line: int, *, quoted_newlines: bool = False
+) -> Iterator[tuple[bytes, int]]:
+    """Yield text cut after line ends, and how many lines were too long to be kept.
+
+    Nothing longer than a chunk and the longest line is ever held.
+    """
+    rest, dropping = b"", False
+    for chunk in chunks:
+        text = rest + chunk
+        if dropping:
+            text = chunk[chunk.find(b"\n") % (len(chunk) + 1) :]
+            dropping = not text
+        cut = _last_end(text, quoted=quoted_newlines)
+        lines, rest, n_long = text[:cut], text[cut:], 0
+        while len(rest) > max_line:
+            n_long += 1
+            # Of a quote that does not end, the line in which it begins.
+            end = rest.find(b"\n")
+            dropping = end < 0
+            rest = b"" if dropping else rest[end + 1 :]
+            cut = _last_end(rest, quoted=quoted_newlines)
+            lines, rest = lines + rest[:cut], rest[cut:]
+        yield lines, n_long
+    text = rest + b"\n" if rest else b""
+    while text:
+        cut = _last_end(text, quoted=quoted_newlines)
+        unbalanced = not cut
+        if unbalanced:
+            cut = text.find(b"\n") + 1
+        yield (b"", 1) if unbalanced else (text[:cut], 0)
+        text = text[cut:]
+
+
+def without_header(
+    blocks: Iterable[tuple[bytes, int]], *, quoted_newlines: bool
+) -> Iterator[tuple[bytes, int]]:
+    """Yield blocks of lines without the first line of a file."""
+    found = False
+    for block, n_long in blocks:
+        text = block
+        if not found:
+            text = text.removeprefix(_BYTE_ORDER_MARK).lstrip(b"\n")
+            found = bool(text)
+            _, text = next_line(text, quoted_newlines=quoted_newlines)
+        yield text.lstrip(b"\n"), n_long
+
+
+def next_line(text: bytes, *, quoted_newlines: bool) -> tuple[bytes, bytes]:
+    """Return the first line of whole lines, and the others."""
+    end = text.find(b"\n")
+    while quoted_newlines and end >= 0 and text.count(b'"', 0, end) % 2:
+        end = text.find(b"\n", end + 1)
+    return (text[:end], text[end + 1 :]) if end >= 0 else (b"", b"")
+
+
+def _last_end(text: bytes, *, quoted: bool) -> int:
+    """Return where the last whole line ends; a line end in quotes ends none if `quoted`."""
+    if not quoted or b'"' not in text:
+        return text.rfind(b"\n") + 1
+    ends = _line_ends(np.frombuffer(text, np.uint8), quoted=True)
+    return int(ends[-1]) + 1 if ends.size else 0
+
+
+def _line_ends(data: NDArray[np.uint8], *, quoted: bool) -> NDArray[np.int64]:
+    ends = np.flatnonzero(data == _LINE_END)
+    if quoted:
+        quotes = np.flatnonzero(data == _QUOTE)
+        ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
+    return ends
+
+
+def is_simple(text: bytes, mark: str, record_format: RecordFormat) -> bool:
+    """Return whether each line has quotes around whole fields alone, and none may be too long."""
+    if mark == SPACE or (not text.isascii() and _BYTE_ORDER_MARK in text):
+        return False
+    # A line that is too long covers one of these windows.
+    window = record_format.max_line // 2
+    ends = (text.find(b"\n", i, i + window) for i in range(0, len(text) - window, window))
+    if any(end < 0 for end in ends):
+        return False
+    return b'"' not in text or _has_whole_quotes(
+        np.frombuffer(text, np.uint8), ord(mark), across=record_format.quoted_newlines
+    )
+
+
+def _has_whole_quotes(data: NDArray[np.uint8], mark: int, *, across: bool) -> bool:
+    """Return whether quotes stand in pairs around whole fields, or twice within such a pair."""
+    quotes = np.flatnonzero(data == _QUOTE)
+    opening, closing = quotes[::2], quotes[1::2]
+    if opening.size != closing.size or not _are_at_borders(data, opening, closing, mark):
+        return False
+    ends = np.flatnonzero(data == _LINE_END)
+    return across or np.array_equal(np.searchsorted(ends, opening), np.searchsorted(ends, closing))
+
+
+def _are_at_borders(
+    data: NDArray[np.uint8], opening: NDArray[np.int64], closing: NDArray[np.int64], mark: int
+) -> bool:
+    """Return whether a border of a field, or another quote, is beside each quote."""
+    borders = _borders(mark)
+    # Before the first byte stands the last one, which is a line end.
+    return bool(borders[data[opening - 1]].all() and borders[data[(closing + 1) % data.size]].all())
+
+
+def _borders(mark: int) -> NDArray[np.bool_]:
+    """Return which bytes may stand before a quote that opens, or behind one that closes."""
+    borders = np.zeros(256, dtype=np.bool_)
+    borders[[_LINE_END, mark, _QUOTE]] = True
+    return borders
+
+
+def sort_lines(text: bytes, mark: str, n_fields: int, record_format: RecordFormat) -> LineBlock:
+    """Return the lines of a text that are kept, and how many are not.
+
+    A separator at the end of a line adds no field.
+    """
+    if _BYTE_ORDER_MARK in text:
+        # Where files were joined: an id behind it would be another.
+        text = text.removeprefix(_BYTE_ORDER_MARK).replace(b"\n" + _BYTE_ORDER_MARK, b"\n")
+    if mark == SPACE:
+        text = single_spaces(text)
+    data = np.frombuffer(text, np.uint8)
+    ends = _line_ends(data, quoted=record_format.quoted_newlines)
+    starts = np.concatenate([[0], ends[:-1] + 1]) if ends.size else ends
+    quotes = np.flatnonzero(data == _QUOTE)
+    line = np.searchsorted(ends, quotes)
+    earlier = np.searchsorted(quotes, starts)
+    marks = np.flatnonzero(data == ord(mark))
+    line_of_mark = np.searchsorted(ends, marks)
+    if quotes.size:
+        outside = (np.searchsorted(quotes, marks) - earlier[line_of_mark]) % 2 == 0
+        marks, line_of_mark = marks[outside], line_of_mark[outside]
+    n_marks = np.bincount(line_of_mark, minlength=ends.size)
+    odd = _has_odd_quotes(data, quotes, quotes_before=earlier[line], mark=ord(mark))
+    unbalanced = np.bincount(line, minlength=ends.size) % 2 > 0
+    is_odd = unbalanced | (np.bincount(line[odd], minlength=ends.size) > 0)
+    size = ends - starts
+    fits = (size > 0) & (size <= record_format.max_line)
+    surplus = (n_marks == n_fields) & (data[ends - 1] == ord(mark))
+    kept = fits & ~is_odd & ((n_marks == n_fields - 1) | surplus)
+    found = [
+        split_line(text[starts[i] : ends[i]], mark, n_fields) for i in np.flatnonzero(fits & is_odd)
+    ]
+    rows = [fields for fields in found if fields is not None]
+    if not kept.all() or surplus.any():
+        chosen = np.repeat(kept, size + 1)
+        chosen[ends[surplus] - 1] = False
+        text = data[: chosen.size][chosen].tobytes()
+    malformed = int(np.count_nonzero(size) - np.count_nonzero(kept)) - len(rows)
+    return LineBlock(text, rows, malformed, bool(unbalanced.any()))
+
+
+def _has_odd_quotes(
+    data: NDArray[np.uint8],
+    quotes: NDArray[np.int64],
+    *,
+    quotes_before: NDArray[np.int64],
+    mark: int,
+) -> NDArray[np.bool_]:
+    """Return which quotes stand at no end of a field, nor beside another within one."""
+    borders = _borders(mark)
+    opens = (np.arange(quotes.size) - quotes_before) % 2 == 0
+    before, after = data[quotes - 1], data[(quotes + 1) % data.size]
+    return np.where(opens, ~borders[before], ~borders[after])
+
+
+def single_spaces(text: bytes) -> bytes:
+    """Return text without spaces beside others or at the ends of lines, outside of quotes."""
+    if b'"' not in text:
+        return re.sub(rb" *\n *", b"\n", re.sub(rb"  +", b" ", text)).lstrip(b" ")
+    parts = re.split(rb'("[^"\n]*"|\n)', text)
+    parts[::2] = [re.sub(rb"  +", b" ", part) for part in parts[::2]]
+    return re.sub(rb" ?\n ?", b"\n", b"".join(parts)).lstrip(b" ")
+
+
+def split_line(line: bytes, mark: str, n_fields: int | None = None) -> list[bytes] | None:
+    """Return the fields of a line; None if a quote is unbalanced, or their number is another.
+
+    A quote that begins a field ends it, too, and stands twice within it; elsewhere it is a letter.
+
+    Examples
+    --------
+    >>> split_line(b'bus 7,"north, A",5" pipe', ",", 3)
+    [b'bus 7', b'north, A', b'5" pipe']
+    >>> split_line(b'bus 7,"north', ",", 2) is None
+    True
+    """
+    fields, start, separator = [], 0, mark.encode()
+    while start <= len(line):
+        quoted = _QUOTED.match(line, start)
+        if quoted is not None:
+            end = quoted.end()
+            fields.append(quoted[1].replace(b'""', b'"'))
+        elif line.startswith(b'"', start):
+            return None
+        else:
+            end = line.find(separator, start) % (len(line) + 1)
+            fields.append(line[start:end])
+        if end < len(line) and not line.startswith(separator, end):
+            return None
+        start = end + 1
+    if n_fields is not None and len(fields) == n_fields + 1 and line.endswith(separator):
+        fields.pop()
+    return fields if n_fields in (None, len(fields)) else None

@@ -1,0 +1,412 @@
+"""Delimited text of any bytes: one reader, against a plain oracle, in both privacy models.
+
+The oracle reads a file letter by letter, the slowest and plainest way that there is.
+"""
+
+import subprocess
+import sys
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from hexveil.base.errors import InputError
+from hexveil.records import RecordFormat
+from hexveil.records.duckdb.formats.delimited_text import TextFile, TextStream
+from hexveil.records.sources.headers import first_line
+
+HEADER = b"user,speed,ward\n"
+ENDS = (b"\n", b"\r", b"\r\n", b"\n\r")
+
+
+def oracle(data, mark=b",", max_line=1_000_000):
+    """Return the records of a text, and how many of its lines are malformed."""
+    lines, line = [], b""
+    for byte in data:
+        if byte in b"\r\n":
+            lines.append(line)
+            line = b""
+        else:
+            line += bytes([byte])
+    lines = [one for one in [*lines, line] if one]
+    header = fields_of(lines.pop(0).removeprefix(b"\xef\xbb\xbf"), mark)
+    lines = [one.removeprefix(b"\xef\xbb\xbf") for one in lines]
+    records, malformed = [], 0
+    for one in filter(None, lines):
+        if len(one) > max_line:
+            malformed += 1
+            continue
+        fields = fields_of(one, mark)
+        if fields is not None and len(fields) == len(header) + 1 and one.endswith(mark):
+            fields.pop()
+        if fields is None or len(fields) != len(header) or not all(map(is_text, fields)):
+            malformed += 1
+        else:
+            records.append(tuple(field.decode() for field in fields))
+    return sorted(records), malformed
+
+
+def fields_of(line, mark):
+    """Return the fields of a line; None if a quote that begins a field does not end it."""
+    fields, at = [], 0
+    while True:
+        field = b""
+        if line[at : at + 1] == b'"':
+            at += 1
+            while line[at : at + 2] == b'""' or (at < len(line) and line[at : at + 1] != b'"'):
+                field += line[at : at + 1]
+                at += 2 if line[at : at + 1] == b'"' else 1
+            if at >= len(line) or line[at + 1 : at + 2] not in (b"", mark):
+                return None
+            at += 1
+        else:
+            while at < len(line) and line[at : at + 1] != mark:
+                field += line[at : at + 1]
+                at += 1
+        fields.append(field)
+        if at >= len(line):
+            return fields
+        at += 1
+
+
+def is_text(field):
+    """Return whether bytes are UTF-8."""
+    try:
+        field.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def streamed(path, data, **declared):
+    """Return the records of a file as the reader gives them, and its malformed lines."""
+    path.write_bytes(data)
+    record_format = RecordFormat(**declared)
+    file = TextFile(str(path), first_line(str(path), (), record_format), record_format)
+    stream = TextStream([file], file.header.fields, 64e6)
+    table = pa.RecordBatchReader.from_stream(stream).read_all()
+    columns = [column.to_pylist() for column in table.columns]
+    rows = [tuple(field or "" for field in row) for row in zip(*columns, strict=True)]
+    return sorted(rows), stream.found.malformed[str(path)]
+
+
+ODD = st.sampled_from(
+    [*ENDS, b'"', b'""', b",", b",,", b"\0", b"\xef\xbb\xbf", b"\xff", b"\xc3", b"\xc3\xa9", b" ",
+     b"7", b"a", b'"a"', b'"a,b"', b'a"b', b'"a""b"', b"x" * 700, b"\xe2\x80\xa8", b"\x85", b"#"]
+)  # fmt: skip
+
+
+@given(st.lists(ODD, max_size=40), st.sampled_from(ENDS), st.booleans())
+def test_any_bytes_are_read_as_the_oracle_reads_them(tmp_path_factory, parts, end, mark):
+    """Whatever stands in a file, records and malformed lines are those of the plain reader."""
+    header = b"\xef\xbb\xbf" * mark + HEADER.replace(b"\n", end)
+    lines = end.join([b"bus,1,x", b"".join(parts), b"tram,2,y"])
+    path = tmp_path_factory.mktemp("text") / "r.csv"
+    data = header + lines
+    assert streamed(path, data, max_line=1_000) == oracle(data, max_line=1_000)
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), ODD, st.sampled_from(ENDS)), max_size=30))
+def test_lines_across_blocks_are_read_as_within_them(tmp_path_factory, parts):
+    """Where a block ends changes nothing, nor does what a line has beside it."""
+    path = tmp_path_factory.mktemp("text") / "r.csv"
+    data = HEADER + b"".join(b"b,%d,%s%s" % (n, odd, end) for n, odd, end in parts)
+    with pytest.MonkeyPatch.context() as patch:
+        module = "hexveil.records.duckdb.formats.delimited_text"
+        patch.setattr(f"{module}._SMALLEST_BLOCK", 7)
+        patch.setattr(f"{module}._LARGEST_BLOCK", 7)
+        assert streamed(path, data) == oracle(data)
+
+
+@given(st.lists(st.lists(st.text('ab",\n\r x', max_size=6), min_size=3, max_size=3), max_size=20))
+def test_quoted_line_ends_are_read_where_they_are_declared(tmp_path_factory, rows):
+    """What a writer quotes comes back, with line feeds for all line ends."""
+    path = tmp_path_factory.mktemp("text") / "r.csv"
+    quoted = ["".join('"' + f.replace('"', '""') + '",' for f in row)[:-1] for row in rows]
+    found, malformed = streamed(path, HEADER + "\n".join(quoted).encode(), quoted_newlines=True)
+    assert malformed == 0
+    expected = [tuple(f.replace("\r", "\n") for f in row) for row in rows]
+    assert found == sorted(expected)
+
+
+def test_a_quote_that_does_not_end_costs_what_is_declared(tmp_path):
+    """Without a declaration its line; with one at most the longest line, and never the rest."""
+    lines = [b"b%d,%d,x" % (i, i) for i in range(3_000)]
+    lines[10] = b'b10,"10,x'
+    data = HEADER + b"\n".join(lines)
+    rows, malformed = streamed(tmp_path / "r.csv", data)
+    assert (len(rows), malformed) == (2_999, 1)
+    rows, malformed = streamed(tmp_path / "r.csv", data, quoted_newlines=True, max_line=2_000)
+    assert len(rows) + malformed == 3_000
+    assert malformed == 1
+
+
+ODDITIES = [
+    b"z,1,x\r", b"z,1\r,x", b"z\r,1,x", b"\n\r\rz,1,x\n\r", b"z,1,x\r\r\n", b'z,"1,x', b'z,1"2,x',
+    b'"z"x,1,x', b'z,1,"x', b"z\0,1,x", b"\0", b"z,\0001,x", b"\xef\xbb\xbfz,1,x", b"\xfe\xff",
+    b"z,\xff,x", b"\xff,1,x", b"z,1,\xff", b"z,1", b"z,1,x,9", b"z", b"z," + b"9" * 400 + b",x",
+    b"z," + b"1" * 1_200 + b",x", b"z," + b"1," * 30, b"7.0,1,x", b"7,1,x", b"1e300,1,x",
+    b"nan,inf,x", b"z,1e999,x", b"z,-0.0,x", b"z,0x1F,x", b"z,1_0,x", b"z,1,\xf0\x9f\x9a\x8c",
+    b"z,true,x", b"z,{},x", b"z,[" * 40, b"z,NULL,x", b"user,speed,ward",
+]  # fmt: skip
+PLAIN_LINES = [b"u%d,%d,%s" % (i % 12, i % 40, b"xy"[i % 2 : i % 2 + 1]) for i in range(60)]
+
+
+def of_units(path, **options):
+    """Return the pairs of units by their ids."""
+    dataset = hv.read(
+        path, user="user", value="speed", bounds=(0, 40), cells=hv.Labels("ward"),
+        select=hv.Select(min_users=1), max_bad_rows=1, accept_single_records=True, **options,
+    )  # fmt: skip
+    facts, ids = dataset.public, dataset.units.ids()
+    occupancy, wards = facts.occupancy, facts.cells.labels["ward"]
+    rows = zip(occupancy.cell, occupancy.user, occupancy.n, dataset.sums.total, strict=True)
+    return {
+        (ids[user].decode(), str(wards[cell]), int(n), int(total)) for cell, user, n, total in rows
+    }
+
+
+def of_anybody(path, **options):
+    """Return the pairs of each unit of private presence, without its id."""
+    pairs = hv.read(
+        path, user="user", value="speed", bounds=(0, 40), quantum=1, protect="presence",
+        cells=hv.Labels("ward", values=["x", "y"]), **options,
+    ).pairs  # fmt: skip
+    ends = [*pairs.begin[1:], pairs.cell.size]
+    return Counter(
+        tuple(zip(*(a[i:j].tolist() for a in (pairs.cell, pairs.records, pairs.mean)), strict=True))
+        for i, j in zip(pairs.begin, ends, strict=False)
+    )
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("odd", ODDITIES)
+def test_an_odd_record_is_read_as_the_oracle_reads_it(tmp_path, odd, end):
+    """It is kept or counted, and all other records are there, whatever their lines end with."""
+    data = HEADER + end.join([*PLAIN_LINES[:30], odd, *PLAIN_LINES[30:]])
+    rows, malformed = streamed(tmp_path / "r.csv", data, max_line=1_000)
+    assert (rows, malformed) == oracle(data, max_line=1_000)
+    assert {line.decode() for line in PLAIN_LINES} <= {",".join(row) for row in rows}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_odd_records_change_nobody_else(tmp_path, end):
+    """With and without one unit's records of any bytes all others have the same pairs."""
+    (tmp_path / "without.csv").write_bytes(HEADER + end.join(PLAIN_LINES))
+    lines = [*PLAIN_LINES[:30], *ODDITIES, b"1" * 1_200_000, *PLAIN_LINES[30:]]
+    (tmp_path / "with.csv").write_bytes(HEADER + end.join(lines))
+    assert of_units(tmp_path / "with.csv") >= of_units(tmp_path / "without.csv")
+    added = of_anybody(tmp_path / "with.csv")
+    added.subtract(of_anybody(tmp_path / "without.csv"))
+    assert min(added.values()) >= 0
+
+
+ODD_TIMES = [
+    *("infinity", "-infinity", "epoch", "294247-01-10", "9999999-01-01T00:00:00Z", "1e300"),
+    *("290309-12-22 (BC) 00:00:00", "2024-02-30T00:00:00Z", "2024-01-01T00:00:00+15:59"),
+    *("2024-01-01T25:00:00Z", "-99999999-01-01", "0000-00-00", "9" * 300, "2024-01-01T00:00Z"),
+    *("2024-01-01 00:00:00.9999999999Z", "\0", "2024-01-01T00:00:00 Mars/Base", "1e12", "now"),
+    *("", " ", "2024-01-01T00:00:00\0Z", "294276-12-31T23:59:59Z", "-290307-01-01T00:00:00Z"),
+]
+
+
+@pytest.mark.parametrize("declared", [None, "%Y-%m-%dT%H:%M:%SZ", "%d/%m/%Y %z"])
+def test_no_time_refuses_a_reading(tmp_path, declared):
+    """A time beyond all calendars makes its record unusable at most."""
+    good = "".join(f"u{i % 9},{i},x,2024-01-01T00:{i:02}:00Z\n" for i in range(50))
+    odd = "".join(f"z{i},1,x,{time}\n" for i, time in enumerate(ODD_TIMES))
+    for name, text in (("without", good), ("with", good + odd)):
+        (tmp_path / f"{name}.csv").write_text("user,speed,ward,time\n" + text)
+    options = {"time": "time", "timezone": "UTC", "format": RecordFormat(time_format=declared)}
+    with_them, without = (of_anybody(tmp_path / f"{n}.csv", **options) for n in ("with", "without"))
+    with_them.subtract(without)
+    assert min(with_them.values(), default=0) >= 0
+    if declared is None or "T" in declared:
+        pairs = of_units(tmp_path / "with.csv", **options)
+        assert pairs >= of_units(tmp_path / "without.csv", **options)
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+def test_joined_exports_of_two_systems_are_read(tmp_path, ending):
+    """One with line feeds and one with both, with a mark of byte order between them."""
+    first = HEADER + b"\n".join(PLAIN_LINES[:30]) + b"\n"
+    second = b"\xef\xbb\xbf" + HEADER.replace(b"\n", b"\r\n") + b"\r\n".join(PLAIN_LINES[30:])
+    path = tmp_path / f"r.csv{ending}"
+    with pa.output_stream(path, compression={".zst": "zstd"}.get(ending, "detect")) as file:
+        file.write(first + second)
+    (tmp_path / "plain.csv").write_bytes(HEADER + b"\n".join(PLAIN_LINES))
+    assert of_units(path) == of_units(tmp_path / "plain.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("r.csv", ",user,speed,ward\n0,a,1,x\n1,b,2,y\n"),
+        ("r.csv", '"","user","speed","ward"\n"1","a",1,"x"\n"2","b",2,"y"\n'),
+        ("r.csv", "user;speed;ward;\na;1;x;\nb;2;y;\n"),
+        ("r.csv", "user;speed;ward\na;1;x;\nb;2;y;\n"),
+        ("r.csv", "user,note,speed,note,NOTE,ward\na,7,1,8,9,x\nb,,2,,,y\n"),
+        ("r.txt", "user\tspeed\tward\na\t1\tx\nb\t2\ty\n"),
+        ("r.txt", "user speed ward\na 1 x\nb 2 y\n"),
+        ("r.txt", "  user   speed ward \n a   1    x\n b      2    y  \n"),
+        ("r.txt", 'user speed ward "the note"\na 1 x "a  b"\nb  2 y ""\n'),
+        ("r.csv", "user,speed,ward\n\n\na,1,x\n\r\n\nb,2,y"),
+    ],
+)
+def test_shapes_of_delimited_text_are_read(tmp_path, name, text):
+    """As pandas, R and loggers write it."""
+    (tmp_path / name).write_text(text, newline="")
+    assert of_units(tmp_path / name) == {("a", "x", 1, 1000), ("b", "y", 1, 2000)}
+
+
+def test_notes_beside_records_are_no_records(tmp_path):
+    """In a folder text files count where there is nothing else."""
+    (tmp_path / "1.csv").write_text("user,speed,ward\na,1,x\nb,2,y\n")
+    (tmp_path / "README.txt").write_text("These are two records.\n")
+    assert len(of_units(tmp_path)) == 2
+    (tmp_path / "1.csv").rename(tmp_path / "1.txt")
+    (tmp_path / "README.txt").unlink()
+    assert len(of_units(tmp_path)) == 2
+
+
+def test_a_file_without_any_used_column_has_unusable_records(tmp_path):
+    """Among files that are named one by one; its lines are counted as records all the same."""
+    (tmp_path / "1.csv").write_text("user,speed,ward\na,1,x\nb,2,y\n")
+    (tmp_path / "2.csv").write_text("note\nc\n")
+    files = [tmp_path / "1.csv", tmp_path / "2.csv"]
+    assert of_units(files) == of_units(files[:1])
+    dataset = hv.read(
+        files, user="user", value="speed", bounds=(0, 40), cells=hv.Labels("ward"), max_bad_rows=1,
+        select=hv.Select(min_users=1), accept_single_records=True,
+    )  # fmt: skip
+    assert dataset.public.rules["records read"] == 3
+
+
+def test_a_name_of_two_columns_is_refused_where_it_is_asked_for(tmp_path):
+    """Nobody knows which of them is meant."""
+    (tmp_path / "r.csv").write_text("user,speed,speed,ward\na,1,2,x\n")
+    with pytest.raises(InputError, match="has two columns of one name; rename one"):
+        of_units(tmp_path / "r.csv")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "windows-1252"])
+def test_other_encodings_are_declared(tmp_path, encoding):
+    """Refused with the line to add, and read with it; what is no text there is malformed."""
+    path = tmp_path / "r.csv"
+    lines = [f"u{i % 9},{i},{'äö'[i % 2]}" for i in range(40)]
+    path.write_bytes("\n".join(["user,speed,ward", *lines]).encode(encoding))
+    named = "utf-16" if "16" in encoding else "latin-1"
+    with pytest.raises(InputError, match=f'add encoding = "{named}"'):
+        hv.read(path, user="user", value="speed", bounds=(0, 40), cells=hv.Labels("ward"))
+    (tmp_path / "utf8.csv").write_text("\n".join(["user,speed,ward", *lines]), "utf-8")
+    declared = RecordFormat(encoding=encoding)
+    assert of_units(path, format=declared) == of_units(tmp_path / "utf8.csv")
+    header = "user,speed,wärd\n".encode(encoding)
+    path.write_bytes(header + "a,1,x\n".encode(encoding) * 9)
+    with pytest.raises(InputError, match=f'add encoding = "{named}"'):
+        of_units(path)
+
+
+def test_a_byte_too_many_in_utf_16_refuses_nothing(tmp_path):
+    """What follows it is other letters, and so no record of anybody."""
+    text = ("user,speed,ward\n" + "\n".join(f"u{i % 9},{i},x" for i in range(40))).encode("utf-16")
+    (tmp_path / "whole.csv").write_bytes(text)
+    (tmp_path / "odd.csv").write_bytes(text[:400] + b"\0" + text[400:])
+    declared = RecordFormat(encoding="utf-16")
+    whole, odd = (of_anybody(tmp_path / f"{n}.csv", format=declared) for n in ("whole", "odd"))
+    assert whole.total() == 9
+    assert 0 < odd.total() < 9 + 40
+
+
+def test_line_ends_in_quotes_are_named(tmp_path):
+    """Too many lines with a quote that does not end: the line to add is in the refusal."""
+    path = tmp_path / "r.csv"
+    path.write_text("user,speed,ward,note\n" + 'a,1,x,"one\ntwo"\nb,2,y,"one\ntwo"\n' * 9)
+    with pytest.raises(InputError, match="add quoted_newlines = true"):
+        hv.read(path, user="user", value="speed", bounds=(0, 40), cells=hv.Labels("ward"))
+    declared = RecordFormat(quoted_newlines=True)
+    assert of_units(path, format=declared) == {("a", "x", 9, 9000), ("b", "y", 9, 18000)}
+    with pytest.raises(InputError, match='quoted_newlines is not for protect = "presence"'):
+        of_anybody(path, format=declared)
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+@pytest.mark.parametrize("read", [of_units, of_anybody])
+def test_a_file_that_unpacks_to_far_too_much_is_refused_early(tmp_path, ending, read, monkeypatch):
+    """Before it is unpacked, with the line that allows it."""
+    monkeypatch.setattr("hexveil.records.sources.text_lines._ALWAYS_UNPACKED", 10**6)
+    path = tmp_path / f"r.csv{ending}"
+    with pa.output_stream(path, compression="gzip" if ending == ".gz" else "zstd") as file:
+        file.write(HEADER)
+        file.write(b" " * 5 * 10**6)
+    with pytest.raises(InputError, match="add max_unpacking = 10 "):
+        read(path, format=RecordFormat(max_unpacking=1))
+    with pytest.raises(InputError, match=r"there is no record|no record could be parsed"):
+        of_units(path, format=RecordFormat(max_unpacking=10**6))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("encoding", "klingon", "encoding must be"),
+        ("encoding", "zlib", "encoding must be"),
+        ("quoted_newlines", 1, "quoted_newlines must be true or false"),
+        ("max_line", 10, "max_line must be a whole number of at least 1000"),
+        ("max_unpacking", 0.5, "max_unpacking must be a whole number of at least 1"),
+    ],
+)
+def test_declarations_that_are_none_are_refused(field, value, message):
+    """Each in a sentence of its own."""
+    with pytest.raises(InputError, match=message):
+        RecordFormat(**{field: value})
+
+
+def test_one_encoding_is_one_request():
+    """However it is spelled, and what refuses a file is in no request."""
+    names = ("latin-1", "ISO-8859-1", "latin1")
+    assert len({RecordFormat(encoding=name).describe() for name in names}) == 1
+    assert RecordFormat(encoding="utf8").describe() == ""
+    assert RecordFormat(max_unpacking=7).describe() == ""
+
+
+MALFORMED = {
+    "lines of one letter": HEADER + b"x\n" * 500_000,
+    "a quote around line ends": HEADER + b'a,1,"' + b"\n" * 2_000_000 + b'"\n',
+    "unbalanced quotes": HEADER + b'a,"1,x\n' * 200_000,
+    "one line without an end": HEADER + b"y" * 60_000_000,
+    "letters of no encoding": HEADER + b"a,\xff,x\n" * 100_000,
+}
+_MEASURED = """
+import resource, sys
+import hexveil as hv
+from hexveil.base.errors import InputError
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+small, large = sys.argv[1:]
+def read(path):
+    try:
+        hv.read(path, user="user", value="speed", bounds=(0, 9), cells=hv.Labels("ward"),
+                memory="100MB")
+    except InputError as error:
+        assert "no record" in str(error), error
+read(small)
+base = peak()
+read(large)
+print((peak() - base) // 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_lines_need_no_memory(tmp_path, name):
+    """Of lines that are left out nothing is kept, however many or long they are."""
+    (tmp_path / "small.csv").write_bytes(HEADER + b"x\n" * 9)
+    (tmp_path / "large.csv").write_bytes(MALFORMED[name])
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURED, str(tmp_path / "small.csv"), str(tmp_path / "large.csv")],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert int(done.stdout) < 100

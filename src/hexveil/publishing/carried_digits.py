@@ -45,7 +45,10 @@ def round_to_intervals(table: pa.Table) -> pa.Table:
         if prefix == name or f"{prefix}_high" not in table.column_names:
             continue
         low, high = _numbers(table, name), _numbers(table, f"{prefix}_high")
-        widths = (high - low)[high > low]
+        # A stranger's numbers may be of any size.
+        with np.errstate(all="ignore"):
+            widths = high - low
+        widths = widths[np.isfinite(widths) & (widths > 0.0)]
         if not widths.size:
             continue
         half = float(widths.min()) / 2.0
@@ -63,10 +66,11 @@ def round_to_intervals(table: pa.Table) -> pa.Table:
 def _rounded(table: pa.Table, name: str, digits: int, rule: Callable[[Floats], Floats]) -> pa.Table:
     if name not in table.column_names:
         return table
-    steps = _numbers(table, name) * 10.0**digits
-    # A hair of tolerance: 0.3 * 10 is 3.0000000000000004, which is not to become 0.4.
-    whole = np.where(np.abs(steps - np.rint(steps)) < _HAIR, np.rint(steps), rule(steps))
-    numbers = np.round(whole / 10.0**digits, digits) + 0.0
+    with np.errstate(all="ignore"):
+        steps = _numbers(table, name) * 10.0**digits
+        # A hair of tolerance: 0.3 * 10 is 3.0000000000000004, which is not to become 0.4.
+        whole = np.where(np.abs(steps - np.rint(steps)) < _HAIR, np.rint(steps), rule(steps))
+        numbers = np.round(whole / 10.0**digits, digits) + 0.0
     index = table.column_names.index(name)
     return table.set_column(index, table.schema.field(index), pa.array(numbers, from_pandas=True))
 

@@ -236,7 +236,7 @@ def test_every_type_of_value_is_read_or_refused_alike(spark, name):
     agree(reading, rows, spark, frame, max_bad_rows=1, bounds=(-5, "12.5"), time="time")
 
 
-@pytest.mark.parametrize("name", ["decimal", "long", "float", "bytes", "boolean", "date", "big"])
+@pytest.mark.parametrize("name", ["decimal", "long", "float", "bytes", "date", "big"])
 def test_every_type_of_id_is_the_same_text(spark, name):
     """What a column's values are as text does not depend on the engine."""
     rows = table(user=numbers()[name])

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import PLANNING, SEARCH, part_of_work
 from hexveil.cli.output.clip_user_text import clip_user_json
@@ -28,6 +29,8 @@ from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hexveil.config import Run
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
@@ -55,6 +58,30 @@ def to_run_path(path: Path) -> Path:
 def missing_out() -> InputError:
     """Return the error for a run without a folder."""
     return InputError("out (in [release], or --out) is needed: name a new folder for the map.")
+
+
+def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -> None:
+    """Write a proposed run that can be released as it is: with a folder, a ledger and a budget."""
+    from hexveil.config.run_file_template import dataset_name  # noqa: PLC0415  for proposals alone
+    from hexveil.config.run_file_text import run_file_text  # noqa: PLC0415  as above
+
+    epsilon = changes.get(("plan", "epsilon"), run.plan.epsilon)
+    folder = os.path.relpath(file.with_name(f"{file.stem}-map"))
+    ledger = os.path.relpath(file.with_name("ledger.sqlite"))
+    named = {
+        ("release", "out"): (run.release.out, folder),
+        ("ledger", "url"): (run.ledger.url, ledger),
+        ("ledger", "dataset"): (run.ledger.dataset, dataset_name(str((run.source or ("",))[0]))),
+        ("ledger", "budget"): (run.ledger.budget, epsilon),
+    }
+    # An account that exists keeps the budget that it was opened with.
+    if run.ledger.url is not None:
+        del named["ledger", "budget"]
+    missing = {
+        key: value for key, (given, value) in named.items() if given is None and value is not None
+    }
+    text = run_file_text(run, missing | dict(changes), file.parent)
+    atomic_files.write(file, text.encode())
 
 
 def only_raw() -> InputError:

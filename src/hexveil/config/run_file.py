@@ -72,8 +72,13 @@ class Columns(Section):
     )
     lat: Text | None = _field("Column with the latitude, in degrees.")
     lon: Text | None = _field("Column with the longitude, in degrees.")
-    location: Text | None = _field("Column with [longitude, latitude], instead of lat and lon.")
-    time: Text | None = _field("Column with the time.")
+    location: Text | None = _field(
+        'Column with [longitude, latitude], a point of GeoJSON or WKT, or "lat, lon", instead of '
+        "lat and lon."
+    )
+    time: ColumnNames | None = _field(
+        "Column with the time, or two: date and time of day (repeat the option)."
+    )
 
 
 class ValuesSection(Section):
@@ -187,7 +192,8 @@ class Format(Section):
 
     decimal: Text | None = _field('Decimal mark of numbers that are text: "." or ",".', ".")
     time_format: Text | None = _field(
-        'Format of times that are text, as of strptime: "%d/%m/%Y %H:%M:%S".'
+        'Format of times that are text, as of strptime: "%d/%m/%Y %H:%M:%S"; or of numbers since '
+        '1970 their unit: "s", "ms", "us" or "ns".'
     )
     unit_suffix: Text | None = _field('Unit that follows each value, as "m/s" in "5.2 m/s".')
     record_path: Text | None = _field(

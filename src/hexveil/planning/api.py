@@ -16,6 +16,7 @@ from hexveil.planning.columns.column_statements import own_baseline_error, own_t
 from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.planning.moments.moment_options import MomentOptions, check_edition
 from hexveil.planning.moments.plan_moments import plan_moments
+from hexveil.planning.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.moments.public_source import HasPublicMetadata
-    from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.planning.request import (
@@ -384,6 +384,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         of_columns = plan_columns.plan_columns(
             several, several_options, epsilon=epsilon, unused={"fleet": fleet, "user_cap": user_cap}
         )
+        for own in of_columns.plans.values():
+            _refuse_undrawable(own)
         return _advised(of_columns) if advise else of_columns
     if fleet is not None or user_cap is not None:
         raise InputError(
@@ -400,12 +402,15 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             public, statistics=statistics, epsilon=epsilon, weights=weights,
             estimator=estimator or "auto", edition=check_edition(edition), delta=delta,
         )  # fmt: skip
+        _refuse_undrawable(of_terms)
         return _advised(of_terms) if advise else of_terms
     _refuse_distribution_options(weights, estimator)
-    return plan_moments(
+    of_moments = plan_moments(
         public, epsilon=epsilon, statistics=statistics, options=options, edition=edition,
         baseline_error=cast("Number | None", baseline_error), advise=advise,
     )  # fmt: skip
+    _refuse_undrawable(of_moments)
+    return of_moments
 
 
 def _declared_side(source: object) -> DeclaredFacts | DeclaredColumns | None:
@@ -455,6 +460,15 @@ _CHOICES = {
     'protect="presence"': "docs/how-to/private-presence.md",
     "quantiles, shares and histograms": "docs/how-to/medians-and-shares.md",
 }
+
+
+def _refuse_undrawable(made: object) -> None:
+    """Refuse means and variances that a release could not draw on the lattice of the records."""
+    from hexveil.planning.release_allocation import refuse_undrawable  # noqa: PLC0415  of a release
+
+    of_moments = getattr(made, "moment_plan", made)
+    if isinstance(of_moments, Plan):
+        refuse_undrawable(of_moments)
 
 
 def _advised(made: Refusable) -> Refusable:

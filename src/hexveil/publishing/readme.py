@@ -13,6 +13,7 @@ from hexveil.report.manifest_view import (
     format_heading,
     format_roughly,
     format_rounded_up,
+    spoken_value,
 )
 from hexveil.report.origin import describe_origin
 from hexveil.report.promise import delta_in_words
@@ -47,7 +48,7 @@ def render_readme(
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
         "origin": describe_origin(table, manifest),
-        "heading": format_heading(plan["statistics"], dataset["value"]),
+        "heading": format_heading(plan["statistics"], spoken_value(dataset)),
         "value_unit": dataset["value_unit"],
         "dataset": dataset["name"],
         "cells": cells,

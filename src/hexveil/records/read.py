@@ -60,7 +60,7 @@ def read(
     lat: str | None = ...,
     lon: str | None = ...,
     location: str | None = ...,
-    time: str | None = ...,
+    time: str | Sequence[str] | None = ...,
     protect: Literal["values"] = ...,
     privacy_unit: Unit = ...,
     cells: Cells | Labels,
@@ -92,7 +92,7 @@ def read(
     lat: str | None = ...,
     lon: str | None = ...,
     location: str | None = ...,
-    time: str | None = ...,
+    time: str | Sequence[str] | None = ...,
     protect: Literal["presence"],
     privacy_unit: Unit = ...,
     cells: Cells | Labels,
@@ -124,7 +124,7 @@ def read(
     lat: str | None = ...,
     lon: str | None = ...,
     location: str | None = ...,
-    time: str | None = ...,
+    time: str | Sequence[str] | None = ...,
     protect: Literal["values"] = ...,
     privacy_unit: Unit = ...,
     cells: Cells | Labels,
@@ -156,7 +156,7 @@ def read(
     lat: str | None = ...,
     lon: str | None = ...,
     location: str | None = ...,
-    time: str | None = ...,
+    time: str | Sequence[str] | None = ...,
     protect: Literal["presence"],
     privacy_unit: Unit = ...,
     cells: Cells | Labels,
@@ -185,7 +185,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     lat: str | None = None,
     lon: str | None = None,
     location: str | None = None,
-    time: str | None = None,
+    time: str | Sequence[str] | None = None,
     protect: Protect = "values",
     privacy_unit: Unit = "user",
     cells: Cells | Labels,
@@ -214,11 +214,11 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     Parameters
     ----------
     source : str, path, list of them, or table
-        A Parquet, CSV (.gz, .zst) or JSON (array or one document a line) file; a folder or glob of
-        such files with the same columns; a list of files, whose columns may differ; or a table: of
-        pandas, polars or Arrow, a polars LazyFrame or a DuckDB relation. Such a query runs once,
-        and its result is held in memory: select its columns before. Folders of Parquet files
-        that are all named like `ward=7` are a column of text, unless the files have it
+        A Parquet, CSV (.gz, .zst), JSON (array or one document a line) or GeoJSON file; a folder
+        or glob of such files with the same columns; a list of files, whose columns may differ; or
+        a table: of pandas, polars or Arrow, a polars LazyFrame or a DuckDB relation. Such a query
+        runs once, and its result is held in memory: select its columns before. Folders of Parquet
+        files that are all named like `ward=7` are a column of text, unless the files have it
         themselves. JSON may be NGSI-LD entities; `.pb`, `.pbf` and `.bin` files are snapshots of
         a GTFS-Realtime feed (extra `gtfs`), whose vehicle positions are the records. With Spark
         also a Spark DataFrame, or the addresses of Parquet files, like `s3://...`; local files
@@ -238,9 +238,12 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         Columns of latitude and longitude, in degrees.
     location : str, optional
         One column of the place in GeoJSON order, longitude first: a list, a GeoJSON point, a
-        GeoProperty, text of these, or a pair of columns ending in /0 and /1.
-    time : str, optional
-        Column of the time: ISO 8601 text, a timestamp, or seconds or milliseconds since 1970.
+        GeoProperty, text of these or of WKT ("POINT (72.8 21.1)"), or a pair of columns ending in
+        /0 and /1. Text of two numbers with a comma, "21.1, 72.8", has its latitude first.
+    time : str or pair of str, optional
+        Column of the time: ISO 8601 text, a timestamp, or seconds or milliseconds since 1970
+        (micro- and nanoseconds by `RecordFormat(time_format="us")`); or two columns, of the date
+        and of the time of day.
     protect : "values" or "presence"
         Privacy model. With "values" it is public who reported where and when; with "presence" it
         is private, cells are declared by `area` or `values`, and what is returned is a
@@ -424,7 +427,7 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
     lat: str | None,
     lon: str | None,
     location: str | None,
-    time: str | None,
+    time: str | Sequence[str] | None,
     privacy_unit: Unit,
     cells: Cells | Labels,
     quantum: Number,

@@ -151,7 +151,7 @@ class ManifestView:
         return cls(
             manifest=manifest,
             name=str(dataset.get("name") or ""),
-            value=str(dataset.get("value") or "value"),
+            value=spoken_value(dataset),
             value_unit=str(dataset.get("value_unit") or ""),
             lower=float(to_fraction(bounds["lower"], "lower bound")),
             upper=float(to_fraction(bounds["upper"], "upper bound")),
@@ -358,6 +358,23 @@ def squared(unit: str) -> str:
     if not unit:
         return ""
     return f"{unit}\u00b2" if unit.isalpha() else f"({unit})\u00b2"
+
+
+def spoken_value(dataset: Mapping[str, Any]) -> str:
+    """Return the name of a value column without its unit, which stands beside it.
+
+    Examples
+    --------
+    >>> spoken_value({"value": "Speed (km/h)", "value_unit": "km/h"})
+    'Speed'
+    >>> spoken_value({"value": "Speed (km/h)", "value_unit": ""}), spoken_value({})
+    ('Speed (km/h)', 'value')
+    """
+    name, unit = str(dataset.get("value") or "value"), str(dataset.get("value_unit") or "")
+    for ending in (f"({unit})", f"[{unit}]"):
+        if unit and name.endswith(ending):
+            return name.removesuffix(ending).strip() or name
+    return name
 
 
 def with_unit(number: str, unit: str) -> str:

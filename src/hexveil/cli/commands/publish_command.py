@@ -30,7 +30,7 @@ from hexveil.cli.output.ledger_text import budget_words
 from hexveil.cli.presence.declared_days import plan_declared_day
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
-from hexveil.model.cells import zone
+from hexveil.model.time_zones import zone
 from hexveil.planning.feasibility.advice import USABLE_GRID
 from hexveil.publishing.archive.archive import Archive, open_archive
 from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base import hexagons
-from hexveil.model.cells import zone
+from hexveil.model.time_zones import zone
 from hexveil.report.origin import clock_name, days_of, stated_days
 
 if TYPE_CHECKING:

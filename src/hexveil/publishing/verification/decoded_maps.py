@@ -106,7 +106,8 @@ def in_parts(numbers: dict[str, Floats], name: str) -> Ints:
 
 def _whole(numbers: NDArray[Any]) -> Ints:
     """Return whole numbers that stay so in every sum; 0 for those of closed cells."""
-    return np.rint(np.clip(np.nan_to_num(numbers), -(2.0**60), 2.0**60)).astype(np.int64)
+    whole: Ints = np.rint(np.clip(np.nan_to_num(numbers), -(2.0**60), 2.0**60)).astype(np.int64)
+    return whole
 
 
 def compare_columns(table: pa.Table, expected: dict[str, pa.Array], counted: str) -> Iterator[str]:

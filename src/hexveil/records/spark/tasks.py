@@ -28,6 +28,7 @@ from hexveil.records.duckdb.formats.delimited_text import TextStream
 from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
+from hexveil.records.sources.memory_tables import readable_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -299,9 +300,11 @@ def _register(session: Session, batches: Batches) -> bool:
     head = next(batches, None)
     if head is None:
         return False
+    head = readable_batch(head)
     schema = head.schema
+    readable = map(readable_batch, batches)
     all_batches = (
-        pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in chain([head], batches)
+        pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in chain([head], readable)
     )
     session.register(RECORDS, pa.RecordBatchReader.from_batches(schema, all_batches))
     return True

@@ -53,6 +53,11 @@ class SumsQuery:
     def __post_init__(self) -> None:
         if not isinstance(self.source, str) or not self.source:
             raise InputError(f"source must be the name of one table or file, got {self.source!r}.")
+        if len(self.request.columns.times) > 1:
+            raise InputError(
+                "time: a query takes one column of times; make one of the two where it runs, for "
+                "example in a view."
+            )
         check_labels(self.request.rules.cells, by_bin=bool(self.request.rules.terms))
 
     def render(self, dialect: str) -> str:
@@ -105,8 +110,8 @@ class _Writer:
         selected = {"value": sql.value.format(x=sql.name(columns.value), double=sql.double)}
         selected["user_id"] = f"CAST({sql.name(columns.user)} AS {sql.text})"
         selected["id_kind"] = sql.id_kind(sql.name(columns.user))
-        if columns.time is not None:
-            selected["observed_at"] = f"CAST({sql.name(columns.time)} AS {sql.instant})"
+        for time in columns.times:
+            selected["observed_at"] = f"CAST({sql.name(time)} AS {sql.instant})"
         if self._placed:
             selected |= self._place()
         selected |= {f"label{i}": self._label(name) for i, name in enumerate(self._labels)}

@@ -14,7 +14,7 @@ from hexveil.records.duckdb.expressions import (
     text,
 )
 from hexveil.records.duckdb.formats.declared_texts import CLOCK, day_and_time
-from hexveil.records.duckdb.formats.json_documents import DOCUMENT
+from hexveil.records.duckdb.formats.nested_records import DOCUMENT
 from hexveil.records.sources import vocabulary
 from hexveil.records.sources.columns import all_names, find_column
 

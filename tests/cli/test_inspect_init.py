@@ -23,9 +23,11 @@ def filled(text, **more):
 
 
 def taken(text, **fields):
-    """Return the text with commented examples of fields made fields."""
+    """Return the text with other values of fields, or of commented examples."""
     for name, value in fields.items():
-        text, found = re.subn(rf"^# {name} = .*$", f"{name} = {value}", text, flags=re.MULTILINE)
+        text, found = re.subn(
+            rf"^(?:# )?{name} = .*$", f"{name} = {value}", text, flags=re.MULTILINE
+        )
         assert found == 1, name
     return text
 
@@ -132,7 +134,7 @@ def test_every_kind_of_file_and_a_folder(here, call, kind):
         file.write_text(json.dumps(rows) if kind == "json" else text)
     said = [call("inspect", source, "--init") for source in (file, "days", f"days/*.{kind}")]
     assert [one.code for one in said] == [0, 0, 0]
-    assert len({re.sub(r"source = .*", "", one.out) for one in said}) == 1
+    assert len({re.sub(r"\n(source|dataset) = .*", "", one.out) for one in said}) == 1
     assert given(said[0].out)["user"] == "bus"
     assert tomllib.loads(said[1].out)["source"] == "days"
 
@@ -188,7 +190,7 @@ def test_odd_names_stay_names(here, call):
     fields = tomllib.loads(said.out)
     assert fields["columns"]["user"] == odd
     assert "plan" in fields
-    assert fields["plan"] == {}
+    assert fields["plan"] == {"epsilon": 1}
     assert all(letter.isprintable() or letter == "\n" for letter in said.out)
 
 

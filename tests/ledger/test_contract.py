@@ -1,6 +1,7 @@
 """What every ledger does, whatever database its book is in."""
 
 import dataclasses
+import pickle
 import threading
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -9,7 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hexveil.base.errors import BudgetError, InputError, StorageError
+import hexveil as hv
+from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
 from hexveil.ledger import journal, windows
 from hexveil.ledger.accounts import Spend, check_key
 from hexveil.ledger.events import TRANSITIONS
@@ -621,3 +623,10 @@ def test_a_booking_without_numbers_is_for_its_own_units_alone(place, path, other
     assert spend(book, "r", mine).state == path
     assert tables(book) == before
     assert sound(book)
+
+
+def test_a_ledger_is_not_pickled(tmp_path):
+    """It holds a key: a task of another process opens it itself."""
+    book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=1)
+    with pytest.raises(HexveilError, match=r"a Ledger is not pickled.*open it again"):
+        pickle.dumps(book)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from hexveil import Cells, InputError, Labels, OneCell
 from hexveil.base import hexagons
-from hexveil.model.cells import CellTable, slot_seconds, zone
+from hexveil.model.cells import CellTable, slot_seconds
+from hexveil.model.time_zones import zone
 
 HEXAGON = int("85608b3bfffffff", 16)
 

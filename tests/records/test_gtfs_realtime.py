@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hexveil as hv
 from examples import examples
 from hexveil.base.errors import ColumnError, InputError
 from hexveil.model.cells import Cells, Labels
@@ -37,6 +38,7 @@ def reading(source, **more):
         "select": Select(min_users=1),
         "accept_single_records": True,
         "max_bad_rows": 1,
+        "max_repeats": 1,
     }
     return read(source, **(arguments | more))
 
@@ -287,3 +289,40 @@ def test_a_look_tells_the_units_that_the_format_fixes(tmp_path):
     look = inspect_schema(tmp_path / "one.pb")
     assert look.value_units["position.speed"] == "m/s"
     assert not look.documents
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"speed": float("nan")},
+        {"speed": float("-inf")},
+        {"lat": float("inf")},
+        {"lon": float("nan")},
+        {"time": 2**64 - 1},
+        {"user": "a\x00"},
+        {"user": ""},
+        {"user": "a" * 10**6},
+        {"speed": 3.4e38},
+    ],
+)
+def test_an_odd_position_changes_no_pair_of_others(tmp_path, odd):
+    """Whatever is in its fields: the other vehicles are read as without it."""
+    others = [position(user, lat=52.5 + n / 100) for n, user in enumerate("bcd")]
+    pairs = []
+    for name, positions in (("without", others), ("with", [*others, position(**odd)])):
+        (tmp_path / f"{name}.pb").write_bytes(snapshot(positions))
+        read = hv.read(
+            tmp_path / f"{name}.pb", user="vehicle.id", value="position.speed", bounds=(0, 65),
+            lat="position.latitude", lon="position.longitude", time="timestamp",
+            cells=hv.Cells(6, timeslot=None), select=hv.Select(min_users=1), max_bad_rows=0.5,
+        )  # fmt: skip
+        users, occupancy = read.units.users.to_pylist(), read.occupancy
+        pairs.append(
+            {
+                (users[u], int(n), int(total))
+                for u, n, total in zip(occupancy.user, occupancy.n, read.sums.total, strict=True)
+                if not users[u].startswith("a")
+            }
+        )
+    assert pairs[0] == pairs[1]
+    assert len(pairs[0]) == 3

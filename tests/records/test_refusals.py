@@ -122,7 +122,7 @@ def test_a_missing_location_or_label_is_named():
         table(), "location: the source has no column 'spot'", lat=None, lon=None, location="spot"
     )
     refused(table(), "label: the source has no column 'route'", cells=Labels("route"))
-    refused(table(), "holds neither a list", lat=None, lon=None, location="lat")
+    refused(table(), "holds no list", lat=None, lon=None, location="lat")
 
 
 @pytest.mark.parametrize(

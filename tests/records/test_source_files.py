@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from hexveil.base.errors import InputError
-from hexveil.records.sources.source_files import resolve_source, spell
+from hexveil.records.sources.memory_tables import spell
+from hexveil.records.sources.source_files import resolve_source
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def calibrated_square(epsilon: Fraction, delta: Fraction) -> Fraction:
     if not square:
         raise InputError(
             f"epsilon {float(epsilon):g} with delta {float(delta):g} leaves nothing to measure "
-            "with; ask for a larger epsilon."
+            "with; use a larger delta, such as 1e-9, or a larger epsilon."
         )
     return square
 

@@ -48,7 +48,8 @@ def to_fraction(value: Number, name: str) -> Fraction:
     long = isinstance(value, (str, Decimal)) and _LONG_EXPONENT.search(str(value))
     # True is 1 to Fraction: an epsilon of True is a mistake.
     if long or isinstance(value, bool):
-        raise InputError(f"{name} must be a finite number of ordinary size, got {value!r}.")
+        other = f"; write a {'larger' if '-' in long[0] else 'smaller'} one" if long else ""
+        raise InputError(f"{name} must be a finite number of ordinary size, got {value!r}{other}.")
     try:
         if isinstance(value, (float, np.floating)):
             # repr is the shortest decimal that reads back as this double: 0.1 becomes 1/10, not its
@@ -61,7 +62,10 @@ def to_fraction(value: Number, name: str) -> Fraction:
     except (ValueError, TypeError, OverflowError, InvalidOperation, ZeroDivisionError):
         raise InputError(f"{name} must be a finite number, got {value!r}.") from None
     if number and not _TINY <= abs(number) <= 1 / _TINY:
-        raise InputError(f"{name} must be a finite number of ordinary size, got {value!r}.")
+        other = "larger" if abs(number) < 1 else "smaller"
+        raise InputError(
+            f"{name} must be a finite number of ordinary size, got {value!r}; write a {other} one."
+        )
     return number
 
 

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.output import common_grid_text, fact_text, formatting
-from hexveil.config.run_file_text import run_file_text
 from hexveil.planning.feasibility.common_grid import choose_common_grids, common_grids
 
 if TYPE_CHECKING:
@@ -33,10 +31,7 @@ def inspect_columns(
     """
     facts = shared_steps.read_column_facts(run)
     part = f"{float(epsilon) / len(facts):.6g}"
-    tables = {
-        column: shared_steps.assess_column(run, column_facts, part)
-        for column, column_facts in facts.items()
-    }
+    tables = shared_steps.assess_columns(run, facts, part)
     proposals = {
         str(name): grid for name, grid in choose_common_grids(common_grids(tables)).items()
     }
@@ -68,7 +63,7 @@ def write_common(
     changes = common_grid_text.grid_fields(proposals[choice])
     if "epsilon" not in run.plan.explicit_fields():
         changes["plan", "epsilon"] = epsilon
-    atomic_files.write(file, run_file_text(run, changes, file.parent).encode())
+    shared_steps.write_run(run, changes, file)
 
 
 def _columns_json(

@@ -191,7 +191,7 @@ def is_presence_private(run: Run) -> bool:
     return run.privacy.protect == "presence"
 
 
-_LIMITS = ("max_bad_rows", "accept_single_records")
+_LIMITS = ("max_bad_rows", "max_repeats", "accept_single_records")
 
 
 def _refuse_limits(run: Run) -> None:
@@ -342,6 +342,41 @@ def ledger_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     # An account is opened for the promise of the run.
     promise = {k: v for k, v in run.privacy.explicit_fields().items() if k == "delta"}
     return complete(function, run.ledger.explicit_fields() | promise)
+
+
+def refuse_missing(run: Run, *, planned: bool = False) -> None:
+    """Name all that a release needs and the run lacks, in one message, if it is more than one.
+
+    Parameters
+    ----------
+    run : Run
+    planned : bool
+        Whether the plan is there already.
+    """
+    cells = run.cells
+    is_hexagon = has_places(run) and cells.labels is None and not cells.one_cell
+    wanted = {
+        "user": run.columns.user,
+        "value": run.columns.value,
+        "bounds": run.values.bounds,
+        "timezone": cells.timezone if is_hexagon and cells.timeslot != "none" else "",
+        "fleet": run.privacy.fleet if is_presence_private(run) else "",
+        "epsilon": planned or next((name for name in LIMITS if getattr(run.plan, name)), None),
+        "out": run.release.out,
+        "url": run.ledger.url,
+        "dataset": run.ledger.dataset,
+        "budget": run.ledger.budget if _is_new_ledger(run) else "",
+    }
+    missing = [name for name, given in wanted.items() if given is None]
+    if len(missing) > 1:
+        begin = BEGIN if {"user", "value"} <= set(missing) else ""
+        raise InputError(f"{_missing_fields(missing)}{begin}.")
+
+
+def _is_new_ledger(run: Run) -> bool:
+    """Return whether the run's ledger is a file that is still to be made."""
+    url = run.ledger.url
+    return url is None or ("://" not in url and not Path(url).exists())
 
 
 def complete(function: Callable[..., object], fields: Arguments) -> Arguments:

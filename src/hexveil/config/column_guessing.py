@@ -6,14 +6,15 @@ ids or values, so only common names of keys are ever returned.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hexveil.records.sources.columns import is_attribute, strip_value_members
-from hexveil.records.sources.vocabulary import PHRASES, is_known_name, words
+from hexveil.records.sources.vocabulary import PHRASES, is_known_name, is_quality, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hexveil.records.sources.columns import ColumnType, TypeName
     from hexveil.records.sources.schema_preview import SourceSchema
@@ -36,6 +37,8 @@ _METADATA = ("type", "@type", "@value", "unitCode", "datasetId")
 """Members of an NGSI-LD attribute that have no role of their own."""
 _OBSERVED = ".observedAt"
 """Ending of the time of an NGSI-LD attribute."""
+_UNIT = re.compile(r".*\S\s*[(\[]\s*([^()\[\]\d][^()\[\]]{0,15}?)\s*[)\]]\s*")
+"""Name with a unit of measure in brackets: Speed (km/h)."""
 _WEAK = {"id", "date", "long", "hour"}
 """Words that are weak evidence even as a whole name."""
 
@@ -51,13 +54,16 @@ class ProposedColumn:
     others : tuple of str
         Other candidates, the likelier first.
     unit : str
-        Unit of measure, "" unless the format of the source fixes it.
+        Unit of measure, "" unless the format of the source fixes it, or the name states it.
+    day : str
+        Of times, the column of the dates that they belong to; "" where they have dates.
     """
 
     name: str
     kind: ColumnType
     others: tuple[str, ...] = ()
     unit: str = ""
+    day: str = ""
 
 
 @dataclass
@@ -87,7 +93,8 @@ class _Choice:
         (name, kind), *alternatives = best
         self.assigned.add(name)
         others = tuple(name_of_other for name_of_other, _ in alternatives)[:MOST]
-        return ProposedColumn(name, kind, others, self.look.value_units.get(name, ""))
+        unit = self.look.value_units.get(name) or _unit_in(name)
+        return ProposedColumn(name, kind, others, unit)
 
     def ranked(self, role: str) -> list[tuple[str, ColumnType]]:
         """Return the columns that a role's words fit, the likeliest first."""
@@ -107,6 +114,8 @@ class _Choice:
             # An id that is the same in all rows is that of a feed or a fleet, not of a vehicle.
             if role == "user" and name in self.look.constant_ids:
                 continue
+            if role == "user" and is_quality(name):
+                continue
             # A typed value, unlike other objects, is read as what is in it.
             is_object = kind.name == "json" and kind.fields and "@value" not in kind.fields
             if is_object and role != "location":
@@ -120,7 +129,7 @@ class _Choice:
 
 
 def propose(
-    look: SourceSchema, known_columns: Mapping[str, str] | None = None
+    look: SourceSchema, known_columns: Mapping[str, str | Sequence[str]] | None = None
 ) -> dict[str, ProposedColumn]:
     """Return the column proposed for each role that one was found for.
 
@@ -129,19 +138,32 @@ def propose(
     Parameters
     ----------
     look : SourceSchema
-    known_columns : mapping of role to name
+    known_columns : mapping of role to name, or to several
         Columns whose role is known; they are left out.
     """
     known_columns = known_columns or {}
-    choice = _Choice(look, set(known_columns.values()))
+    named = known_columns.values()
+    choice = _Choice(
+        look, {name for names in named for name in ([names] if isinstance(names, str) else names)}
+    )
     placed = not known_columns.keys().isdisjoint(("lat", "lon", "location"))
     proposed = {} if placed else _place(choice)
     roles = ["time", "user", "value"] + ["labels"] * (not proposed and not placed)
     for role in roles:
+        pair = look.day_and_time if role == "time" and role not in known_columns else None
         column = None if role in known_columns else choice.propose_for(role)
+        if pair is not None and column is not None and column.name in pair:
+            choice.assigned.update(pair)
+            column = ProposedColumn(pair[1], column.kind, day=pair[0])
         if column is not None:
             proposed[role] = column
     return proposed
+
+
+def _unit_in(name: str) -> str:
+    """Return the unit of measure that ends a name in brackets."""
+    found = _UNIT.fullmatch(name)
+    return found[1] if found else ""
 
 
 def _place(choice: _Choice) -> dict[str, ProposedColumn]:

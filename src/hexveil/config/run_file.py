@@ -33,6 +33,7 @@ from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotati
     Paths,
     ProtectName,
     RangeMode,
+    SeriesKind,
     Share,
     Switch,
     Text,
@@ -72,8 +73,13 @@ class Columns(Section):
     )
     lat: Text | None = _field("Column with the latitude, in degrees.")
     lon: Text | None = _field("Column with the longitude, in degrees.")
-    location: Text | None = _field("Column with [longitude, latitude], instead of lat and lon.")
-    time: Text | None = _field("Column with the time.")
+    location: Text | None = _field(
+        'Column with [longitude, latitude], a point of GeoJSON or WKT, or "lat, lon", instead of '
+        "lat and lon."
+    )
+    time: ColumnNames | None = _field(
+        "Column with the time, or two: date and time of day (repeat the option)."
+    )
 
 
 class ValuesSection(Section):
@@ -159,8 +165,11 @@ class ReadSection(Section):
     privacy_unit: Text | None = _field(
         'Records protected together: "user", "user-day" or "user-week".', "user"
     )
-    repeats: Text | None = _field('Records of one user at one time: "drop" or "keep".', "drop")
+    repeats: Text | None = _field(
+        'Records of one user at one time: "drop" (one place, averaged) or "keep".', "drop"
+    )
     max_bad_rows: Share | None = _field("Largest tolerated share of unreadable rows.", "0.1")
+    max_repeats: Share | None = _field("Largest tolerated share of dropped repeats.", "0.2")
     accept_single_records: Switch | None = _field(
         "Read even if nearly every user has a single record."
     )
@@ -187,7 +196,8 @@ class Format(Section):
 
     decimal: Text | None = _field('Decimal mark of numbers that are text: "." or ",".', ".")
     time_format: Text | None = _field(
-        'Format of times that are text, as of strptime: "%d/%m/%Y %H:%M:%S".'
+        'Format of times that are text, as of strptime: "%d/%m/%Y %H:%M:%S"; or of numbers since '
+        '1970 their unit: "s", "ms", "us" or "ns".'
     )
     unit_suffix: Text | None = _field('Unit that follows each value, as "m/s" in "5.2 m/s".')
     record_path: Text | None = _field(
@@ -310,6 +320,11 @@ class Daily(Section):
     """Time of daily publication, and treatment of late records."""
 
     wait: Text | None = _field("Waiting time for late records after the end of a day.", "6h")
+    series: SeriesKind | None = _field(
+        'Grid and kind of plan: "fixed" keeps to the stated ones on every day and leaves none out '
+        'as too noisy, "daily" judges each day.',
+        "daily",
+    )
     late: LatePolicy | None = _field(
         'Records that arrive later: "keep" the published map, or "revise" it at a price.', "keep"
     )

@@ -6,6 +6,7 @@ records: bounds that follow the values would reveal them.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -128,6 +129,10 @@ _DEFAULTS = {
     ("cells", "slot"): '"pooled"',
     ("select", "min_users"): "10",
     ("read", "privacy_unit"): '"user"',
+    ("plan", "epsilon"): "1",
+    ("release", "out"): '"map"',
+    ("ledger", "url"): '"ledger.sqlite"',
+    ("ledger", "budget"): "5",
 }
 """Proposed values for any columns."""
 _OF_HEXAGONS = ("resolution", "timeslot", "slot", "timezone", "location")
@@ -147,7 +152,7 @@ def draft_run_file(run: Run, look: SourceSchema) -> str:
     """
     run_fields = _fields_of(run)
     columns = propose(look, run.columns.explicit_fields())
-    values, notes = _proposed(columns, run_fields, look.constant_ids)
+    values, notes = _proposed(columns, run_fields, look)
     lines = [_HEAD, *_field(("", "source"), values, notes)]
     for section in SECTIONS:
         if section not in _ABOUT and not any(section == name for name, _ in values):
@@ -176,22 +181,31 @@ def _fields_of(run: Run) -> Fields:
 
 
 def _proposed(
-    columns: Mapping[str, ProposedColumn], run_fields: Fields, constant_ids: frozenset[str]
+    columns: Mapping[str, ProposedColumn], run_fields: Fields, look: SourceSchema
 ) -> tuple[Fields, Fields]:
     """Return the values of the fields, in TOML, and additional notes."""
-    values, notes = dict(_DEFAULTS), {}
+    values: Fields = dict(_DEFAULTS)
+    notes: Fields = {}
+    values["ledger", "dataset"] = quote(dataset_name(run_fields["", "source"]))
     for role, column in columns.items():
         key = ("cells" if role == "labels" else "columns", role)
         values[key] = f"[{quote(column.name)}]" if role == "labels" else quote(column.name)
+        if column.day:
+            values[key] = f"[{quote(column.day)}, {quote(column.name)}]"
         if column.others:
             notes[key] = f"Other candidates: {', '.join(map(quote, column.others))}."
+    _add_format(columns, look, values, notes)
     if "value" in columns and columns["value"].unit:
         values["values", "value_unit"] = quote(columns["value"].unit)
         notes["values", "bounds"] = f"Here the values are in {columns['value'].unit}."
     # Fields of the caller override proposals.
     values |= run_fields
+    if not {("plan", "target_error"), ("plan", "cell_epsilon")}.isdisjoint(run_fields):
+        values.pop(("plan", "epsilon"), None)
     gaps, gap_notes = _gaps(
-        {name for section, name in values if section in ("", "columns")}, run_fields, constant_ids
+        {name for section, name in values if section in ("", "columns")},
+        run_fields,
+        look.constant_ids,
     )
     # Cells of labels have no hexagons and no slots.
     if ("cells", "labels") in values:
@@ -203,6 +217,35 @@ def _proposed(
     return values | {
         key: gap for key, gap in gaps.items() if key not in run_fields
     }, notes | gap_notes
+
+
+def _add_format(
+    columns: Mapping[str, ProposedColumn], look: SourceSchema, values: Fields, notes: Fields
+) -> None:
+    """Add the format of times, and where the records of documents are."""
+    if look.record_path is not None:
+        values["format", "record_path"] = quote(look.record_path)
+    formats = look.time_formats.get(columns["time"].name, ()) if "time" in columns else ()
+    key = ("format", "time_format")
+    if len(formats) == 1:
+        values[key] = quote(formats[0])
+        notes[key] = "So the first times are written."
+    elif formats:
+        values[key] = quote(FILL_IN)
+        notes[key] = f"The first times fit {' and '.join(map(quote, formats))}: choose one."
+
+
+def dataset_name(source: str) -> str:
+    """Return a name of a data set from its source, as it is written or in TOML.
+
+    Examples
+    --------
+    >>> dataset_name('"data/city buses.csv.gz"'), dataset_name("*.parquet")
+    ('city-buses', 'records')
+    """
+    name = re.split(r"[/\\\\]", source.strip('"[]').split('", "')[0].rstrip("/\\"))[-1]
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-")
+    return stem or "records"
 
 
 def _gaps(

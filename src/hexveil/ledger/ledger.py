@@ -18,9 +18,9 @@ enter the ledger.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from hexveil.base.errors import InputError, StorageError
+from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.ledger import account_terms, accounts, events, journal, windows
 from hexveil.ledger.bookings import (
@@ -118,6 +118,12 @@ class Ledger:
             opened = account_terms.open_with_terms(connection, existing, terms, self._key)
             self._account, self.opened = opened.name, opened.name not in known
             """`opened`: whether the account is new, with a budget of its own."""
+
+    def __reduce__(self) -> NoReturn:
+        raise HexveilError(
+            "a Ledger is not pickled, since it holds the key and an open database; open it again "
+            "where it is used, with the same address and dataset."
+        )
 
     def __repr__(self) -> str:
         return f"Ledger(dataset={self.dataset!r}, account={self._account!r})"

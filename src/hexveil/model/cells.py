@@ -7,7 +7,6 @@ A slot is named by its local start. `slot` numbers are seconds of the local wall
 from __future__ import annotations
 
 import re
-import zoneinfo
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,8 +19,10 @@ from hexveil.base import hexagons
 from hexveil.base.errors import InputError
 from hexveil.base.items import items_of, natural_order
 from hexveil.model.areas import Area, area_of
+from hexveil.model.time_zones import zone, zone_name
 
 if TYPE_CHECKING:
+    import zoneinfo
     from collections.abc import Collection
 
     from numpy.typing import NDArray
@@ -57,19 +58,6 @@ def _slot_text(seconds: int) -> str:
     return f"{seconds // _STEP[unit]}{unit}"
 
 
-def zone(timezone: str) -> zoneinfo.ZoneInfo:
-    """Return the named time zone; raise InputError with the nearest name if there is none."""
-    try:
-        return zoneinfo.ZoneInfo(timezone)
-    # A folder of zones, such as Europe, is an OSError; a path that leaves the folder a ValueError.
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        import difflib  # noqa: PLC0415  only needed for the message
-
-        similar = difflib.get_close_matches(timezone, sorted(zoneinfo.available_timezones()), n=1)
-        hint = f"did you mean {similar[0]!r}?" if similar else 'write a name like "Europe/Warsaw".'
-        raise InputError(f"timezone {timezone!r} is not known; {hint}") from None
-
-
 @dataclass(frozen=True)
 class Cells:
     """Cells that are H3 hexagons in timeslots of the local clock.
@@ -98,6 +86,10 @@ class Cells:
     def __post_init__(self) -> None:
         if self.area is not None:
             object.__setattr__(self, "area", area_of(self.area))
+        # One spelling of a request, whether a name or an object was given.
+        object.__setattr__(self, "timezone", zone_name(self.timezone))
+        if self.timeslot == "none":
+            object.__setattr__(self, "timeslot", None)
         if isinstance(self.resolution, bool) or not isinstance(self.resolution, int):
             raise InputError(f"resolution must be a whole number, got {self.resolution!r}.")
         if not 0 <= self.resolution <= 15:
@@ -113,7 +105,7 @@ class Cells:
                     'for example timezone="Asia/Kolkata".'
                 )
         if self.timezone is not None:
-            zone(self.timezone)
+            zone(self.timezone, None if self.area is None else self.area.middle())
 
     @property
     def seconds(self) -> int | None:
@@ -230,6 +222,11 @@ class CellTable:
         if self.hexagon is not None:
             return int(self.hexagon.size)
         return len(next(iter(self.labels.values()), ()))
+
+    @property
+    def n_places(self) -> int | None:
+        """Number of different hexagons; None without hexagons."""
+        return None if self.hexagon is None else int(np.unique(self.hexagon).size)
 
     def hexagon_names(self) -> tuple[str, ...] | None:
         """Return each hexagon as a hex string, or None without hexagons."""

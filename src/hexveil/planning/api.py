@@ -13,9 +13,10 @@ from hexveil.model.declared_facts import DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.columns.column_statements import own_baseline_error, own_target
-from hexveil.planning.feasibility.advice import GridTooFineWarning
+from hexveil.planning.feasibility.advice import GridTooFineWarning, describe_repeats
 from hexveil.planning.moments.moment_options import MomentOptions, check_edition
 from hexveil.planning.moments.plan_moments import plan_moments
+from hexveil.planning.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.moments.public_source import HasPublicMetadata
-    from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.planning.request import (
@@ -335,6 +335,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     -----
     GridTooFineWarning
         If the map would say no more than one constant for all cells.
+    UserWarning
+        If more than a few per cent of the records are left out as repeats of a user and time.
 
     Examples
     --------
@@ -374,6 +376,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             delta=delta, weights=weights,
         )  # fmt: skip
         return _advised(made) if advise else made
+    if advise and (repeats := _describe_repeats(source)) is not None:
+        warnings.warn(repeats, UserWarning, stacklevel=2)
     several = _column_side(source)
     if several is not None:
         from hexveil.planning.columns import column_options, plan_columns  # noqa: PLC0415  if used
@@ -384,6 +388,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         of_columns = plan_columns.plan_columns(
             several, several_options, epsilon=epsilon, unused={"fleet": fleet, "user_cap": user_cap}
         )
+        for own in of_columns.plans.values():
+            _refuse_undrawable(own)
         return _advised(of_columns) if advise else of_columns
     if fleet is not None or user_cap is not None:
         raise InputError(
@@ -400,18 +406,27 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             public, statistics=statistics, epsilon=epsilon, weights=weights,
             estimator=estimator or "auto", edition=check_edition(edition), delta=delta,
         )  # fmt: skip
+        _refuse_undrawable(of_terms)
         return _advised(of_terms) if advise else of_terms
     _refuse_distribution_options(weights, estimator)
-    return plan_moments(
+    of_moments = plan_moments(
         public, epsilon=epsilon, statistics=statistics, options=options, edition=edition,
         baseline_error=cast("Number | None", baseline_error), advise=advise,
     )  # fmt: skip
+    _refuse_undrawable(of_moments)
+    return of_moments
 
 
 def _declared_side(source: object) -> DeclaredFacts | DeclaredColumns | None:
     """Return the declared facts of records with private presence; None for other sources."""
     facts = getattr(source, "public", source)
     return facts if isinstance(facts, (DeclaredFacts, DeclaredColumns)) else None
+
+
+def _describe_repeats(source: object) -> str | None:
+    """Return how many records are left out as repeats, if many are."""
+    facts = getattr(source, "public", source)
+    return describe_repeats(facts) if isinstance(facts, (PublicMetadata, ColumnFacts)) else None
 
 
 def _column_side(source: object) -> ColumnFacts | None:
@@ -455,6 +470,15 @@ _CHOICES = {
     'protect="presence"': "docs/how-to/private-presence.md",
     "quantiles, shares and histograms": "docs/how-to/medians-and-shares.md",
 }
+
+
+def _refuse_undrawable(made: object) -> None:
+    """Refuse means and variances that a release could not draw on the lattice of the records."""
+    from hexveil.planning.release_allocation import refuse_undrawable  # noqa: PLC0415  of a release
+
+    of_moments = getattr(made, "moment_plan", made)
+    if isinstance(of_moments, Plan):
+        refuse_undrawable(of_moments)
 
 
 def _advised(made: Refusable) -> Refusable:

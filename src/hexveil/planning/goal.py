@@ -71,7 +71,7 @@ def goal(plan: Plan | DistributionPlan | ColumnPlans) -> dict[str, str]:
 
 def printed_options(request: Request) -> dict[str, str]:
     """Return the options of CLIP-USER that are not the usual ones; others have no such fields."""
-    exempt = {} if request.exempt == "smallest" else {"exempt": request.exempt}
+    exempt: dict[str, str] = {} if request.exempt == "smallest" else {"exempt": request.exempt}
     if request.cell_epsilon is None:
         return exempt
     return exempt | {

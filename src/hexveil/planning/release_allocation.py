@@ -126,6 +126,19 @@ def check_allocation(
             _check_cells(allocation, plan, scale)
 
 
+def refuse_undrawable(plan: Plan) -> None:
+    """Refuse a plan on a lattice of which no sum, or no noise, fits 64 bits; at hand alone.
+
+    Raises
+    ------
+    InputError
+        As `allocation_of` and `check_allocation`, but for sums of squares, which a plan knows not.
+    """
+    if plan.facts is not None and plan.occupancy.is_local:
+        scale = plan.facts.lattice
+        check_allocation(allocation_of(plan, scale), plan, scale, has_squares=True)
+
+
 def with_outputs(plan: Plan, allocation: ReleaseAllocation, outputs: Outputs) -> Plan:
     """Return the plan with the ranges and the strategy that its private stages released."""
     match allocation:

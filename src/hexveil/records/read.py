@@ -60,7 +60,7 @@ def read(
     lat: str | None = ...,
     lon: str | None = ...,
     location: str | None = ...,
-    time: str | None = ...,
+    time: str | Sequence[str] | None = ...,
     protect: Literal["values"] = ...,
     privacy_unit: Unit = ...,
     cells: Cells | Labels,
@@ -69,6 +69,7 @@ def read(
     repeats: Repeats = ...,
     value_unit: str | None = ...,
     max_bad_rows: float = ...,
+    max_repeats: float = ...,
     accept_single_records: bool = ...,
     memory: str = ...,
     engine: object = ...,
@@ -92,7 +93,7 @@ def read(
     lat: str | None = ...,
     lon: str | None = ...,
     location: str | None = ...,
-    time: str | None = ...,
+    time: str | Sequence[str] | None = ...,
     protect: Literal["presence"],
     privacy_unit: Unit = ...,
     cells: Cells | Labels,
@@ -101,6 +102,7 @@ def read(
     repeats: Repeats = ...,
     value_unit: str | None = ...,
     max_bad_rows: float = ...,
+    max_repeats: float = ...,
     accept_single_records: bool = ...,
     memory: str = ...,
     engine: object = ...,
@@ -124,7 +126,7 @@ def read(
     lat: str | None = ...,
     lon: str | None = ...,
     location: str | None = ...,
-    time: str | None = ...,
+    time: str | Sequence[str] | None = ...,
     protect: Literal["values"] = ...,
     privacy_unit: Unit = ...,
     cells: Cells | Labels,
@@ -133,6 +135,7 @@ def read(
     repeats: Repeats = ...,
     value_unit: str | Mapping[str, str] | None = ...,
     max_bad_rows: float = ...,
+    max_repeats: float = ...,
     accept_single_records: bool = ...,
     memory: str = ...,
     engine: object = ...,
@@ -156,7 +159,7 @@ def read(
     lat: str | None = ...,
     lon: str | None = ...,
     location: str | None = ...,
-    time: str | None = ...,
+    time: str | Sequence[str] | None = ...,
     protect: Literal["presence"],
     privacy_unit: Unit = ...,
     cells: Cells | Labels,
@@ -185,7 +188,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     lat: str | None = None,
     lon: str | None = None,
     location: str | None = None,
-    time: str | None = None,
+    time: str | Sequence[str] | None = None,
     protect: Protect = "values",
     privacy_unit: Unit = "user",
     cells: Cells | Labels,
@@ -194,6 +197,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     repeats: Repeats = "drop",
     value_unit: str | Mapping[str, str] | None = None,
     max_bad_rows: float = 0.1,
+    max_repeats: float = 0.2,
     accept_single_records: bool = False,
     memory: str = "1GB",
     engine: object = None,
@@ -214,11 +218,11 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     Parameters
     ----------
     source : str, path, list of them, or table
-        A Parquet, CSV (.gz, .zst) or JSON (array or one document a line) file; a folder or glob of
-        such files with the same columns; a list of files, whose columns may differ; or a table: of
-        pandas, polars or Arrow, a polars LazyFrame or a DuckDB relation. Such a query runs once,
-        and its result is held in memory: select its columns before. Folders of Parquet files
-        that are all named like `ward=7` are a column of text, unless the files have it
+        A Parquet, CSV (.gz, .zst), JSON (array or one document a line) or GeoJSON file; a folder
+        or glob of such files with the same columns; a list of files, whose columns may differ; or
+        a table: of pandas, polars or Arrow, a polars LazyFrame or a DuckDB relation. Such a query
+        runs once, and its result is held in memory: select its columns before. Folders of Parquet
+        files that are all named like `ward=7` are a column of text, unless the files have it
         themselves. JSON may be NGSI-LD entities; `.pb`, `.pbf` and `.bin` files are snapshots of
         a GTFS-Realtime feed (extra `gtfs`), whose vehicle positions are the records. With Spark
         also a Spark DataFrame, or the addresses of Parquet files, like `s3://...`; local files
@@ -238,15 +242,18 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         Columns of latitude and longitude, in degrees.
     location : str, optional
         One column of the place in GeoJSON order, longitude first: a list, a GeoJSON point, a
-        GeoProperty, text of these, or a pair of columns ending in /0 and /1.
-    time : str, optional
-        Column of the time: ISO 8601 text, a timestamp, or seconds or milliseconds since 1970.
+        GeoProperty, text of these or of WKT ("POINT (72.8 21.1)"), or a pair of columns ending in
+        /0 and /1. Text of two numbers with a comma, "21.1, 72.8", has its latitude first.
+    time : str or pair of str, optional
+        Column of the time: ISO 8601 text, a timestamp, or seconds or milliseconds since 1970
+        (micro- and nanoseconds by `RecordFormat(time_format="us")`); or two columns, of the date
+        and of the time of day.
     protect : "values" or "presence"
         Privacy model. With "values" it is public who reported where and when; with "presence" it
         is private, cells are declared by `area` or `values`, and what is returned is a
-        `PrivateDataset` (docs/how-to/private-presence.md). max_bad_rows, accept_single_records,
-        min_users, top and versions by file are then left out, since no refusal, no cell and no name
-        of a release may depend on a record.
+        `PrivateDataset` (docs/how-to/private-presence.md). max_bad_rows, max_repeats,
+        accept_single_records, min_users, top and versions by file are then left out, since no
+        refusal, no cell and no name of a release may depend on a record.
     privacy_unit : "user", "user-day" or "user-week"
         What is protected.
     cells : Cells, Labels or OneCell
@@ -256,12 +263,16 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     select : Select
         Which records and cells are used.
     repeats : "drop" or "keep"
-        Of several records with the same user and time, "drop" keeps the one of smallest place,
-        on a tie the one of smallest value. Without a time column repeats are kept.
+        Of several records with the same user and time, "drop" counts one place, drawn by a hash of
+        user and time, with the average of the records there; "keep" counts all. Where times are
+        coarser than the reports, "keep" is right. Without a time column repeats are kept.
     value_unit : str, optional
         Unit of measure, like "km/h".
     max_bad_rows : float
         Share of records that may be unusable, 0 to 1.
+    max_repeats : float
+        Share of records that `repeats="drop"` may leave out, 0 to 1; more is refused, for such
+        times are probably coarser than the reports.
     accept_single_records : bool
         Whether nearly every user may have a single record, as sensors that report once do. Else
         that is refused, since a column such as a row number would make each record a user.
@@ -331,6 +342,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
             user=user, value=column.name, bounds=column.bounds, lat=lat, lon=lon, location=location,
             time=time, privacy_unit=privacy_unit, cells=cells, quantum=column.quantum,
             select=select, repeats=repeats, value_unit=column.value_unit, max_bad_rows=max_bad_rows,
+            max_repeats=max_repeats,
             accept_single_records=accept_single_records, memory=memory, version=version,
             timezone=timezone, scratch=scratch, format=format, terms=terms, id_space=id_space,
         )
@@ -424,7 +436,7 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
     lat: str | None,
     lon: str | None,
     location: str | None,
-    time: str | None,
+    time: str | Sequence[str] | None,
     privacy_unit: Unit,
     cells: Cells | Labels,
     quantum: Number,
@@ -432,6 +444,7 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
     repeats: Repeats,
     value_unit: str | None,
     max_bad_rows: float,
+    max_repeats: float,
     accept_single_records: bool,
     memory: str,
     version: Version | None,
@@ -455,6 +468,7 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
         timezone,
         max_bad_rows,
         accept_single_records,
+        max_repeats,
         terms,
         id_space,
     )

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.model.cells import Cells, Labels, OneCell, zone
+from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.public_metadata import UNITS, Unit, ValueLattice
 from hexveil.model.statistic_terms import fine_bins
+from hexveil.model.time_zones import zone, zone_name
 from hexveil.records.select import Select
 from hexveil.records.sources.columns import strip_value_members
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_pairs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexveil.model.fine_bins import FineBins
     from hexveil.model.statistic_terms import Term
     from hexveil.records.sources.cache import Cache
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 Repeats = Literal["drop", "keep"]
 
 
+DAY_AND_TIME = ("date", "time of day")
+"""Roles of two columns that are the time together."""
 _DEGREE = re.compile(r"([./]value)?([./]coordinates)?([./][01])?")
 
 
@@ -56,11 +61,12 @@ class RecordColumns:
     lat: str | None = None
     lon: str | None = None
     location: str | None = None
-    time: str | None = None
+    time: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
+        self._check_time()
         for role, name in vars(self).items():
-            if name is None and role not in ("user", "value"):
+            if (name is None and role not in ("user", "value")) or role == "time":
                 continue
             if not isinstance(name, str) or not name:
                 raise InputError(f"{role} must be the name of a column, got {name!r}.")
@@ -69,9 +75,40 @@ class RecordColumns:
         if self.lat is not None and self.location is not None:
             raise InputError("lat, lon and location cannot be combined: name one kind of place.")
 
+    def _check_time(self) -> None:
+        """Refuse what names no column of times, nor two: of dates, and of times of day."""
+        names = self.time
+        if isinstance(names, (list, tuple)) and len(names) == 1:
+            (names,) = names
+        if isinstance(names, (list, tuple)):
+            names = tuple(names)
+            valid = len(names) == len(set(names)) == 2 and all(
+                isinstance(name, str) and name for name in names
+            )
+        else:
+            valid = names is None or (isinstance(names, str) and bool(names))
+        if not valid:
+            raise InputError(
+                'time must be the name of a column, or of two, time = ["date", "time"], got '
+                f"{self.time!r}."
+            )
+        # One spelling of a request, whether a list or a tuple was given.
+        object.__setattr__(self, "time", names)
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The columns of the time: none, one, or those of date and time of day."""
+        if self.time is None:
+            return ()
+        return (self.time,) if isinstance(self.time, str) else tuple(self.time)
+
     def by_role(self) -> dict[str, str]:
         """Return the configured columns by role."""
-        return {role: name for role, name in vars(self).items() if name is not None}
+        columns: dict[str, str] = {
+            role: name for role, name in vars(self).items() if name is not None and role != "time"
+        }
+        roles = ("time",) * len(self.times) if len(self.times) < len(DAY_AND_TIME) else DAY_AND_TIME
+        return columns | dict(zip(roles, self.times, strict=True))
 
     @property
     def has_place(self) -> bool:
@@ -107,6 +144,7 @@ class Rules:
     timezone: str | None = None
     max_bad_rows: float = 0.1
     accept_single_records: bool = False
+    max_repeats: float = 0.2
     terms: tuple[Term, ...] = ()
     id_space: str | None = None
 
@@ -124,12 +162,15 @@ class Rules:
             )
         if self.repeats not in get_args(Repeats):
             raise InputError(f'repeats must be "drop" or "keep", got {self.repeats!r}.')
+        object.__setattr__(self, "timezone", zone_name(self.timezone))
         if self.timezone is not None:
             zone(self.timezone)
-        share = self.max_bad_rows
-        # True is an int in Python, and would allow every record to be unusable.
-        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
-            raise InputError(f"max_bad_rows must be a share from 0 to 1, got {share!r}.")
+        for name in ("max_bad_rows", "max_repeats"):
+            share = getattr(self, name)
+            # True is an int in Python, and would allow every record to be unusable.
+            number = isinstance(share, (int, float)) and not isinstance(share, bool)
+            if not number or not 0 <= share <= 1:
+                raise InputError(f"{name} must be a share from 0 to 1, got {share!r}.")
         if not isinstance(self.accept_single_records, bool):
             raise InputError(
                 f"accept_single_records must be true or false, got {self.accept_single_records!r}."
@@ -215,7 +256,8 @@ class ReadRequest:
         """Refuse a value column that is public in another role: no noise would protect it."""
         columns, cells = self.columns, self.rules.cells
         # Location is not in the list: a struct may hold the value beside the coordinates.
-        public = [(role, getattr(columns, role)) for role in ("user", "lat", "lon", "time")]
+        public = [(role, getattr(columns, role)) for role in ("user", "lat", "lon")]
+        public += [("time", name) for name in columns.times]
         public += [("label", name) for name in label_columns(cells)]
         roles = [
             role for role, name in public if name is not None and _contains(name, columns.value)
@@ -227,6 +269,16 @@ class ReadRequest:
                 f"value and {roles[0]} cannot be the same column: who reported when and where is "
                 "public, the value is what is protected; name another column for one of them."
             )
+
+    @property
+    def drops_repeats(self) -> bool:
+        """Whether repeats are dropped; without a time column they are kept."""
+        return self.rules.repeats == "drop" and self.columns.time is not None
+
+    @property
+    def repeats_rule(self) -> str:
+        """The rule of repeats: another one has another text, for entries of a cache as well."""
+        return "drop, average of one place" if self.drops_repeats else "keep"
 
     @property
     def id_space(self) -> str:
@@ -249,7 +301,7 @@ class ReadRequest:
             "value_unit": self.value_unit,
             "quantum": decimal_text(rules.scale.quantum),
             # Settings without any effect are normalised: equal readings must have equal identities.
-            "repeats": rules.repeats if self.columns.time is not None else "keep",
+            "repeats": self.repeats_rule,
             "select": rules.select.describe(),
             "drop_values": rules.select.describe_dropped(),
             "privacy_unit": rules.privacy_unit,

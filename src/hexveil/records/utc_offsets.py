@@ -7,14 +7,13 @@ is read with the offset before the skip (as Python's fold=0).
 
 from __future__ import annotations
 
-import importlib.resources
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hexveil.model.cells import DAY, zone
+from hexveil.model.cells import DAY
+from hexveil.model.time_zones import zone
 
 if TYPE_CHECKING:
     import zoneinfo
@@ -100,27 +99,3 @@ def _change(place: zoneinfo.ZoneInfo, low: int, high: int) -> int:
         else:
             low = middle
     return high
-
-
-@lru_cache(maxsize=1)
-def _zone_places() -> dict[str, tuple[float, float]]:
-    text = (importlib.resources.files("tzdata") / "zoneinfo" / "zone.tab").read_text("utf-8")
-    rows = (line.split("\t") for line in text.splitlines() if line and line[0] != "#")
-    return {row[2]: _degrees(row[1]) for row in rows}
-
-
-def _degrees(written: str) -> tuple[float, float]:
-    """Return latitude and longitude written as +DDMM+DDDMM or +DDMMSS+DDDMMSS."""
-    match = re.fullmatch(r"([+-])(\d{2})(\d{2})(?:\d{2})?([+-])(\d{3})(\d{2})(?:\d{2})?", written)
-    if match is None:
-        return 0.0, 0.0
-    lat, lon = (int(match[i + 1]) + int(match[i + 2]) / 60 for i in (1, 4))
-    return (-lat if match[1] == "-" else lat), (-lon if match[4] == "-" else lon)
-
-
-def zone_place(timezone: str) -> tuple[float, float] | None:
-    """Return latitude and longitude of the city a time zone is named for, or None.
-
-    From the public table zone.tab of the time zone data.
-    """
-    return _zone_places().get(timezone)

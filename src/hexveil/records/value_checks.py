@@ -24,7 +24,7 @@ from hexveil.records.sources.source_files import Files, resolve_source, safe_pat
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hexveil.base.rational import Number
     from hexveil.records.duckdb.relation import Relation
@@ -120,7 +120,7 @@ def check_values(  # noqa: PLR0913  a door: keyword-only
     user: str,
     value: str,
     bounds: object,
-    time: str | None = None,
+    time: str | Sequence[str] | None = None,
     timezone: str | None = None,
     quantum: Number = "0.001",
     format: RecordFormat = PLAIN,  # noqa: A002  as for `read`

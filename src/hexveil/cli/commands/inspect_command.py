@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import fact_text, formatting, proposal_text
 from hexveil.config import Run, arguments
-from hexveil.config.run_file_text import run_file_text
 from hexveil.planning.feasibility.proposals import Choice
 from hexveil.records.read import read
 
@@ -222,7 +220,7 @@ def write_proposal(run: Run, advice: RunAdvice, file: Path, choice: str, epsilon
         changes["plan", "epsilon"] = epsilon
     if "clipping_range" not in plan_fields:
         changes["plan", "clipping_range"] = "auto"
-    atomic_files.write(file, run_file_text(run, changes, file.parent).encode())
+    shared_steps.write_run(run, changes, file)
 
 
 def draft(run: Run, *, alone: bool, trust: bool) -> str:
@@ -232,11 +230,18 @@ def draft(run: Run, *, alone: bool, trust: bool) -> str:
 
     if not alone:
         raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
-    column_names = (*run.columns.explicit_fields().values(), *(run.cells.labels or ()))
+    named = run.columns.explicit_fields().values()
+    column_names = [
+        *(name for names in named for name in ([names] if isinstance(names, str) else names)),
+        *(run.cells.labels or ()),
+    ]
     schema = inspect_schema(
         arguments.source(run),
         column_names,
         trusted=trust,
         record_format=arguments.record_format(run),
+        look_at_times=not arguments.is_presence_private(run)
+        and run.format.time_format is None
+        and run.columns.time is None,
     )
     return draft_run_file(run, schema)

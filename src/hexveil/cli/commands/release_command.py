@@ -123,6 +123,7 @@ def load_reviewed(folder: Path, dataset: ReleasableDataset) -> ReleasablePlan:
 
 def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any]]:
     """Return the new folder and the ledger's arguments; check both early."""
+    arguments.refuse_missing(run, planned=planned)
     if run.release.out is None:
         raise shared_steps.missing_out()
     account = arguments.ledger_arguments(run, Ledger)

@@ -81,6 +81,7 @@ def publish_declared(
 
 def check_destination(run: Run) -> tuple[Path, dict[str, Any]]:
     """Return the new folder and the ledger's arguments; check all that needs no record."""
+    arguments.refuse_missing(run)
     if run.release.out is None:
         raise shared_steps.missing_out()
     account = arguments.ledger_arguments(run, Ledger)

@@ -137,9 +137,10 @@ def _planned(plan: Plan, mechanism: CellMechanism) -> Plan:
 def _figures(plan: Plan) -> MechanismRow:
     model, cell_epsilon = plan.error_models["mean"], plan.cell_epsilon
     assert cell_epsilon is not None  # noqa: S101  every cell is planned at one loss
-    has_stages = isinstance(model, CellMechanismErrorModel)
-    is_proven = not has_stages or bool(model.proven.all())
-    worst_case = model.worst_case_error if has_stages else model.error
+    # Plans within the bounds state worst cases; those with stages of their own predictions.
+    is_proven, worst_case = True, model.error
+    if isinstance(model, CellMechanismErrorModel):
+        is_proven, worst_case = bool(model.proven.all()), model.worst_case_error
     cells_of_user = int(plan.occupancy.cells_per_user.max())
     predicted = _predicted_errors(plan)
     return MechanismRow(

@@ -14,7 +14,7 @@ from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.catalogue.coverage import Coverage, find_coverage
 from hexveil.publishing.catalogue.folder_files import DataFile, listed_files
 from hexveil.records.unambiguous_names import NOT_DECLARED
-from hexveil.report.manifest_view import common_unit, format_heading
+from hexveil.report.manifest_view import common_unit, format_heading, spoken_value
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def describe_release(
         Files of the folder.
     """
     dataset, grid, stated = manifest["dataset"], manifest["grid"], manifest.get("catalogue", {})
-    heading = format_heading(manifest["plan"]["statistics"], dataset["value"])
+    heading = format_heading(manifest["plan"]["statistics"], spoken_value(dataset))
     sentence = {
         "heading": heading,
         # Numbers of units, and shares of records, have no unit of measure.

@@ -14,7 +14,8 @@ from hexveil.publishing.dossier.verified_release import VerifiedRelease, has_fie
 from hexveil.publishing.dossier.wording import repeated_losses
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.verification.presence_checks import delta_of
-from hexveil.report.manifest_view import format_heading
+from hexveil.report.manifest_view import format_heading, spoken_value
+from hexveil.report.origin import describe_manifest
 from hexveil.report.promise import delta_in_words, in_common
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def find_values(folder: Path) -> dict[str, Any] | None:
         "manifest": manifest,
         "checksum": release.checksum,
         "unit": unit,
+        "origin": describe_manifest(manifest),
         "heading": _heading(manifest),
         "promise": manifest["guarantee"]["promise"],
         "epsilon": decimal_text(loss),
@@ -55,5 +57,5 @@ def find_values(folder: Path) -> dict[str, Any] | None:
 def _heading(manifest: dict[str, Any]) -> str:
     dataset, statistics = manifest["dataset"], manifest["plan"]["statistics"]
     unit = "" if statistics == ["users"] else dataset["value_unit"]
-    heading = format_heading(statistics, dataset["value"] or "value")
+    heading = format_heading(statistics, spoken_value(dataset))
     return f"{heading} ({unit})" if unit else heading

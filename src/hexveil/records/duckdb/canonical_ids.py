@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 JSON_FLOAT_BITS = 53
 """Bits of the significand of a JSON number that is written with a point or an exponent."""
 
+_NO_IDS = {
+    "time": "times",
+    "naive time": "times",
+    "time of day": "times",
+}
+
 
 @dataclass(frozen=True)
 class CanonicalId:
@@ -54,10 +60,10 @@ def canonical_id(ref: ColumnRef, document: JsonDocument | None) -> CanonicalId:
     kind = ref.kind
     if kind.name in ("struct", "list", "map"):
         raise InputError(f"user: the column {ref.column!r} is nested; name a field inside it.")
-    if kind.name in ("time", "naive time"):
+    if kind.name in _NO_IDS:
         raise InputError(
-            f"user: the column {ref.column!r} holds times, which are no ids; name the column "
-            "that identifies the user of a record."
+            f"user: the column {ref.column!r} holds {_NO_IDS[kind.name]}, which are no ids; name "
+            "the column that identifies the user of a record."
         )
     if kind.name == "boolean":
         raise InputError(
@@ -91,7 +97,8 @@ def _float_id(number: str, bits: int) -> CanonicalId:
 
 def _json_id(document: JsonDocument, path: tuple[str | int, ...]) -> CanonicalId:
     """Return the id at a path in JSON, in which each number has its own type."""
-    # An object is no id: the metadata in it, such as a time, would make each record a user.
+    # An object is no id: the metadata in it, such as a time, would make each record a user. Nor is
+    # a boolean.
     value, is_float = document.scalar(path), document.written_as_float(path)
     number = _float_id(f"TRY_CAST({value} AS DOUBLE)", JSON_FLOAT_BITS)
     written = without_zeros(f"nullif({value}, '')")

@@ -21,6 +21,12 @@ _ISO = r"\s*\d{4}-\d{2}-\d{2}"
 _TIME_OF_DAY = r"[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
 NAIVE_TEXT = rf"{_ISO}({_TIME_OF_DAY})?\s*"
 OFFSET_TEXT = rf"{_ISO}{_TIME_OF_DAY}\s*(Z|z|UTC|[+-]\d{{2}}(:?\d{{2}})?)\s*"
+_DEGREES = r"([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)"
+_PAIR = rf"^\s*\(?\s*{_DEGREES}\s*[,;]\s*{_DEGREES}\s*\)?\s*$"
+_WKT = (
+    r"^\s*(?:SRID\s*=\s*4326\s*;)?\s*POINT\s*(?:Z|M|ZM)?\s*"
+    rf"\(\s*{_DEGREES}\s+{_DEGREES}(?:\s+[^)\s]+)*\s*\)\s*$"
+)
 FROM_MILLISECONDS = 1e11
 """Numbers of at least this size are epoch milliseconds, smaller ones seconds."""
 
@@ -218,12 +224,16 @@ def whole_number(ref: ColumnRef) -> str | None:
 def number(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
     """Return the number in a field as a double, or null."""
     if ref.point is not None:
-        point = f"TRY_CAST({text(ref, document)} AS JSON)"
+        written = text(ref, document)
+        point = f"TRY_CAST({written} AS JSON)"
         # A list, a point, and a GeoProperty with a point: records of one file may mix them.
         stems: tuple[Path, ...] = ((), ("coordinates",), ("value", "coordinates"))
         paths = [_json_path((*stem, ref.point)) for stem in stems]
         either = ", ".join(f"json_extract_string({point}, {path})" for path in paths)
-        return f"TRY_CAST(coalesce({either}) AS DOUBLE)"
+        # WKT has the longitude first; a pair of numbers the latitude, as people write them.
+        pair = f"nullif(regexp_extract({written}, {literal(_PAIR)}, {2 - ref.point}), '')"
+        wkt = f"nullif(regexp_extract({written}, {literal(_WKT)}, {1 + ref.point}, 'i'), '')"
+        return f"TRY_CAST(coalesce({either}, {pair}, {wkt}) AS DOUBLE)"
     if document is None and ref.parsed == len(ref.path):
         if ref.kind.name == "number":
             # Never fails: each number of a declared type has a nearest double.
@@ -291,7 +301,7 @@ def instant(ref: ColumnRef, naive: str | None, document: JsonDocument | None) ->
         return Instant(_from_epoch(f"CAST({typed_column(ref)} AS DOUBLE)"))
     if kind not in ("text", "json"):
         raise InputError(f"time: the column {ref.column!r} holds {kind} values, not times.")
-    found = _from_text(text(ref, document), naive)
+    found = from_text(text(ref, document), naive)
     wall = _or_typed(found.wall, ref, WALL) if naive is not None else found.wall
     return Instant(_or_typed(found.utc, ref, UTC), wall)
 
@@ -315,7 +325,8 @@ def local_second(instant: str, timezone: str) -> str:
     return f"(({instant} // 1000000) + {step_function(instant, clock(timezone).offsets())})"
 
 
-def _from_text(expression: str, naive: str | None) -> Instant:
+def from_text(expression: str, naive: str | None) -> Instant:
+    """Return the time that a text states in the usual form; see `instant`."""
     utc = (
         f"CASE WHEN {is_common_time(expression)} "
         f"THEN epoch_us(TRY_CAST({expression} AS TIMESTAMPTZ)) "

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
+from hexveil.model.time_zones import zone_place
 from hexveil.records.duckdb.aggregation import count_pairs
 from hexveil.records.duckdb.formats.declared_texts import (
     DAY_FIRST,
     DECIMAL_COMMA,
+    MICROSECONDS,
+    NANOSECONDS,
+    NO_DAY,
     TEXT_AFTER_NUMBER,
 )
 from hexveil.records.duckdb.validation import (
@@ -32,7 +36,7 @@ from hexveil.records.duckdb.validation import (
     UNUSABLE,
 )
 from hexveil.records.units import refuse_inexact_ids
-from hexveil.records.utc_offsets import END_OF_TIMES, zone_place
+from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,6 +118,27 @@ def refuse_unusable(
         raise InputError(_selected_away(session, source, request, left_out))
 
 
+def refuse_repeats(request: ReadRequest, n_kept: int, repeats: int) -> None:
+    """Raise InputError if more records are repeats of a user and time than is tolerated.
+
+    Parameters
+    ----------
+    request : ReadRequest
+    n_kept : int
+        Records that passed the rules before, repeats among them. Public.
+    repeats : int
+        Of these, records that are left out. Public.
+    """
+    if repeats > request.rules.max_repeats * n_kept:
+        raise InputError(
+            f"time: {repeats} of {n_kept} records ({repeats / n_kept:.0%}) have the user and time "
+            "of another, and would be left out. If the times are coarser than the reports, or the "
+            'records are events, count all: repeats = "keep" (in [read], or --repeats keep). If '
+            "each report is stored several times, accept it: max_repeats = "
+            f"{min(1, -(-10 * repeats // n_kept) / 10)} (in [read])."
+        )
+
+
 _NOTHING = {
     UNPARSABLE: "no record could be parsed; the file is not what its name says",
     NO_VALUE: "no record has a usable value (a finite number); check the value column",
@@ -158,17 +183,18 @@ def _value_hint(session: Session, source: ValidatedRecords, request: ReadRequest
 def _time_hint(session: Session, source: ValidatedRecords, request: ReadRequest) -> str:
     if request.format.time_format is not None:
         return f"; times must have the declared time_format {request.format.time_format!r}"
-    early, late, dates = session.rows(
-        "SELECT count(*) FILTER (WHERE time_us < 0), "
-        f"count(*) FILTER (WHERE time_us >= {END_OF_TIMES * 10**6}), "
-        f"count(*) FILTER (WHERE time_form = {DAY_FIRST}) FROM ({source.raw})"
-    )[0]
-    early, late = int(str(early)), int(str(late))
-    if int(str(dates)):
-        return (
-            "; they begin with a day or a month: add their time_format, for example time_format = "
-            '"%d/%m/%Y %H:%M:%S" (in [format], or --time-format)'
-        )
+    forms = (DAY_FIRST, NO_DAY, MICROSECONDS, NANOSECONDS)
+    counted = "".join(f", count(*) FILTER (WHERE time_form = {form})" for form in forms)
+    early, late, *found = (
+        int(str(n))
+        for n in session.rows(
+            "SELECT count(*) FILTER (WHERE time_us < 0), "
+            f"count(*) FILTER (WHERE time_us >= {END_OF_TIMES * 10**6}){counted} "
+            f"FROM ({source.raw})"
+        )[0]
+    )
+    if any(found):
+        return _TIME_HINTS[forms[found.index(max(found))]]
     if early or late:
         return f"; {early} times are before 1970 and {late} after 2100, check the time column"
     if request.rules.naive is None:
@@ -177,6 +203,24 @@ def _time_hint(session: Session, source: ValidatedRecords, request: ReadRequest)
             'for example timezone="Europe/Warsaw"'
         )
     return "; times are ISO 8601 text, or seconds or milliseconds since 1970"
+
+
+_NUMBERS = (
+    '; they are numbers larger than milliseconds since 1970: add time_format = "{}" (in [format], '
+    "or --time-format)"
+)
+_TIME_HINTS = {
+    DAY_FIRST: (
+        "; they begin with a day or a month: add their time_format, for example time_format = "
+        '"%d/%m/%Y %H:%M:%S" (in [format], or --time-format)'
+    ),
+    NO_DAY: (
+        "; they are times of day without a date: name the column of dates too, for example "
+        'time = ["date", "time"] (in [columns], or --time date --time time)'
+    ),
+    MICROSECONDS: _NUMBERS.format("us"),
+    NANOSECONDS: _NUMBERS.format("ns"),
+}
 
 
 def _place_hint(session: Session, source: ValidatedRecords) -> str:

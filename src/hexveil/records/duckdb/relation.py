@@ -18,10 +18,13 @@ from hexveil.records.sources.columns import (
     ColumnType,
     Schema,
     all_names,
+    find_column,
+    record_lists,
     resolve,
     resolve_location,
 )
 from hexveil.records.sources.headers import MARKS, is_confirmed
+from hexveil.records.sources.vocabulary import is_envelope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -35,9 +38,17 @@ T = TypeVar("T")
 _NEAR = 0.8
 """Least similarity of a key of a JSON document that a message suggests: keys can be ids."""
 _KEYS = "check how the documents spell it; their keys are not listed, for keys can be data."
+_FILE_NAMES = ("filename", "file_name", "file")
+_NO_FILE_NAMES = (
+    "user: ids are read from a column, never from names of files: files of one vehicle on two days "
+    "would count as two vehicles. Write the id into the records first, for example by duckdb -c "
+    "\"COPY (SELECT *, parse_filename(filename, true) AS vehicle FROM read_csv('*.csv', "
+    "filename=true, all_varchar=true)) TO 'records.parquet'\", and take from the name what is the "
+    "vehicle's alone."
+)
 _ENVELOPE = (
-    'the documents hold lists of others, as answers of an exchange do in "results"; name the list '
-    'that holds the records, for example record_path = "results" (in [format], or --record-path).'
+    "the documents hold lists of others, as answers of an exchange do; name the list that holds "
+    'the records, for example record_path = "{0}" (in [format], or --record-path {0}).'
 )
 
 
@@ -115,7 +126,11 @@ class Relation:
         InputError
             If some files have text there, and some numbers.
         """
-        ref = self.find(session, "user", name)
+        try:
+            ref = self.find(session, "user", name)
+        except ColumnError as error:
+            is_file = name.lower() in _FILE_NAMES and self.select_files is not None
+            raise (InputError(_NO_FILE_NAMES) if is_file else error) from None
         if ref.column in self.respelled:
             raise InputError(
                 f"user: the column {ref.column!r} holds text in some files and numbers in "
@@ -141,8 +156,8 @@ class Relation:
             except ColumnError as error:
                 missing = error
         # Not from within a handler: the error's context would hold the names that are left out.
-        nested = any(kind.element is not None and kind.element.fields for kind in schema.values())
-        raise self._careful(missing, tuple(all_names(schema)), _ENVELOPE if nested else _KEYS)
+        hint = _list_hint(schema, missing.column)
+        raise self._careful(missing, tuple(all_names(schema)), hint or _KEYS)
 
     def _careful(
         self, missing: ColumnError, names: Sequence[str], document_hint: str
@@ -160,6 +175,18 @@ class Relation:
             return missing if hint is None else ColumnError(role, column, (), hint)
         closest = _closest_key(column, names) if confirmed else ()
         return ColumnError(role, column, closest, None if closest else document_hint)
+
+
+def _list_hint(schema: Schema, column: str) -> str | None:
+    """Return the path of the list in which a column is missed; None without any list of objects."""
+    lists = list(record_lists(schema))
+    if not lists:
+        return None
+    # Only keys that are known to be no data are shown, those of a list with the column first.
+    known = [
+        (find_column(column, inner) is None, path) for path, inner in lists if is_envelope(path)
+    ]
+    return _ENVELOPE.format(min(known)[1] if known else "results")
 
 
 def _unconfirmed_hint(number: int) -> str:

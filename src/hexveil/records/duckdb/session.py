@@ -91,8 +91,9 @@ class Session:
         self.memory = memory_size(memory)
         """Bytes that the engine may use."""
         with ExitStack() as opened:
-            folder = opened.enter_context(scratch_folder.folder(scratch))
-            self._connection = _connection(memory, threads, str(folder))
+            self.folder = opened.enter_context(scratch_folder.folder(scratch))
+            """The scratch folder, which is removed as the session ends."""
+            self._connection = _connection(memory, threads, str(self.folder))
             self._tells_share = is_work_shown()
             opened.callback(self._connection.close)
             # Only now is the session responsible: a failure above closes what was opened.
@@ -100,6 +101,8 @@ class Session:
         self._pixels: dict[int, PixelLookup] = {}
         self._functions: set[str] = set()
         self._streams: list[RecordStream] = []
+        self.advice = ""
+        """What to do, beside raising memory, if the records need more than that."""
         self.sortable = int(self.memory * SORTABLE_PER_BYTE)
         """Integers that may be sorted in memory at once."""
 
@@ -144,6 +147,15 @@ class Session:
             )
             self._functions.add(name)
         return f"{name}({lat}, {lon})"
+
+    def add_test(self, name: str, work: Callable[[pa.Array], pa.Array]) -> None:
+        """Add a function of texts that is true or false."""
+        if name not in self._functions:
+            types = duckdb.sqltypes
+            self._connection.create_function(
+                name, work, [types.VARCHAR], types.BOOLEAN, type=PythonUDFType.ARROW
+            )
+            self._functions.add(name)
 
     def pixels(self, resolution: int) -> PixelLookup:
         """Return the table of hexagons that this session has at a resolution."""
@@ -217,7 +229,8 @@ class Session:
                     work,
                     self._connection.interrupt,
                     self._percent_done if self._tells_share else None,
-                )
+                ),
+                self.advice,
             )
         except HexveilError as error:
             # What a stream says of its files is known here alone: the engine has it as text.
@@ -304,7 +317,7 @@ _FAILURES = {
 }
 
 
-def _translate_errors(work: Callable[[], T]) -> T:
+def _translate_errors(work: Callable[[], T], advice: str = "") -> T:
     """Run work of the engine and return its result; translate its failures.
 
     Raised outside of the handler: else the engine's error, which may quote rows, would hang on
@@ -313,17 +326,17 @@ def _translate_errors(work: Callable[[], T]) -> T:
     try:
         return work()
     except duckdb.Error as error:
-        failure = _translate(error)
+        failure = _translate(error, advice)
     raise failure
 
 
-def _translate(error: duckdb.Error) -> HexveilError:
+def _translate(error: duckdb.Error, advice: str) -> HexveilError:
     """Return our error for a failure of DuckDB; its own text may quote rows."""
     text = str(error)
     if isinstance(error, duckdb.OutOfMemoryException):
         return StorageError(
             "reading the records needs more memory or disk than it may use; raise memory, or "
-            "free space for temporary files."
+            f"free space for temporary files{advice}."
         )
     if isinstance(error, duckdb.IOException) and "No space left" in text:
         return StorageError("the disk for temporary files is full; free space and try again.")

@@ -14,11 +14,10 @@ from hexveil.base.errors import InputError
 from hexveil.records.duckdb.formats.column_types import check_names, typed_schema
 from hexveil.records.duckdb.formats.delimited_text import TextFile, TextSource
 from hexveil.records.duckdb.formats.json_documents import (
-    document_schema,
+    VIEW,
+    DocumentFiles,
     merge_schemas,
-    scan_documents,
 )
-from hexveil.records.duckdb.formats.nested_records import unnest_records
 from hexveil.records.duckdb.formats.parquet_files import open_parquet
 from hexveil.records.duckdb.formats.vehicle_positions import SCHEMA, PositionTable
 from hexveil.records.duckdb.relation import Relation
@@ -29,18 +28,21 @@ from hexveil.records.sources.record_format import PLAIN
 from hexveil.records.sources.source_files import (
     Files,
     MemoryTable,
+    is_collection,
     safe_path,
     unpacked_size,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
     import pyarrow as pa
 
     from hexveil.records.duckdb.session import Session
     from hexveil.records.sources.record_format import RecordFormat
 
+FEATURES = ("features",)
+"""Where the records of a GeoJSON collection are."""
 SMALL_SOURCE = 4 * 2**20
 """Bytes of a source, unpacked, that one thread reads: starting more takes longer than it saves."""
 
@@ -140,21 +142,26 @@ def _open_json(
     configured: Collection[str],
     record_format: RecordFormat | None,
 ) -> Relation:
-    steps = (record_format or PLAIN).record_steps
-
-    def select_files(paths: Sequence[str]) -> str:
-        return unnest_records(scan_documents(paths, nested=bool(steps)), steps)
-
-    schemas = [document_schema(session, select_files([path])) for path in source.paths]
-    columns = [dict.fromkeys(sorted(schema), "json") for schema in schemas]
+    # A collection of GeoJSON has its records under one name.
+    collections = all(is_collection(path) for path in source.paths)
+    steps = (record_format or PLAIN).record_steps or FEATURES * collections
+    if steps:
+        keys = ".".join(steps)
+        session.advice = (
+            "; a JSON document whose records are a list is read whole: write one record a line "
+            f"instead, for example by jq -c '.{keys}[]' FILE > records.ndjson"
+        )
+    files = DocumentFiles(session, source.paths, steps)
+    columns = [dict.fromkeys(sorted(schema), "json") for schema in files.schemas]
     # Documents are read whole: a key that is not used does no harm.
     uncommon_columns(source, columns, configured, record_format)
     return Relation(
-        select_files(source.paths),
-        merge_schemas(schemas),
+        f"SELECT * FROM {VIEW}",
+        merge_schemas(files.schemas),
         documents=True,
-        select_files=select_files,
+        select_files=files.select,
         configured=configured,
+        load=files.load,
     )
 
 

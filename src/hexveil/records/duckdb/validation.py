@@ -29,12 +29,16 @@ from hexveil.records.duckdb.expressions import (
     whole_number,
 )
 from hexveil.records.duckdb.formats.declared_texts import (
+    day_and_time,
     declared_instant,
     declared_number,
+    instant_of_text,
+    text_form,
     time_form,
     value_form,
 )
-from hexveil.records.duckdb.formats.json_documents import DOCUMENT
+from hexveil.records.duckdb.formats.nested_records import DOCUMENT
+from hexveil.records.read_request import DAY_AND_TIME
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
@@ -298,17 +302,21 @@ class _RawColumns:
         }
 
     def _time(self) -> dict[str, str]:
-        name = self._request.columns.time
-        if name is None:
+        names = self._request.columns.times
+        if not names:
             return {}
-        time = self._find("time", name)
-        expression = declared_instant(time, self._request.rules.naive, self._document, self._format)
+        naive, document = self._request.rules.naive, self._document
+        if len(names) == 1:
+            time = self._find("time", names[0])
+            expression = declared_instant(time, naive, document, self._format)
+            form = time_form(time, document, expression)
+        else:
+            day, clock = map(self._find, DAY_AND_TIME, names)
+            written = day_and_time(day, clock, document)
+            expression = instant_of_text(written, naive, self._format)
+            form = text_form(written, expression)
         self._has_wall = expression.wall != Instant.wall
-        return {
-            "utc": expression.utc,
-            "wall": expression.wall,
-            "time_form": time_form(time, self._document, expression),
-        }
+        return {"utc": expression.utc, "wall": expression.wall, "time_form": form}
 
     def _labels(self) -> dict[str, str]:
         cells = self._request.rules.cells

@@ -3,7 +3,8 @@
 One dotted name may mean three things, tried in this order: a column of exactly that name, a path
 into a nested field, and a path into a column that holds JSON text. A name that ends at an attribute
 of an NGSI-LD entity means the attribute's value, so that `speed` reads the simplified and the
-normalised form alike. A place in one field is in GeoJSON order, longitude first.
+normalised form alike. A place in one field is in GeoJSON order, longitude first, as in WKT; a pair
+of numbers with a comma between them, "21.1, 72.8", has its latitude first.
 """
 
 from __future__ import annotations
@@ -18,18 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 TypeName = Literal[
-    "text",
-    "number",
-    "boolean",
-    "time",
-    "naive time",
-    "date",
-    "json",
-    "struct",
-    "list",
-    "map",
-    "other",
-]
+    "text", "number", "boolean", "time", "naive time", "time of day", "date", "json", "struct",
+    "list", "map", "other",
+]  # fmt: skip
 VALUE_MEMBERS = ("value", "object", "@value")
 """Members that hold the value of an NGSI-LD property, of a relationship, and of a typed value."""
 _VALUE_SUFFIX = re.compile(rf"(\.({'|'.join(VALUE_MEMBERS)}))+\Z")
@@ -179,8 +171,8 @@ def _pair(name: str, ref: ColumnRef) -> tuple[ColumnRef, ColumnRef]:
     if kind.name in ("json", "text"):
         return replace(ref, point=1), replace(ref, point=0)
     raise InputError(
-        f"location: the column {name!r} holds neither a list [longitude, latitude] nor a GeoJSON "
-        "point; name lat and lon instead."
+        f"location: the column {name!r} holds no list [longitude, latitude], no GeoJSON point and "
+        'no text of a place, such as "POINT (72.8 21.1)"; name lat and lon instead.'
     )
 
 
@@ -236,6 +228,15 @@ def _json_steps(
             if remaining is not None:
                 return (key, *remaining[0]), remaining[1]
     return None
+
+
+def record_lists(schema: Schema, stem: str = "") -> Iterator[tuple[str, Schema]]:
+    """Yield the path of each list of objects in documents, and what is in these objects."""
+    for name, kind in schema.items():
+        if kind.element is not None and kind.element.fields:
+            yield stem + name, dict(kind.element.fields)
+        inner = kind.fields if kind.element is None else kind.element.fields
+        yield from record_lists(dict(inner), f"{stem}{name}.")
 
 
 def all_names(schema: Schema, stem: str = "") -> Iterator[str]:

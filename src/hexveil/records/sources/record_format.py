@@ -12,6 +12,8 @@ from hexveil.records.unambiguous_names import join_pairs
 
 FileColumns = Literal["same", "common"]
 
+EPOCH_UNITS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1}
+"""Nanoseconds of the units in which times since 1970 may be counted."""
 _DIRECTIVES = frozenset("dmyYHIMSfpbBjz%")
 _DIRECTIVE = re.compile(r"%-?(.?)")
 _MAX_STEPS = 8
@@ -31,7 +33,8 @@ class RecordFormat:
         Decimal mark of values, latitudes and longitudes that are text.
     time_format : str, optional
         Format of times that are text, by the directives of `strptime`: "%d/%m/%Y %H:%M:%S".
-        Other times then count as unusable.
+        Other times then count as unusable. Or the unit of times that are numbers since 1970: "s",
+        "ms", "us" or "ns".
     unit_suffix : str, optional
         Unit of measure after each value, as in "5.2 m/s". A value without it counts as unusable,
         because it could be in another unit.
@@ -85,7 +88,7 @@ class RecordFormat:
             text = getattr(self, name)
             if text is not None and (not isinstance(text, str) or not text.strip()):
                 raise InputError(f"{name} must be text, got {text!r}.")
-        if self.time_format is not None:
+        if self.time_format is not None and self.time_format not in EPOCH_UNITS:
             _check_time_format(self.time_format)
         if self.unit_suffix is not None and self.unit_suffix.strip()[0] in "0123456789.,+-":
             raise InputError(
@@ -126,7 +129,7 @@ class RecordFormat:
     @property
     def has_offset(self) -> bool:
         """Whether the declared format of times contains an offset from UTC."""
-        return "z" in _directives(self.time_format or "")
+        return self.time_format in EPOCH_UNITS or "z" in _directives(self.time_format or "")
 
     def describe(self) -> str:
         """Return the declared fields as one line of text, injectively; "" where none is."""
@@ -173,7 +176,8 @@ def _check_time_format(time_format: str) -> None:
     if not directives & set("yY") or not has_day:
         raise InputError(
             "time_format must contain a year, a month and a day, for example "
-            f'"%d/%m/%Y %H:%M:%S", got {time_format!r}.'
+            '"%d/%m/%Y %H:%M:%S"; of numbers since 1970 it is "s", "ms", "us" or "ns"; got '
+            f"{time_format!r}."
         )
     if ("I" in directives) != ("p" in directives):
         raise InputError(

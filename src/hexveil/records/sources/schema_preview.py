@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.records.sources.columns import all_names, find_column
+from hexveil.records.sources.columns import all_names, find_column, record_lists
 from hexveil.records.sources.gtfs_realtime import VALUE_UNITS
 from hexveil.records.sources.headers import first_line, has_header, is_confirmed
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import Files, resolve_source, safe_path
-from hexveil.records.sources.vocabulary import is_id_name
+from hexveil.records.sources.vocabulary import is_envelope, is_id_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -37,12 +37,22 @@ class SourceSchema:
         Units of measure, by column, that the format itself fixes.
     constant_ids : frozenset of str
         Columns named like ids that hold one and the same text in all rows.
+    record_path : str or None
+        Where the records of documents are, if it was not declared and its keys are known names.
+    day_and_time : (str, str) or None
+        Columns of dates and of times of day.
+    time_formats : mapping of str to tuple of str
+        By column, of a pair by that of the times of day: formats that the first times have, if
+        they are not in the usual form.
     """
 
     schema: Schema
     documents: bool
     value_units: Mapping[str, str] = field(default_factory=dict)
     constant_ids: frozenset[str] = frozenset()
+    record_path: str | None = None
+    day_and_time: tuple[str, str] | None = None
+    time_formats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def inspect_schema(
@@ -51,6 +61,7 @@ def inspect_schema(
     *,
     trusted: bool = False,
     record_format: RecordFormat = PLAIN,
+    look_at_times: bool = False,
 ) -> SourceSchema:
     """Return the columns of a source that `read` takes, without a value of its records.
 
@@ -66,6 +77,8 @@ def inspect_schema(
         Whether the caller declares that every first line is a header.
     record_format : RecordFormat
         Its record path and its file columns count here.
+    look_at_times : bool
+        Whether the first times may be looked at for their format: where times are public.
 
     Raises
     ------
@@ -84,6 +97,12 @@ def inspect_schema(
     resolved = resolve_source(source)
     with Session(_MEMORY) as session:
         opened = open_source(session, resolved, known_columns, record_format)
+        found = None
+        if opened.documents and record_format.record_path is None:
+            found = next((p for p, _ in record_lists(opened.schema) if is_envelope(p)), None)
+        if found is not None:
+            inside = replace(record_format, record_path=found)
+            opened = open_source(session, resolved, known_columns, inside)
         if isinstance(resolved, Files):
             # One file shows whether these are feeds at all; all of them could be thousands.
             opened.load_files(resolved.paths[:1])
@@ -95,13 +114,20 @@ def inspect_schema(
         feed = isinstance(resolved, Files) and resolved.kind == "gtfs-realtime"
         # The schema of a feed names its id, and columns that nobody asked for are not decoded.
         constant_ids = frozenset() if feed else _constant_ids(session, opened)
-    return SourceSchema(opened.schema, opened.documents, VALUE_UNITS if feed else {}, constant_ids)
+        pair: tuple[str, str] | None = None
+        formats: Mapping[str, tuple[str, ...]] = {}
+        if look_at_times and not feed:
+            from hexveil.records.duckdb.formats import time_formats  # noqa: PLC0415  the engine
+
+            pair, formats = time_formats.guess(session, opened)
+    units = VALUE_UNITS if feed else {}
+    return SourceSchema(opened.schema, opened.documents, units, constant_ids, found, pair, formats)
 
 
 def _constant_ids(session: Session, relation: Relation) -> frozenset[str]:
     """Return the columns named like ids with a single text; their ids stay in the engine."""
     from hexveil.records.duckdb.expressions import JsonColumn, text  # noqa: PLC0415  the engine
-    from hexveil.records.duckdb.formats.json_documents import DOCUMENT  # noqa: PLC0415
+    from hexveil.records.duckdb.formats.nested_records import DOCUMENT  # noqa: PLC0415
 
     document = JsonColumn(DOCUMENT) if relation.documents else None
     names = [name for name in all_names(relation.schema) if is_id_name(name)]

@@ -13,15 +13,14 @@ import os
 import re
 import zlib
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import unquote, urlsplit
 
-import numpy as np
 import pyarrow as pa
 
-from hexveil.base.errors import InputError, is_interruption
+from hexveil.base.errors import InputError
+from hexveil.records.sources.memory_tables import as_table, readable_table, unicode_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +37,8 @@ _SUFFIXES: dict[str, FileKind] = {
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
+    ".geojson": "json",
+    ".geojsonl": "json",
     ".pb": "gtfs-realtime",
     ".pbf": "gtfs-realtime",
     ".bin": "gtfs-realtime",
@@ -57,8 +58,6 @@ ZSTD = ".zst"
 """Ending of files packed by Zstandard; of delimited text alone."""
 _GZIP_TRAILER = 4
 """Bytes at the end of a packed file that hold its unpacked size."""
-_EXACT = 2**53
-"""Floats below this in size are exact, if they are whole."""
 _KEY_VALUE_FOLDER = re.compile(r"(^|[/\\])([^/\\=]+)=[^/\\]+(?=[/\\])")
 """A folder named key=value in a path."""
 
@@ -226,44 +225,7 @@ def resolve_source(source: object, *, unpack: bool = True) -> Files | MemoryTabl
         names = [str(s) for s in source]
         paths = [path for name in names for path in _expand(name)]
         return _files(", ".join(names), paths, enumerated=True, unpack=unpack)
-    return MemoryTable(_readable(_table(source)))
-
-
-def _readable(data: pa.Table) -> pa.Table:
-    """Return the table with columns of types that engines do not know as text or double."""
-    for i, column in enumerate(data.schema):
-        if pa.types.is_decimal256(column.type):
-            # Through text, not double: an id of 40 digits must stay exact.
-            data = data.set_column(i, column.name, _decimal_texts(data.column(i)))
-        elif pa.types.is_float16(column.type):
-            data = data.set_column(i, column.name, data.column(i).cast(pa.float64()))
-    return data
-
-
-def _decimal_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return decimals as text: each number has one, whatever its scale (see `records.units`)."""
-    encoded = pa.concat_arrays([pa.array([], column.type), *column.chunks]).dictionary_encode()
-    spelled = pa.array([spell(number) for number in encoded.dictionary.to_pylist()], pa.string())
-    return pa.chunked_array([spelled.take(encoded.indices)])
-
-
-def spell(value: object) -> str:
-    """Return a value of a column of mixed types as text: each number has one, as an id must.
-
-    Examples
-    --------
-    >>> [spell(value) for value in (7, 7.0, Decimal("7.00"), -0.0, True, "7.0", 7.5)]
-    ['7', '7', '7', '0', 'true', '7.0', '7.5']
-    """
-    if isinstance(value, (bool, np.bool_)):
-        return str(value).lower()
-    if isinstance(value, Decimal) and value.is_finite():
-        text = f"{value or abs(value):f}"  # minus zero is zero
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    if isinstance(value, (float, np.floating)) and abs(float(value)) < _EXACT:
-        integer = int(value)
-        return str(integer) if integer == value else str(value)
-    return str(value)
+    return MemoryTable(readable_table(as_table(source)))
 
 
 def _expand(name: str) -> list[str]:
@@ -316,6 +278,17 @@ def _refuse_tables(folder: Path) -> None:
             )
 
 
+def is_collection(path: str) -> bool:
+    """Return whether a file is a GeoJSON collection by its name.
+
+    Examples
+    --------
+    >>> is_collection("buses.geojson.gz"), is_collection("buses.json")
+    (True, False)
+    """
+    return path.lower().removesuffix(".gz").endswith(".geojson")
+
+
 def _kind(path: Path) -> FileKind | None:
     name = path.name.lower()
     suffix = Path(name.removesuffix(".gz").removesuffix(ZSTD)).suffix
@@ -333,8 +306,8 @@ def _files(label: str, paths: list[str], *, enumerated: bool, unpack: bool) -> F
         if kind is None:
             raise InputError(
                 f"source: {safe_path(path, paths)} is not a kind of file that is read; use "
-                ".parquet, .csv, .tsv or .txt (also .csv.gz, .csv.zst), .json, .jsonl or .ndjson, "
-                "or .pb for GTFS-Realtime."
+                ".parquet, .csv, .tsv or .txt (also .csv.gz, .csv.zst), .json, .jsonl, .ndjson or "
+                ".geojson, or .pb for GTFS-Realtime."
             )
         kinds.add(kind)
         _check_name(path)
@@ -351,7 +324,7 @@ def _files(label: str, paths: list[str], *, enumerated: bool, unpack: bool) -> F
 
 def _check_name(path: str) -> None:
     """Refuse a name that is not UTF-8, in which engines get their names."""
-    if _unicode(path) is None:
+    if unicode_text(path) is None:
         raise InputError(
             f"source: the name of the file {safe_path(path)} is not in UTF-8; rename it."
         )
@@ -359,7 +332,7 @@ def _check_name(path: str) -> None:
 
 def _check_filled(path: str, among: Sequence[str]) -> None:
     """Refuse a file without a byte, packed or not, or one that cannot be opened."""
-    if not _open_safely(path, among, lambda: first_bytes(path, 1)):
+    if not open_safely(path, among, lambda: first_bytes(path, 1)):
         raise InputError(f"source: the file {safe_path(path, among)} is empty.")
 
 
@@ -371,10 +344,10 @@ def check_compressed(path: str, among: Sequence[str]) -> None:
     `among` are all files of the source, for the message.
     """
     if is_packed(path) and _kind(Path(path)) != "csv":
-        _open_safely(path, among, lambda: _decompress(path))
+        open_safely(path, among, lambda: _decompress(path))
 
 
-def _open_safely(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
+def open_safely(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
     """Return the result of work with a file; raise its failure as a sentence.
 
     The system's error holds the full path, so it is not kept as the context of ours.
@@ -396,7 +369,7 @@ def _decompress(path: str) -> None:
 
 def read_bytes(path: str, among: Sequence[str], size: int) -> bytes:
     """Return at most so many first bytes of a file, unpacked; refuse one that is damaged."""
-    return _open_safely(path, among, lambda: first_bytes(path, size))
+    return open_safely(path, among, lambda: first_bytes(path, size))
 
 
 def first_bytes(path: str, size: int) -> bytes:
@@ -428,61 +401,3 @@ def unpacked_size(path: str) -> int:
             file.seek(-_GZIP_TRAILER, os.SEEK_END)
             return int.from_bytes(file.read(_GZIP_TRAILER), "little")
         return size
-
-
-def _table(source: object) -> pa.Table:
-    """Return an Arrow table of a table in memory or of a query; its library is never imported."""
-    if isinstance(source, pa.Table):
-        return source
-    package = type(source).__module__.partition(".")[0]
-    if package == "pandas" and hasattr(source, "columns"):
-        return _from_pandas(source)
-    is_query = package == "polars" and hasattr(source, "collect")
-    if not is_query and not hasattr(source, "__arrow_c_stream__"):
-        raise InputError(
-            "source must be a path, a list of paths, or a table: of pandas, polars, DuckDB or "
-            f"Arrow, got {type(source).__name__}."
-        )
-    try:
-        return pa.table(_collect(source) if is_query else source)
-    except Exception as error:  # noqa: BLE001  a query runs here, and any library may fail
-        interrupted, kind = is_interruption(error), type(error).__name__
-    if interrupted:
-        raise KeyboardInterrupt
-    # Outside: the library's error may quote a value, so it is not kept as the context of ours.
-    raise InputError(
-        f"source: the table or query cannot be handed over as Arrow ({kind}); run it or convert it "
-        "first."
-    )
-
-
-def _collect(query: Any) -> object:  # noqa: ANN401  polars is never imported
-    """Return the result of a polars LazyFrame, which is a plan until it is asked for its rows."""
-    return query.collect()
-
-
-def _from_pandas(frame: Any) -> pa.Table:  # noqa: ANN401  pandas is never imported
-    names = [str(name) for name in frame.columns]
-    if any(_unicode(name) is None for name in names):
-        raise InputError("source: the name of a column is not Unicode text; rename it.")
-    return pa.table([_series(frame.iloc[:, i]) for i in range(len(names))], names=names)
-
-
-def _series(series: Any) -> pa.Array:  # noqa: ANN401  pandas is never imported
-    """Return a pandas column; one of mixed types becomes text, so that no value is an error."""
-    try:
-        return pa.Array.from_pandas(series)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        missing = series.isna().to_numpy()
-        # Half a letter has no UTF-8: the record then counts as without that field.
-        texts = [None if m else _unicode(spell(v)) for v, m in zip(series, missing, strict=True)]
-        return pa.array(texts, type=pa.string())
-
-
-def _unicode(text: str) -> str | None:
-    """Return text; None if it holds half a letter (a lone surrogate), as JSON and names may."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return None
-    return text

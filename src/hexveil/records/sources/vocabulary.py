@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 PHRASES: Mapping[str, tuple[str, ...]] = {
     "lat": ("latitude", "lat"),
@@ -30,7 +30,9 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "tail number", "fleet number", "user id", "user", "device id", "device", "imei",
         "sensor id", "uid", "icao 24", "mmsi", "icao", "vehicle label",
         "vehicle plate identifier", "fleet vehicle id",
-        "ref vehicle", "ref device", "id",
+        "ref vehicle", "ref device", "taxi id", "taxi", "cab id", "cab", "car id", "car",
+        "truck id", "truck no", "truck", "bike id", "bike", "train id", "train", "traj id",
+        "track id", "station id", "id",
     ),
     "value": (
         "speed", "velocity", "speed kmh", "ground speed", "speed over ground", "sog", "pm 25",
@@ -51,6 +53,27 @@ _KNOWN = {word for word in _SPOKEN if not word.isdigit()} | {
     *("data", "properties", "attributes", "observation", "timestamp", "kmh", "kph", "mph", "avg"),
     *("mean", "type", "name", "wgs", "object"),
 }
+_ENVELOPES = {
+    *(
+        "results",
+        "result",
+        "data",
+        "records",
+        "features",
+        "items",
+        "vehicles",
+        "entities",
+        "entity",
+    ),
+    *("observations", "measurements", "readings", "rows", "list", "response", "payload", "content"),
+    *("body", "positions", "points", "buses", "feed", "values", "message", "objects", "d"),
+}
+"""Keys under which documents hold lists of records."""
+_QUALITIES = {
+    *("type", "class", "category", "kind", "model", "make", "brand", "length", "width", "height"),
+    *("weight", "capacity", "colour", "color", "status", "state", "mode", "count", "speed", "year"),
+}
+"""Last words of names that say something of a vehicle, and not which one it is."""
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _PLAIN = re.compile(r"[A-Za-z0-9 _./:-]+")
 _NUMBERED = re.compile(
@@ -86,6 +109,49 @@ def is_known_name(name: str) -> bool:
     return _KNOWN.issuperset(_NUMBERED.sub("", " ".join(name_words)).split())
 
 
+def is_quality(name: str) -> bool:
+    """Return whether a name says something of a user, and not which one it is.
+
+    Examples
+    --------
+    >>> is_quality("vehicle_type"), is_quality("vehicle_id")
+    (True, False)
+    """
+    return words(name)[-1:] != [] and words(name)[-1] in _QUALITIES
+
+
+def is_time_name(name: str) -> bool:
+    """Return whether a name is one of times or dates."""
+    return not {"time", "timestamp", "date", "datetime", "ts"}.isdisjoint(words(name))
+
+
+def day_and_time(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of names, of a date and a time of day, that are alike but for this word.
+
+    Examples
+    --------
+    >>> list(day_and_time(["gps_date", "speed", "gps_time"]))
+    [('gps_date', 'gps_time')]
+    """
+    spoken = [(name, words(name)) for name in names]
+    for day, of_day in spoken:
+        for clock, of_clock in spoken:
+            alike = of_day[:-1] == of_clock[:-1]
+            if alike and of_day[-1:] in (["date"], ["day"]) and of_clock[-1:] == ["time"]:
+                yield day, clock
+
+
+def is_envelope(path: str) -> bool:
+    """Return whether a path of keys is known to lead to a list of records.
+
+    Examples
+    --------
+    >>> [is_envelope(path) for path in ("results", "data.vehicles", "data.kr7731")]
+    [True, True, False]
+    """
+    return all(key.lower() in _ENVELOPES for key in path.split("."))
+
+
 def is_id_name(name: str) -> bool:
     """Return whether a known name ends like that of an id of a user.
 
@@ -95,6 +161,8 @@ def is_id_name(name: str) -> bool:
     [True, True, True, False, False]
     """
     text = "".join(words(name))
-    return is_known_name(name) and any(
-        text.endswith(phrase.replace(" ", "")) for phrase in PHRASES["user"]
+    return (
+        is_known_name(name)
+        and not is_quality(name)
+        and any(text.endswith(phrase.replace(" ", "")) for phrase in PHRASES["user"])
     )

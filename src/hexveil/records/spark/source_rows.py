@@ -134,6 +134,8 @@ def _open_files(
             "source: Spark reads no GTFS-Realtime feeds; leave engine out, so that DuckDB does."
         )
     relation = open_source(session, source, request.column_names, request.format)
+    if relation.documents and request.cache is None:
+        relation.load_files()
     session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
     records = validate_records(
         session, replace(relation, query=f"SELECT * FROM {RECORDS}"), request

@@ -23,11 +23,12 @@ import pyarrow.compute as pc
 
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.records.bin_number import bin_number
-from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb import aggregation, record_repeats
 from hexveil.records.duckdb.formats.delimited_text import TextStream
 from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
+from hexveil.records.sources.memory_tables import readable_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -227,7 +228,7 @@ def deduplicate_task(
                 return
             # A stream of batches can be read once, and repeats are looked for twice.
             session.run(f"CREATE TEMP TABLE {_GOT} AS SELECT {column_list} FROM {RECORDS}")
-            query, repeats = aggregation.deduplicate(session, source)
+            query, repeats = record_repeats.deduplicate(session, source)
             if grouping is not None:
                 keys = grouping.keys(session)
                 query = select_counts(query, keys, squares=grouping.squares, edges=grouping.edges)
@@ -299,9 +300,11 @@ def _register(session: Session, batches: Batches) -> bool:
     head = next(batches, None)
     if head is None:
         return False
+    head = readable_batch(head)
     schema = head.schema
+    readable = map(readable_batch, batches)
     all_batches = (
-        pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in chain([head], batches)
+        pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in chain([head], readable)
     )
     session.register(RECORDS, pa.RecordBatchReader.from_batches(schema, all_batches))
     return True

@@ -30,7 +30,7 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
     lat: str | None = None,
     lon: str | None = None,
     location: str | None = None,
-    time: str | None = None,
+    time: str | Sequence[str] | None = None,
     privacy_unit: Unit = "user",
     cells: Cells | Labels,
     quantum: Number = "0.001",

@@ -107,7 +107,7 @@ def akmv_error(
     return ThresholdCurve(error, noise, axis(setting))
 
 
-def hard_sets(counts: Ints, bounds: tuple[float, float]) -> Floats:
+def hard_sets(counts: Ints, bounds: tuple[Fraction, Fraction]) -> Floats:
     """Return data sets that are hard for a prior or a private range, a row of user means each.
 
     All samples at U; and half of the samples at each bound, so that means have no middle: those of

@@ -1,6 +1,7 @@
 """WC's studies: each runs, and has the stated lines and claims."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def test_figure_1():
 def test_ours_are_drawn_at_their_worst_beside_the_others_worst_case():
     """Not on the one data set that suits them: where half of the samples is at either bound."""
     few = Setting(trials=20, epsilons=("1",))
-    sets = worst_case_figures.hard_sets(geometric(), (0, 65))
+    sets = worst_case_figures.hard_sets(geometric(), (Fraction(0), Fraction(65)))
     shares = (sets == 65) @ geometric() / geometric().sum()
     assert shares[0] == 1
     assert shares[1:] == pytest.approx([0.5] * 3, abs=0.05)

@@ -10,7 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.expressions import Instant, instant, json_of, literal, number, text
+from hexveil.records.duckdb.expressions import (
+    Instant,
+    from_text,
+    instant,
+    json_of,
+    literal,
+    number,
+    text,
+    typed_column,
+)
+from hexveil.records.sources.record_format import EPOCH_UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,11 +29,12 @@ if TYPE_CHECKING:
     from hexveil.records.sources.columns import ColumnRef
     from hexveil.records.sources.record_format import RecordFormat
 
-DECIMAL_COMMA, TEXT_AFTER_NUMBER, DAY_FIRST = 1, 2, 3
+DECIMAL_COMMA, TEXT_AFTER_NUMBER, DAY_FIRST, NO_DAY, MICROSECONDS, NANOSECONDS = 1, 2, 3, 4, 5, 6
 """Forms of texts that are unusable as they stand."""
 
 _COMMA = r"\s*[+-]?\d+,\d+\s*"
 _SUFFIXED = r"\s*[+-]?\d+([.,]\d+)?\s*[^\d\s.,;:/eE+-][^\d]{0,11}\d?\s*"
+CLOCK = r"\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*"
 _DAYS = r"\s*\d{1,2}[./-]\d{1,2}[./-]\d{4}\b.*"
 
 
@@ -99,13 +110,59 @@ def declared_instant(
         If a format is declared for a column that holds no text, or one without an offset although
         no time zone is declared.
     """
-    if record_format.time_format is None:
+    declared = record_format.time_format
+    if declared is None:
         return instant(ref, naive, document)
-    if not is_text(ref, document):
+    has_text = is_text(ref, document)
+    if declared in EPOCH_UNITS and not has_text and ref.kind.name == "number":
+        return _since_epoch(number(ref, "time", document), declared)
+    if not has_text:
         raise InputError(
             f"time: the column {ref.column!r} holds no text; remove time_format (from [format])."
         )
-    parsed = f"try_strptime(trim({text(ref, document)}), {literal(record_format.time_format)})"
+    return instant_of_text(text(ref, document), naive, record_format)
+
+
+def day_and_time(day: ColumnRef, clock: ColumnRef, document: JsonDocument | None) -> str:
+    """Return the text of a time that stands in two columns, a date and a time of day.
+
+    Raises
+    ------
+    InputError
+        If one of them holds neither text nor what its name says.
+    """
+    date = _text_of(day, document, ("date", "naive time", "time"), "dates")
+    # Dates are often written with their midnight.
+    midnight = literal(r"[T ]00:00(:00(\.0+)?)?$")
+    return (
+        f"(regexp_replace(trim({date}), {midnight}, '') || ' ' || "
+        f"trim({_text_of(clock, document, ('time of day',), 'times of day')}))"
+    )
+
+
+def _text_of(
+    ref: ColumnRef, document: JsonDocument | None, kinds: tuple[str, ...], what: str
+) -> str:
+    if is_text(ref, document):
+        return text(ref, document)
+    if ref.kind.name not in kinds:
+        raise InputError(
+            f"time: the column {ref.column!r} holds {ref.kind.name} values; of two time columns "
+            f"one holds dates and the other times of day, and this one should hold {what}."
+        )
+    # Of a time with a date, the day on the clock it is written by: that of UTC where it has one.
+    of_day = "" if ref.kind.name == "time of day" else "::DATE"
+    return f"CAST({typed_column(ref)}{of_day} AS VARCHAR)"
+
+
+def instant_of_text(expression: str, naive: str | None, record_format: RecordFormat) -> Instant:
+    """Return the time that a text states; arguments as for `declared_instant`."""
+    declared = record_format.time_format
+    if declared is None:
+        return from_text(expression, naive)
+    if declared in EPOCH_UNITS:
+        return _since_epoch(f"TRY_CAST({expression} AS DOUBLE)", declared)
+    parsed = f"try_strptime(trim({expression}), {literal(declared)})"
     if record_format.has_offset:
         return Instant(f"epoch_us({parsed})")
     if naive is None:
@@ -114,6 +171,13 @@ def declared_instant(
             'timezone="Europe/Warsaw", or an offset (%z).'
         )
     return Instant(wall=f"epoch_us({parsed})")
+
+
+def _since_epoch(value: str, unit: str) -> Instant:
+    """Return the time of a number of units since 1970, as the engine's doubles have it."""
+    scaled = f"({value}) * {EPOCH_UNITS[unit]} / 1e3"
+    usable = f"isfinite({value}) AND abs({scaled}) < 1e18"
+    return Instant(f"CASE WHEN {usable} THEN CAST(round({scaled}) AS BIGINT) END")
 
 
 def is_text(ref: ColumnRef, document: JsonDocument | None) -> bool:
@@ -138,19 +202,41 @@ def value_form(ref: ColumnRef, document: JsonDocument | None, value: str) -> str
 
 def time_form(ref: ColumnRef, document: JsonDocument | None, time: Instant) -> str:
     """Return the form of a text without a usable time; 0 where no declaration makes it usable."""
-    missing = f"({time.utc}) IS NULL AND ({time.wall}) IS NULL"
-    return _form(ref, document, missing, {_DAYS: DAY_FIRST})
+    if is_text(ref, document):
+        return text_form(text(ref, document), time)
+    if ref.kind.name != "number":
+        return "0"
+    return f"CASE WHEN {_missing(time)} THEN {_finer(number(ref, 'time', document))} ELSE 0 END"
+
+
+def text_form(expression: str, time: Instant) -> str:
+    """Return the form of the text of a time; see `time_form`."""
+    finer = _finer(f"TRY_CAST({expression} AS DOUBLE)")
+    return _cases(expression, _missing(time), {_DAYS: DAY_FIRST, CLOCK: NO_DAY}, finer)
+
+
+def _missing(time: Instant) -> str:
+    return f"({time.utc}) IS NULL AND ({time.wall}) IS NULL"
+
+
+def _finer(value: str) -> str:
+    """Return the form of a number that is no time in seconds or milliseconds; 0 for others."""
+    return (
+        f"CASE WHEN abs({value}) >= 1e16 THEN {NANOSECONDS} "
+        f"WHEN abs({value}) >= 1e13 THEN {MICROSECONDS} ELSE 0 END"
+    )
 
 
 def _form(
     ref: ColumnRef, document: JsonDocument | None, missing: str, forms: Mapping[str, int]
 ) -> str:
-    if not is_text(ref, document):
-        return "0"
-    expression = text(ref, document)
+    return _cases(text(ref, document), missing, forms) if is_text(ref, document) else "0"
+
+
+def _cases(expression: str, missing: str, forms: Mapping[str, int], other: str = "0") -> str:
     cases = " ".join(
         f"WHEN regexp_full_match({expression}, {literal(pattern)}) THEN {form}"
         for pattern, form in forms.items()
     )
     # Patterns are slow: only the texts that are unusable are compared with them.
-    return f"CASE WHEN {missing} THEN CASE {cases} ELSE 0 END ELSE 0 END"
+    return f"CASE WHEN {missing} THEN CASE {cases} ELSE {other} END ELSE 0 END"

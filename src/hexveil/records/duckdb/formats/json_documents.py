@@ -2,65 +2,220 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from typing import TYPE_CHECKING
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
+from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import file_list
+from hexveil.records.duckdb.formats.nested_records import DOCUMENT, unnest_records
 from hexveil.records.sources.columns import ColumnType, Schema
-from hexveil.records.sources.source_files import first_bytes, unpacked_size
+from hexveil.records.sources.source_files import (
+    first_bytes,
+    open_packed,
+    open_safely,
+    safe_path,
+    unpacked_size,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hexveil.records.duckdb.session import Session
 
-DOCUMENT = "document"
-"""The one column of a relation of JSON documents."""
+VIEW = "json_documents"
+"""The view of all documents of a source."""
+LINES = "newline_delimited"
 _LOOKED_AT = 1000
 _OBJECT_SIZE, _LARGEST_OBJECT = 1 << 24, (1 << 31) - 1
 """Bytes of one object: the default of the engine, and the most that it reads."""
+_LETTERS, _HEAD, _BLOCK = 1 << 12, 1 << 20, 1 << 22
+_BROKEN = b"!\n"
+_AROUND = b" \t\r\n,[]"
+"""What may stand around an element of an array, which is an object."""
+_DEEPEST = 100
+"""Nesting of documents that are looked at for their keys: the engine fails on some hundreds."""
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
-def scan_documents(paths: Sequence[str], *, nested: bool = False) -> str:
-    """Return the query of all documents of files: arrays, or one document a line.
+class DocumentFiles:
+    """Files of JSON documents: arrays, or one document a line; perhaps with nested records.
 
-    Where records are nested, one document may be large and take many lines.
+    What the engine would refuse a whole file for is left out in a copy, which is made before the
+    file is read: a line that is too long, or a damaged element of an array.
+
+    Parameters
+    ----------
+    session : Session
+    paths : sequence of str
+    steps : sequence of str
+        Keys from a document to its records. One document may then be large, and take many lines.
     """
-    return " UNION ALL ".join((_scan_nested if nested else _scan)(path) for path in paths)
+
+    def __init__(self, session: Session, paths: Sequence[str], steps: Sequence[str]) -> None:
+        self._session, self._paths, self._steps = session, paths, steps
+        self._scans: dict[str, str] = {}
+        self._checked: set[str] = set()
+        self.schemas = [self._schema(path) for path in paths]
+        self._view()
+
+    def select(self, paths: Sequence[str]) -> str:
+        """Return the query of the records of some files."""
+        return unnest_records(" UNION ALL ".join(map(self._scan, paths)), self._steps)
+
+    def load(self, paths: Sequence[str] | None) -> None:
+        """Check files, by default all, before their records are read; none is checked twice.
+
+        Raises
+        ------
+        InputError
+            If an array is damaged and its elements are not one a line.
+        """
+        for path in dict.fromkeys(self._paths if paths is None else paths):
+            if path not in self._checked:
+                self._checked.add(path)
+                if not open_safely(path, self._paths, partial(self._is_readable, path)):
+                    self._mend(path)
+        self._view()
+
+    def _view(self) -> None:
+        self._session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {self.select(self._paths)}")
+
+    def _schema(self, path: str) -> Schema:
+        """Return the keys of a file's first documents; what is damaged among them is left out."""
+        with contextlib.suppress(InputError):
+            return document_schema(self._session, self.select([path]))
+        self._mend(path)
+        return document_schema(self._session, self.select([path]))
+
+    def _scan(self, path: str) -> str:
+        if path not in self._scans:
+            kind, head = _kind(path), first_bytes(path, _HEAD)
+            if self._steps and not (kind == LINES and _has_lines(head)):
+                # One document may be as large as the file.
+                kind = "unstructured" if kind == LINES else kind
+                self._scans[path] = _read(path, kind, _size_of(path))
+            else:
+                self._scans[path] = _read(path, kind)
+        return self._scans[path]
+
+    def _is_readable(self, path: str) -> bool:
+        """Return whether the engine reads a file to its end, but for lines that are none."""
+        if _kind(path) == LINES:
+            return not _has_long_line(path) or bool(self._steps)
+        with contextlib.suppress(InputError):
+            self._session.rows(f"SELECT count(*) FROM ({self._scan(path)})")
+            return True
+        return False
+
+    def _mend(self, path: str) -> None:
+        """Read a copy of a file in its place, a document a line."""
+        copy = self._session.folder / f"documents{len(self._scans)}.ndjson"
+        open_safely(path, self._paths, partial(_copy_lines, path, copy))
+        query = _read(str(copy), LINES)
+        found = f"SELECT 1 FROM ({query}) WHERE json_type({DOCUMENT}) = 'OBJECT' LIMIT 1"
+        if not self._session.rows(found):
+            raise InputError(
+                f"source: {safe_path(path, self._paths)} could not be read to its end; it may be "
+                "truncated, malformed or not what its name says. Of an array, write one element a "
+                "line, so that damaged ones are left out and counted."
+            )
+        self._scans[path] = query
+        self._checked.add(path)
 
 
-def _is_array(path: str) -> bool:
-    return first_bytes(path, 4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
+def _kind(path: str) -> str:
+    """Return the kind of a file of documents, by its first letters."""
+    head = first_bytes(path, _LETTERS).removeprefix(b"\xef\xbb\xbf")
+    # Of records, not of numbers: a line may hold a list, too.
+    return "array" if re.match(rb"\s*\[\s*([{\]]|$)", head) else LINES
 
 
-def _scan_nested(path: str) -> str:
-    kind = "array" if _is_array(path) else "unstructured"
-    # The engine refuses objects beyond this size, by default 16 MB.
-    size = min(max(unpacked_size(path) + 1, _OBJECT_SIZE), _LARGEST_OBJECT)
-    files = f"{file_list([path])}, hive_partitioning=false"
-    how = f"format='{kind}', maximum_object_size={size}"
-    return f"SELECT json AS {DOCUMENT} FROM read_json_objects({files}, {how})"
-
-
-def _scan(path: str) -> str:
-    array = _is_array(path)
+def _read(path: str, kind: str, size: int = _OBJECT_SIZE) -> str:
     # Errors can be ignored by line alone: an array that is damaged anywhere fails as a whole.
-    how = "format='array'" if array else "format='newline_delimited', ignore_errors=true"
+    errors = ", ignore_errors=true" * (kind == LINES)
+    how = f"format='{kind}', maximum_object_size={size}{errors}"
     files = f"{file_list([path])}, hive_partitioning=false"
     return f"SELECT json AS {DOCUMENT} FROM read_json_objects({files}, {how})"
+
+
+def _size_of(path: str) -> int:
+    """Return the size of the largest object that a file could be; the engine has a default."""
+    return min(max(unpacked_size(path) + 1, _OBJECT_SIZE), _LARGEST_OBJECT)
+
+
+def _has_lines(head: bytes) -> bool:
+    """Return whether a file begins with a line that is a document, and has a second one."""
+    line, _, further = head.partition(b"\n")
+    try:
+        return bool(further.strip()) and isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _has_long_line(path: str) -> bool:
+    """Return whether a line is longer than an object may be."""
+    length = 0
+    with _opened(path) as file:
+        while block := file.read(_BLOCK):
+            first, last = block.find(b"\n"), block.rfind(b"\n")
+            if length + (len(block) if first < 0 else first) > _OBJECT_SIZE:
+                return True
+            length = length + len(block) if first < 0 else len(block) - last - 1
+    return False
+
+
+def _copy_lines(path: str, copy: Path) -> None:
+    """Write a copy of a file with a document a line, in which lines that are too long are broken.
+
+    Elements of an array are told apart by its lines.
+    """
+    with _opened(path) as file, copy.open("wb") as target:
+        while line := file.readline(_OBJECT_SIZE):
+            if not line.endswith(b"\n") and len(line) == _OBJECT_SIZE:
+                while (more := file.readline(_OBJECT_SIZE)) and not more.endswith(b"\n"):
+                    pass
+                target.write(_BROKEN)
+            elif document := line.strip(_AROUND):
+                target.write(document + b"\n")
+
+
+def _opened(path: str) -> Any:  # noqa: ANN401  files of two libraries
+    return open_packed(path) if path.lower().endswith(".gz") else Path(path).open("rb")
 
 
 def document_schema(session: Session, scan: str, limit: int | None = _LOOKED_AT) -> Schema:
     """Return the keys of JSON documents: of the first ones, or without a limit of all."""
+    session.add_test("is_shallow", _are_shallow)
     limit_clause = "" if limit is None else f" LIMIT {limit}"
     structure_text = session.rows(
         f"SELECT json_group_structure({DOCUMENT}) FROM (SELECT * FROM ({scan}) "
-        f"WHERE json_type({DOCUMENT}) = 'OBJECT'{limit_clause})"
+        f"WHERE json_type({DOCUMENT}) = 'OBJECT' "
+        f"AND is_shallow(CAST({DOCUMENT} AS VARCHAR)){limit_clause})"
     )[0][0]
     structure = json.loads(str(structure_text)) if structure_text is not None else {}
     if not isinstance(structure, dict):
         return {}
     return {name: _json_type(inside) for name, inside in structure.items()}
+
+
+def _are_shallow(documents: pa.Array) -> pa.Array:
+    return pa.array([_is_shallow(text) for text in documents.to_pylist()], pa.bool_())
+
+
+def _is_shallow(text: str) -> bool:
+    """Return whether a document is nested less than the engine's limit."""
+    if text.count("[") + text.count("{") <= _DEEPEST:
+        return True
+    marks = np.frombuffer(_STRING.sub("", text).encode(errors="replace"), dtype=np.uint8)
+    steps = np.isin(marks, (91, 123)).astype(np.int64) - np.isin(marks, (93, 125))
+    return bool(np.cumsum(steps).max() <= _DEEPEST)
 
 
 def _json_type(structure: object) -> ColumnType:

@@ -6,10 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 from hexveil.records.duckdb.expressions import literal
-from hexveil.records.duckdb.formats.json_documents import DOCUMENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+DOCUMENT = "document"
+"""The one column of a relation of JSON documents."""
 
 
 def unnest_records(documents: str, steps: Sequence[str]) -> str:

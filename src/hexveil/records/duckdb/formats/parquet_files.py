@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,15 +16,25 @@ from hexveil.records.duckdb.expressions import file_list, select_without
 from hexveil.records.duckdb.formats.column_types import check_names, typed_schema
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.sources.common_columns import uncommon_columns
+from hexveil.records.sources.memory_tables import calendar, readable_table
 from hexveil.records.sources.source_files import safe_path
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from hexveil.records.duckdb.session import Session
     from hexveil.records.sources.columns import Schema
     from hexveil.records.sources.record_format import RecordFormat
     from hexveil.records.sources.source_files import Files
+
+_TIMES = {
+    ("Timestamp", "milliseconds"): pa.timestamp("ms"),
+    ("Time", "milliseconds"): pa.time32("ms"),
+    ("Time", "microseconds"): pa.time64("us"),
+    ("Time", "nanoseconds"): pa.time64("ns"),
+}
+"""Types of times that the engine may fail on, as files state them."""
+_COPIED_ROWS = 1 << 16
 
 
 def open_parquet(
@@ -35,6 +46,7 @@ def open_parquet(
     """Return the records of Parquet files; see `open_source`."""
     first: pq.ParquetSchema | None = None
     columns: list[dict[str, str]] = []
+    timed: dict[str, dict[int, tuple[int, int]]] = {}
     for path in source.paths:
         read = _parquet_schema(path, first)
         if read is None:
@@ -44,6 +56,8 @@ def open_parquet(
             )
         schema, fields = read
         first = schema if first is None else first
+        if ends := _timed_columns(schema, configured):
+            timed[path] = ends
         if fields is None:
             columns.append(columns[0])
             continue
@@ -54,6 +68,8 @@ def open_parquet(
     # Decided over all files, not over those of one query: a column must not come and go.
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
 
+    near = _near_copies(session, timed)
+
     # One scan per set of columns where some are left out: their types may have no common one.
     layouts: dict[frozenset[str], list[str]] = {}
     for path, file_columns in zip(source.paths, columns, strict=True):
@@ -62,12 +78,14 @@ def open_parquet(
     # By name: by position, a file with columns in another order would mix user and value. Where
     # none is, the engine need not open every file before it knows the columns.
     options = folders if one_schema else f"union_by_name=true, {folders}"
+    # A byte that is not UTF-8 would stop the reading.
+    options += ", utf8_validation='replace'"
 
     def select_files(paths: Sequence[str]) -> str:
         wanted = frozenset(paths)
         scans = [
             f"{select_without(excluded)} FROM read_parquet("
-            f"{file_list([p for p in alike if p in wanted])}, {options})"
+            f"{file_list([near.get(p, p) for p in alike if p in wanted])}, {options})"
             for excluded, alike in layouts.items()
             if not wanted.isdisjoint(alike)
         ]
@@ -86,6 +104,76 @@ def open_parquet(
         respelled=_respelled(typed, file_schemas),
         one_schema=one_schema,
     )
+
+
+def _timed_columns(
+    schema: pq.ParquetSchema, configured: Collection[str]
+) -> dict[int, tuple[int, int]]:
+    """Return the numbers of used columns that the engine may fail on, and the times it knows."""
+    ends = {}
+    for i in range(len(schema)):
+        column = schema.column(i)
+        stated = json.loads(column.logical_type.to_json())
+        kind = _TIMES.get((stated["Type"], stated.get("timeUnit", "")))
+        known = None if kind is None else calendar(kind)
+        if known is not None and any(_is_within(column.path, name) for name in configured):
+            ends[i] = known
+    return ends
+
+
+def refuse_milliseconds(source: Files, configured: Collection[str]) -> None:
+    """Refuse files whose type of times Spark fails on if one is beyond its calendar.
+
+    By the type, whatever the times are: a refusal by a record would tell of it.
+    """
+    for path in source.paths:
+        read = _parquet_schema(path, None)
+        if read is not None and _timed_columns(read[0], configured):
+            raise InputError(
+                f"source: {safe_path(path, source.paths)} has times in milliseconds, of which "
+                "Spark fails on one that is beyond its calendar, so that a record could stop the "
+                'reading; write them in microseconds, or leave engine = "spark" out.'
+            )
+
+
+def _near_copies(
+    session: Session, timed: Mapping[str, Mapping[int, tuple[int, int]]]
+) -> dict[str, str]:
+    """Return copies of the files with times that the engine may fail on: there they are null."""
+    copies: dict[str, str] = {}
+    for path, ends in timed.items():
+        metadata = pq.read_metadata(path)
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        if all(_is_near(group.column(i), known) for i, known in ends.items() for group in groups):
+            continue
+        # In folders like the file's own, since folders can be columns.
+        folders = [part for part in Path(path).parts[:-1] if "=" in part]
+        copy = session.folder.joinpath(f"near{len(copies)}", *folders, "records.parquet")
+        copy.parent.mkdir(parents=True)
+        _copy_near(path, copy)
+        copies[path] = str(copy)
+    return copies
+
+
+def _is_within(path: str, name: str) -> bool:
+    return path == name or path.startswith(f"{name}.") or name.startswith(f"{path}.")
+
+
+def _is_near(column: pq.ColumnChunkMetaData, ends: tuple[int, int]) -> bool:
+    """Return whether a file's statistics promise that the engine knows all its times."""
+    found = column.statistics
+    if found is None or not found.has_min_max:
+        return found is not None and found.null_count == column.num_values
+    return bool(ends[0] <= found.min_raw <= found.max_raw <= ends[1])
+
+
+def _copy_near(path: str, copy: Path) -> None:
+    """Write a copy of a file, the times of which fit microseconds or are null."""
+    with pq.ParquetFile(path) as file:
+        empty = readable_table(file.schema_arrow.empty_table())
+        with pq.ParquetWriter(copy, empty.schema) as writer:
+            for batch in file.iter_batches(_COPIED_ROWS):
+                writer.write_table(readable_table(pa.Table.from_batches([batch])))
 
 
 def _respelled(schema: Schema, file_schemas: Iterable[Schema]) -> frozenset[str]:

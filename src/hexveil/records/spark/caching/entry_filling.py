@@ -18,6 +18,7 @@ from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.caching.file_groups import time_span
 from hexveil.records.duckdb.validation import REASONS, used_columns
 from hexveil.records.feasible_sums import LARGEST_SUM
+from hexveil.records.read_request import DAY_AND_TIME
 from hexveil.records.sources.cache import TimeSpan, refuse_changed_while_read
 from hexveil.records.sources.source_files import Files, check_compressed
 from hexveil.records.spark import tasks
@@ -84,7 +85,7 @@ class EntryFiller:
             return {}
         query = self.query
         used = used_columns(query.session, query.relation, query.request)
-        time = [ref.column for role, ref in used if role == "time"]
+        time = [ref.column for role, ref in used if role in ("time", *DAY_AND_TIME)]
         rows = self._rows_by_file({path: i for i, path in enumerate(paths)}, time)
         work = entry_tasks.span_task(self.records.task_input, self._in_tasks.span_query)
         found = _map_entries(rows, work, entry_tasks.SPANS, ENTRY)

@@ -1,0 +1,289 @@
+"""Shapes that people have, from their files to the grids of the fleet: all are the same records."""
+
+import csv
+import json
+import tomllib
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cli.conftest import city
+
+ROWS = city(30).to_pylist()
+FIELDS = ("user", "value", "time")
+COMMON = ("--bounds", "0,65", "--resolution", "6", "--timezone", "Asia/Kolkata", "--json")
+NAMED = ("--user", "bus", "--value", "speed")
+APART = ("--lat", "lat", "--lon", "lon")
+
+
+def seconds(row):
+    """Return the time of a record since 1970."""
+    return int(datetime.fromisoformat(row["time"]).timestamp())
+
+
+def without(row, *names):
+    """Return a record without some fields."""
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def lines(path, rows):
+    """Write records as documents, one a line."""
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+
+
+def text(path, rows):
+    """Write records as delimited text."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def parquet(path, rows):
+    """Write records as a Parquet file."""
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def placed(form):
+    """Return records with their place as a text."""
+    return [
+        {**without(row, "lat", "lon"), "place": form.format(lat=row["lat"], lon=row["lon"])}
+        for row in ROWS
+    ]
+
+
+def timed(factor):
+    """Return records with a number as time."""
+    return [{**row, "time": seconds(row) * factor} for row in ROWS]
+
+
+def halved(days="%Y-%m-%d", kind=str):
+    """Return records with the local time in two columns."""
+    rows = []
+    for row in ROWS:
+        at = datetime.fromisoformat(row["time"])
+        day = at.date() if kind is None else at.strftime(days)
+        clock = at.time() if kind is None else at.strftime("%H:%M:%S")
+        rows.append({**without(row, "time"), "date": day, "time": clock})
+    return rows
+
+
+def feature(row):
+    """Return a record as a feature of GeoJSON."""
+    point = {"type": "Point", "coordinates": [row["lon"], row["lat"]]}
+    fields = without(row, "lat", "lon")
+    return {"type": "Feature", "geometry": point, "properties": fields}
+
+
+PLACE = (*NAMED, "--location", "place", "--time", "time")
+TIME = (*NAMED, *APART, "--time", "time")
+HALVES = (*NAMED, *APART, "--time", "date", "--time", "time")
+FEATURES = (
+    *("--user", "properties.bus", "--value", "properties.speed", "--location", "geometry"),
+    *("--time", "properties.time"),
+)
+NESTED = {"sent": 1, "data": {"vehicles": ROWS}}
+SHAPES = {
+    "WKT.csv": (text, placed("POINT ({lon} {lat})"), PLACE),
+    "EWKT.parquet": (parquet, placed("SRID=4326;Point Z({lon} {lat} 3)"), PLACE),
+    "WKT.ndjson": (lines, placed("POINT({lon} {lat})"), PLACE),
+    "pair.csv": (text, placed("{lat}, {lon}"), PLACE),
+    "pair.parquet": (parquet, placed("({lat},{lon})"), PLACE),
+    "milliseconds.parquet": (parquet, timed(10**3), (*TIME, "--time-format", "ms")),
+    "microseconds.csv": (text, timed(10**6), (*TIME, "--time-format", "us")),
+    "microseconds.parquet": (parquet, timed(10**6), (*TIME, "--time-format", "us")),
+    "nanoseconds.ndjson": (lines, timed(10**9), (*TIME, "--time-format", "ns")),
+    "halves.csv": (text, halved(), HALVES),
+    "halves.ndjson": (lines, halved(), HALVES),
+    "typed.parquet": (parquet, halved(kind=None), HALVES),
+    "midnights.csv": (text, halved("%Y-%m-%d 00:00:00"), HALVES),
+    "formatted.csv": (
+        text, halved("%d/%m/%Y"), (*HALVES, "--time-format", "%d/%m/%Y %H:%M:%S"),
+    ),
+    "features.geojson": (
+        lines, [{"type": "FeatureCollection", "features": list(map(feature, ROWS))}], FEATURES,
+    ),
+    "features.geojsonl": (lines, list(map(feature, ROWS)), FEATURES),
+    "nested.json": (lines, [NESTED], (*TIME, "--record-path", "data.vehicles")),
+}  # fmt: skip
+
+
+def facts(said):
+    """Return what a command found of the records, but for the words of the request."""
+    assert said.code == 0, said.err
+    found = json.loads(said.out)
+    return {name: found[name] for name in ("records", "users", "cells", "capacity")}
+
+
+_USUAL = {}
+
+
+@pytest.fixture
+def usual(here, call):
+    """Return the facts of the records in the usual shape, read once."""
+    if not _USUAL:
+        text(here / "usual.csv", ROWS)
+        _USUAL.update(facts(call("inspect", "usual.csv", *TIME, *COMMON)))
+    return _USUAL
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_shape_is_the_same_records(here, call, usual, shape):
+    """Users, cells and grids are those of the usual shape."""
+    write, rows, options = SHAPES[shape]
+    write(here / shape, rows)
+    assert facts(call("inspect", shape, *options, *COMMON)) == usual
+
+
+def test_two_columns_of_a_run_file_are_released(here, call):
+    """A date and a time of day stand in [columns] as a list."""
+    text(here / "halves.csv", halved())
+    run = (here / "run.toml").read_text().replace('"buses.parquet"', '"halves.csv"')
+    run = run.replace("[cells]", 'time = ["date", "time"]\n\n[cells]', 1) if (
+        'time = "time"' not in run
+    ) else run.replace('time = "time"', 'time = ["date", "time"]')  # fmt: skip
+    (here / "two.toml").write_text(run)
+    said = call("release", "two.toml", "--timezone", "Asia/Kolkata", "--accept-noise")
+    assert said.code == 0, said.err
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "sentence"),
+    [
+        (timed(10**6), TIME, 'add time_format = "us"'),
+        (timed(10**9), TIME, 'add time_format = "ns"'),
+        (halved(), TIME, 'name the column of dates too, for example time = ["date", "time"]'),
+        (halved("%d/%m/%Y"), HALVES, 'time_format = "%d/%m/%Y %H:%M:%S"'),
+        ([NESTED], TIME, 'record_path = "data.vehicles" (in [format], or --record-path'),
+        (ROWS, ("--user", "filename", *TIME[2:]), "never from names of files"),
+    ],
+)  # fmt: skip
+def test_a_refusal_has_the_line_to_add(here, call, rows, options, sentence):
+    """What is missing can be pasted."""
+    lines(here / "odd.json" if rows == [NESTED] else here / "odd.ndjson", rows)
+    file = "odd.json" if rows == [NESTED] else "odd.ndjson"
+    said = call("inspect", file, *options, *COMMON[:-1])
+    assert said.code == 2
+    assert sentence in said.err
+
+
+def test_a_query_takes_one_column_of_times(here, call):
+    """For a warehouse the two are made one where it runs."""
+    said = call("inspect", "buses.parquet", *HALVES, *COMMON[:-1], "--sql", "duckdb")
+    assert said.code == 2
+    assert "a query takes one column of times" in said.err
+
+
+# ---- drafts ----
+
+
+def drafted(call, file, *options):
+    """Return the draft of a run file for some records."""
+    said = call("inspect", file, "--init", *options)
+    assert said.code == 0, said.err
+    return tomllib.loads(said.out)
+
+
+@pytest.mark.parametrize(
+    "user",
+    ["taxi_id", "cab", "car_id", "truck_no", "bike_id", "traj_id", "track_id", "train",
+     "station_id"],
+)  # fmt: skip
+def test_a_draft_takes_vehicles_for_users_and_not_their_classes(here, call, user):
+    """What a vehicle is like is no id, whatever stands first."""
+    rows = [
+        {"vehicle_type": "van", "vehicle_length": 4.5, user: row["bus"], **without(row, "bus")}
+        for row in ROWS
+    ]
+    parquet(here / "r.parquet", rows)
+    assert drafted(call, "r.parquet")["columns"]["user"] == user
+
+
+def test_a_class_of_vehicles_alone_is_no_user(here, call):
+    """It is left to the holder."""
+    parquet(here / "r.parquet", [{"vehicle_type": "van", **without(row, "bus")} for row in ROWS])
+    assert drafted(call, "r.parquet")["columns"]["user"] == "FILL IN"
+
+
+def test_a_unit_in_a_name_is_written_once(here, call):
+    """Speed (km/h) is in km/h."""
+    parquet(here / "r.parquet", [{**without(r, "speed"), "Speed (km/h)": r["speed"]} for r in ROWS])
+    values = drafted(call, "r.parquet")
+    assert values["columns"]["value"] == "Speed (km/h)"
+    assert values["values"]["value_unit"] == "km/h"
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (ROWS, None),
+        (timed(10**3), None),
+        (timed(10**6), "us"),
+        (timed(10**9), "ns"),
+        ([{**row, "time": datetime.fromisoformat(row["time"]).strftime("%d/%m/%Y %H:%M")}
+          for row in ROWS], "FILL IN"),
+        ([{**row, "time": datetime.fromisoformat(row["time"]).strftime("31/%m/%Y %H:%M")}
+          for row in ROWS], "%d/%m/%Y %H:%M"),
+        ([{**row, "time": datetime.fromisoformat(row["time"]).strftime("%Y%m%d%H%M%S")}
+          for row in ROWS], "%Y%m%d%H%M%S"),
+    ],
+)  # fmt: skip
+def test_a_draft_writes_out_the_format_of_times(here, call, rows, expected):
+    """By the public column; where day and month could be either, the holder chooses."""
+    text(here / "r.csv", rows)
+    assert drafted(call, "r.csv").get("format", {}).get("time_format") == expected
+    # Under private presence no time is looked at.
+    private = drafted(call, "r.csv", "--protect", "presence")
+    assert "time_format" not in private.get("format", {})
+
+
+def test_a_draft_pairs_dates_with_times_of_day(here, call):
+    """Two columns that are one time, and their format together."""
+    text(here / "r.csv", halved("%d/%m/%Y"))
+    draft = drafted(call, "r.csv")
+    assert draft["columns"]["time"] == ["date", "time"]
+    # The first of January: either is the month.
+    assert draft["format"]["time_format"] == "FILL IN"
+
+
+def test_a_draft_finds_the_list_of_records(here, call):
+    """The path is written out, and the columns are those of the records in it."""
+    lines(here / "r.json", [NESTED])
+    draft = drafted(call, "r.json")
+    assert draft["format"]["record_path"] == "data.vehicles"
+    assert draft["columns"]["lat"] == "lat"
+
+
+def test_a_draft_and_a_proposal_can_be_released(here, call):
+    """Both name a folder, a ledger and a data set."""
+    rows = [{**without(r, "speed"), "Speed (km/h)": r["speed"]} for r in city(400).to_pylist()]
+    parquet(here / "fleet.parquet", rows)
+    said = call("inspect", "fleet.parquet", "--init")
+    draft = said.out.replace('bounds = "FILL IN"', "bounds = [0, 65]").replace(
+        'timezone = "FILL IN"', 'timezone = "Asia/Kolkata"'
+    )
+    (here / "draft.toml").write_text(draft)
+    assert tomllib.loads(draft)["ledger"]["dataset"] == "fleet"
+    said = call("release", "draft.toml")
+    assert said.code == 0, said.err
+    # The unit is said once.
+    assert "(km/h) in km/h" not in (here / "map" / "report.html").read_text()
+    assert "(km/h) (km/h)" not in (here / "map" / "README.txt").read_text()
+    columns = ("--user", "bus", "--value", "Speed (km/h)", *TIME[4:], *COMMON[:-1])
+    bare = ("fleet.parquet", *columns, "--propose", "sub/proposed.toml")
+    (here / "sub").mkdir()
+    said = call("inspect", *bare)
+    assert said.code == 0, said.err
+    said = call("release", "sub/proposed.toml")
+    assert said.code == 0, said.err
+    assert (here / "sub" / "proposed-map" / "manifest.json").exists()
+
+
+def test_all_that_a_release_lacks_is_asked_at_once(here, call):
+    """One message, before a record is read."""
+    said = call("release", "nowhere.parquet", *NAMED, *APART, "--time", "time")
+    assert said.code == 2
+    for name in ("bounds", "timezone", "epsilon", "out", "url", "dataset", "budget"):
+        assert f"{name} (in [" in said.err

@@ -124,7 +124,7 @@ class ComparableNumbers(ReadOnlyArrays):
         return columns | ({} if has_bias else {"bias": None}) | {"used": used}
 
     def rule(self) -> dict[str, Any]:
-        """Return what the page's script needs of the rule beside the columns."""
+        """Return the facts of the rule for the page's script, beside the columns."""
         largest = self.largest if np.isfinite(self.largest) else None
         return {"largest": largest, "adds_noise": self.adds_noise}
 

@@ -142,7 +142,7 @@ def template_values(
 
 
 def describe_known_end(interval: tuple[str, str], unknown: tuple[bool, bool]) -> str:
-    """Return what is known of a number that a range cut off, from its interval.
+    """Return the words for a number that a range cut off, from its interval.
 
     Parameters
     ----------

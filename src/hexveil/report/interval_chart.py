@@ -62,7 +62,7 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
 def _described(
     view: ManifestView, numbers: tuple[Floats, Floats, Floats], unknown: tuple[Bools, Bools]
 ) -> dict[int, str]:
-    """Return what is known of each cell that a range cut off, by its row."""
+    """Return the words for each cell that a range cut off, by its row."""
     _, low, high = numbers
     return {
         int(row): describe_known_end(
